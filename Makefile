@@ -1,0 +1,63 @@
+# Every target works on a fresh machine with only Python 3.11 or newer, git and make.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers bench docs lock clean
+
+help: ## Explain these targets
+	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found: install it, or say make PYTHON=/path/to/python3." >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) (once) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing: on Debian or Ubuntu, apt install python3-venv." >&2; exit 1; }
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(BIN)/python
+	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Installing the test tools (once) ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/.run ## Watch the loop learn: without memory, then with it (under 20 s, no network)
+	@$(BIN)/ralph demo
+
+test: $(VENV)/.dev ## Run every test
+	@$(BIN)/pytest
+
+check: lint types layers test ## All that must pass before a change lands
+
+lint: $(VENV)/.dev ## Style and common mistakes (ruff)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## Types (mypy, strict)
+	@$(BIN)/mypy
+	@$(BIN)/mypy --config-file pyproject.toml tests bench
+
+layers: $(VENV)/.dev ## Imports go down only (import-linter)
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.dev ## Measure speed, as ratios within one run
+	@$(BIN)/python -m bench
+
+docs: $(VENV)/.run ## Write docs/cli.md from the program
+	@$(BIN)/python docs/generate.py
+
+lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
+	@$(PIP) uv
+	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
