@@ -1,0 +1,334 @@
+"""Configuration: `.ralph.toml`, the `memories:` block of a `ralph.yml`, the environment, flags.
+
+Later ones win. A key nobody knows is a warning, because a newer file must not
+stop an older Ralph; a value that makes no sense is an error, because guessing
+what somebody meant for an unattended run costs money.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ralph.errors import ConfigError
+from ralph.records import record, replace
+from ralph.text import clean, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+TOML_NAME = ".ralph.toml"
+LARGEST = 10**12
+LARGEST_FILE = 1024 * 1024
+YAML_NAMES = ("ralph.yml", "ralph.yaml")
+
+
+@record
+class ExecutionConfig:
+    """How tasks are worked on."""
+
+    verify: bool = True
+    """Run the gates before a task counts as done."""
+    max_retries: int = 3
+    """Failed attempts go back to pending this many times; then the task waits for a person."""
+    learn: bool = True
+    """Accepted for old files; learning is always on."""
+    gates: tuple[str, ...] = ()
+    """Shell commands that must all succeed."""
+    gate_seconds: float = 600.0
+    stuck_after: int = 3
+    """So many failures in a row bring the stuck warning."""
+    lease_seconds: float = 120.0
+
+
+@record
+class AgentConfig:
+    """Which agent works, and how long, silent and loud a session may be."""
+
+    name: str = "command"
+    command: tuple[str, ...] = ()
+    model: str = ""
+    seconds: float = 1800.0
+    idle_seconds: float = 600.0
+    output_mb: float = 32.0
+
+
+@record
+class LimitsConfig:
+    """When a run stops by itself; 0 means no limit."""
+
+    iterations: int = 0
+    minutes: float = 0.0
+    cost_usd: float = 0.0
+
+
+@record
+class PromptConfig:
+    """How large a prompt may be."""
+
+    budget_tokens: int = 16_000
+
+
+@record
+class FilterConfig:
+    """Which memories may be injected; empty or 0 means all."""
+
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    recent: int = 0
+
+
+@record
+class MemoriesConfig:
+    """Whether and how memories are put into prompts."""
+
+    enabled: bool = True
+    inject: str = "auto"
+    budget: int = 2000
+    skill_injection: bool = False
+    filter: FilterConfig = FilterConfig()
+
+
+@record
+class Config:
+    """All settings of a project."""
+
+    execution: ExecutionConfig = ExecutionConfig()
+    agent: AgentConfig = AgentConfig()
+    limits: LimitsConfig = LimitsConfig()
+    prompt: PromptConfig = PromptConfig()
+    memories: MemoriesConfig = MemoriesConfig()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def injects(self) -> bool:
+        """Say whether memories go into prompts by themselves."""
+        return self.memories.enabled and self.memories.inject == "auto"
+
+
+_SECTIONS: dict[str, type] = {
+    "execution": ExecutionConfig,
+    "agent": AgentConfig,
+    "limits": LimitsConfig,
+    "prompt": PromptConfig,
+    "memories": MemoriesConfig,
+}
+_WORDS = {"memories.inject": ("auto", "manual", "none")}
+_LEAST = {"execution.lease_seconds": 1}
+_MOST = {"execution.lease_seconds": 86_400, "memories.filter.recent": 36_500}
+
+
+def load_config(directory: Path, environment: Mapping[str, str] = os.environ) -> Config:
+    """Read the settings of the project in a directory."""
+    warnings: list[str] = []
+    values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
+    for where, tables in _files(directory):
+        for name, table in tables.items():
+            if name not in _SECTIONS:
+                warnings.append(_unknown(where, name, _SECTIONS))
+            elif not isinstance(table, dict):
+                raise ConfigError(f"{where}: {name} must be a section, not {_shown(table)}.")
+            else:
+                values[name] |= _checked(where, name, table, _SECTIONS[name], warnings)
+    for name, section in _SECTIONS.items():
+        values[name] |= _from_environment(name, section, environment)
+    sections = {name: section(**values[name]) for name, section in _SECTIONS.items()}
+    return Config(**sections, warnings=tuple(warnings))
+
+
+def _files(directory: Path) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    toml = directory / TOML_NAME
+    if os.path.lexists(toml):
+        found.append((TOML_NAME, _read_toml(toml)))
+    for name in YAML_NAMES:
+        path = directory / name
+        if path.exists():
+            found.append((name, _read_yaml(path)))
+    return found
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(_text(path))
+    except (ValueError, OSError, RecursionError) as error:
+        raise ConfigError(f"{path.name} cannot be read: {one_line(clean(str(error)))}.") from error
+
+
+def _text(path: Path) -> str:
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        raise ValueError("it is no regular file of at most 1 MB")
+    return path.read_text(encoding="utf-8")
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    """Give the part of a ralph.yml that is about memory; the rest belongs to other programs."""
+    import yaml
+
+    try:
+        text = _text(path)
+        # Aliases are how a few lines of YAML become gigabytes, and no settings need them.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise ConfigError(f"{path.name} cannot be read: aliases (*name) are not allowed.")
+        tree = yaml.safe_load(text)
+    except (yaml.YAMLError, OSError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise ConfigError(f"{path.name} cannot be read: {one_line(clean(str(error)))}.") from error
+    if isinstance(tree, dict) and tree.get("memories") is not None:
+        return {"memories": tree["memories"]}
+    return {}
+
+
+def _checked(where: str, section: str, table: Mapping[str, Any], kind: type, warnings: list[str]) -> dict[str, Any]:
+    """Give the known keys of a section with their values in the right type."""
+    defaults = kind()
+    checked: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{section}.{key}"
+        if key not in kind.__slots__:  # type: ignore[attr-defined]
+            warnings.append(_unknown(where, name, [f"{section}.{known}" for known in kind.__slots__]))  # type: ignore[attr-defined]
+        elif isinstance(getattr(defaults, key), FilterConfig):
+            if not isinstance(value, dict):
+                raise ConfigError(f"{where}: {name} must be a section, not {_shown(value)}.")
+            checked[key] = FilterConfig(**_checked(where, name, value, FilterConfig, warnings))
+        else:
+            checked[key] = _value(where, name, value, getattr(defaults, key))
+    return checked
+
+
+def _value(where: str, name: str, value: object, default: object) -> object:
+    """Give a value in the type of its default, or say what it should have been."""
+    if isinstance(default, bool):
+        if isinstance(value, bool):
+            return value
+        wanted = "true or false"
+    elif isinstance(default, int | float):
+        numbers = int | float if isinstance(default, float) else int
+        least, most = _LEAST.get(name, 0), _MOST.get(name, LARGEST)
+        if isinstance(value, numbers) and not isinstance(value, bool) and least <= value <= most:
+            return type(default)(value)
+        upper = f" and at most {most:,}" if name in _MOST else ""
+        wanted = f"a {'whole ' if isinstance(default, int) else ''}number of {least} or more{upper}"
+    elif isinstance(default, tuple):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        wanted = 'a list of texts like ["one", "two"]'
+    else:
+        words = _WORDS.get(name, ())
+        if isinstance(value, str) and (not words or value in words):
+            return value
+        wanted = " or ".join(words) if words else "a text"
+    raise ConfigError(f"{where}: {name} must be {wanted}, not {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    try:
+        return one_line(clean(repr(value)), 80)
+    except ValueError:  # a number of thousands of digits
+        return "that"
+
+
+def _from_environment(section: str, kind: type, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Read settings like RALPH_EXECUTION_MAX_RETRIES=5 or RALPH_AGENT_NAME=rehearsal."""
+    found: dict[str, Any] = {}
+    defaults = kind()
+    for key in kind.__slots__:  # type: ignore[attr-defined]
+        variable = f"RALPH_{section}_{key}".upper()
+        if variable not in environment or isinstance(getattr(defaults, key), FilterConfig):
+            continue
+        text = clean(environment[variable]).strip()
+        parsed = _parsed(text, getattr(defaults, key), is_command=key == "command")
+        found[key] = _value(f"environment, {variable}", f"{section}.{key}", parsed, getattr(defaults, key))
+    return found
+
+
+def _parsed(text: str, default: object, is_command: bool) -> object:
+    """Read a variable: a command in words as a shell has them, other lists a line each."""
+    if isinstance(default, bool):
+        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(text.lower(), text)
+    if isinstance(default, int | float):
+        try:
+            return int(text) if text.lstrip("+-").isdigit() else float(text)
+        except ValueError:
+            return text
+    if isinstance(default, tuple) and not is_command:
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if isinstance(default, tuple):
+        import shlex
+
+        try:
+            return shlex.split(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _unknown(where: str, name: str, known: object) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), n=1)  # type: ignore[call-overload]
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"{where}: unknown key {name} is ignored.{hint}"
+
+
+def with_flags(
+    config: Config,
+    *,
+    agent: str | None = None,
+    program: Sequence[str] = (),
+    gates: Sequence[str] | None = None,
+    verify: bool = True,
+) -> Config:
+    """Give the settings with what a command line says over them."""
+    chosen, execution = config.agent, config.execution
+    if program:
+        chosen = replace(chosen, name="command", command=tuple(program))
+    if agent:
+        chosen = replace(chosen, name=agent)
+    if gates:
+        execution = replace(execution, gates=tuple(gates))
+    if not verify:
+        execution = replace(execution, verify=False)
+    return replace(config, agent=chosen, execution=execution)
+
+
+TEMPLATE = """\
+# Settings of Ralph for this project. Remove a # to change something; "for example" lines have no default.
+
+[execution]
+# verify = true            # run the gates before a task counts as done
+# max_retries = 3          # then the task waits for a person: ralph task reset ID
+# gates = ["make test"]    # for example: shell commands that must all succeed
+# gate_seconds = 600       # longest gate; 0 means no limit
+# lease_seconds = 120      # how long a vanished worker on another machine holds its task
+# stuck_after = 3          # failures in a row that bring the stuck warning
+
+[agent]
+# name = "command"         # or "rehearsal"
+# command = ["my-agent"]   # for example: gets the prompt on stdin and answers on stdout
+# model = ""
+# seconds = 1800           # longest session; 0 means no limit
+# idle_seconds = 600       # longest silence; 0 means no limit
+# output_mb = 32           # most output; 0 means no limit
+
+[limits]                   # of one run; 0 means none
+# iterations = 0
+# minutes = 0
+# cost_usd = 0
+
+[prompt]
+# budget_tokens = 16000
+
+[memories]
+# enabled = true
+# inject = "auto"          # or "manual", "none": whether memories go into prompts by themselves
+# budget = 2000            # tokens of a prompt; never more than 2000
+
+[memories.filter]          # which memories may be injected; empty or 0 means all
+# types = []
+# tags = []
+# recent = 0               # days
+"""
