@@ -1,0 +1,376 @@
+"""Runs and attempts in the store: the journal, outcomes, metrics and failure reports.
+
+An attempt's row is written when its task is claimed and completed when it ends,
+so that even a worker that is killed leaves a trace. Statistics are queries.
+"""
+
+from __future__ import annotations
+
+from ralph.errors import ClaimLost, NotFound, StoreError
+from ralph.records import (
+    Attempt,
+    Difficulty,
+    ErrorType,
+    FailureReport,
+    Outcome,
+    Run,
+    Status,
+    Task,
+    TaskMetrics,
+    now,
+    record,
+    replace,
+    run_id,
+)
+from ralph.store.memories import Memories
+from ralph.store.rows import from_json, to_columns, to_record
+from ralph.store.tasks import Tasks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ralph.records import Capture, Memory
+    from ralph.store.database import Row, Scope
+    from ralph.store.rows import Convert
+
+VANISHED = "the worker vanished"
+
+
+@record
+class Begun:
+    """A claimed task, its open attempt, and what the attempts before it add up to."""
+
+    task: Task
+    attempt: Attempt
+    metrics: TaskMetrics
+
+
+class Attempts:
+    """What happened in this project, run by run."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    # --- runs ----------------------------------------------------------------------
+
+    def start_run(self, agent: str) -> Run:
+        """Begin a run."""
+        run = Run(id=run_id(), agent=agent, started_at=now())
+        with self._scope.transaction():
+            self._scope.insert("runs", **to_columns(run))
+        return run
+
+    def end_run(self, id: str, ending: str) -> None:
+        """Record why a run stopped."""
+        with self._scope.transaction():
+            self._scope.execute(
+                "UPDATE runs SET ended_at = :at, ending = :ending WHERE project_id = :project_id AND id = :id",
+                id=id,
+                at=now(),
+                ending=ending,
+            )
+        self._scope.database.tidy()
+
+    def runs(self, limit: int) -> list[Run]:
+        """Give the latest runs, newest first; those that found nothing to do do not count."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM runs WHERE project_id = :project_id AND (iterations > 0 OR ended_at IS NULL)
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+        )
+        return [_run(row) for row in rows]
+
+    def run(self, id: str) -> Run:
+        """Give one run, or say that there is none."""
+        rows = self._scope.query("SELECT * FROM runs WHERE project_id = :project_id AND id = :id", id=id)
+        if not rows:
+            raise NotFound("Run", id)
+        return _run(rows[0])
+
+    # --- one attempt -----------------------------------------------------------------
+
+    def begin(
+        self,
+        run: str,
+        worker: str,
+        lease_seconds: float,
+        *,
+        agent: str,
+        only: str | None = None,
+        with_memory: bool = True,
+    ) -> Begun | None:
+        """Claim the best ready task and open its attempt, in one step; None if nothing is ready.
+
+        Attempts that vanished workers left open are closed as interrupted.
+        """
+        with self._scope.transaction():
+            task = Tasks(self._scope).claim(worker, lease_seconds, only)
+            if task is None:
+                return None
+            self._close_open(besides=task.id)
+            counted = self._scope.query(
+                "UPDATE runs SET iterations = iterations + 1 WHERE project_id = :project_id AND id = :id"
+                " RETURNING iterations",
+                id=run,
+            )
+            if not counted:
+                raise StoreError(f"The record of {run} is gone from the database.")
+            before = self._scope.query(
+                "SELECT MAX(number) AS n FROM attempts WHERE project_id = :project_id AND task_id = :id", id=task.id
+            )[0]["n"]
+            attempt = Attempt(
+                run_id=run,
+                iteration=counted[0]["iterations"],
+                task_id=task.id,
+                number=(before or 0) + 1,
+                feature_id=task.feature_id,
+                agent=agent,
+                with_memory=with_memory,
+                worker=worker,
+                started_at=now(),
+            )
+            self._scope.insert("attempts", **to_columns(attempt))
+            return Begun(task=task, attempt=attempt, metrics=self.metrics(task.id))
+
+    def finish(self, capture: Capture, token: int) -> tuple[Memory, ...]:
+        """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
+
+        Gives the memories as they were kept. When the claim was lost the attempt and what it taught
+        are kept all the same, but the task is left alone and `ClaimLost` is raised.
+        """
+        attempt, task_id = capture.attempt, capture.attempt.task_id
+        assert task_id is not None
+        with self._scope.transaction():
+            tasks, memories = Tasks(self._scope), Memories(self._scope)
+            kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
+            lost = ClaimLost(task_id)
+            if not kept:
+                attempt = interrupted(attempt, str(lost))
+            # A task deleted while it was worked on took its attempt with it; what was learned stays.
+            if self._write(attempt):
+                for line in capture.log if kept else (str(lost),):
+                    tasks.log(task_id, line, "ralph")
+                if capture.report and kept:
+                    self._scope.insert("failures", **to_columns(capture.report))
+            why = f"{attempt.run_id} iteration {attempt.iteration}"
+            learned = tuple(memories.add(memory, who=attempt.agent, why=why) for memory in capture.memories)
+        if not kept:
+            raise lost
+        return learned
+
+    def _write(self, attempt: Attempt) -> bool:
+        key = {"run_id": attempt.run_id, "iteration": attempt.iteration}
+        return self._scope.update("attempts", key, to_columns(attempt))
+
+    def _close_open(self, besides: str = "") -> None:
+        """Close the attempts of workers that no longer have their task: they vanished or lost it.
+
+        `besides` is a task that was claimed a moment ago, by somebody else than before.
+        """
+        rows = self._scope.query(
+            """
+            SELECT a.* FROM attempts AS a JOIN tasks AS t ON t.project_id = a.project_id AND t.id = a.task_id
+            WHERE a.project_id = :project_id AND a.outcome IS NULL
+                AND (t.status <> 'in_progress' OR t.claimed_by IS NULL OR t.id = :besides)
+            """,
+            besides=besides,
+        )
+        for row in rows:
+            self._write(interrupted(_attempt(row), VANISHED))
+
+    def recover(self, vanished: Collection[str]) -> list[str]:
+        """Take back the claims of workers known to be gone; give the ids of their tasks."""
+        recovered = []
+        with self._scope.transaction():
+            tasks = Tasks(self._scope)
+            for task in tasks.claimed():
+                if task.claimed_by in vanished:
+                    tasks.log(task.id, f"Released: {VANISHED} ({task.claimed_by}).", "ralph")
+                    tasks.settle(task.id, task.claim_token, Status.PENDING)
+                    recovered.append(task.id)
+            self._close_open()
+        return recovered
+
+    # --- the journal ---------------------------------------------------------------
+
+    def recent(self, run: str, limit: int) -> list[Attempt]:
+        """Give the latest finished attempts of a run, oldest first."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM attempts WHERE project_id = :project_id AND run_id = :run AND outcome IS NOT NULL
+            ORDER BY iteration DESC LIMIT :limit
+            """,
+            run=run,
+            limit=limit,
+        )
+        return [_attempt(row) for row in reversed(rows)]
+
+    def search(self, words: Sequence[str], limit: int, not_run: str = "") -> list[Attempt]:
+        """Give finished attempts whose notes hold any of the words, best first, none of one run."""
+        rows = self._scope.database.search(
+            "journal",
+            words,
+            limit,
+            "r.project_id = :project_id AND r.run_id <> :not_run AND r.outcome IS NOT NULL",
+            project_id=self._scope.project_id,
+            not_run=not_run,
+        )
+        return [_attempt(row) for row in rows]
+
+    def latest(
+        self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
+    ) -> list[Attempt]:
+        """Give the latest attempts, also those still running, newest first."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM attempts WHERE project_id = :project_id
+                AND (CAST(:run AS TEXT) IS NULL OR run_id = :run)
+                AND (CAST(:task AS TEXT) IS NULL OR task_id = :task)
+                AND (CAST(:outcome AS TEXT) IS NULL OR outcome = :outcome)
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            run=run,
+            task=task,
+            outcome=outcome.value if outcome else None,
+            limit=limit,
+        )
+        return [_attempt(row) for row in rows]
+
+    def get(self, run: str, iteration: int) -> Attempt:
+        """Give one attempt by its run and iteration."""
+        rows = self._scope.query(
+            "SELECT * FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration",
+            run=run,
+            iteration=iteration,
+        )
+        if not rows:
+            raise NotFound("Journal entry", f"{run}/{iteration}")
+        return _attempt(rows[0])
+
+    def last_notes(self, task: str) -> str:
+        """Give the notes of the attempt that got a task done, or nothing."""
+        rows = self._scope.query(
+            """
+            SELECT notes FROM attempts WHERE project_id = :project_id AND task_id = :task AND outcome = 'done'
+            ORDER BY number DESC LIMIT 1
+            """,
+            task=task,
+        )
+        return str(rows[0]["notes"]) if rows else ""
+
+    # --- statistics ------------------------------------------------------------------
+
+    def metrics(self, task: str) -> TaskMetrics:
+        """Give what the attempts at a task add up to."""
+        rows = self._scope.query(
+            "SELECT *, difficulty_estimate AS difficulty FROM strategy_metrics"
+            " WHERE project_id = :project_id AND task_id = :task",
+            task=task,
+        )
+        if not rows:
+            raise NotFound("Task", task)
+        return _metrics(rows[0])
+
+    def in_trouble(self) -> list[TaskMetrics]:
+        """Give the metrics of open tasks that have failed since they last succeeded, worst first."""
+        rows = self._scope.query(
+            """
+            SELECT m.*, m.difficulty_estimate AS difficulty FROM tasks AS t
+            JOIN strategy_metrics AS m ON m.project_id = t.project_id AND m.task_id = t.id
+            WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
+                AND m.consecutive_failures > 0
+            ORDER BY m.consecutive_failures DESC, t.seq
+            """
+        )
+        return [_metrics(row) for row in rows]
+
+    def running(self) -> list[Attempt]:
+        """Give the attempts that have not ended."""
+        rows = self._scope.query(
+            "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq"
+        )
+        return [_attempt(row) for row in rows]
+
+    def recent_outcomes(self, limit: int) -> list[Outcome]:
+        """Give how the latest attempts of the project ended, newest first."""
+        rows = self._scope.query(
+            """
+            SELECT outcome FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=limit,
+        )
+        return [Outcome(row["outcome"]) for row in rows]
+
+    def totals(self) -> Row:
+        """Give attempts, time, cost and tokens of the whole project."""
+        return self._scope.query(
+            """
+            SELECT COUNT(*) AS attempts, COUNT(CASE WHEN outcome = 'done' THEN 1 END) AS done,
+                COUNT(CASE WHEN outcome IN ('failed', 'retried', 'blocked', 'error') THEN 1 END) AS failed,
+                COALESCE(SUM(seconds), 0) AS seconds, COALESCE(SUM(cost_usd), 0) AS cost_usd
+            FROM attempts WHERE project_id = :project_id
+            """
+        )[0]
+
+    # --- failure reports -----------------------------------------------------------
+
+    def reports(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
+        """Give failure reports, freshest first."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM failures WHERE project_id = :project_id
+                AND (CAST(:task AS TEXT) IS NULL OR task_id = :task)
+                AND (CAST(:category AS TEXT) IS NULL OR category = :category)
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            task=task,
+            category=category,
+            limit=limit,
+        )
+        return [_report(row) for row in rows]
+
+    def report_counts(self) -> list[Row]:
+        """Give how many failures there are by category, most frequent first."""
+        return self._scope.query(
+            """
+            SELECT category, COUNT(*) AS failures, COUNT(DISTINCT task_id) AS tasks, MAX(created_at) AS latest
+            FROM failures WHERE project_id = :project_id GROUP BY category ORDER BY COUNT(*) DESC, category
+            """
+        )
+
+
+def interrupted(attempt: Attempt, reason: str) -> Attempt:
+    """Give the attempt as one that was cut off from outside."""
+    return replace(
+        attempt, outcome=Outcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
+    )
+
+
+def _run(row: Row) -> Run:
+    return to_record(Run, row, {})
+
+
+def _metrics(row: Row) -> TaskMetrics:
+    return to_record(TaskMetrics, row, {"difficulty": Difficulty})
+
+
+_ATTEMPT: Convert = {
+    "outcome": Outcome,
+    "error_type": ErrorType,
+    "difficulty": Difficulty,
+    "files": from_json,
+    "shown": from_json,
+    "with_memory": bool,
+}
+
+
+def _attempt(row: Row) -> Attempt:
+    return to_record(Attempt, row, _ATTEMPT)
+
+
+def _report(row: Row) -> FailureReport:
+    return to_record(FailureReport, row, {"files": from_json})

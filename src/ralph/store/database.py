@@ -1,0 +1,135 @@
+"""The seam to a database: SQL with named values in, rows out.
+
+SQL is written once, in the subset SQLite and PostgreSQL share. What they do
+differently (locking, the clock, full-text search) is a member here, and each
+database gives its own.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, Protocol
+
+    Row = dict[str, Any]
+
+    class Database(Protocol):
+        """One connection to one database, for one thread."""
+
+        where: str
+        """What to call it in a message."""
+        skip_locked: str
+        """Ends a subquery that picks a row to claim, so that two claims never wait for or share one."""
+        now: str
+        """SQL for the database's own present moment, as a timestamp."""
+        lease_end: str
+        """SQL for the moment `:lease_seconds` from now, as a timestamp."""
+
+        def query(self, sql: str, **values: object) -> list[Row]:
+            """Run one statement and give its rows by column name."""
+
+        def execute(self, sql: str, **values: object) -> int:
+            """Run one statement and say how many rows it changed."""
+
+        def transaction(self) -> AbstractContextManager[None]:
+            """Make everything inside one durable change, or none; inside another one it joins that one.
+
+            Writers of a project take turns: what was read inside still holds when it is written.
+            """
+
+        def search(self, index: str, words: Sequence[str], limit: int, where: str, **values: object) -> list[Row]:
+            """Give rows of an index's table that hold any of the words, best first, each with its `score`.
+
+            `index` is `journal` or `memory`; `where` narrows the table, known as `r`.
+            """
+
+        def tidy(self) -> None:
+            """Do a bounded bit of upkeep that makes later searches cheaper, when nobody waits."""
+
+        def json_array(self, column: str) -> str:
+            """Give the SQL that gathers a column of a group into one JSON array."""
+
+        def close(self) -> None:
+            """Let go of the connection."""
+
+
+CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory")
+
+
+def checksum(row: Mapping[str, Any]) -> str:
+    """Give the SHA-256 of a row's values; the database's own counter does not count."""
+    import hashlib
+
+    values = {name: _alike(value) for name, value in row.items() if name not in ("seq", "checksum")}
+    return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _alike(value: object) -> object:
+    """Give 1 and 1.0 as the same: which of them comes back depends on the column, not on who wrote it."""
+    return float(value) if isinstance(value, int) else value
+
+
+class Scope:
+    """A database seen from one project: every statement is bound to its id."""
+
+    def __init__(self, database: Database, project_id: str) -> None:
+        self.database = database
+        self.project_id = project_id
+
+    def query(self, sql: str, **values: object) -> list[Row]:
+        """Run one statement about this project and give its rows."""
+        return self.database.query(sql, project_id=self.project_id, **values)
+
+    def execute(self, sql: str, **values: object) -> int:
+        """Run one statement about this project and say how many rows it changed."""
+        return self.database.execute(sql, project_id=self.project_id, **values)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make everything inside one durable change."""
+        return self.database.transaction()
+
+    def insert(self, table: str, **row: object) -> None:
+        """Add one row with its checksum."""
+        row["project_id"] = self.project_id
+        if table in CHECKED_TABLES:
+            row["checksum"] = checksum(row)
+        columns = ", ".join(row)
+        marks = ", ".join(f":{name}" for name in row)
+        self.database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", **row)
+
+    def update(self, table: str, key: Mapping[str, object], row: Mapping[str, object]) -> bool:
+        """Write all columns of one row with its checksum; False when there is no such row."""
+        whole = {**row, **key, "project_id": self.project_id}
+        assignments = ", ".join(f"{name} = :{name}" for name in row)
+        found = " AND ".join(f"{name} = :{name}" for name in key)
+        changed = self.database.execute(
+            f"UPDATE {table} SET {assignments}, checksum = :checksum WHERE project_id = :project_id AND {found}",
+            **whole,
+            checksum=checksum(whole),
+        )
+        return changed > 0
+
+    def change(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
+        """Change rows in place and renew their checksums; give them as they are now."""
+        rows = self.query(
+            f"UPDATE {table} SET {assignments} WHERE project_id = :project_id AND {condition} RETURNING *", **values
+        )
+        for row in rows:
+            row["checksum"] = checksum(row)
+            self.database.execute(
+                f"UPDATE {table} SET checksum = :checksum WHERE seq = :seq", checksum=row["checksum"], seq=row["seq"]
+            )
+        return rows
+
+    def damaged(self) -> list[tuple[str, int]]:
+        """Give table and number of every row that does not match its checksum."""
+        return [
+            (table, row["seq"])
+            for table in CHECKED_TABLES
+            for row in self.query(f"SELECT * FROM {table} WHERE project_id = :project_id ORDER BY seq")
+            if row["checksum"] != checksum(row)
+        ]

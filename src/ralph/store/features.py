@@ -1,0 +1,57 @@
+"""Features in the store."""
+
+from __future__ import annotations
+
+from ralph.errors import NotFound, WrongUsage
+from ralph.records import Feature, feature_id, now, replace
+from ralph.store.rows import to_columns, to_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.store.database import Row, Scope
+
+
+class Features:
+    """Larger goals, each with a spec and a plan."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
+        """Add a feature; names are unique in a project."""
+        at = now()
+        with self._scope.transaction():
+            if self._scope.query("SELECT 1 FROM features WHERE project_id = :project_id AND name = :name", name=name):
+                raise WrongUsage(f"There is already a feature called {name!r}.")
+            feature = Feature(id=feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
+            while self._scope.query(
+                "SELECT 1 FROM features WHERE project_id = :project_id AND id = :id", id=feature.id
+            ):
+                feature = replace(feature, id=feature_id())
+            self._scope.insert("features", **to_columns(feature))
+        return feature
+
+    def all(self) -> list[Feature]:
+        """Give all features, oldest first."""
+        rows = self._scope.query("SELECT * FROM features WHERE project_id = :project_id ORDER BY seq")
+        return [_feature(row) for row in rows]
+
+    def get(self, id_or_name: str) -> Feature:
+        """Give one feature by its id or name."""
+        rows = self._scope.query(
+            "SELECT * FROM features WHERE project_id = :project_id AND (id = :key OR name = :key) ORDER BY seq",
+            key=id_or_name,
+        )
+        if not rows:
+            raise NotFound("Feature", id_or_name)
+        return _feature(rows[0])
+
+    def delete(self, id: str) -> None:
+        """Remove a feature; its tasks stay, without it."""
+        with self._scope.transaction():
+            self._scope.change("tasks", "feature_id = NULL, updated_at = :at", "feature_id = :id", id=id, at=now())
+            self._scope.execute("DELETE FROM features WHERE project_id = :project_id AND id = :id", id=id)
+
+
+def _feature(row: Row) -> Feature:
+    return to_record(Feature, row, {})

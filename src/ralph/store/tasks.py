@@ -1,0 +1,469 @@
+"""Tasks in the store: the graph they form, and who works on which.
+
+A task with children is never worked on itself: its status follows theirs, and
+only `_roll_up` writes it. A claim is a lease with a token that grows; whoever
+comes back with an old token changes nothing.
+"""
+
+from __future__ import annotations
+
+from ralph.errors import ClaimLost, NotFound, TaskCycle, WrongStatus, WrongUsage
+from ralph.records import LogEntry, Status, Task, now, record, task_id
+from ralph.store.memories import Memories
+from ralph.store.rows import from_json, to_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.store.database import Row, Scope
+
+_SELECT = """
+    SELECT t.*, COALESCE((
+        SELECT {array} FROM task_needs AS n WHERE n.project_id = t.project_id AND n.task_id = t.id
+    ), '[]') AS needs FROM tasks AS t
+"""
+
+# A leaf, nothing it or a task above it needs is open, and the task above it has not failed.
+_READY = """
+    t.project_id = :project_id
+    AND NOT EXISTS (SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks AS p
+        WHERE p.project_id = t.project_id AND p.id = t.parent_id AND p.status = 'failed'
+    )
+    AND NOT EXISTS (
+        WITH RECURSIVE above (id, parent_id) AS (
+            SELECT t.id, t.parent_id
+            UNION ALL
+            SELECT p.id, p.parent_id FROM above
+            JOIN tasks AS p ON p.project_id = :project_id AND p.id = above.parent_id
+        )
+        SELECT 1 FROM above CROSS JOIN task_needs AS n CROSS JOIN tasks AS d
+        WHERE n.project_id = :project_id AND n.task_id = above.id
+            AND d.project_id = :project_id AND d.id = n.needs_id AND d.status <> 'done'
+    )
+"""
+
+
+@record
+class NewTask:
+    """A task to add."""
+
+    title: str
+    body: str = ""
+    id: str | None = None
+    """Kept as given; made up when None."""
+    status: Status = Status.PENDING
+    reason: str = ""
+    priority: int = 0
+    parent_id: str | None = None
+    feature_id: str | None = None
+    """Its parent's, when None."""
+    needs: tuple[str, ...] = ()
+
+
+class Tasks:
+    """A project's tasks."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    # --- the graph ---------------------------------------------------------------
+
+    def add(self, task: NewTask) -> Task:
+        """Add a task, or refuse it when it would wait for itself."""
+        return self.add_all([task])[0]
+
+    def add_all(self, tasks: Sequence[NewTask]) -> list[Task]:
+        """Add tasks that may refer to each other: all of them or, when one is refused, none."""
+        with self._scope.transaction():
+            ids = [self._insert(task) for task in tasks]
+            for task, new_id in zip(tasks, ids, strict=True):
+                self._link(new_id, task)
+            if any(task.needs or task.parent_id for task in tasks):
+                self._refuse_cycle()
+            for parent in dict.fromkeys(task.parent_id for task in tasks if task.parent_id):
+                self._roll_up(parent)
+        return [self.get(new_id) for new_id in ids]
+
+    def _insert(self, task: NewTask) -> str:
+        new_id = task.id or task_id()
+        while self._exists(new_id):
+            if task.id:
+                raise WrongUsage(f"There is already a task {task.id}.")
+            new_id = task_id()
+        at = now()
+        self._scope.insert(
+            "tasks",
+            id=new_id,
+            title=task.title,
+            body=task.body,
+            status=task.status.value,
+            priority=task.priority,
+            parent_id=None,
+            feature_id=task.feature_id,
+            reason=task.reason,
+            claimed_by=None,
+            claim_token=0,
+            lease_until=None,
+            reset_after=0,
+            created_at=at,
+            updated_at=at,
+        )
+        return new_id
+
+    def _link(self, new_id: str, task: NewTask) -> None:
+        if task.parent_id:
+            feature_id = task.feature_id or self.get(task.parent_id).feature_id
+            self._set(
+                new_id, "parent_id = :parent_id, feature_id = :feature", parent_id=task.parent_id, feature=feature_id
+            )
+        for needed in dict.fromkeys(task.needs):
+            self._need(new_id, needed)
+
+    def _need(self, waiting: str, needed: str) -> None:
+        self._require(needed)
+        self._scope.execute(
+            """
+            INSERT INTO task_needs (project_id, task_id, needs_id) VALUES (:project_id, :task_id, :needs_id)
+            ON CONFLICT DO NOTHING
+            """,
+            task_id=waiting,
+            needs_id=needed,
+        )
+
+    def _refuse_cycle(self) -> None:
+        from ralph.store.graph import find_cycle
+
+        rows = self._scope.query("SELECT id, parent_id FROM tasks WHERE project_id = :project_id")
+        needs: dict[str, list[str]] = {}
+        for edge in self._scope.query("SELECT task_id, needs_id FROM task_needs WHERE project_id = :project_id"):
+            needs.setdefault(edge["task_id"], []).append(edge["needs_id"])
+        if path := find_cycle({row["id"]: row["parent_id"] for row in rows}, needs):
+            raise TaskCycle(path)
+
+    def add_needs(self, id: str, needed: Iterable[str]) -> Task:
+        """Make a task wait for others, or refuse when they would wait for each other."""
+        with self._scope.transaction():
+            self._require(id)
+            for other in needed:
+                self._need(id, other)
+            self._refuse_cycle()
+        return self.get(id)
+
+    def remove_needs(self, id: str, needed: Iterable[str]) -> Task:
+        """Make a task no longer wait for others."""
+        with self._scope.transaction():
+            self._require(id)
+            for other in needed:
+                self._require(other)
+                self._scope.execute(
+                    "DELETE FROM task_needs WHERE project_id = :project_id AND task_id = :id AND needs_id = :other",
+                    id=id,
+                    other=other,
+                )
+        return self.get(id)
+
+    def update(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        body: str | None = None,
+        priority: int | None = None,
+        feature_id: str | None = None,
+        parent_id: str | None = None,
+    ) -> Task:
+        """Change what a task says or where it belongs; what is None stays. An empty id takes the link away."""
+        texts = {"title": title, "body": body, "priority": priority}
+        links = {"feature_id": feature_id, "parent_id": parent_id}
+        changes: dict[str, object] = {name: value for name, value in texts.items() if value is not None}
+        changes |= {name: value or None for name, value in links.items() if value is not None}
+        with self._scope.transaction():
+            before = self.get(id)
+            if changes.get("parent_id"):
+                self._require(str(changes["parent_id"]))
+            if changes:
+                self._set(id, ", ".join(f"{name} = :{name}" for name in changes), **changes)
+            if "parent_id" in changes:
+                self._refuse_cycle()
+                for parent in filter(None, (before.parent_id, parent_id)):
+                    self._roll_up(parent)
+        return self.get(id)
+
+    def delete(self, id: str) -> list[str]:
+        """Remove a task and all below it with their attempts; what was learned from them stays, unlinked.
+
+        Refused while another task waits for one of them, or one is being worked on.
+        """
+        with self._scope.transaction():
+            parent = self.get(id).parent_id
+            doomed = [task.id for task in self.below(id)]
+            for one in doomed:
+                self._refuse_delete(one, doomed)
+            for one in doomed:
+                Memories(self._scope).unlink(one)
+            self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
+            if parent:
+                self._roll_up(parent)
+        return doomed
+
+    def _refuse_delete(self, id: str, doomed: list[str]) -> None:
+        task = self.get(id)
+        if task.status is Status.IN_PROGRESS and task.claimed_by:
+            raise WrongStatus(f"{id} is being worked on by {task.claimed_by}. Stop it first: ralph task reset {id}")
+        waiting = [other for other in self.needed_by(id) if other not in doomed]
+        if waiting:
+            raise WrongStatus(
+                f"{', '.join(waiting)} still needs {id}. First: ralph task deps {waiting[0]} --remove {id}"
+            )
+
+    # --- reading -----------------------------------------------------------------
+
+    def get(self, id: str) -> Task:
+        """Give one task, or say that there is none."""
+        rows = self._select("WHERE t.project_id = :project_id AND t.id = :id", id=id)
+        if not rows:
+            raise NotFound("Task", id)
+        return rows[0]
+
+    def all(self) -> list[Task]:
+        """Give all tasks in the order the loop would take them."""
+        return self._select("WHERE t.project_id = :project_id ORDER BY t.priority DESC, t.seq")
+
+    def in_status(self, status: Status) -> list[Task]:
+        """Give the tasks in one status, in order; of those with subtasks only the subtasks count."""
+        return self._select(
+            """
+            WHERE t.project_id = :project_id AND t.status = :status AND NOT EXISTS (
+                SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
+            ) ORDER BY t.priority DESC, t.seq
+            """,
+            status=status.value,
+        )
+
+    def ready(self) -> list[Task]:
+        """Give the tasks a worker could claim now, in order."""
+        return self._select(f"WHERE {_READY} AND t.status = 'pending' ORDER BY t.priority DESC, t.seq")
+
+    def below(self, id: str) -> list[Task]:
+        """Give a task and all its descendants, parents before children."""
+        self._require(id)
+        return self._select(
+            """
+            JOIN (
+                WITH RECURSIVE tree (id, depth) AS (
+                    SELECT id, 0 FROM tasks WHERE project_id = :project_id AND id = :id
+                    UNION ALL
+                    SELECT c.id, tree.depth + 1 FROM tree
+                    JOIN tasks AS c ON c.project_id = :project_id AND c.parent_id = tree.id
+                )
+                SELECT id, depth FROM tree
+            ) AS found ON found.id = t.id
+            WHERE t.project_id = :project_id ORDER BY found.depth, t.priority DESC, t.seq
+            """,
+            id=id,
+        )
+
+    def needed_by(self, id: str) -> list[str]:
+        """Give the ids of the tasks that need this one."""
+        rows = self._scope.query(
+            "SELECT task_id FROM task_needs WHERE project_id = :project_id AND needs_id = :id ORDER BY task_id", id=id
+        )
+        return [row["task_id"] for row in rows]
+
+    def has_open(self) -> bool:
+        """Say whether any task is not done."""
+        rows = self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND status <> 'done' LIMIT 1")
+        return bool(rows)
+
+    def counts(self) -> dict[Status, int]:
+        """Give how many tasks there are in each status."""
+        rows = self._scope.query(
+            "SELECT status, COUNT(*) AS n FROM tasks WHERE project_id = :project_id GROUP BY status"
+        )
+        return {Status(row["status"]): row["n"] for row in rows}
+
+    def _select(self, rest: str, **values: object) -> list[Task]:
+        select = _SELECT.format(array=self._scope.database.json_array("n.needs_id"))
+        return [_task(row) for row in self._scope.query(f"{select} {rest}", **values)]
+
+    # --- claims ------------------------------------------------------------------
+
+    def claim(self, worker: str, lease_seconds: float, only: str | None = None) -> Task | None:
+        """Take the best ready task for a worker, or None if nothing is ready.
+
+        Two workers never get the same task: the pick and the mark are one statement.
+        """
+        database = self._scope.database
+        with self._scope.transaction():
+            self._expire()
+            rows = self._scope.change(
+                "tasks",
+                f"""status = 'in_progress', claimed_by = :worker, claim_token = claim_token + 1,
+                lease_until = {database.lease_end}, updated_at = {database.now}""",
+                f"""seq = (
+                    SELECT t.seq FROM tasks AS t
+                    WHERE {_READY} AND t.status = 'pending' AND (CAST(:only AS TEXT) IS NULL OR t.id = :only)
+                    ORDER BY t.priority DESC, t.seq LIMIT 1 {database.skip_locked}
+                )""",
+                worker=worker,
+                lease_seconds=str(lease_seconds),
+                only=only,
+            )
+            if not rows:
+                return None
+            self._roll_up(rows[0]["parent_id"])
+            return self.get(rows[0]["id"])
+
+    def _expire(self) -> None:
+        """Free the tasks whose lease ran out; the token of the next claim outdates the old one."""
+        rows = self._scope.change(
+            "tasks",
+            "status = 'pending', claimed_by = NULL, lease_until = NULL",
+            f"status = 'in_progress' AND lease_until < {self._scope.database.now}",
+        )
+        for row in rows:
+            self._roll_up(row["parent_id"])
+            self.log(row["id"], "Released: the lease ran out.", "ralph")
+
+    def heartbeat(self, id: str, token: int, lease_seconds: float) -> bool:
+        """Renew the lease on a claimed task; False when the claim is no longer ours."""
+        with self._scope.transaction():
+            kept = self._scope.change(
+                "tasks",
+                f"lease_until = {self._scope.database.lease_end}",
+                "id = :id AND claim_token = :token AND status = 'in_progress'",
+                id=id,
+                token=token,
+                lease_seconds=str(lease_seconds),
+            )
+        return bool(kept)
+
+    def settle(self, id: str, token: int, status: Status, reason: str = "") -> None:
+        """End a claim with the status the task has from now on; refused when the claim was lost."""
+        if not self.end_claim(id, token, status, reason):
+            raise ClaimLost(id)
+
+    def end_claim(self, id: str, token: int, status: Status, reason: str = "") -> bool:
+        """Do what `settle` does; False when the claim was lost."""
+        with self._scope.transaction():
+            rows = self._scope.change(
+                "tasks",
+                "status = :status, reason = :reason, claimed_by = NULL, lease_until = NULL, updated_at = :at",
+                "id = :id AND claim_token = :token AND status = 'in_progress'",
+                id=id,
+                token=token,
+                status=status.value,
+                reason=reason,
+                at=now(),
+            )
+            if rows:
+                self._roll_up(rows[0]["parent_id"])
+            return bool(rows)
+
+    def release(self, id: str, token: int) -> None:
+        """Give a claimed task back to be claimed again."""
+        self.settle(id, token, Status.PENDING)
+
+    def claimed(self) -> list[Task]:
+        """Give the tasks that somebody works on."""
+        return self._select(
+            "WHERE t.project_id = :project_id AND t.status = 'in_progress' AND t.claimed_by IS NOT NULL ORDER BY t.seq"
+        )
+
+    # --- a person's word -----------------------------------------------------------
+
+    def move(self, id: str, status: Status, allowed: Iterable[Status], reason: str = "") -> Task:
+        """Set a task's status by hand; a worker that has it claimed loses the claim."""
+        with self._scope.transaction():
+            task = self.get(id)
+            if self._has_children(id):
+                raise WrongStatus(f"{id} has subtasks: its status follows theirs.")
+            if task.status not in allowed:
+                if task.status is status:
+                    raise WrongStatus(f"{id} is {status} already.")
+                raise WrongStatus(f"{id} is {task.status} and cannot become {status}. First: ralph task reset {id}")
+            attempts = self._scope.query(
+                "SELECT MAX(number) AS n FROM attempts WHERE project_id = :project_id AND task_id = :id", id=id
+            )
+            self._set(
+                id,
+                """status = :status, reason = :reason, claimed_by = NULL, lease_until = NULL,
+                claim_token = claim_token + 1, reset_after = :reset_after""",
+                status=status.value,
+                reason=reason,
+                reset_after=(attempts[0]["n"] or 0) if status is Status.PENDING else task.reset_after,
+            )
+            if task.parent_id:
+                self._roll_up(task.parent_id)
+        return self.get(id)
+
+    def log(self, id: str, message: str, who: str) -> None:
+        """Add a line to a task's log."""
+        with self._scope.transaction():
+            self._require(id)
+            self._scope.insert("task_log", task_id=id, message=message, who=who, at=now())
+
+    def read_log(self, id: str) -> list[LogEntry]:
+        """Give a task's log, oldest first."""
+        self._require(id)
+        rows = self._scope.query(
+            "SELECT message, who, at FROM task_log WHERE project_id = :project_id AND task_id = :id ORDER BY seq",
+            id=id,
+        )
+        return [to_record(LogEntry, row, {}) for row in rows]
+
+    # --- inside --------------------------------------------------------------------
+
+    def _exists(self, id: str) -> bool:
+        return bool(self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND id = :id", id=id))
+
+    def _require(self, id: str) -> None:
+        if not self._exists(id):
+            raise NotFound("Task", id)
+
+    def _has_children(self, id: str) -> bool:
+        return bool(
+            self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND parent_id = :id LIMIT 1", id=id)
+        )
+
+    def _set(self, id: str, assignments: str, **values: object) -> None:
+        self._scope.change("tasks", f"{assignments}, updated_at = :at", "id = :id", id=id, at=now(), **values)
+
+    def _roll_up(self, id: str | None) -> None:
+        """Derive a parent's status from its children, and on upwards while it changes."""
+        while id:
+            task = self.get(id)
+            rows = self._scope.query(
+                "SELECT status, COUNT(*) AS n FROM tasks"
+                " WHERE project_id = :project_id AND parent_id = :id GROUP BY status",
+                id=id,
+            )
+            status = parent_status({Status(row["status"]) for row in rows}) if rows else Status.PENDING
+            is_claimed_whole = bool(rows) and task.claimed_by is not None
+            if not is_claimed_whole and (status is task.status or (not rows and task.status is not Status.IN_PROGRESS)):
+                return
+            # Whoever works on a task that became a whole of parts must not settle it any more.
+            self._set(
+                id,
+                "status = :status, claimed_by = NULL, lease_until = NULL, claim_token = claim_token + 1",
+                status=status.value,
+            )
+            id = task.parent_id
+
+
+def parent_status(children: set[Status]) -> Status:
+    """Give the status of a task whose children have these."""
+    if Status.FAILED in children:
+        return Status.FAILED
+    if children == {Status.DONE}:
+        return Status.DONE
+    if children & {Status.IN_PROGRESS, Status.DONE}:
+        return Status.IN_PROGRESS
+    return Status.PENDING
+
+
+def _task(row: Row) -> Task:
+    return to_record(Task, row, {"status": Status, "needs": lambda stored: tuple(sorted(from_json(stored)))})

@@ -1,0 +1,138 @@
+"""What every database promises behind the `Database` seam."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from ralph.errors import StatementRefused
+from ralph.store import Store
+from tests.make import a_memory
+
+
+def count(store: Store) -> int:
+    return int(store.database.query("SELECT COUNT(*) AS n FROM projects")[0]["n"])
+
+
+def add(store: Store, id: str) -> None:
+    store.database.execute("INSERT INTO projects (id, name, created_at) VALUES (:id, 'x', 'y')", id=id)
+
+
+def test_rows_come_by_column_name(store: Store) -> None:
+    assert store.database.query("SELECT 1 AS a, 'x' AS b, NULL AS c") == [{"a": 1, "b": "x", "c": None}]
+
+
+def test_values_are_bound_whatever_they_hold(store: Store) -> None:
+    odd = "'; DROP TABLE tasks; -- \" %s :name \u2603 \U0001f600"
+
+    assert store.database.query("SELECT CAST(:odd AS TEXT) AS odd", odd=odd) == [{"odd": odd}]
+
+
+def test_execute_says_how_many_rows_it_changed(store: Store) -> None:
+    add(store, "p-1")
+    add(store, "p-2")
+
+    assert store.database.execute("UPDATE projects SET name = 'z' WHERE name = 'x'") == 2
+    assert store.database.execute("UPDATE projects SET name = 'z' WHERE name = 'nobody'") == 0
+
+
+def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    before = count(store)
+
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        add(store, "p-1")
+        raise ZeroDivisionError
+
+    assert count(store) == before
+
+
+def test_an_inner_transaction_joins_the_outer_one(store: Store) -> None:
+    before = count(store)
+
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        with store.transaction():
+            add(store, "p-1")
+        raise ZeroDivisionError
+
+    assert count(store) == before
+
+
+def test_after_an_error_in_a_transaction_the_connection_can_be_used(store: Store) -> None:
+    with pytest.raises(StatementRefused), store.transaction():
+        store.database.execute("INSERT INTO projects (id) VALUES ('no name')")
+
+    add(store, "p-1")
+    assert count(store) == 2
+
+
+def test_a_second_connection_sees_what_was_committed_and_nothing_else(open_again: Callable[[], Store]) -> None:
+    one, other = open_again(), open_again()
+
+    with one.transaction():
+        add(one, "p-1")
+        unseen = count(other)
+
+    assert (unseen, count(other)) == (1, 2)
+
+
+def test_many_writers_at_once_all_get_their_turn(open_again: Callable[[], Store]) -> None:
+    errors: list[Exception] = []
+
+    def write(worker: int) -> None:
+        store = open_again()
+        try:
+            for n in range(20):
+                with store.transaction():
+                    before = count(store)
+                    add(store, f"p-{worker}-{n}")
+                    assert count(store) == before + 1
+        except Exception as error:
+            errors.append(error)
+        finally:
+            store.close()
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert count(open_again()) == 161
+
+
+def test_the_clock_gives_timestamps_of_fixed_width_that_sort(store: Store) -> None:
+    database = store.database
+    row = database.query(f"SELECT {database.now} AS now, {database.lease_end} AS later", lease_seconds="90.5")[0]
+
+    assert len(row["now"]) == len(row["later"]) == len("2026-01-01T00:00:00.000Z")
+    assert row["now"] < row["later"]
+
+
+def test_json_arrays_gather_a_column(store: Store) -> None:
+    from ralph.store.rows import from_json
+
+    array = store.database.json_array("x")
+    rows = store.database.query(f"SELECT {array} AS found FROM (SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
+
+    assert sorted(from_json(rows[0]["found"])) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", '"', "'", "*", "AND", "NEAR(", "a OR", "col:x", "-x", "^", "(((", "\x00", "日本語", "שלום", "e\u0301", "%_"],
+)
+def test_any_words_are_safe_to_search_for(store: Store, query: str) -> None:
+    store.memories.add(a_memory("Parser", "The parser wants tabs."), who="t", why="t")
+
+    assert store.memories.search([query], 5) == []
+    assert [m.title for m, _ in store.memories.search([query, "parser"], 5)] == ["Parser"]
+
+
+def test_search_ignores_case_and_word_endings(store: Store) -> None:
+    store.memories.add(a_memory("Parsers", "Parsing TABS"), who="t", why="t")
+
+    assert store.memories.search(["parser"], 5)
+    assert store.memories.search(["Tab"], 5)

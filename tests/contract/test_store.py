@@ -1,0 +1,621 @@
+"""What the store promises on every database: tasks, claims, attempts, failure reports, memories."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ralph.errors import ClaimLost, NotFound, TaskCycle, WrongStatus, WrongUsage
+from ralph.records import Difficulty, Outcome, Status, replace
+from ralph.store import Store
+from ralph.store.attempts import VANISHED
+from ralph.store.tasks import NewTask
+from tests.make import a_memory, a_report, begin, finish
+
+
+def add(store: Store, title: str, **fields: object) -> str:
+    return store.tasks.add(replace(NewTask(title=title), **fields)).id
+
+
+def titles(store: Store) -> list[str]:
+    return [task.title for task in store.tasks.ready()]
+
+
+# --- the graph ------------------------------------------------------------------------
+
+
+def test_a_task_is_given_back_as_it_was_added(store: Store) -> None:
+    feature = store.features.add("Search", "spec", "plan")
+    first = add(store, "First")
+
+    task = store.tasks.add(
+        NewTask(title="Fix", body="now", priority=3, parent_id=first, feature_id=feature.id, needs=())
+    )
+
+    assert task.id.startswith("t-")
+    assert len(task.id) == 8
+    assert (task.title, task.body, task.priority, task.parent_id) == ("Fix", "now", 3, first)
+    assert (task.feature_id, task.status, task.needs) == (feature.id, Status.PENDING, ())
+    assert store.tasks.get(task.id) == task
+
+
+def test_a_cycle_is_refused_with_its_path_and_nothing_changes(store: Store) -> None:
+    a = add(store, "A")
+    b = add(store, "B", needs=(a,))
+    c = add(store, "C", needs=(b,))
+
+    with pytest.raises(TaskCycle) as refused:
+        store.tasks.add_needs(a, [c])
+
+    assert refused.value.path[0] == refused.value.path[-1]
+    assert set(refused.value.path) == {a, b, c}
+    assert all(id in str(refused.value) for id in (a, b, c))
+    assert store.tasks.get(a).needs == ()
+
+
+def test_a_part_cannot_wait_for_its_whole(store: Store) -> None:
+    parent = add(store, "Parent")
+
+    with pytest.raises(TaskCycle):
+        add(store, "Child", parent_id=parent, needs=(parent,))
+
+    assert [task.title for task in store.tasks.all()] == ["Parent"]
+
+
+def test_a_task_cannot_be_put_below_itself(store: Store) -> None:
+    parent = add(store, "Parent")
+    child = add(store, "Child", parent_id=parent)
+
+    with pytest.raises(TaskCycle):
+        store.tasks.update(parent, parent_id=child)
+
+
+def test_unknown_ids_are_named(store: Store) -> None:
+    with pytest.raises(NotFound, match="t-nobody"):
+        add(store, "A", needs=("t-nobody",))
+    with pytest.raises(NotFound, match="t-nobody"):
+        store.tasks.get("t-nobody")
+    assert store.tasks.all() == []
+
+
+def test_an_id_that_is_taken_is_refused(store: Store) -> None:
+    add(store, "A", id="t-000001")
+
+    with pytest.raises(WrongUsage, match="t-000001"):
+        add(store, "B", id="t-000001")
+
+
+def test_ready_are_pending_leaves_whose_needs_are_done_by_priority_then_age(store: Store) -> None:
+    first = add(store, "first")
+    add(store, "waits", needs=(first,), priority=9)
+    add(store, "urgent", priority=5)
+    parent = add(store, "parent", priority=8)
+    add(store, "part", parent_id=parent)
+
+    assert titles(store) == ["urgent", "first", "part"]
+
+
+def test_what_a_parent_waits_for_its_parts_wait_for_too(store: Store) -> None:
+    first = add(store, "first")
+    parent = add(store, "parent", needs=(first,))
+    add(store, "part", parent_id=parent)
+
+    before = titles(store)
+    store.tasks.move(first, Status.DONE, tuple(Status))
+
+    assert before == ["first"]
+    assert titles(store) == ["part"]
+
+
+def test_a_parent_follows_its_parts_all_the_way_up(store: Store) -> None:
+    top = add(store, "top")
+    middle = add(store, "middle", parent_id=top)
+    a, b = add(store, "a", parent_id=middle), add(store, "b", parent_id=middle)
+
+    def statuses() -> tuple[Status, Status]:
+        return store.tasks.get(top).status, store.tasks.get(middle).status
+
+    store.tasks.move(a, Status.DONE, tuple(Status))
+    half = statuses()
+    store.tasks.move(b, Status.DONE, tuple(Status))
+    full = statuses()
+    store.tasks.move(b, Status.FAILED, tuple(Status))
+    failed = statuses()
+    store.tasks.move(b, Status.PENDING, tuple(Status))
+
+    assert half == (Status.IN_PROGRESS, Status.IN_PROGRESS)
+    assert full == (Status.DONE, Status.DONE)
+    assert failed == (Status.FAILED, Status.FAILED)
+    assert statuses() == (Status.IN_PROGRESS, Status.IN_PROGRESS)
+
+
+def test_the_parts_of_a_failed_task_are_not_started(store: Store) -> None:
+    parent = add(store, "parent")
+    a = add(store, "a", parent_id=parent)
+    add(store, "b", parent_id=parent)
+
+    store.tasks.move(a, Status.FAILED, tuple(Status))
+
+    assert titles(store) == []
+
+
+def test_a_parent_whose_last_part_is_deleted_can_be_worked_on(store: Store) -> None:
+    parent = add(store, "parent")
+    store.tasks.move(add(store, "a", parent_id=parent), Status.DONE, tuple(Status))
+    b = add(store, "b", parent_id=parent)
+    store.tasks.delete(store.tasks.below(parent)[1].id)
+    store.tasks.delete(b)
+
+    assert titles(store) == ["parent"]
+
+
+def test_the_status_of_a_parent_cannot_be_set_by_hand(store: Store) -> None:
+    parent = add(store, "parent")
+    add(store, "part", parent_id=parent)
+
+    with pytest.raises(WrongStatus, match="subtasks"):
+        store.tasks.move(parent, Status.DONE, tuple(Status))
+
+
+def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    memory = a_memory("Kept", origin_task=id, origin_attempt=1)
+    finish(store, task, attempt, Outcome.FAILED, memories=(memory,), report=a_report(attempt))
+
+    store.tasks.delete(id)
+
+    assert store.attempts.latest(10) == []
+    assert store.attempts.reports(10) == []
+    assert store.database.query("SELECT * FROM strategy_metrics") == []
+    assert [(m.title, m.origin_task) for m in store.memories.all()] == [("Kept", None)]
+    assert store.damaged() == []
+
+
+def test_a_task_others_wait_for_is_not_deleted(store: Store) -> None:
+    a = add(store, "A")
+    b = add(store, "B", needs=(a,))
+
+    with pytest.raises(WrongStatus, match=b):
+        store.tasks.delete(a)
+
+    assert len(store.tasks.all()) == 2
+
+
+def test_deleting_a_feature_leaves_its_tasks(store: Store) -> None:
+    feature = store.features.add("Search")
+    id = add(store, "A", feature_id=feature.id)
+
+    store.features.delete(feature.id)
+
+    assert store.tasks.get(id).feature_id is None
+    assert store.features.all() == []
+    assert store.damaged() == []
+
+
+# --- claims ------------------------------------------------------------------------------
+
+
+def test_a_task_is_claimed_once(store: Store) -> None:
+    add(store, "A")
+
+    claimed = store.tasks.claim("one", 60)
+
+    assert claimed is not None
+    assert (claimed.status, claimed.claimed_by, claimed.claim_token) == (Status.IN_PROGRESS, "one", 1)
+    assert store.tasks.claim("two", 60) is None
+
+
+def test_many_workers_never_get_the_same_task(open_again: Callable[[], Store]) -> None:
+    store = open_again()
+    store.tasks.add_all([NewTask(title=str(n)) for n in range(40)])
+    claimed: list[str] = []
+
+    def work(name: str) -> None:
+        mine = open_again()
+        while task := mine.tasks.claim(name, 60):
+            claimed.append(task.id)
+            mine.tasks.settle(task.id, task.claim_token, Status.DONE)
+        mine.close()
+
+    threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(claimed) == len(set(claimed)) == 40
+
+
+def test_a_lease_that_ran_out_lets_another_worker_in_and_keeps_the_old_one_out(store: Store) -> None:
+    id = add(store, "A")
+    first = store.tasks.claim("slow", 0.05)
+    time.sleep(0.1)
+
+    second = store.tasks.claim("quick", 60)
+
+    assert first is not None
+    assert second is not None
+    assert second.claim_token == first.claim_token + 1
+    assert not store.tasks.heartbeat(id, first.claim_token, 60)
+    with pytest.raises(ClaimLost):
+        store.tasks.settle(id, first.claim_token, Status.DONE)
+    assert store.tasks.get(id).status is Status.IN_PROGRESS
+    store.tasks.settle(id, second.claim_token, Status.DONE)
+    assert store.tasks.get(id).status is Status.DONE
+
+
+def test_a_heartbeat_keeps_the_claim(store: Store) -> None:
+    id = add(store, "A")
+    task = store.tasks.claim("one", 0.3)
+    assert task is not None
+
+    for _ in range(4):
+        time.sleep(0.1)
+        assert store.tasks.heartbeat(id, task.claim_token, 0.3)
+
+    assert store.tasks.claim("two", 60) is None
+
+
+def test_release_puts_a_task_back(store: Store) -> None:
+    id = add(store, "A")
+    task = store.tasks.claim("one", 60)
+    assert task is not None
+
+    store.tasks.release(id, task.claim_token)
+
+    assert store.tasks.get(id).status is Status.PENDING
+    assert store.tasks.get(id).claimed_by is None
+    assert store.tasks.claim("two", 60) is not None
+
+
+def test_a_persons_word_takes_the_task_from_its_worker(store: Store) -> None:
+    id = add(store, "A")
+    task = store.tasks.claim("one", 60)
+    assert task is not None
+
+    store.tasks.move(id, Status.DONE, tuple(Status))
+
+    with pytest.raises(ClaimLost):
+        store.tasks.settle(id, task.claim_token, Status.PENDING)
+    assert store.tasks.get(id).status is Status.DONE
+
+
+def test_one_task_alone_can_be_claimed(store: Store) -> None:
+    add(store, "urgent", priority=9)
+    id = add(store, "this")
+
+    task = store.tasks.claim("one", 60, only=id)
+
+    assert task is not None
+    assert task.id == id
+    assert store.tasks.claim("two", 60, only=id) is None
+
+
+# --- attempts ------------------------------------------------------------------------------
+
+
+def test_attempts_are_numbered_within_their_task_and_iterations_within_their_run(store: Store) -> None:
+    add(store, "A", priority=1)
+    add(store, "B")
+    seen = []
+    for agent in ("one", "two"):
+        run = store.attempts.start_run(agent)
+        for _ in range(3):
+            task, attempt = begin(store, run.id)
+            status = Status.DONE if attempt.number == 2 else Status.PENDING
+            finish(store, task, attempt, Outcome.DONE if status is Status.DONE else Outcome.FAILED, status)
+            seen.append((task.title, attempt.number, attempt.iteration))
+            if not store.tasks.ready():
+                break
+
+    assert seen == [("A", 1, 1), ("A", 2, 2), ("B", 1, 3), ("B", 2, 1)]
+    assert run.id.startswith("run-")
+    assert len(run.id) == 12
+
+
+def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    finish(
+        store,
+        task,
+        attempt,
+        Outcome.RETRIED,
+        model="sonnet",
+        model_reason="because",
+        reason="the gate failed",
+        seconds=1.25,
+        cost_usd=0.5,
+        tokens_in=10,
+        tokens_out=20,
+        files=("src/a.py", "ü.py"),
+        notes="Notes\nin lines",
+        difficulty=Difficulty.HARD,
+        shown=("mem-1-0000",),
+        hat="critic",
+    )
+
+    kept = store.attempts.get(run.id, 1)
+
+    assert kept.outcome is Outcome.RETRIED
+    assert (kept.model, kept.reason, kept.seconds, kept.cost_usd) == ("sonnet", "the gate failed", 1.25, 0.5)
+    assert (kept.tokens_in, kept.tokens_out, kept.files) == (10, 20, ("src/a.py", "ü.py"))
+    assert (kept.notes, kept.difficulty, kept.shown, kept.hat) == (
+        "Notes\nin lines",
+        Difficulty.HARD,
+        ("mem-1-0000",),
+        "critic",
+    )
+    assert store.damaged() == []
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_can_be_stored(store: Store, outcome: Outcome) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+
+    finish(store, task, attempt, outcome)
+
+    assert store.attempts.recent(run.id, 5)[0].outcome is outcome
+
+
+def test_metrics_count_failures_in_a_row_and_done_resets_them(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    outcomes = [Outcome.FAILED, Outcome.DONE, Outcome.RETRIED, Outcome.INTERRUPTED, Outcome.BLOCKED, Outcome.ERROR]
+    for outcome in outcomes:
+        task, attempt = begin(store, run.id)
+        finish(store, task, attempt, outcome, model="opus" if outcome is Outcome.DONE else "haiku")
+
+    metrics = store.attempts.metrics(id)
+
+    assert (metrics.total_attempts, metrics.consecutive_failures) == (6, 3)
+    assert metrics.suggested_model == "opus"
+    assert metrics.is_stuck(3)
+    assert not metrics.is_stuck(4)
+    row = store.database.query("SELECT * FROM strategy_metrics")[0]
+    assert (row["consecutive_failures"], row["stuck_flag"]) == (3, 1)
+
+
+def test_a_reset_gives_all_retries_back_but_remembers_the_failures(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    for _ in range(2):
+        finish(store, *begin(store, run.id), Outcome.FAILED)
+
+    store.tasks.move(id, Status.PENDING, tuple(Status))
+
+    metrics = store.attempts.metrics(id)
+    assert (metrics.consecutive_failures, metrics.failures_since_reset) == (2, 0)
+
+
+def test_the_attempt_of_a_vanished_worker_is_closed_when_its_task_is_taken_over(store: Store) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    _, first = begin(store, run.id, "dead", lease_seconds=0.05)
+    time.sleep(0.1)
+
+    _, second = begin(store, run.id, "alive")
+
+    closed = store.attempts.get(run.id, first.iteration)
+    assert (closed.outcome, closed.reason) == (Outcome.INTERRUPTED, VANISHED)
+    assert second.number == 2
+
+
+def test_claims_of_workers_known_to_be_gone_are_taken_back_at_once(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    begin(store, run.id, "dead")
+
+    recovered = store.attempts.recover({"dead", "never heard of"})
+
+    assert recovered == [id]
+    assert store.tasks.get(id).status is Status.PENDING
+    assert store.attempts.running() == []
+    assert "vanished" in store.tasks.read_log(id)[0].message
+
+
+def test_who_lost_the_claim_is_recorded_but_changes_nothing(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id, "slow", lease_seconds=0.05)
+    time.sleep(0.1)
+    begin(store, run.id, "quick")
+
+    with pytest.raises(ClaimLost):
+        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Still true"),), notes="late")
+
+    assert store.tasks.get(id).status is Status.IN_PROGRESS
+    late = store.attempts.get(run.id, attempt.iteration)
+    assert (late.outcome, late.notes) == (Outcome.INTERRUPTED, "late")
+    assert [memory.title for memory in store.memories.all()] == ["Still true"]
+
+
+def test_a_task_deleted_while_it_is_worked_on_loses_nothing_that_was_learned(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    store.tasks.move(id, Status.PENDING, tuple(Status))
+    store.tasks.delete(id)
+
+    with pytest.raises(ClaimLost):
+        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Kept"),))
+
+    assert [memory.title for memory in store.memories.all()] == ["Kept"]
+
+
+def test_settling_is_all_or_nothing(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    broken = a_memory("Bad", confidence=7.0)
+
+    with pytest.raises(Exception, match="CHECK"):
+        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Good"), broken))
+
+    assert store.tasks.get(id).status is Status.IN_PROGRESS
+    assert store.attempts.get(run.id, 1).outcome is None
+    assert store.memories.all() == []
+
+
+# --- the journal ----------------------------------------------------------------------------
+
+
+def journal(store: Store, count: int, notes: Callable[[int], str]) -> str:
+    if not store.tasks.all():
+        add(store, "A")
+    run = store.attempts.start_run("test")
+    for n in range(1, count + 1):
+        finish(store, *begin(store, run.id), Outcome.FAILED, notes=notes(n))
+    return run.id
+
+
+def test_recent_are_the_last_of_the_run_oldest_first(store: Store) -> None:
+    run = journal(store, 6, lambda n: f"note {n}")
+
+    assert [entry.iteration for entry in store.attempts.recent(run, 5)] == [2, 3, 4, 5, 6]
+
+
+def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
+    old = journal(store, 2, lambda n: "the parser wants tabs")
+    new = journal(store, 2, lambda n: "the parser wants tabs")
+
+    assert {entry.run_id for entry in store.attempts.search(["parser"], 10, not_run=new)} == {old}
+
+
+def test_empty_notes_never_match(store: Store) -> None:
+    journal(store, 3, lambda n: "")
+
+    assert store.attempts.search(["parser", ""], 10) == []
+
+
+def test_the_index_follows_every_change_of_the_text(store: Store) -> None:
+    run = journal(store, 1, lambda n: "first words")
+    found = [len(store.attempts.search([word], 5)) for word in ("first", "second")]
+    store.database.execute("UPDATE attempts SET notes = 'second words'")
+    changed = [len(store.attempts.search([word], 5)) for word in ("first", "second")]
+    store.tasks.delete(store.tasks.all()[0].id)
+
+    assert (found, changed) == ([1, 0], [0, 1])
+    assert store.attempts.search(["second"], 5) == []
+    assert run
+
+
+def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    with store.transaction():
+        for n in range(3000):
+            store.scope.insert(
+                "attempts",
+                **(_row(store) | {"iteration": 10 + n, "number": 10 + n, "notes": "common words everywhere"}),
+            )
+    finish(store, task, attempt, Outcome.DONE, Status.DONE, notes="common words and one xylophone")
+
+    found = store.attempts.search(["common", "words", "xylophone"], 3)
+
+    assert found[0].notes == "common words and one xylophone"
+
+
+def _row(store: Store) -> dict[str, object]:
+    row = store.database.query("SELECT * FROM attempts LIMIT 1")[0]
+    return {name: value for name, value in row.items() if name not in ("seq", "checksum", "project_id")} | {
+        "outcome": "failed"
+    }
+
+
+# --- failure reports and memories -----------------------------------------------------------
+
+
+def test_reports_come_freshest_first_and_are_counted_by_category(store: Store) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    for n, category in enumerate(["build_error", "test_failure", "test_failure"]):
+        task, attempt = begin(store, run.id)
+        finish(store, task, attempt, Outcome.FAILED, report=a_report(attempt, f"why {n}", category=category))
+
+    assert [report.why for report in store.attempts.reports(10)] == ["why 2", "why 1", "why 0"]
+    assert [report.why for report in store.attempts.reports(10, category="build_error")] == ["why 0"]
+    counts = [(row["category"], row["failures"], row["tasks"]) for row in store.attempts.report_counts()]
+    assert counts == [("test_failure", 2, 1), ("build_error", 1, 1)]
+
+
+def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None:
+    first = store.memories.add(a_memory("Use tabs", "old", tags=("a",)), who="t", why="t")
+
+    again = store.memories.add(a_memory("USE TABS", "new", tags=("b",)), who="t", why="t")
+
+    assert again.id == first.id
+    assert [(m.body, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
+    assert [event.what for event in store.memories.history(first.id)] == ["added", "learned again"]
+    assert store.memories.search(["old"], 5) == []
+
+
+def test_an_id_that_is_taken_is_made_anew(store: Store) -> None:
+    one = store.memories.add(a_memory("One"), who="t", why="t")
+    two = store.memories.add(a_memory("Two"), who="t", why="t")
+
+    assert one.id != two.id
+
+
+def test_a_changed_row_is_found_by_its_checksum(store: Store) -> None:
+    add(store, "A")
+    store.memories.add(a_memory("One"), who="t", why="t")
+    before = store.damaged()
+
+    store.database.execute("UPDATE memory SET body = 'flipped'")
+
+    assert before == []
+    assert [table for table, _ in store.damaged()] == ["memory"]
+
+
+def test_the_documents_table_names_can_be_queried(store: Store) -> None:
+    add(store, "A")
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    finish(
+        store, task, attempt, Outcome.FAILED, memories=(a_memory("One", "text"),), report=a_report(attempt), notes="n"
+    )
+    expected = {
+        "journal": ("run_id", "iteration", "outcome", "duration_secs", "files_modified", "notes", "created_at"),
+        "iteration_outcomes": ("task_id", "attempt_number", "duration_ms", "tokens_input", "outcome", "error_type"),
+        "failure_reports": ("what_was_tried", "why_it_failed", "error_category", "stack_trace_snippet"),
+        "strategy_metrics": ("total_attempts", "consecutive_failures", "stuck_flag", "suggested_model"),
+        "learnings": ("category", "content", "relevance_tags", "pruned_at", "superseded_by"),
+        "memories": ("type", "title", "content", "file_refs", "created_by_hat", "use_count"),
+    }
+
+    for view, columns in expected.items():
+        rows = store.database.query(f"SELECT {', '.join(columns)} FROM {view}")
+        assert len(rows) == 1, view
+
+
+def test_another_projects_records_are_out_of_reach(store: Store) -> None:
+    add(store, "Mine")
+    store.memories.add(a_memory("Mine", "parser"), who="t", why="t")
+    store.database.execute("INSERT INTO projects (id, name, created_at) VALUES ('p-other', 'other', 'x')")
+    other = Store(store.database, "p-other")
+
+    assert other.tasks.all() == []
+    assert other.tasks.claim("w", 60) is None
+    assert other.memories.all() == []
+    assert other.memories.search(["parser"], 5) == []
+    with pytest.raises(NotFound):
+        other.tasks.get(store.tasks.all()[0].id)
+
+
+def test_a_part_belongs_to_the_feature_of_its_whole(store: Store) -> None:
+    feature = store.features.add("Search")
+    parent = add(store, "Whole", feature_id=feature.id)
+
+    child = store.tasks.add(NewTask(title="Part", parent_id=parent))
+
+    assert child.feature_id == feature.id

@@ -1,0 +1,87 @@
+"""Records for tests, with sensible defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ralph.agents import Session
+from ralph.records import (
+    Attempt,
+    Capture,
+    FailureReport,
+    Memory,
+    Outcome,
+    Reply,
+    Status,
+    Task,
+    now,
+    replace,
+)
+from ralph.store import Store
+
+
+def a_memory(title: str, body: str = "", **fields: object) -> Memory:
+    memory = Memory(id="mem-1-0000", kind="knowledge", title=title, body=body, created_at=now(), updated_at=now())
+    return replace(memory, **fields)
+
+
+def begin(store: Store, run_id: str, worker: str = "w", lease_seconds: float = 60) -> tuple[Task, Attempt]:
+    begun = store.attempts.begin(run_id, worker, lease_seconds, agent="test")
+    assert begun is not None
+    return begun.task, begun.attempt
+
+
+def finish(
+    store: Store,
+    task: Task,
+    attempt: Attempt,
+    outcome: Outcome,
+    status: Status = Status.PENDING,
+    memories: tuple[Memory, ...] = (),
+    report: FailureReport | None = None,
+    **fields: object,
+) -> None:
+    ended = replace(attempt, outcome=outcome, ended_at=now(), **fields)
+    store.attempts.finish(
+        Capture(attempt=ended, report=report, memories=memories, task_status=status), task.claim_token
+    )
+
+
+def a_report(attempt: Attempt, why: str = "It broke.", **fields: object) -> FailureReport:
+    assert attempt.task_id
+    assert attempt.number
+    report = FailureReport(
+        run_id=attempt.run_id,
+        iteration=attempt.iteration,
+        task_id=attempt.task_id,
+        attempt_number=attempt.number,
+        tried="Something.",
+        why=why,
+        created_at=now(),
+    )
+    return replace(report, **fields)
+
+
+class ScriptedAgent:
+    """Answers in turn; an answer may be a text, a reply, an error to raise, or a function of prompt and session."""
+
+    name = "scripted"
+    knows_files = True
+    reports_cost = True
+
+    def __init__(self, *answers: str | Reply | Exception | Callable[[str, Session], str]) -> None:
+        self._answers = list(answers)
+        self.prompts: list[str] = []
+
+    def check(self) -> None:
+        pass
+
+    def work(self, prompt: str, session: Session) -> Reply:
+        self.prompts.append(prompt)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Reply):
+            return answer
+        text = answer if isinstance(answer, str) else answer(prompt, session)
+        return Reply(text=text.replace("TASK", session.environment["RALPH_TASK_ID"]), seconds=0.1, files=())
