@@ -1,0 +1,76 @@
+"""The agents Ralph can drive, by name, and what every one of them promises.
+
+An agent never raises for what its session does: a crash, a time-out or a flood
+is a `Reply` with that ending. It raises `AgentMissing` only when the session
+cannot be started at all, so that a run stops before it wastes attempts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ralph.errors import AgentMissing
+from ralph.records import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ralph.config import AgentConfig
+    from ralph.records import Reply
+
+
+@record
+class Limits:
+    """How long, how silent and how loud a session may be."""
+
+    seconds: float = 1800.0
+    idle_seconds: float = 600.0
+    output_bytes: int = 32 * 1024 * 1024
+
+
+@record
+class Session:
+    """What an agent is given besides its prompt."""
+
+    directory: Path
+    model: str | None
+    limits: Limits
+    environment: Mapping[str, str]
+    """Variables to add to its environment."""
+    should_stop: Callable[[], bool]
+    """Asked several times a second; once true, the session is ended and the reply says `stopped`."""
+    heard: Callable[[str], None]
+    """Called with the text as it arrives, for people watching."""
+
+
+class Agent(Protocol):
+    """Something that works on a prompt in a directory and answers in text."""
+
+    name: str
+    knows_files: bool
+    """Whether its replies say which files it changed; otherwise git is asked."""
+    reports_cost: bool
+    """Whether its replies say what they cost; otherwise a limit on cost means nothing."""
+
+    def check(self) -> None:
+        """Raise `AgentMissing`, with what to do, when it cannot be started here."""
+
+    def work(self, prompt: str, session: Session) -> Reply:
+        """Run one session to its end, whatever that is; leave no process behind."""
+
+
+def open_agent(config: AgentConfig, directory: Path) -> Agent:
+    """Give the configured agent, ready to work in the directory."""
+    if config.name == "command":
+        from ralph.agents.command import CommandAgent
+
+        return CommandAgent(config.command, directory)
+    if config.name == "rehearsal":
+        from ralph.agents.rehearsal import RehearsalAgent
+
+        return RehearsalAgent.from_project(directory)
+    raise AgentMissing(f"Unknown agent {config.name!r}. Known: {', '.join(NAMES)}.")
+
+
+NAMES = ("command", "rehearsal")

@@ -1,0 +1,61 @@
+"""Drive any program that reads a prompt on stdin and answers on stdout."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ralph.agents.process import find_program, run_program
+from ralph.errors import AgentMissing
+from ralph.records import Reply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ralph.agents import Session
+
+
+class CommandAgent:
+    """A program of the user's own as the agent."""
+
+    name = "command"
+    knows_files = False
+    reports_cost = False
+
+    def __init__(self, command: tuple[str, ...], directory: Path) -> None:
+        self._command = command
+        self._directory = directory
+
+    def check(self) -> None:
+        """Raise `AgentMissing`, with what to do, when the program cannot be started."""
+        self._program()
+
+    def work(self, prompt: str, session: Session) -> Reply:
+        """Give the program the prompt and take what it prints for the answer.
+
+        `{model}` in its arguments stands for the model's name.
+        """
+        arguments = [part.replace("{model}", session.model or "") for part in self._command[1:]]
+        ended = run_program(
+            [self._program(), *arguments],
+            directory=session.directory,
+            limits=session.limits,
+            stdin=prompt,
+            environment={**os.environ, **session.environment},
+            should_stop=session.should_stop,
+            heard=session.heard,
+        )
+        return Reply(
+            text=ended.text,
+            ending=ended.ending,
+            detail=ended.detail,
+            exit_code=ended.exit_code,
+            seconds=ended.seconds,
+        )
+
+    def _program(self) -> str:
+        if not self._command:
+            raise AgentMissing(
+                "Say which program is the agent: ralph run -- sh agent.sh, or command under [agent] in .ralph.toml."
+            )
+        return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

@@ -1,0 +1,92 @@
+"""Any program that reads stdin and writes stdout can be the agent."""
+
+from pathlib import Path
+
+import pytest
+
+from ralph.agents import Agent, Limits, Session
+from ralph.agents.command import CommandAgent
+from ralph.errors import AgentMissing
+from ralph.records import Ending, replace
+
+
+def a_session(directory: Path, **changes: object) -> Session:
+    session = Session(
+        directory=directory,
+        model=None,
+        limits=Limits(seconds=20.0),
+        environment={},
+        should_stop=lambda: False,
+        heard=lambda text: None,
+    )
+    return replace(session, **changes)
+
+
+def test_the_prompt_goes_in_and_the_answer_comes_out(tmp_path: Path) -> None:
+    heard: list[str] = []
+    agent: Agent = CommandAgent(("sh", "-c", "tr a-z A-Z"), tmp_path)
+
+    reply = agent.work("fix the parser\n", a_session(tmp_path, heard=heard.append))
+
+    assert agent.name == "command"
+    assert (reply.text, reply.ending, reply.exit_code) == ("FIX THE PARSER\n", Ending.FINISHED, 0)
+    assert (reply.tokens_in, reply.tokens_out, reply.files, reply.detail) == (None, None, None, "")
+    assert 0 < reply.seconds < 5
+    assert heard == ["FIX THE PARSER\n"]
+
+
+def test_a_crash_is_a_reply_and_its_text_is_kept(tmp_path: Path) -> None:
+    script = "echo '<task-done>t-000001</task-done>'; echo 'out of credit' >&2; exit 3"
+    agent = CommandAgent(("sh", "-c", script), tmp_path)
+
+    reply = agent.work("", a_session(tmp_path))
+
+    assert reply.text == "<task-done>t-000001</task-done>\n"
+    assert (reply.ending, reply.exit_code) == (Ending.CRASHED, 3)
+    assert reply.detail == "sh exited with 3: out of credit"
+
+
+def test_the_session_sets_directory_model_environment_and_limits(tmp_path: Path) -> None:
+    (tmp_path / "worktree").mkdir()
+    agent = CommandAgent(("sh", "-c", 'pwd; echo "$0 $COLOUR ${HOME:+home}"; sleep 60', "-m={model}"), tmp_path)
+    session = a_session(
+        tmp_path / "worktree", model="opus", environment={"COLOUR": "red"}, limits=Limits(idle_seconds=1.0)
+    )
+
+    reply = agent.work("", session)
+
+    assert reply.text == f"{tmp_path}/worktree\n-m=opus red home\n"
+    assert reply.ending is Ending.WENT_SILENT
+
+
+def test_without_a_model_its_place_stays_empty(tmp_path: Path) -> None:
+    assert CommandAgent(("echo", "[{model}]"), tmp_path).work("", a_session(tmp_path)).text == "[]\n"
+
+
+def test_a_session_is_stopped_when_asked(tmp_path: Path) -> None:
+    reply = CommandAgent(("sleep", "60"), tmp_path).work("", a_session(tmp_path, should_stop=lambda: True))
+
+    assert (reply.ending, reply.detail) == (Ending.STOPPED, "sleep was stopped.")
+
+
+def test_a_program_is_looked_for_in_the_project_and_run_in_the_session_directory(tmp_path: Path) -> None:
+    (tmp_path / "agent").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "agent").chmod(0o755)
+    (tmp_path / "worktree").mkdir()
+    agent = CommandAgent(("./agent",), tmp_path)
+
+    agent.check()
+
+    assert agent.work("", a_session(tmp_path / "worktree")).text == f"{tmp_path}/worktree\n"
+
+
+def test_check_tells_what_is_missing(tmp_path: Path) -> None:
+    CommandAgent(("sh", "agent.sh"), tmp_path).check()
+
+    with pytest.raises(AgentMissing) as none_given:
+        CommandAgent((), tmp_path).check()
+    with pytest.raises(AgentMissing) as not_found:
+        CommandAgent(("nonesuch",), tmp_path).check()
+
+    assert str(none_given.value).startswith("Say which program is the agent: ralph run -- sh agent.sh")
+    assert str(not_found.value) == "nonesuch was not found in the PATH. Install it, or give its full path."

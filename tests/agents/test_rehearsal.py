@@ -1,0 +1,278 @@
+"""The rehearsal agent plays its playbook, and knows only what its prompt says."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ralph.agents import Agent, Limits, Session, open_agent
+from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
+from ralph.config import AgentConfig
+from ralph.errors import AgentMissing
+from ralph.loop.sigils import read_sigils
+from ralph.records import Ending, replace
+from ralph.text import count_tokens
+
+
+def a_prompt(task: str = "Fix the parser", attempt: int = 1, memory: str = "", prerequisite: str = "None") -> str:
+    return f"""\
+# How to work here
+
+<task-done>TASK_ID</task-done>
+
+## Task
+
+**t-000001**: {task}
+
+### Completed Prerequisites
+
+- t-000000 {prerequisite}
+
+## Project Knowledge
+
+{memory}
+
+### Loop Status
+
+- Attempt {attempt} at this task
+"""
+
+
+def a_session(directory: Path, **changes: object) -> Session:
+    session = Session(
+        directory=directory,
+        model=None,
+        limits=Limits(seconds=20.0),
+        environment={},
+        should_stop=lambda: False,
+        heard=lambda text: None,
+    )
+    return replace(session, **changes)
+
+
+def an_agent(*ideas: Idea, about: str = "the parser") -> RehearsalAgent:
+    return RehearsalAgent(Playbook(parts=(Part(about=about, ideas=ideas),)))
+
+
+def a_write(file: str = "parser.py", text: str = "new\n") -> Edit:
+    return Edit(file=file, replace=None, text=text)
+
+
+# --- which idea --------------------------------------------------------------------
+
+
+THREE = (Idea(says="spaces"), Idea(says="tabs", knows=("wants tabs",)), Idea(says="both", knows=("Tabs", "too slow")))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "memory", "says"),
+    [
+        (1, "", "spaces"),
+        (2, "", "tabs"),
+        (3, "", "both"),
+        (9, "", "both"),
+        (1, "The parser\nWANTS  tabs.", "tabs"),
+        (1, "It is too slow.", "spaces"),
+        (1, "The parser wants tabs and is too slow.", "both"),
+        (3, "The parser wants tabs.", "both"),
+    ],
+)
+def test_each_attempt_brings_the_next_idea_and_memory_brings_a_later_one_at_once(
+    tmp_path: Path, attempt: int, memory: str, says: str
+) -> None:
+    reply = an_agent(*THREE).work(a_prompt(attempt=attempt, memory=memory), a_session(tmp_path))
+
+    assert reply.text == says
+
+
+def test_the_same_prompt_gives_the_same_answer_whatever_was_asked_before(tmp_path: Path) -> None:
+    agent = an_agent(*THREE)
+
+    answers = [agent.work(a_prompt(attempt=attempt), a_session(tmp_path)).text for attempt in (2, 1, 2)]
+
+    assert answers == ["tabs", "spaces", "tabs"]
+
+
+def test_a_part_is_chosen_by_the_task_and_not_by_what_else_the_prompt_says(tmp_path: Path) -> None:
+    agent = an_agent(Idea(says="done"))
+    prompt = a_prompt(task="Fix the lexer", memory="THE PARSER is slow.", prerequisite="Write the parser")
+
+    sigils = read_sigils(agent.work(prompt, a_session(tmp_path)).text, prompt)
+
+    assert agent.work(a_prompt(task="Fix THE  Parser"), a_session(tmp_path)).text == "done"
+    assert (sigils.done_ids, sigils.failed_ids) == ((), ("t-000001",))
+    assert sigils.report
+    assert sigils.report.why == "The playbook has no such task."
+
+
+# --- what it does ------------------------------------------------------------------
+
+
+def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Path) -> None:
+    (tmp_path / "parser.py").write_text("a = 1\nb = 1\n")
+    (tmp_path / "same.py").write_text("new\n")
+    heard: list[str] = []
+    agent: Agent = an_agent(
+        Idea(
+            says="It is {done}.\n<task-done>{task_id}</task-done>",
+            edits=(
+                Edit(file="parser.py", replace="1", text="2"),
+                Edit(file="parser.py", replace="b = 1", text="b = 3"),
+                a_write("same.py"),
+                a_write("tests/test_parser.py", "x\n"),
+            ),
+        )
+    )
+    prompt = a_prompt()
+
+    reply = agent.work(prompt, a_session(tmp_path, heard=heard.append))
+
+    assert (tmp_path / "parser.py").read_text() == "a = 2\nb = 3\n"
+    assert (tmp_path / "tests/test_parser.py").read_text() == "x\n"
+    assert reply.files == ("parser.py", "tests/test_parser.py")
+    assert agent.knows_files
+    assert reply.text == "It is {done}.\n<task-done>t-000001</task-done>"
+    assert heard == [reply.text]
+    assert (reply.tokens_in, reply.tokens_out) == (count_tokens(prompt), count_tokens(reply.text))
+    assert (reply.ending, reply.cost_usd) == (Ending.FINISHED, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (Edit(file="parser.py", replace="gone", text=""), "parser.py does not hold the text to replace: gone."),
+        (a_write("../outside.py"), "../outside.py is outside of the project."),
+        (a_write("/tmp/outside.py"), "/tmp/outside.py is outside of the project."),
+        (a_write("link/outside.py"), "link/outside.py is outside of the project."),
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_a_failure_report_and_changes_nothing(
+    tmp_path: Path, edit: Edit, why: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "parser.py").write_text("old\n")
+    (project / "link").symlink_to(tmp_path)
+    agent = an_agent(Idea(says="<task-done>{task_id}</task-done>", edits=(a_write(), edit)))
+
+    reply = agent.work(a_prompt(), a_session(project))
+
+    sigils = read_sigils(reply.text)
+    assert (sigils.done_ids, sigils.failed_ids) == ((), ("t-000001",))
+    assert sigils.report
+    assert sigils.report.why == why
+    assert reply.files == ()
+    assert (project / "parser.py").read_text() == "old\n"
+    assert not (tmp_path / "outside.py").exists()
+
+
+def test_a_missing_file_and_a_directory_in_the_way_are_failure_reports(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for edit in (Edit(file="none.py", replace="a", text="b"), a_write("folder")):
+        reply = an_agent(Idea(says="done", edits=(a_write("one.py"), edit))).work(a_prompt(), a_session(tmp_path))
+
+        assert read_sigils(reply.text).failed_ids == ("t-000001",)
+    assert reply.files == ("one.py",)
+
+
+def test_thinking_takes_its_time_and_is_cut_short_when_asked(tmp_path: Path) -> None:
+    agent = an_agent(Idea(says="done", seconds=0.2, edits=(a_write(),)))
+    slow = an_agent(Idea(says="done", seconds=60, edits=(a_write("slow.py"),)))
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+
+    reply = agent.work(a_prompt(), a_session(tmp_path))
+    stopped = slow.work(a_prompt(), a_session(tmp_path, should_stop=stop.is_set))
+    late = slow.work(a_prompt(), a_session(tmp_path, limits=Limits(seconds=0.1)))
+
+    assert 0.2 <= reply.seconds < 2
+    assert (stopped.ending, stopped.detail, stopped.text) == (Ending.STOPPED, "The rehearsal was stopped.", "")
+    assert (late.ending, late.detail) == (Ending.TIMED_OUT, "The rehearsal took longer than 0.1 seconds.")
+    assert (stopped.files, late.files) == ((), ())
+    assert not (tmp_path / "slow.py").exists()
+    assert time.monotonic() - began < 10
+
+
+# --- the playbook ------------------------------------------------------------------
+
+
+def a_playbook(directory: Path, text: str) -> Path:
+    path = directory / PLAYBOOK
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+GOOD = '''
+[[task]]
+about = "the parser"
+
+[[task.idea]]
+says = "First."
+edit = [{file = "parser.py", write = ""}]
+
+[[task.idea]]
+says = "Second."
+knows = ["tabs"]
+seconds = 0
+
+[[task.idea.edit]]
+file = "parser.py"
+replace = "a"
+with = """b"""
+'''
+
+
+def test_the_playbook_is_read_from_the_project(tmp_path: Path) -> None:
+    a_playbook(tmp_path, GOOD)
+    (tmp_path / "parser.py").write_text("a")
+
+    agent = open_agent(AgentConfig(name="rehearsal"), tmp_path)
+    agent.check()
+
+    assert agent.work(a_prompt(memory="Tabs!"), a_session(tmp_path)).text == "Second."
+    assert (tmp_path / "parser.py").read_text() == "b"
+
+
+def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> None:
+    agent = RehearsalAgent.from_project(tmp_path)
+
+    with pytest.raises(AgentMissing) as missing:
+        agent.check()
+
+    path = tmp_path / ".ralph/rehearsal.toml"
+    assert str(missing.value) == f"The rehearsal agent needs a playbook: write {path}, or choose another agent."
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is wrong: the file has no [[task]]."),
+        ("task = 3", "is wrong: the file has no [[task]]."),
+        ("[[task]]\nabout = 'x'", "is wrong: task 1 has no [[idea]]."),
+        ("[[task]]\nabout = ' '\n[[task.idea]]\nsays = 'x'", "is wrong: task 1: about must be a text, not ' '."),
+        (GOOD + "[[task]]\nidea = [{}]", "is wrong: task 2, idea 1: says must be a text."),
+        (GOOD.replace("knows", "know"), "task 1, idea 2: nobody knows 'know', only says, edit, knows, seconds."),
+        (GOOD.replace('["tabs"]', '"tabs"'), "task 1, idea 2: knows must be a list of phrases, not 'tabs'."),
+        (GOOD.replace("seconds = 0", "seconds = -1"), "idea 2: seconds must be a number from 0 to 3600, not -1."),
+        (GOOD.replace("with = ", "write = "), "idea 2, edit 1: an edit has file and write, or file, replace and with."),
+        ("[[task]\n", "cannot be read: Expected ']]' at the end of an array declaration (at line 1, column 7)."),
+    ],
+)
+def test_check_says_what_is_wrong_with_a_playbook_and_where(tmp_path: Path, text: str, why: str) -> None:
+    path = a_playbook(tmp_path, text)
+
+    with pytest.raises(AgentMissing) as wrong:
+        RehearsalAgent.from_project(tmp_path).check()
+
+    assert str(wrong.value).startswith(f"The playbook {path} ")
+    assert str(wrong.value).endswith(why)
+
+
+def test_a_playbook_that_is_no_text_is_told_of(tmp_path: Path) -> None:
+    a_playbook(tmp_path, "").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(AgentMissing, match="cannot be read"):
+        RehearsalAgent.from_project(tmp_path).check()
