@@ -1,0 +1,1 @@
+"""One reader and writer for each kind of file. Pure: text in, records out."""

@@ -1,0 +1,1 @@
+"""The loop: claim, recall, prompt, agent, sigils, verify, capture, settle, next."""

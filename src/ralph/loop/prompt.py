@@ -1,0 +1,332 @@
+"""Make the prompt of one attempt out of what is known.
+
+The stable part comes first, so that a model's cache can keep it. Every part has
+a cap, and when the whole is too large the journal gives way first, then the
+knowledge; the task, the latest failure and the instructions never do.
+"""
+
+from __future__ import annotations
+
+from ralph.memory.render import knowledge_section, quoted
+from ralph.records import FAILURES, LeftOut, Outcome, Prompt, Section
+from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, neutralise, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralph.records import Attempt, FailureReport, Recollection, Task
+
+KNOWLEDGE_TOKENS = 2_000
+JOURNAL_TOKENS = 3_000
+ATTEMPTS_TOKENS = 1_500
+STATUS_TOKENS = 150
+FEATURE_TOKENS = 2_000
+"""For the spec and for the plan, each."""
+PREREQUISITE_CHARACTERS = 300
+
+INSTRUCTIONS = """\
+# How to work here
+
+You work alone on one task of this project, in a fresh session, in the project's own directory. Nobody answers
+questions. Finish the task below completely, and nothing else.
+
+- Read what you change before you change it. Keep to the conventions you find.
+- Check your work the way the project does (its tests, its build) before you say that it is done.
+- When the task is finished, end with this sigil on a line of its own, with the task's id in place of TASK_ID:
+
+  <task-done>TASK_ID</task-done>
+
+- When you cannot finish it, say why, so that the next attempt does not start blind:
+
+  <failure-report>
+  what_tried: what you did
+  why_failed: what went wrong, as exactly as you know
+  error_category: test_failure, build_error, missing_file, logic_error, timeout, or your own word
+  relevant_files: the files it is about, separated by commas
+  stack_trace: the first lines of the error
+  </failure-report>
+  <retry-suggestion>what the next attempt should do differently</retry-suggestion>
+  <task-failed>TASK_ID</task-failed>
+
+- If you can, say how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
+"""
+
+MEMORY = """\
+## Memory
+
+What you write in these sigils is kept and shown to later sessions, when it is relevant to them. Use them sparingly and
+be exact: one fact that saves somebody an hour is worth more than ten that are obvious.
+
+### End-of-Task Journal
+End every session with a few sentences on what you decided and why, and what the next session should know:
+
+<journal>
+Decisions, discoveries, and what is left to do.
+</journal>
+
+### Knowledge
+When you find out something about this project that will be true tomorrow (how it is built, a convention, a trap and
+the way around it), keep it. At least one lowercase tag; at most 500 words:
+
+<knowledge tags="tag1,tag2" title="Short title that says it">
+What is so, where, and what to do about it.
+</knowledge>
+
+### Learnings
+For a lesson about the work itself (category: success_pattern, pitfall, tool_usage, code_structure, testing_strategy,
+debugging_technique or other):
+
+<learning category="pitfall" tags="tag1,path/to/file.py">One to three sentences.</learning>
+
+A single line does as well; the word after MEMORY is one of architecture, dependency, decision, constraint, pattern,
+convention, pitfall, fix:
+
+MEMORY:pattern:How something specific is done here
+
+Also keep CLAUDE.md current with what every session in this project should know.
+"""
+
+STUCK = """\
+### Stuck Loop Warning
+
+This task has failed {failures} times in a row. Doing the same again will fail again.
+
+- Do not start from the approaches listed under Previous Attempts. Question what they all took for granted.
+- Reproduce the failure in the smallest way you can, and look at the real output before you change anything.
+- Consider another approach: another place to make the change, another tool, undoing earlier changes first.
+- If the task is too large, do the first part that can be finished and verified, say in a <failure-report> which
+  smaller tasks the rest should be split into, and end with task-failed.
+"""
+
+FIXED_SECTIONS = {"Instructions": INSTRUCTIONS, "Memory": MEMORY}
+
+
+def build_prompt(
+    known: Recollection,
+    *,
+    iteration: int,
+    model: str | None,
+    model_reason: str,
+    stuck_after: int,
+    budget_tokens: int,
+    memories_tokens: int = 0,
+) -> Prompt:
+    """Give the prompt for one attempt, with the receipt of what it shows and leaves out.
+
+    `memories_tokens` is what the project allows for knowledge, if that is less than usual.
+    """
+    fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
+    task = [_task(known), *_feature(known)]
+    tail = [
+        *_attempts(known),
+        *_stuck(known, stuck_after),
+        _status(known, iteration, model, model_reason),
+    ]
+    left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
+    cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
+    knowledge = _knowledge(known, cap, max(0, min(cap, left)))
+    journal = _journal(known, max(0, min(JOURNAL_TOKENS, left - knowledge.tokens)))
+    sections = (*fixed, *task, knowledge, journal, *tail)
+    text = "\n".join(section.text for section in sections if section.text)
+    return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown)
+
+
+def _section(name: str, text: str, cap_tokens: int | None = None) -> Section:
+    return Section(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
+
+
+def _task(known: Recollection) -> Section:
+    task = known.task
+    lines = ["## Task", "", f"**{task.id}**: {quoted(task.title)}"]
+    if task.body:
+        lines += ["", neutralise(task.body)]
+    if known.parent:
+        lines += ["", f"Part of {known.parent.id}: {quoted(known.parent.title)}"]
+    if known.prerequisites:
+        lines += ["", "### Completed Prerequisites", ""]
+        lines += [_prerequisite(done, notes) for done, notes in known.prerequisites]
+    lines += [f"\nWhen it is finished, the sigil's TASK_ID is {task.id}."]
+    return _section("Task", "\n".join(lines) + "\n")
+
+
+def _prerequisite(done: Task, notes: str) -> str:
+    said = f": {cut(one_line(quoted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
+    return f"- {done.id} {quoted(done.title)}{said}"
+
+
+def _feature(known: Recollection) -> list[Section]:
+    feature = known.feature
+    if not feature:
+        return []
+    most = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
+    parts = [f"## Feature: {quoted(feature.name)}"]
+    left = []
+    for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
+        if text:
+            parts.append(f"### {name}\n\n{cut(neutralise(text), most)}")
+        if len(text) > most:
+            left.append(LeftOut(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
+    text = "\n\n".join(parts) + "\n"
+    return [
+        Section(
+            name="Feature",
+            text=text,
+            tokens=count_tokens(text),
+            cap_tokens=2 * FEATURE_TOKENS,
+            shown=(feature.id,),
+            left_out=tuple(left),
+        )
+    ]
+
+
+def _knowledge(known: Recollection, cap_tokens: int, budget_tokens: int) -> Section:
+    text, shown, left = knowledge_section(known.memories, budget_tokens)
+    return Section(
+        name="Project Knowledge",
+        text=text,
+        tokens=count_tokens(text),
+        cap_tokens=cap_tokens,
+        shown=tuple(memory.id for memory in shown),
+        left_out=(*left, *known.left_out),
+    )
+
+
+def _journal(known: Recollection, budget_tokens: int) -> Section:
+    text, shown = journal_text(known.journal, budget_tokens, known.run_id)
+    return Section(
+        name="Run Journal",
+        text=text,
+        tokens=count_tokens(text),
+        cap_tokens=JOURNAL_TOKENS,
+        shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in known.journal[:shown]),
+        left_out=tuple(
+            LeftOut(what=f"{entry.run_id}/{entry.iteration}", why=f"no room left in {budget_tokens} tokens")
+            for entry in known.journal[shown:]
+        ),
+    )
+
+
+def journal_text(entries: Sequence[Attempt], budget_tokens: int, run_id: str | None = None) -> tuple[str, int]:
+    """Give the journal section and how many entries it shows: in order, until the next would not fit.
+
+    With the run at hand given, entries of other runs say where they come from.
+    """
+    text = "## Run Journal\n"
+    shown = 0
+    for entry in entries:
+        block = f"\n{_journal_entry(entry, run_id)}\n"
+        if len(text) + len(block) > budget_tokens * CHARACTERS_PER_TOKEN:
+            break
+        text += block
+        shown += 1
+    return (text, shown) if shown else ("", 0)
+
+
+def _journal_entry(entry: Attempt, run_id: str | None) -> str:
+    cost = f" | **Cost**: ${entry.cost_usd:.4f}" if entry.cost_usd else ""
+    lines = [
+        f"### Iteration {entry.iteration} [{entry.outcome}]",
+        f"- **Task**: {entry.task_id or 'none'}",
+        f"- **Model**: {quoted(entry.model or 'unknown')}",
+        f"- **Duration**: {entry.seconds:.1f}s{cost}",
+        f"- **Files**: {', '.join(quoted(path) for path in entry.files) or 'none'}",
+        f"- **Notes**: {quoted(entry.notes) or 'no notes'}",
+    ]
+    if run_id is not None and entry.run_id != run_id:
+        lines.insert(1, f"- **Run**: {entry.run_id}, {entry.started_at[:10]}")
+    return "\n".join(lines)
+
+
+def _attempts(known: Recollection) -> list[Section]:
+    """Give the failed attempts at this task, freshest first; the freshest is cut rather than left out."""
+    if not known.reports and not known.interruptions:
+        return []
+    most = ATTEMPTS_TOKENS * CHARACTERS_PER_TOKEN
+    text = "### Previous Attempts\n\nThis task was tried before. Build on what is listed here; do not repeat it.\n"
+    blocks = [(report.attempt_number, report_text(report)) for report in known.reports]
+    blocks += [(entry.number or 0, _interruption(entry)) for entry in known.interruptions]
+    blocks.sort(key=lambda block: -block[0])
+    shown: list[str] = []
+    left: list[LeftOut] = []
+    for number, block in blocks:
+        block = "\n" + block
+        if not shown:
+            block = cut(block, most - len(text), mark=" [cut]\n")
+        if len(text) + len(block) > most:
+            left.append(LeftOut(what=f"attempt {number}", why=f"no room left in {ATTEMPTS_TOKENS} tokens"))
+        else:
+            text += block
+            shown.append(f"attempt {number}")
+    return [
+        Section(
+            name="Previous Attempts",
+            text=text,
+            tokens=count_tokens(text),
+            cap_tokens=ATTEMPTS_TOKENS,
+            shown=tuple(shown),
+            left_out=tuple(left),
+        )
+    ]
+
+
+def report_text(report: FailureReport) -> str:
+    """Give a failure report as an agent reads it."""
+    lines = [f"#### Attempt {report.attempt_number} [{quoted(report.category)}], {report.created_at[:10]}"]
+    if report.retry_suggestion:
+        lines.append(f"- **Try instead**: {quoted(report.retry_suggestion)}")
+    lines += [
+        f"- **Tried**: {cut(quoted(report.tried), 1200)}",
+        f"- **Why it failed**: {cut(quoted(report.why), 2000)}",
+        f"- **Avoid**: {_avoid(report)}",
+    ]
+    if report.files:
+        lines.append(f"- **Files**: {', '.join(quoted(path) for path in report.files[:20])}")
+    if report.trace and report.trace not in report.why:
+        lines.append(f"- **Error**:\n\n```\n{quoted(report.trace)}\n```")
+    return "\n".join(lines) + "\n"
+
+
+def _avoid(report: FailureReport) -> str:
+    if report.category == "no_sigil":
+        return "ending a session without the sigil that says how it went"
+    return f"doing the same again: {one_line(quoted(report.tried), 120)}"
+
+
+def _interruption(entry: Attempt) -> str:
+    return (
+        f"#### Attempt {entry.number} [interrupted], {entry.started_at[:10]}\n"
+        f"- **The person who stopped it said**: {quoted(entry.notes)}\n"
+    )
+
+
+def _stuck(known: Recollection, threshold: int) -> list[Section]:
+    if not known.with_memory or not known.metrics.is_stuck(threshold):
+        return []
+    return [_section("Stuck Loop Warning", STUCK.format(failures=known.metrics.consecutive_failures))]
+
+
+def _status(known: Recollection, iteration: int, model: str | None, model_reason: str) -> Section:
+    metrics = known.metrics
+    failures = f", {metrics.consecutive_failures} failed in a row" if metrics.consecutive_failures else ""
+    lines = [
+        "### Loop Status",
+        "",
+        f"- Iteration {iteration} of {known.run_id or 'the next run'}",
+        f"- Attempt {known.attempt_number} at this task{failures}",
+        f"- {_rates(known.recent_outcomes)}",
+        f"- Model: {one_line(model or 'the agent’s own choice', 60)} ({one_line(model_reason, 120)})",
+    ]
+    return _section("Loop Status", "\n".join(lines) + "\n", STATUS_TOKENS)
+
+
+def _rates(outcomes: Sequence[Outcome]) -> str:
+    counted = [outcome for outcome in outcomes if outcome is not Outcome.INTERRUPTED]
+    if not counted:
+        return "No attempt has ended yet in this project"
+    done = sum(1 for outcome in counted if outcome is Outcome.DONE)
+    failed = sum(1 for outcome in counted if outcome in FAILURES)
+    return (
+        f"Last {len(counted)} attempts in this project: {100 * done / len(counted):.0f} % done,"
+        f" {100 * failed / len(counted):.0f} % failed"
+    )

@@ -1,0 +1,394 @@
+"""The loop itself: iteration after iteration, until the work or a limit ends it.
+
+It only puts the stages in their order. Whatever happens in one, the iteration
+ends in a settled attempt; only a store that cannot be written stops the run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ralph.agents import Limits, Session
+from ralph.errors import AgentMissing, ClaimLost, StatementRefused, StoreError
+from ralph.loop import progress, worktree
+from ralph.loop.capture import claims_done, conclude
+from ralph.loop.interrupt import Interrupts
+from ralph.loop.prepare import prepare
+from ralph.loop.progress import event, forgiving
+from ralph.loop.sigils import read_sigils
+from ralph.loop.verify import check
+from ralph.loop.workers import Heartbeat, vanished, worker_name
+from ralph.records import Ending, Outcome, Reply, Sigils, Status, Verdict, fields_of, now, record, replace
+from ralph.text import accept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ralph.agents import Agent
+    from ralph.config import Config
+    from ralph.loop.progress import Tell
+    from ralph.records import Attempt, Capture, GateResult, Prompt, Task
+    from ralph.store import Store
+    from ralph.store.attempts import Begun
+
+NO_LIMIT = float("inf")
+POLL_SECONDS = 1.0
+SAME_CRASHES = 5
+"""So many equal crashes in a row, over more than one task, are the agent's fault and not the tasks'."""
+
+
+class RunEnding(StrEnum):
+    """Why a run stopped."""
+
+    COMPLETE = "all tasks are done"
+    LIMIT_ITERATIONS = "the limit on iterations was reached"
+    LIMIT_MINUTES = "the time limit was reached"
+    LIMIT_COST = "the cost limit was reached"
+    WAITS = "the tasks that are left wait for a person"
+    BUSY = "the tasks that are left are being worked on elsewhere"
+    NOT_READY = "the task is not ready: it has parts, waits for others, or waits for a person"
+    NOTHING = "there is nothing to do"
+    INTERRUPTED = "it was interrupted"
+    BROKEN = "the database could not be written"
+    NO_AGENT = "the agent could not be started"
+    AGENT_FAILS = "the agent fails the same way whatever the task; mend it and run again"
+
+    @property
+    def exit_code(self) -> int:
+        """Give what a command that ran the loop should exit with."""
+        return {
+            RunEnding.WAITS: 1,
+            RunEnding.NOT_READY: 1,
+            RunEnding.BROKEN: 1,
+            RunEnding.AGENT_FAILS: 1,
+            RunEnding.NO_AGENT: 2,
+            RunEnding.NOTHING: 3,
+            RunEnding.INTERRUPTED: 130,
+        }.get(self, 0)
+
+
+@record
+class Summary:
+    """What a run came to."""
+
+    run_id: str
+    ending: RunEnding
+    iterations: int
+    done: int
+    seconds: float
+    cost_usd: float
+    tokens: int
+
+
+@record
+class Order:
+    """What a person asks of one run."""
+
+    iterations: int = 0
+    minutes: float = 0.0
+    cost_usd: float = 0.0
+    model: str | None = None
+    with_memory: bool = True
+    only: str | None = None
+    """Work on this task alone."""
+
+
+class Loop:
+    """One run of an agent over a project's tasks."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        agent: Agent,
+        config: Config,
+        directory: Path,
+        order: Order,
+        tell: Tell,
+        ask: Callable[[Task], str] | None = None,
+    ) -> None:
+        """`ask` gets a person's word after Ctrl+C, if there is a person."""
+        self._store = store
+        self._heartbeat = Heartbeat(store.reopen, config.execution.lease_seconds)
+        self._agent = agent
+        self._config = config
+        self._directory = directory
+        self._order = order
+        self._tell = forgiving(tell)
+        self._ask = ask
+        self._worker = worker_name()
+        self._interrupts = Interrupts()
+        self._was_asked = False
+        self._waits = False
+        self._agent_is_missing = False
+        self._crash = ""
+        self._crashed: list[str | None] = []
+        """The tasks of the latest attempts, as long as all of them crashed for the same reason."""
+        self._started = time.monotonic()
+        self._iterations = self._done = self._tokens = 0
+        self._cost_usd = 0.0
+
+    def run(self) -> Summary:
+        """Work until everything is done, a limit is reached or a person stops it."""
+        self._recover()
+        run = self._store.attempts.start_run(self._agent.name)
+        self._tell_start(run.id)
+        with self._interrupts, self._heartbeat:
+            try:
+                ending = self._work(run.id)
+                self._store.attempts.end_run(run.id, ending)
+            except StoreError as error:
+                self._tell(event("warning", message=str(error)))
+                ending = RunEnding.BROKEN
+        summary = Summary(
+            run_id=run.id,
+            ending=ending,
+            iterations=self._iterations,
+            done=self._done,
+            seconds=round(time.monotonic() - self._started, 3),
+            cost_usd=self._cost_usd,
+            tokens=self._tokens,
+        )
+        self._tell(event("run_ended", **fields_of(summary)))
+        return summary
+
+    def _recover(self) -> None:
+        """Take back at once what workers of this machine left behind when they were killed."""
+        claimed = {task.claimed_by for task in self._store.tasks.claimed() if task.claimed_by}
+        for task_id in self._store.attempts.recover(vanished(claimed)) if claimed else []:
+            self._tell(event("recovered", task_id=task_id))
+
+    def _tell_start(self, run_id: str) -> None:
+        gates = self._config.execution.gates if self._config.execution.verify else ()
+        ready = len(self._store.tasks.ready())
+        self._tell(progress.run_started(run_id, self._agent.name, ready, self._order.only, gates))
+        if self._order.cost_usd and not self._agent.reports_cost:
+            message = f"The {self._agent.name} agent does not say what it costs: the cost limit cannot stop this run."
+            self._tell(event("warning", message=message))
+
+    def _work(self, run_id: str) -> RunEnding:
+        while (limit := self._limit()) is None:
+            if self._interrupts.wanted:
+                return RunEnding.INTERRUPTED
+            begun = self._store.attempts.begin(
+                run_id,
+                self._worker,
+                self._config.execution.lease_seconds,
+                agent=self._agent.name,
+                only=self._order.only,
+                with_memory=self._order.with_memory,
+            )
+            ending = self._why_nothing_is_ready() if begun is None else self._iterate(begun)
+            if ending is not None:
+                return ending
+            if begun is None:
+                time.sleep(POLL_SECONDS)
+                self._recover()
+        return limit if self._store.tasks.has_open() else RunEnding.COMPLETE
+
+    def _limit(self) -> RunEnding | None:
+        order = self._order
+        if order.iterations and self._iterations >= order.iterations:
+            return RunEnding.LIMIT_ITERATIONS
+        if self._is_over_time():
+            return RunEnding.LIMIT_MINUTES
+        if order.cost_usd and self._cost_usd >= order.cost_usd:
+            return RunEnding.LIMIT_COST
+        return None
+
+    def _is_over_time(self) -> bool:
+        limit = self._order.minutes
+        return bool(limit) and time.monotonic() - self._started >= limit * 60
+
+    def _why_nothing_is_ready(self) -> RunEnding | None:
+        """Give why the run should stop; None when it is worth waiting for another worker."""
+        tasks, only = self._store.tasks, self._order.only
+        if only:
+            task = tasks.get(only)
+            if task.status is Status.DONE:
+                return RunEnding.COMPLETE if self._iterations else RunEnding.NOTHING
+            return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
+        if not tasks.has_open():
+            return RunEnding.COMPLETE if self._iterations else RunEnding.NOTHING
+        if not tasks.claimed():
+            return RunEnding.WAITS
+        pending = len(tasks.in_status(Status.PENDING))
+        if not pending:
+            return RunEnding.BUSY
+        if not self._waits:
+            self._tell(event("waiting", pending=pending))
+        self._waits = True
+        return None
+
+    # --- one iteration -------------------------------------------------------------
+
+    def _iterate(self, begun: Begun) -> RunEnding | None:
+        """Work on a claimed task and settle it; give the reason to stop, if there is one."""
+        self._iterations += 1
+        self._waits = self._was_asked = False
+        self._heartbeat.keep(begun.task.id, begun.task.claim_token)
+        capture = self._attempt(begun)
+        try:
+            self._settle(capture, begun.task.claim_token)
+        except StatementRefused as error:
+            # What the attempt came to cannot be stored as it is; that it took place can.
+            self._settle(self._failed(begun, str(error)), begun.task.claim_token)
+        self._heartbeat.rest()
+        if self._agent_is_missing:
+            return RunEnding.NO_AGENT
+        if len(self._crashed) >= SAME_CRASHES and len(set(self._crashed)) > 1:
+            return RunEnding.AGENT_FAILS
+        if self._interrupts.insists or (self._interrupts.wanted and not self._was_asked):
+            return RunEnding.INTERRUPTED
+        self._interrupts.forget()
+        return None
+
+    def _attempt(self, begun: Begun) -> Capture:
+        """Give what the attempt came to, whatever happened on the way."""
+        try:
+            return self._stages(begun)
+        except StoreError:
+            raise
+        except AgentMissing as error:
+            self._agent_is_missing = True
+            return self._failed(begun, str(error), Ending.STOPPED)
+        except Exception as error:  # noqa: BLE001
+            # The one place where any fault, also our own, becomes a recorded attempt.
+            return self._failed(begun, f"Ralph failed: {type(error).__name__}: {error}")
+
+    def _failed(self, begun: Begun, why: str, ending: Ending = Ending.CRASHED) -> Capture:
+        self._tell(event("warning", message=why))
+        return self._conclude(begun, begun.attempt, Reply(text="", ending=ending, detail=why), Sigils(), Verdict())
+
+    def _stages(self, begun: Begun) -> Capture:
+        task, attempt = begun.task, begun.attempt
+        prepared = prepare(
+            self._store,
+            self._config,
+            task,
+            begun.metrics,
+            run_id=attempt.run_id,
+            iteration=attempt.iteration,
+            attempt_number=attempt.number or 1,
+            model=self._order.model,
+            with_memory=self._order.with_memory,
+        )
+        prompt, choice = prepared.prompt, prepared.choice
+        attempt = replace(attempt, model=choice.model, model_reason=choice.reason, shown=prompt.shown)
+        self._tell(progress.attempt_started(task, attempt))
+        self._tell(progress.recalled(prepared.known, prompt))
+        reply = self._session(task, attempt, prompt)
+        sigils = read_sigils(reply.text, prompt.text)
+        verdict = self._verify(task, attempt, reply, sigils)
+        if self._should_stop() and reply.ending is Ending.FINISHED and not verdict.passed:
+            # The gates were ended by us, so their verdict means nothing.
+            reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
+        return self._conclude(begun, attempt, reply, sigils, verdict)
+
+    def _session(self, task: Task, attempt: Attempt, prompt: Prompt) -> Reply:
+        agent = self._config.agent
+        before = None if self._agent.knows_files else worktree.snapshot(self._directory)
+        session = Session(
+            directory=self._directory,
+            model=attempt.model,
+            limits=Limits(
+                seconds=agent.seconds or NO_LIMIT,
+                idle_seconds=agent.idle_seconds or NO_LIMIT,
+                output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
+            ),
+            environment=_environment(task, attempt),
+            should_stop=self._should_stop,
+            heard=lambda text: self._tell(event("output", text=text)),
+        )
+        reply = self._agent.work(prompt.text, session)
+        if reply.ending is Ending.STOPPED:
+            reply = replace(reply, detail=self._why_stopped())
+        if reply.files is None:
+            files = worktree.changed_between(self._directory, before, worktree.snapshot(self._directory))
+            reply = replace(reply, files=files)
+        return reply
+
+    def _should_stop(self) -> bool:
+        return self._interrupts.wanted or self._heartbeat.lost or self._is_over_time()
+
+    def _why_stopped(self) -> str:
+        if self._interrupts.wanted:
+            return "stopped by a person" if not self._interrupts.terminated else "Ralph was asked to end"
+        return "the claim was lost" if self._heartbeat.lost else RunEnding.LIMIT_MINUTES
+
+    def _verify(self, task: Task, attempt: Attempt, reply: Reply, sigils: Sigils) -> Verdict:
+        execution = self._config.execution
+        if not execution.verify or not claims_done(task.id, reply, sigils):
+            return Verdict()
+        return check(
+            execution.gates,
+            self._directory,
+            execution.gate_seconds or NO_LIMIT,
+            _environment(task, attempt),
+            self._should_stop,
+            self._tell_gate,
+        )
+
+    def _tell_gate(self, command: str, result: GateResult | None) -> None:
+        self._tell(progress.gate(command, result))
+
+    def _conclude(self, begun: Begun, attempt: Attempt, reply: Reply, sigils: Sigils, verdict: Verdict) -> Capture:
+        return conclude(
+            begun.task,
+            attempt,
+            reply,
+            sigils,
+            verdict,
+            begun.metrics,
+            max_retries=self._config.execution.max_retries,
+            at=now(),
+            feedback=self._feedback(begun.task) if reply.ending is Ending.STOPPED else "",
+        )
+
+    def _feedback(self, task: Task) -> str:
+        """Ask the person who pressed Ctrl+C; a second one stops the run instead."""
+        if self._ask is None or self._interrupts.insists or not self._interrupts.wanted:
+            return ""
+        self._tell(event("interrupted", task_id=task.id))
+        self._was_asked = True
+        try:
+            self._interrupts.asking = True
+            return accept(self._ask(task))
+        except (KeyboardInterrupt, EOFError):
+            self._interrupts.count += 1
+            return ""
+        finally:
+            self._interrupts.asking = False
+
+    def _settle(self, capture: Capture, token: int) -> None:
+        attempt = capture.attempt
+        try:
+            learned = self._store.attempts.finish(capture, token)
+        except ClaimLost as error:
+            self._tell(event("warning", message=str(error)))
+            attempt, learned = replace(attempt, outcome=Outcome.INTERRUPTED, reason=str(error)), ()
+        self._cost_usd += attempt.cost_usd
+        self._tokens += (attempt.tokens_in or 0) + (attempt.tokens_out or 0)
+        self._done += attempt.outcome is Outcome.DONE
+        self._note_crash(attempt)
+        for problem in capture.ignored:
+            self._tell(event("ignored", problem=problem))
+        for memory in learned:
+            self._tell(event("learned", id=memory.id, kind=memory.kind, title=memory.title))
+        self._tell(progress.attempt_ended(attempt, capture.task_status))
+
+    def _note_crash(self, attempt: Attempt) -> None:
+        crash = attempt.reason if attempt.outcome is Outcome.ERROR else ""
+        if crash != self._crash:
+            self._crash, self._crashed = crash, []
+        if crash:
+            self._crashed.append(attempt.task_id)
+
+
+def _environment(task: Task, attempt: Attempt) -> dict[str, str]:
+    """Give what agents and gates find in their environment."""
+    return {"RALPH_TASK_ID": task.id, "RALPH_RUN_ID": attempt.run_id, "RALPH_ATTEMPT": str(attempt.number)}

@@ -1,0 +1,622 @@
+"""Read the sigils an agent leaves in its answer.
+
+Reading is forgiving: text that is not a sigil is ignored and a malformed one is
+skipped with a line in `problems`, because an answer must never crash the loop.
+It is strict in one thing only: a quoted sigil says nothing, since a false "done"
+costs more than a missed one and the prompt asks for sigils on their own lines.
+
+Every step takes time in proportion to the text. Whoever adds a regex keeps it
+so: nothing lazy, and nothing that goes back over what it has given up on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.records import SIGNAL_KINDS, Difficulty, Knowledge, Learning, Report, Sigils, Signal
+from ralph.text import SIGIL_NAMES, accept, clean, cut, cut_words, one_line, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KNOWLEDGE_WORDS = 500
+TRACE_CHARACTERS = 500
+MAX_NOTES = 20_000
+"""Characters of a journal, a retry suggestion or a reason."""
+MAX_KNOWLEDGE = 8_000
+MAX_FIELD = 4_000
+"""Characters of a learning, a MEMORY line or a field of a failure report."""
+MAX_TITLE = 200
+MAX_ID = 64
+MAX_TAG = 64
+MAX_TAGS = 20
+MAX_FILES = 50
+MAX_PATH = 300
+MAX_ITEMS = 100
+"""So many learnings, knowledge, reports, MEMORY lines and task ids are read, of each."""
+MAX_PROBLEMS = 50
+MAX_MARKS = 50_000
+"""An answer with more sigils, code fences and MEMORY lines than this is read no further."""
+FEW_MARKS = 50
+MAX_HEAD = 2_000
+"""Characters between a tag's name and its `>`."""
+MAX_WAITING = 1_000
+"""Tags of one name that may be open at the same time."""
+MAX_HEIGHT = 8
+"""Sigils of one name inside each other."""
+MAX_FENCE = 9
+"""Longer runs of backticks or tildes count as this long."""
+LINE_SIGHT = 200
+"""How much of a line is looked at to see what kind of line it is."""
+SECRET_SIGHT = 1_000
+"""So much is accepted beyond the place of a cut, that a secret on the edge is seen whole."""
+
+_VERDICTS = ("task-done", "task-failed", "verify-pass", "verify-fail")
+_LONG = ("failure-report", "learning", "retry-suggestion", "journal", "knowledge", "verify-fail")
+"""Sigils whose text may well quote another sigil."""
+_FENCES = ("```", "~~~")
+_SIGNAL = "MEMORY"
+
+_NAME = f"(?ai:{'|'.join(SIGIL_NAMES)})"
+_TAG = rf"<\s*+/?+\s*+{_NAME}[\s/>]"
+_MARK = re.compile(
+    rf"<\s*+(?P<slash>/?+)\s*+(?P<name>{_NAME})(?=[\s/>])"
+    r"|(?P<fence>```++|~~~++)"
+    rf"|{_SIGNAL}[ \t]*+:[ \t]*+(?P<kind>[A-Za-z]{{1,20}}+)[ \t]*+:"
+)
+# No attribute runs over the next tag: a quote that is never closed must not swallow it.
+_QUOTED = "|".join(
+    rf"[{opening}](?:[^<{closing}]++|(?!{_TAG})<)*+[{closing}]"
+    for opening, closing in (('"', '"'), ("'", "'"), ("“”„", "“”"), ("‘’", "‘’"))
+)
+_HEAD = re.compile(rf"(?:[^<>=]++|=\s*+(?:{_QUOTED})|=)*+>")
+_ATTRIBUTE = re.compile(
+    r"(?<![\w-])([A-Za-z][\w-]*+) ?= ?"
+    r"(?:\"([^\"]*+)\"|'([^']*+)'|[“”„]([^“”]*+)[“”]|[‘’]([^‘’]*+)[‘’]|((?:(?! [A-Za-z][\w-]*+ ?=).)*+))"
+)
+_BULLET = re.compile(r"[ \t]*+(?:(?:[-*+•]|\d{1,3}+[.)])[ \t]++){0,3}+(?:\*\*|`)?+")
+_QUOTATION = re.compile(
+    r"\s*+(?:>"  # blockquote
+    r"|\+|-\Z"  # diff
+    r"|\d++(?:\t|[→│]|\ *+\||:\s*+\Z)"  # numbered listing
+    r"|(?=[^\s:]*[/.])[^\s:]++:\d++[:-])"  # grep
+)
+_AROUND = " \t\n*`'\""
+_ID = re.compile(rf"[^\s<>]{{1,{MAX_ID}}}+")
+_MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}+")
+
+_KIND_OF = {
+    form: kind for kind in SIGNAL_KINDS for form in (kind, kind + "s", kind + "es", kind.removesuffix("y") + "ies")
+}
+
+
+def read_sigils(text: str, prompt: str = "") -> Sigils:
+    """Give all that an answer says in sigils and MEMORY lines. Never raises, whatever the text.
+
+    - Of a sigil that may come once, the first that says something counts; one `<verify-fail>`
+      outweighs any `<verify-pass/>`.
+    - An end tag closes the nearest open tag of its name: `<journal>a<journal>b</journal>` says
+      "b". What stands inside a sigil or a MEMORY line is its text and is not acted on.
+    - A tag that is never closed says nothing, and hides nothing that follows.
+    - In a closed code block a sigil is a quotation, unless the block holds nothing but sigils;
+      in a blockquote, a diff or a listing it always is.
+    - A verdict (done, failed, pass, fail) in backticks, or after a long sigil that is never
+      closed, may be a plan or half a quotation: there it counts only on a line of its own.
+    - A sigil or MEMORY line that stands word for word in the prompt is an echo and says nothing.
+    """
+    text, prompt = clean(text), clean(prompt)
+    findings = _Findings(text)
+    marks = list(_spoken(text, findings))
+    # A few are looked for in the prompt one by one, which is quick; of many, only whole sigils are compared.
+    echoes: str | set[str] = _fold(prompt) if len(marks) <= FEW_MARKS else _echoes(prompt)
+    for mark in marks:
+        raw = text[mark.start : mark.end]
+        if _fold(raw) in echoes:
+            findings.problem("repeated from the prompt", raw)
+        elif mark.height > MAX_HEIGHT:
+            findings.problem("nested too deep", raw)
+        else:
+            findings.take(mark)
+    return findings.sigils()
+
+
+# --- what stands out in a text -------------------------------------------------
+
+
+class _Mark:
+    """A sigil, a MEMORY line, or a line that opens or closes a code block."""
+
+    __slots__ = ("attributes", "body", "body_end", "end", "height", "is_closed", "name", "start")
+
+    def __init__(self, name: str, start: int, attributes: int, body: int) -> None:
+        self.name = name
+        self.start = start
+        self.attributes = attributes
+        """Where they begin."""
+        self.body = body
+        self.body_end = body
+        self.end = body
+        self.height = 0
+        """Of a sigil: how many of its name are inside each other. Of a fence: its characters."""
+        self.is_closed = False
+        """Of a sigil: whether its end was found. Of a fence: whether it can close a block."""
+
+    def close(self, body_end: int, end: int) -> None:
+        """Set where the body and the whole end."""
+        self.body_end = body_end
+        self.end = end
+        self.height += 1
+        self.is_closed = True
+
+
+def _scan(text: str, waiting: dict[str, list[_Mark]]) -> Iterator[_Mark]:
+    """Yield each mark at its end, so inner sigils before outer ones; tags never closed stay in `waiting`."""
+    line_end = 0
+    for found in _MARK.finditer(text):
+        start, end = found.span()
+        if found.lastgroup == "name":
+            name = found["name"].lower()
+            mark = _tag(text, found, name, waiting.setdefault(name, []))
+            if mark:
+                yield mark
+        elif start < line_end:
+            continue
+        elif found.lastgroup == "kind":
+            line_end = _line_end(text, end)
+            mark = _Mark(_SIGNAL, start, start, end)
+            mark.close(line_end, line_end)
+            yield mark
+        elif _starts_line(text, start):
+            line_end = _line_end(text, end)
+            rest = text[end:line_end].strip()
+            if "`" not in rest:
+                mark = _Mark(found["fence"][:3], start, end, end)
+                mark.end = line_end
+                mark.height = min(end - start, MAX_FENCE)
+                mark.is_closed = not rest
+                yield mark
+
+
+def _tag(text: str, found: re.Match[str], name: str, waiting: list[_Mark]) -> _Mark | None:
+    """Give the sigil that a tag completes, or note that it waits for its end."""
+    start, end = found.span()
+    head = _HEAD.match(text, end, end + MAX_HEAD)
+    if head is None:
+        return None
+    head_end = head.end()
+    if found["slash"]:
+        if not waiting:
+            return None
+        mark = waiting.pop()
+        mark.close(start, head_end)
+        if waiting:
+            waiting[-1].height = max(waiting[-1].height, mark.height)
+        return mark
+    mark = _Mark(name, start, end, head_end)
+    if text[head_end - 2] == "/":
+        mark.close(head_end, head_end)
+        return mark
+    waiting.append(mark)
+    if len(waiting) > MAX_WAITING:
+        del waiting[1 : MAX_WAITING // 2]
+    return None
+
+
+def _echoes(prompt: str) -> set[str]:
+    """Give every sigil and MEMORY line in the prompt, white space and case folded."""
+    marks = (mark for mark in _scan(prompt, {}) if mark.name not in _FENCES and mark.height <= MAX_HEIGHT)
+    return {_fold(prompt[mark.start : mark.end]) for mark in marks}
+
+
+def _outermost(text: str, findings: _Findings) -> list[_Mark]:
+    """Give the marks that are inside no other, in order, and the tags that were never closed."""
+    waiting: dict[str, list[_Mark]] = {}
+    marks: list[_Mark] = []
+    for mark in _scan(text, waiting):
+        while marks and marks[-1].start > mark.start:
+            marks.pop()
+        marks.append(mark)
+        if len(marks) >= MAX_MARKS:
+            findings.problem(f"more than {MAX_MARKS} sigils; the rest was not read")
+            break
+    for unclosed in waiting.values():
+        marks.extend(unclosed)
+    return sorted(marks, key=lambda mark: mark.start)
+
+
+def _spoken(text: str, findings: _Findings) -> Iterator[_Mark]:
+    """Yield the sigils and MEMORY lines that the agent says rather than quotes."""
+    marks = _outermost(text, findings)
+    blocks = _Blocks(text, marks)
+    line = _Line(text)
+    until = block_end = 0
+    after_unclosed = False
+    for index, mark in enumerate(marks):
+        if mark.start < until:
+            if mark.start < block_end and mark.name in _VERDICTS:
+                findings.problem("quoted in a code block", text[mark.start : mark.end])
+            continue
+        line.go_to(mark.start)
+        if mark.name in _FENCES:
+            until = block_end = blocks.quoted_until(index)
+        elif mark.name == _SIGNAL:
+            if _BULLET.fullmatch(text, line.start, mark.start):
+                until = mark.end
+                yield mark
+        elif not mark.is_closed:
+            findings.problem("never closed", f"<{mark.name}>")
+            after_unclosed |= mark.name in _LONG and not line.is_quotation and not line.is_in_code
+        else:
+            until = mark.end
+            is_doubtful = mark.name in _VERDICTS and (line.is_in_code or after_unclosed)
+            if line.is_quotation:
+                findings.problem("quoted", text[mark.start : mark.end])
+            elif is_doubtful and not line.holds_only(mark):
+                findings.problem("not on a line of its own", text[mark.start : mark.end])
+            else:
+                yield mark
+        line.skip_to(until)
+
+
+class _Line:
+    """The line that leads up to a place in the text; places are asked for in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._backticks = 0
+        self.start = 0
+
+    def go_to(self, at: int) -> None:
+        """Take in the text up to a place."""
+        since = self._at
+        self.skip_to(at)
+        self._backticks += self._text.count("`", max(since, self.start), at)
+
+    def skip_to(self, at: int) -> None:
+        """Pass over the text up to a place; its backticks do not count."""
+        newline = self._text.rfind("\n", self._at, at)
+        if newline >= 0:
+            self.start = newline + 1
+            self._backticks = 0
+        self._at = max(self._at, at)
+
+    @property
+    def is_in_code(self) -> bool:
+        """Say whether a backtick is open."""
+        return self._backticks % 2 == 1
+
+    @property
+    def is_quotation(self) -> bool:
+        """Say whether it shows somebody else's text."""
+        return _QUOTATION.match(self._text, self.start, min(self._at, self.start + LINE_SIGHT)) is not None
+
+    def holds_only(self, mark: _Mark) -> bool:
+        """Say whether nothing else is on the line or lines of a sigil, but for other sigils after it."""
+        if mark.start > self.start + LINE_SIGHT:
+            return False
+        before = self._text[self.start : mark.start].strip(_AROUND + "-")
+        after = self._text[mark.end : mark.end + LINE_SIGHT].split("\n", 1)[0].strip(_AROUND + ".")
+        return not before and (not after or after.startswith("<"))
+
+
+class _Blocks:
+    """The code blocks among the marks of a text."""
+
+    def __init__(self, text: str, marks: list[_Mark]) -> None:
+        self._text = text
+        self._marks = marks
+        self._seen_end = -1
+        """The mark that ended the last block of sigils."""
+        self._never_closed: dict[str, int] = {}
+        """From how many characters on a fence has no end; saves looking again."""
+
+    def quoted_until(self, index: int) -> int:
+        """Give where the block that this fence opens ends; 0 if it is none or has nothing but sigils."""
+        fence = self._marks[index]
+        if index == self._seen_end or fence.height >= self._never_closed.get(fence.name, MAX_FENCE + 1):
+            return 0
+        end = self._end_after_sigils(index)
+        if end is not None:
+            self._seen_end = end
+            return 0
+        for other in range(index + 1, len(self._marks)):
+            if _closes(fence, self._marks[other]):
+                return self._marks[other].end
+        self._never_closed[fence.name] = fence.height
+        return 0
+
+    def _end_after_sigils(self, index: int) -> int | None:
+        fence = self._marks[index]
+        at = fence.end
+        for other in range(index + 1, len(self._marks)):
+            mark = self._marks[other]
+            if self._text[at : mark.start].strip(_AROUND + "-"):
+                return None
+            if _closes(fence, mark):
+                return other
+            if mark.name in _FENCES or not mark.is_closed:
+                return None
+            at = max(at, mark.end)
+        return None
+
+
+def _closes(fence: _Mark, mark: _Mark) -> bool:
+    return mark.name == fence.name and mark.is_closed and mark.height >= fence.height
+
+
+def _starts_line(text: str, at: int) -> bool:
+    """Say whether nothing but some white space comes before a place on its line."""
+    newline = text.rfind("\n", max(0, at - LINE_SIGHT), at)
+    return (newline >= 0 or at <= LINE_SIGHT) and not text[newline + 1 : at].strip()
+
+
+def _line_end(text: str, at: int) -> int:
+    newline = text.find("\n", at)
+    return len(text) if newline < 0 else newline
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+# --- what the marks say --------------------------------------------------------
+
+
+class _Findings:
+    """What was read so far."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._done: dict[str, None] = {}
+        self._failed: dict[str, None] = {}
+        self._learnings: dict[Learning, None] = {}
+        self._knowledge: dict[Knowledge, None] = {}
+        self._signals: dict[Signal, None] = {}
+        self._report: Report | None = None
+        self._journal = ""
+        self._retry_suggestion = ""
+        self._difficulty: Difficulty | None = None
+        self._next_model: str | None = None
+        self._verify_passed: bool | None = None
+        self._verify_reason = ""
+        self._problems: dict[tuple[str, str], None] = {}
+        self._counts: dict[str, int] = {}
+
+    def problem(self, what: str, raw: str = "") -> None:
+        """Note what was skipped and why, once."""
+        line = (what, raw[:MAX_TITLE])
+        if line not in self._problems and self._has_room("problems", MAX_PROBLEMS):
+            self._problems[line] = None
+
+    def sigils(self) -> Sigils:
+        """Give it all as one record."""
+        return Sigils(
+            done_ids=tuple(self._done),
+            failed_ids=tuple(self._failed),
+            report=self._report,
+            learnings=tuple(self._learnings),
+            knowledge=tuple(self._knowledge),
+            signals=tuple(self._signals),
+            journal=self._journal,
+            difficulty=self._difficulty,
+            retry_suggestion=self._retry_suggestion,
+            next_model=self._next_model,
+            verify_passed=self._verify_passed,
+            verify_reason=self._verify_reason,
+            problems=tuple(self._problem_lines()),
+        )
+
+    def _problem_lines(self) -> Iterator[str]:
+        for what, raw in self._problems:
+            yield f"{what}: {one_line(accept(raw), 80)}" if raw else what
+        for what, count in self._counts.items():
+            most = MAX_PROBLEMS if what == "problems" else MAX_ITEMS
+            if count > most:
+                yield f"{count - most} more {what} left out"
+
+    def take(self, mark: _Mark) -> None:
+        """Understand one sigil or MEMORY line."""
+        body = self._text[mark.body : mark.body_end]
+        match mark.name:
+            case "task-done":
+                self._add_id(self._done, mark, body)
+            case "task-failed":
+                self._add_id(self._failed, mark, body)
+            case "learning":
+                self._add_learning(mark, body)
+            case "knowledge":
+                self._add_knowledge(mark, body)
+            case "failure-report":
+                self._set_report(body)
+            case "journal":
+                self._journal = self._journal or _accepted(body, MAX_NOTES)
+            case "retry-suggestion":
+                self._retry_suggestion = self._retry_suggestion or _accepted(body, MAX_NOTES)
+            case "difficulty-estimate":
+                self._set_difficulty(body)
+            case "next-model":
+                self._set_model(body)
+            case "verify-pass" | "verify-fail":
+                self._set_verdict(mark, body)
+            case _:
+                self._add_signal(mark, body)
+
+    def _has_room(self, what: str, most: int = MAX_ITEMS) -> bool:
+        self._counts[what] = self._counts.get(what, 0) + 1
+        return self._counts[what] <= most
+
+    def _add_id(self, ids: dict[str, None], mark: _Mark, body: str) -> None:
+        task_id = body.strip(_AROUND)
+        if not _ID.fullmatch(task_id):
+            self.problem(f"{mark.name} without a task id", body)
+        elif task_id not in ids and self._has_room("task ids"):
+            ids[accept(task_id)] = None
+
+    def _add_learning(self, mark: _Mark, body: str) -> None:
+        if not self._has_room("learnings"):
+            return
+        attributes = self._attributes(mark)
+        content = _accepted(body, MAX_FIELD)
+        if not content:
+            self.problem("learning without a text")
+            return
+        category = _label(attributes.get("category", "")) or "other"
+        learning = Learning(category=category, content=content, tags=_tags(attributes.get("tags", "")))
+        self._learnings[learning] = None
+
+    def _add_knowledge(self, mark: _Mark, body: str) -> None:
+        if not self._has_room("knowledge sigils"):
+            return
+        attributes = self._attributes(mark)
+        title = one_line(accept(attributes.get("title", "")), MAX_TITLE)
+        tags = _tags(attributes.get("tags", ""))
+        content = cut_words(_accepted(body, MAX_KNOWLEDGE, mark=" [truncated]"), KNOWLEDGE_WORDS)
+        missing = [what for what, value in (("title", title), ("tags", tags), ("body", content)) if not value]
+        if missing:
+            self.problem(f"knowledge without {' and '.join(missing)}", title or body)
+        else:
+            self._knowledge[Knowledge(title=title, tags=tags, body=content)] = None
+
+    def _add_signal(self, mark: _Mark, body: str) -> None:
+        found = _MARK.match(self._text, mark.start)
+        kind = _KIND_OF.get(found["kind"].lower()) if found else None
+        wrap = next((wrap for wrap in ("**", "`") if self._text.endswith(wrap, 0, mark.start)), "")
+        content = body.strip().removesuffix(wrap).strip()
+        if kind is None:
+            self.problem("MEMORY line of an unknown type", self._text[mark.start : mark.end])
+        elif not content:
+            self.problem("MEMORY line without a text", kind)
+        elif self._has_room("MEMORY lines"):
+            content = _accepted(content, MAX_FIELD)
+            self._signals[Signal(kind=kind, title=title_of(content), content=content)] = None
+
+    def _set_report(self, body: str) -> None:
+        if self._report or not self._has_room("failure reports"):
+            return
+        fields = _report_fields(body[:MAX_NOTES])
+        missing = [name for name in ("what_tried", "why_failed") if not fields.get(name)]
+        if missing:
+            self.problem(f"failure-report without {' and '.join(missing)}", body)
+            return
+        self._report = Report(
+            tried=_accepted(fields["what_tried"], MAX_FIELD),
+            why=_accepted(fields["why_failed"], MAX_FIELD),
+            category=_label(fields.get("error_category", "")) or "unknown",
+            files=_files(fields.get("relevant_files", "")),
+            trace=accept(fields.get("stack_trace", ""))[:TRACE_CHARACTERS].rstrip(),
+        )
+
+    def _set_difficulty(self, body: str) -> None:
+        word = body.strip()[:MAX_TAG].strip(_AROUND + ".!").lower()
+        try:
+            self._difficulty = self._difficulty or Difficulty(word)
+        except ValueError:
+            self.problem("not a difficulty", body)
+
+    def _set_model(self, body: str) -> None:
+        model = body.strip(_AROUND)
+        if _MODEL.fullmatch(model):
+            self._next_model = self._next_model or accept(model)
+        else:
+            self.problem("not a model name", body)
+
+    def _set_verdict(self, mark: _Mark, body: str) -> None:
+        if mark.name == "verify-fail":
+            self._verify_passed = False
+            self._verify_reason = self._verify_reason or _accepted(body, MAX_NOTES)
+        elif re.search(_TAG, body):
+            self.problem("verify-pass around other sigils")
+        elif self._verify_passed is None:
+            self._verify_passed = True
+
+    def _attributes(self, mark: _Mark) -> dict[str, str]:
+        found: dict[str, str] = {}
+        head = " ".join(self._text[mark.attributes : mark.body - 1].removesuffix("/").split())
+        for attribute in _ATTRIBUTE.finditer(head):
+            name, *values = attribute.groups("")
+            found.setdefault(name.lower(), "".join(values))
+        return found
+
+
+def _accepted(text: str, length: int, mark: str = " [cut]") -> str:
+    """Give foreign text the way it may be stored, at most `length` characters of it."""
+    return cut(accept(text.strip()[: length + SECRET_SIGHT]), length, mark)
+
+
+def _label(text: str) -> str:
+    return "_".join(accept(text[:SECRET_SIGHT]).strip(_AROUND).lower().split())[:MAX_TAG].rstrip("_")
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    pieces = re.split(r"[,;\n]", accept(text))
+    tags = (" ".join(piece.split()).strip("[]#“”‘’" + _AROUND).lower()[:MAX_TAG].rstrip() for piece in pieces)
+    return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]
+
+
+# --- the failure report --------------------------------------------------------
+
+_REPORT_KEYS = {
+    alias: key
+    for key, aliases in {
+        "what_tried": "what_tried what_was_tried what_i_tried tried",
+        "why_failed": "why_failed why_it_failed why_this_failed why",
+        "error_category": "error_category category",
+        "relevant_files": "relevant_files relevant_file files",
+        "stack_trace": "stack_trace stack_trace_snippet stacktrace trace",
+    }.items()
+    for alias in aliases.split()
+}
+_REPORT_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_-]{1,30}+)>")
+_REPORT_LINE = re.compile(
+    r"(\s*+)(?:(?:[-*+•]|\d{1,2}+[.)]|\#{1,6}+)\s++)?+[*_`\"']{0,3}+"
+    r"([A-Za-z][A-Za-z_-]*+(?:\ [A-Za-z]++){0,3}+)[*_`\"']{0,3}+\s{0,3}+:(?=\s|[*_`]|\Z)[*_`]{0,2}+(.*)"
+)
+_UNKNOWN_KEY = re.compile(r"[a-z][a-z0-9]*+(?:[_-][a-z0-9]++)*+")
+_BLOCK_SCALARS = ("|", ">", "|-", ">-", "|+", ">+")
+_NO_FILES = ("none", "n/a", "na", "-", "unknown")
+
+
+def _report_fields(body: str) -> dict[str, str]:
+    """Give the text under each known key; lines go with the key above them."""
+    texts: dict[str, list[str]] = {}
+    key: str | None = None
+    for line in _REPORT_TAG.sub(_as_line, body).split("\n"):
+        found = _REPORT_LINE.fullmatch(line)
+        name = _key(found[2]) if found else ""
+        if found and name in _REPORT_KEYS:
+            key = _REPORT_KEYS[name]
+            texts.setdefault(key, []).append(_unquoted(found[3].strip()))
+        elif found and key != "stack_trace" and not found[1] and _UNKNOWN_KEY.fullmatch(found[2]):
+            key = None
+        elif key:
+            texts[key].append(line.rstrip() if key == "stack_trace" else line.strip())
+    return {name: "\n".join(lines).strip("\n").rstrip() for name, lines in texts.items()}
+
+
+def _as_line(tag: re.Match[str]) -> str:
+    """Turn `<what_tried>` into `what_tried:` on a new line, its end tag into a line break."""
+    name = _key(tag[2])
+    if name not in _REPORT_KEYS:
+        return tag[0]
+    return "\n" if tag[1] else f"\n{name}: "
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_").strip("_")
+
+
+def _unquoted(value: str) -> str:
+    if value in _BLOCK_SCALARS:
+        return ""
+    if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
+        return value[1:-1]
+    return value
+
+
+def _files(text: str) -> tuple[str, ...]:
+    pieces = re.split(r"[,;\n]", accept(text[:MAX_NOTES]))
+    paths = (piece.strip().removeprefix("- ").split(" (", 1)[0].strip("[]" + _AROUND) for piece in pieces)
+    files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _NO_FILES)
+    return tuple(files)[:MAX_FILES]

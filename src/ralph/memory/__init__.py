@@ -1,0 +1,1 @@
+"""What to remember and what to recall. Pure: records in, records out."""
