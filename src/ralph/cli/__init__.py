@@ -1,0 +1,147 @@
+"""The ralph command: find the noun, load its module, run it.
+
+Only the module of the command at hand is imported, and that one imports what it
+needs when it needs it: `ralph status` runs in front of people's prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ralph.errors import RalphError, WrongUsage
+from ralph.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+COMMANDS = {
+    "init": "Set up this directory for Ralph",
+    "run": "Work on the tasks with an agent, one after the other",
+    "status": "Show where the project stands",
+    "task": "Add, list and settle tasks",
+    "feature": "Group tasks under a spec and a plan",
+    "prompt": "Show what the next attempt at a task will be told",
+    "journal": "Read what happened, attempt by attempt",
+    "failures": "Read what went wrong, and how often",
+    "demo": "Watch the loop learn, in under 20 seconds",
+    "completion": "Print the completion script for your shell",
+}
+
+EPILOG = """\
+A first run:
+  ralph init
+  ralph task add "Make the tests pass"
+  ralph run -- sh agent.sh     # any program: prompt on stdin, answer on stdout
+  ralph journal list
+
+Exit codes: 0 fine, 1 failed or not found, 2 wrong usage, 3 nothing to do, 130 interrupted.
+"""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one sentence and a way out."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", _Formatter)
+        options.setdefault("allow_abbrev", False)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, and where to read more."""
+        message = clean(message).removeprefix("argument ").rstrip(".")
+        self.exit(2, f"Error: {message[:1].upper()}{message[1:]}. See: {self.prog} --help\n")
+
+
+def build_parser(command: str | None) -> Parser:
+    """Give the parser of the whole command line, with the arguments of one command filled in."""
+    parser = Parser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
+    parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    for name, text in COMMANDS.items():
+        one = commands.add_parser(name, help=text, description=text + ".")
+        if name == command:
+            load(name).add_arguments(one)
+    return parser
+
+
+def load(command: str) -> Any:
+    """Give the module of a command."""
+    import importlib
+
+    return importlib.import_module(f"ralph.cli.{command}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _mend_streams()
+    try:
+        return _run(words)
+    except RalphError as error:
+        from ralph.cli.output import safe
+
+        print(f"Error: {safe(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has gone, which is no fault. Python must not complain at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _mend_streams() -> None:
+    """Make printing safe: a stream may be closed, or unable to write what we say."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _run(words: list[str]) -> int:
+    command = _command_in(words)
+    if any("\ud800" <= character <= "\udfff" for word in words for character in word):
+        raise WrongUsage("An argument is not valid UTF-8.")
+    if command is not None and command not in COMMANDS:
+        import difflib
+
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise WrongUsage(f"There is no command {command!r}.{hint} See: ralph --help")
+    parser = build_parser(command)
+    given = parser.parse_args(words)
+    if given.version:
+        from ralph import __version__
+
+        print(f"ralph {__version__}")
+        return 0
+    if command is None or given.command is None:
+        parser.print_help()
+        return 2 if words else 0
+    try:
+        return int(given.act(given) or 0)
+    finally:
+        sys.stdout.flush()
+
+
+def _command_in(words: list[str]) -> str | None:
+    """Give the first word that is neither an option nor an option's value."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word == "-C":
+            skip = True
+        elif not word.startswith("-"):
+            return word
+    return None

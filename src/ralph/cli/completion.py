@@ -1,0 +1,131 @@
+"""`ralph completion`: shell scripts that ask `ralph completion --words` what could come next."""
+
+from __future__ import annotations
+
+import argparse
+
+SHELLS = ("bash", "zsh", "fish")
+
+_BASH = """\
+_ralph() {
+    local IFS=$'\\n'
+    COMPREPLY=($(ralph completion --words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+}
+complete -o default -F _ralph ralph
+"""
+_ZSH = """\
+#compdef ralph
+_ralph() {
+    local -a found
+    found=("${(@f)$(ralph completion --words -- "${(@)words[2,CURRENT]}" 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')}")
+    _describe 'ralph' found || _files
+}
+compdef _ralph ralph
+"""
+_FISH = """\
+complete -c ralph -f -a '(ralph completion --words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+complete -c ralph -n '__fish_seen_subcommand_from import' -F
+"""
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = """\
+To switch it on:
+  bash:  echo 'eval "$(ralph completion bash)"' >> ~/.bashrc
+  zsh:   echo 'eval "$(ralph completion zsh)"' >> ~/.zshrc      (after compinit)
+  fish:  ralph completion fish > ~/.config/fish/completions/ralph.fish
+"""
+    parser.add_argument("--words", action="store_true", help=argparse.SUPPRESS)
+    parser.usage = "ralph completion SHELL"
+    parser.add_argument("given", nargs="*", metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print a shell's script, or what could come next."""
+    if given.words:
+        for word, text in candidates(given.given, given.directory):
+            print(f"{word}\t{text}" if text else word)
+        return 0
+    if len(given.given) != 1 or given.given[0] not in SHELLS:
+        from ralph.errors import WrongUsage
+
+        raise WrongUsage(f"Say which shell: {', '.join(SHELLS)}.")
+    print(_SCRIPTS[given.given[0]], end="")
+    return 0
+
+
+def candidates(words: list[str], directory: str = ".") -> list[tuple[str, str]]:
+    """Give what the last word could become, each with a few words on it."""
+    from ralph.cli import COMMANDS, build_parser
+
+    *before, start = words or [""]
+    if "-C" in before[:-1]:
+        directory = before[before.index("-C") + 1]
+    option, is_joined, rest = start.partition("=")
+    if is_joined and option.startswith("--"):
+        before, start = [*before, option], rest
+    command = next((word for word in before if word in COMMANDS), None)
+    parser: argparse.ArgumentParser = build_parser(command)
+    for word in before:
+        parser = _subcommands(parser).get(word, parser)
+    options = {name: action for action in parser._actions for name in action.option_strings}
+    waiting = options.get(before[-1]) if before else None
+    if waiting is not None and waiting.nargs != 0:
+        found = _values(waiting, directory)
+    elif start.startswith("-"):
+        found = [(name, action.help or "") for name, action in options.items() if action.help != argparse.SUPPRESS]
+    elif subcommands := _subcommands(parser):
+        found = [(name, one.description or "") for name, one in subcommands.items()]
+    else:
+        found = [pair for action in parser._actions if not action.option_strings for pair in _values(action, directory)]
+    prefix = f"{option}=" if is_joined and option.startswith("--") else ""
+    return [(prefix + word, text) for word, text in found if word.startswith(start)]
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
+    """Give the values an argument takes: its choices, or what the project has."""
+    from ralph.agents import NAMES
+
+    if action.choices:
+        return [(str(choice), "") for choice in action.choices]
+    if action.metavar == "SHELL":
+        return [(shell, "") for shell in SHELLS]
+    if action.dest == "agent":
+        return [(name, "") for name in NAMES]
+    return _known(action.dest, directory)
+
+
+def _known(dest: str, directory: str) -> list[tuple[str, str]]:
+    """Give what the project has of the kind an argument names."""
+    from pathlib import Path
+
+    from ralph.cli.output import safe
+    from ralph.errors import RalphError
+    from ralph.project import Project
+
+    try:
+        with Project.open(Path(directory)) as project:
+            store = project.store
+            if dest in ("id", "task", "parent", "needs", "add", "remove"):
+                return [(one.id, safe(one.title)) for one in store.tasks.all()]
+            if dest == "feature":
+                return [(one.id, safe(one.name)) for one in store.features.all()]
+            if dest == "run":
+                return [(one.id, safe(one.ending)) for one in store.attempts.runs(50)]
+            if dest == "entry":
+                return [(f"{one.run_id}/{one.iteration}", str(one.task_id)) for one in store.attempts.latest(50)]
+            if dest == "category":
+                return [(row["category"], f"{row['failures']} failures") for row in store.attempts.report_counts()]
+    except RalphError:
+        pass  # no project, nothing to offer; a completion must never complain
+    return []

@@ -1,0 +1,68 @@
+"""`ralph failures`."""
+
+from __future__ import annotations
+
+from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, whole_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    one = actions.add_parser("list", help="List failure reports", description="List failure reports, freshest first.")
+    one.add_argument("--task", metavar="ID")
+    one.add_argument("--category", metavar="WORD")
+    one.add_argument("--last", type=count_of("reports"), default=20, metavar="N", help="how many (default: 20)")
+    add_format(one)
+    one.set_defaults(act=list_reports)
+    one = actions.add_parser("show", help="Show the reports of a task", description="Show the reports of a task.")
+    one.add_argument("id", help="the task")
+    one.add_argument("--attempt", type=whole_number, metavar="N", help="only of this attempt")
+    add_format(one)
+    one.set_defaults(act=show)
+    one = actions.add_parser("stats", help="Count failures by category", description="Count failures by category.")
+    add_format(one)
+    one.set_defaults(act=stats)
+
+
+def list_reports(given: argparse.Namespace) -> None:
+    """List failure reports, freshest first."""
+    with open_project(given) as project:
+        reports = project.failures(given.last, task=given.task, category=given.category)
+    if given.format == "json":
+        print_json(reports)
+    elif reports:
+        rows = [
+            (r.task_id, r.attempt_number, moment(r.created_at), r.category, r.why.partition("\n")[0]) for r in reports
+        ]
+        print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows)
+    else:
+        print("No failure matches." if given.task or given.category else "No failures recorded.")
+
+
+def show(given: argparse.Namespace) -> None:
+    """Show the reports of a task whole."""
+    from ralph.loop.prompt import report_text
+
+    with open_project(given) as project:
+        reports = project.failures_of(given.id, given.attempt)
+    if given.format == "json":
+        print_json(reports)
+        return
+    print("\n".join(report_text(report) for report in reports) or f"No failure of {given.id} is recorded.")
+
+
+def stats(given: argparse.Namespace) -> None:
+    """Count failures by category."""
+    with open_project(given) as project:
+        counts = project.store.attempts.report_counts()
+    if given.format == "json":
+        print_json(counts)
+    elif counts:
+        rows = [(row["category"], row["failures"], row["tasks"], moment(row["latest"])) for row in counts]
+        print_table(("CATEGORY", "FAILURES", "TASKS", "LATEST"), rows)
+    else:
+        print("No failures recorded.")

@@ -1,0 +1,28 @@
+"""`ralph init`."""
+
+from __future__ import annotations
+
+from ralph.cli.output import directory_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Set up a project; safe to run twice."""
+    from ralph.project import init_project
+
+    done = init_project(directory_of(given))
+    for line in done:
+        print(f"  {line}")
+    if any(line.startswith("created") for line in done):
+        print('Ready. Next: ralph task add "What should be done", then ralph run -- YOUR-AGENT')
+    else:
+        print("This project is set up already; nothing else was changed.")
+    return 0

@@ -1,0 +1,76 @@
+"""`ralph status`."""
+
+from __future__ import annotations
+
+from ralph.cli.output import add_format, bold, colour, duration, moment, open_project, plural, print_json, safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ralph.project import Overview
+
+MOST = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_format(parser)
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print where the project stands."""
+    with open_project(given) as project:
+        seen = project.overview()
+        if given.format == "json":
+            print_json(seen)
+        else:
+            _print(seen, project.config.execution.max_retries, project.config.execution.stuck_after)
+    return 0
+
+
+def _print(seen: Overview, max_retries: int, stuck_after: int) -> None:
+    print(bold(f"Project {safe(seen.root)}"))
+    counts = ", ".join(colour(status, f"{n} {status.replace('_', ' ')}") for status, n in seen.counts.items())
+    print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
+    ended = seen.done + seen.failed
+    rate = f", {100 * seen.done / ended:.0f} % done" if ended else ""
+    cost = f", ${seen.cost_usd:.2f}" if seen.cost_usd else ""
+    print(f"Attempts  {seen.attempts}{rate}, {duration(seen.seconds)}{cost}")
+    print(f"Memories  {seen.memories}")
+    if seen.last_run:
+        ending = seen.last_run.ending or "has not ended"
+        print(f"Last run  {seen.last_run.id}, {plural(seen.last_run.iterations, 'iteration')}: {ending}")
+    for attempt in seen.running:
+        print(f"Working   {attempt.task_id} attempt {attempt.number}, since {moment(attempt.started_at)}")
+    for attempt in seen.left:
+        print(
+            f"Left      {attempt.task_id} attempt {attempt.number}: its run is gone; the next ralph run takes it again"
+        )
+    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in seen.ready])
+    _print_list(
+        "Trouble",
+        [
+            f"{task.id} failed {plural(metrics.consecutive_failures, 'time')} in a row"
+            f" ({metrics.failures_since_reset} of {max_retries} retries used)"
+            + (", stuck" if metrics.is_stuck(stuck_after) else "")
+            for task, metrics in seen.trouble
+        ],
+    )
+    _print_list(
+        "Waiting",
+        [
+            f"{task.id} {safe(task.title)}: {task.status}, {safe(task.reason) or 'no reason given'}"
+            for task in seen.waiting
+        ],
+    )
+    if seen.waiting:
+        print("          all of them: ralph task list --status blocked; try again: ralph task reset ID")
+
+
+def _print_list(name: str, lines: list[str]) -> None:
+    for place, line in enumerate(lines[:MOST]):
+        print(f"{name if place == 0 else '':8}  {line}")
+    if len(lines) > MOST:
+        print(f"          and {len(lines) - MOST} more")

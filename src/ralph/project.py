@@ -1,0 +1,448 @@
+"""One opened project: the operations all doors share.
+
+Doors parse and print; what an operation means is decided here and below. Text
+from outside is cleaned on its way in, here, once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ralph.config import TEMPLATE, TOML_NAME, load_config
+from ralph.errors import NotAProject, RalphError, WrongUsage
+from ralph.records import Status, record
+from ralph.store import create_store, open_store
+from ralph.text import accept, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ralph.config import Config
+    from ralph.formats.planned import PlannedTask, Unreadable
+    from ralph.loop.progress import Tell
+    from ralph.loop.run import Order, Summary
+    from ralph.records import Attempt, FailureReport, Feature, Outcome, Prompt, Run, Task, TaskMetrics
+    from ralph.store import Store
+    from ralph.store.tasks import NewTask
+
+FOLDER = ".ralph"
+DATABASE = "ralph.db"
+_OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
+
+
+@record
+class Imported:
+    """What an import brought."""
+
+    added: tuple[Task, ...]
+    known: int
+    """Tasks that were there already."""
+    unreadable: tuple[Unreadable, ...]
+
+
+@record
+class Overview:
+    """Where a project stands."""
+
+    root: str
+    counts: dict[Status, int]
+    running: tuple[Attempt, ...]
+    left: tuple[Attempt, ...]
+    """Attempts whose worker is gone; the next run takes their tasks again."""
+    ready: tuple[Task, ...]
+    waiting: tuple[Task, ...]
+    """Tasks that a person has to look at."""
+    trouble: tuple[tuple[Task, TaskMetrics], ...]
+    """Open tasks that have failed since they last succeeded."""
+    attempts: int
+    done: int
+    failed: int
+    seconds: float
+    cost_usd: float
+    memories: int
+    last_run: Run | None
+    warnings: tuple[str, ...]
+
+
+class Project:
+    """A project directory with its settings and its store."""
+
+    def __init__(self, root: Path, store: Store, config: Config) -> None:
+        self.root = root
+        self.store = store
+        self.config = config
+
+    @classmethod
+    def open(cls, start: Path) -> Project:
+        """Open the project a directory belongs to."""
+        root = find_root(start)
+        return cls(root, open_store(str(root / FOLDER / DATABASE)), load_config(root))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.store.close()
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- tasks -----------------------------------------------------------------------
+
+    def add_task(
+        self,
+        title: str,
+        body: str = "",
+        *,
+        priority: int = 0,
+        parent: str | None = None,
+        feature: str | None = None,
+        needs: Sequence[str] = (),
+    ) -> Task:
+        """Add a task; `feature` is a name or an id."""
+        from ralph.store.tasks import NewTask
+
+        return self.store.tasks.add(
+            NewTask(
+                title=_title(title),
+                body=accept(body),
+                priority=priority,
+                parent_id=parent,
+                feature_id=self.store.features.get(feature).id if feature else None,
+                needs=tuple(needs),
+            )
+        )
+
+    def tasks(self, *, status: Status | None = None, feature: str | None = None, ready: bool = False) -> list[Task]:
+        """Give the tasks, most urgent first, of one status or feature if given, or only those that could start now."""
+        wanted = self.store.features.get(feature).id if feature else None
+        found = self.store.tasks.ready() if ready else self.store.tasks.all()
+        return [
+            task
+            for task in found
+            if (status is None or task.status is status) and (wanted is None or task.feature_id == wanted)
+        ]
+
+    def update_task(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        body: str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        feature: str | None = None,
+    ) -> Task:
+        """Change a task; None leaves a thing as it is, an empty parent or feature takes the link away."""
+        return self.store.tasks.update(
+            id,
+            title=_title(title) if title is not None else None,
+            body=accept(body) if body is not None else None,
+            priority=priority,
+            parent_id=parent,
+            feature_id=self.store.features.get(feature).id if feature else feature,
+        )
+
+    def change_needs(self, id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Task:
+        """Change what a task waits for, all or nothing; give the task."""
+        tasks = self.store.tasks
+        if add or remove:
+            with self.store.transaction():
+                tasks.remove_needs(id, remove)
+                tasks.add_needs(id, add)
+        return tasks.get(id)
+
+    def done(self, id: str) -> Task:
+        """Say that a task is done."""
+        return self._move(id, Status.DONE, _OPEN, "")
+
+    def fail(self, id: str, reason: str = "") -> Task:
+        """Say that a task has failed for good."""
+        return self._move(id, Status.FAILED, (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED), reason)
+
+    def block(self, id: str, reason: str = "") -> Task:
+        """Hold a task back until somebody resets it."""
+        return self._move(id, Status.BLOCKED, (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED), reason)
+
+    def reset(self, id: str) -> Task:
+        """Put a task back to pending with all its retries; a worker that has it loses it."""
+        return self._move(id, Status.PENDING, tuple(Status), "")
+
+    def reset_all(self, ids: Sequence[str]) -> list[Task]:
+        """Reset several tasks, or none when one of them cannot be."""
+        with self.store.transaction():
+            return [self.reset(id) for id in ids]
+
+    def _move(self, id: str, status: Status, allowed: Iterable[Status], reason: str) -> Task:
+        reason = accept(reason)
+        _refuse_own_task(id)
+        with self.store.transaction():
+            task = self.store.tasks.move(id, status, allowed, reason)
+            self.store.tasks.log(id, f"Set to {status} by hand" + (f": {reason}" if reason else "."), "person")
+        return task
+
+    def log(self, id: str, message: str) -> None:
+        """Add a line to a task's log."""
+        text = accept(message)
+        if not text:
+            raise WrongUsage("There is nothing to log: the message is empty.")
+        self.store.tasks.log(id, text, "person")
+
+    def import_tasks(self, text: str, name: str) -> Imported:
+        """Add the tasks of a file; those that are there already stay as they are."""
+        from ralph.formats.task_files import read_tasks
+
+        planned, unreadable = read_tasks(text, name)
+        with self.store.transaction():
+            new, known, complaints = self._resolved(planned)
+            added = self.store.tasks.add_all(new)
+        problems = sorted([*unreadable, *complaints], key=lambda one: one.line)
+        return Imported(added=tuple(added), known=known, unreadable=tuple(problems))
+
+    def _resolved(self, planned: Sequence[PlannedTask]) -> tuple[list[NewTask], int, list[Unreadable]]:
+        """Give the planned tasks that are new, with ids of their own and links that lead somewhere."""
+        from ralph.formats.planned import Unreadable
+        from ralph.records import task_id
+        from ralph.store.tasks import NewTask
+
+        existing = self.store.tasks.all()
+        known_ids = {task.id for task in existing}
+        ids = {key: key for key in (*known_ids, *(plan.key for plan in planned if not plan.key.startswith("#")))}
+        by_title = {(task.title, task.parent_id): task.id for task in existing}
+        features = {key: feature.id for feature in self.store.features.all() for key in (feature.name, feature.id)}
+        fresh: list[PlannedTask] = []
+        for plan in planned:
+            parent = ids.get(plan.parent_key) if plan.parent_key else None
+            nameless = plan.key.startswith("#")
+            known = by_title.get((plan.title, parent)) if nameless else plan.key if plan.key in known_ids else None
+            ids[plan.key] = known or (task_id() if nameless else plan.key)
+            by_title.setdefault((plan.title, parent), ids[plan.key])
+            if not known:
+                fresh.append(plan)
+                if plan.feature and plan.feature not in features:
+                    features[plan.feature] = self.store.features.add(plan.feature).id
+        lost = {plan.key: [other for other in plan.needs_keys if other not in ids] for plan in fresh}
+        new = [
+            NewTask(
+                id=ids[plan.key],
+                title=plan.title,
+                body=plan.body,
+                # A task must not start before something that nobody can find.
+                status=Status.BLOCKED if lost[plan.key] and plan.status is Status.PENDING else plan.status,
+                reason=f"needs {', '.join(lost[plan.key])}, which was not found" if lost[plan.key] else "",
+                priority=plan.priority,
+                parent_id=ids.get(plan.parent_key) if plan.parent_key else None,
+                feature_id=features[plan.feature] if plan.feature else None,
+                needs=tuple(ids[other] for other in plan.needs_keys if other in ids),
+            )
+            for plan in fresh
+        ]
+        complaints = [
+            Unreadable(line=plan.line, why=f"{plan.title!r} needs {other}, which was not found; added as blocked.")
+            for plan in fresh
+            for other in lost[plan.key]
+        ]
+        complaints += [
+            Unreadable(line=plan.line, why=f"{plan.title!r} is part of {plan.parent_key}, which was not found.")
+            for plan in fresh
+            if plan.parent_key and plan.parent_key not in ids
+        ]
+        return new, len(planned) - len(fresh), complaints
+
+    # --- features --------------------------------------------------------------------
+
+    def add_feature(self, name: str, spec: str = "", plan: str = "") -> Feature:
+        """Add a feature whose spec and plan go into its tasks' prompts."""
+        name = one_line(accept(name))
+        if not name:
+            raise WrongUsage("A feature needs a name.")
+        return self.store.features.add(name, accept(spec), accept(plan))
+
+    # --- what happened -----------------------------------------------------------
+
+    def journal(
+        self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
+    ) -> list[Attempt]:
+        """Give the latest journal entries, newest first, of one run, one task or one outcome if given."""
+        if task:
+            self.store.tasks.get(task)
+        if run:
+            self.store.attempts.run(run)
+        return self.store.attempts.latest(limit, run=run, task=task, outcome=outcome)
+
+    def failures(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
+        """Give failure reports, freshest first, of one task or category if given."""
+        if task:
+            self.store.tasks.get(task)
+        return self.store.attempts.reports(limit, task=task, category=category)
+
+    def search_journal(self, query: str, limit: int) -> list[Attempt]:
+        """Find journal entries by words in their notes, best first; any text is safe as a query."""
+        from ralph.loop.recall import JOURNAL_WORDS
+        from ralph.memory.words import query_words
+
+        return self.store.attempts.search(query_words(query, JOURNAL_WORDS), limit)
+
+    def journal_entry(self, name: str) -> Attempt:
+        """Give one entry by `RUN/ITERATION`, or by an iteration of the latest run."""
+        run, _, iteration = name.rpartition("/")
+        if not (iteration.isascii() and iteration.isdecimal() and len(iteration) < 10):
+            raise WrongUsage(f"{name!r} is not an entry: say RUN/ITERATION, as ralph journal list shows it.")
+        runs = [] if run else self.store.attempts.runs(1)
+        return self.store.attempts.get(run or (runs[0].id if runs else "no run"), int(iteration))
+
+    def failures_of(self, id: str, attempt: int | None = None) -> list[FailureReport]:
+        """Give the failure reports of a task, freshest first."""
+        self.store.tasks.get(id)
+        reports = self.store.attempts.reports(1000, task=id)
+        return [one for one in reports if attempt in (None, one.attempt_number)]
+
+    # --- the loop --------------------------------------------------------------------
+
+    def prompt(self, id: str, *, model: str | None = None, with_memory: bool = True) -> Prompt:
+        """Give the prompt the next attempt at a task would get. Changes nothing."""
+        from ralph.loop.prepare import prepare
+
+        metrics = self.store.attempts.metrics(id)
+        runs = self.store.attempts.runs(1)
+        now_running = runs[0] if runs and runs[0].ended_at is None else None
+        return prepare(
+            self.store,
+            self.config,
+            self.store.tasks.get(id),
+            metrics,
+            run_id=now_running.id if now_running else "",
+            iteration=(now_running.iterations if now_running else 0) + 1,
+            attempt_number=metrics.total_attempts + 1,
+            model=model,
+            with_memory=with_memory,
+        ).prompt
+
+    def run(self, order: Order, tell: Tell, ask: Callable[[Task], str] | None = None) -> Summary:
+        """Run the loop over the project's tasks with the configured agent."""
+        from ralph.agents import open_agent
+        from ralph.loop.run import Loop
+
+        if order.only:
+            self.store.tasks.get(order.only)
+        agent = open_agent(self.config.agent, self.root)
+        agent.check()
+        loop = Loop(
+            store=self.store,
+            agent=agent,
+            config=self.config,
+            directory=self.root,
+            order=order,
+            tell=tell,
+            ask=ask,
+        )
+        return loop.run()
+
+    def overview(self) -> Overview:
+        """Say where the project stands."""
+        tasks, attempts = self.store.tasks, self.store.attempts
+        totals = attempts.totals()
+        runs = attempts.runs(1)
+        running = attempts.running()
+        gone = self._gone(running)
+        return Overview(
+            root=str(self.root),
+            counts=tasks.counts(),
+            running=tuple(attempt for attempt in running if attempt.worker not in gone),
+            left=tuple(attempt for attempt in running if attempt.worker in gone),
+            ready=tuple(tasks.ready()),
+            waiting=tuple(tasks.in_status(Status.BLOCKED) + tasks.in_status(Status.FAILED)),
+            trouble=tuple((tasks.get(one.task_id), one) for one in attempts.in_trouble()),
+            attempts=totals["attempts"],
+            done=totals["done"],
+            failed=totals["failed"],
+            seconds=totals["seconds"],
+            cost_usd=totals["cost_usd"],
+            memories=self.store.memories.count(),
+            last_run=runs[0] if runs else None,
+            warnings=self.config.warnings,
+        )
+
+    def _gone(self, running: Sequence[Attempt]) -> set[str]:
+        """Give the workers of these attempts that are certainly gone."""
+        if not running:
+            return set()
+        from ralph.loop.workers import vanished
+
+        return vanished({attempt.worker for attempt in running if attempt.worker})
+
+
+def _refuse_own_task(id: str) -> None:
+    """An agent settles its task with a sigil, which the gates check; not by command, which they would not see."""
+    if os.environ.get("RALPH_SESSION") and os.environ.get("RALPH_TASK_ID") == id:
+        raise WrongUsage(f"{id} is this session's own task: end it with the task-done or task-failed sigil.")
+
+
+def find_root(start: Path) -> Path:
+    """Give the nearest directory, from here upwards, that is a project."""
+    try:
+        start = start.absolute()
+        for directory in (start, *start.parents):
+            if (directory / FOLDER / DATABASE).exists():
+                return directory
+    except OSError as error:
+        raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
+    raise NotAProject(str(start))
+
+
+def _title(text: str) -> str:
+    title = one_line(accept(text))
+    if not title:
+        raise WrongUsage("A task needs a title.")
+    return title
+
+
+# --- setting up --------------------------------------------------------------------
+
+
+def init_project(directory: Path) -> list[str]:
+    """Set a directory up as a project and say what was done; what is there already stays as it is."""
+    directory = directory.absolute()
+    done: list[str] = []
+    load_config(directory)
+    above = next((one for one in directory.parents if (one / FOLDER / DATABASE).exists()), None)
+    if above and not (directory / FOLDER).exists():
+        done.append(f"note: {above} is a Ralph project too; this one is separate from it")
+    try:
+        for folder in (FOLDER, f"{FOLDER}/knowledge", ".claude/skills"):
+            if not (directory / folder).is_dir():
+                (directory / folder).mkdir(parents=True)
+                done.append(f"created {folder}/")
+        # The database stays out of git; knowledge is for people to commit.
+        for name, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n"), (TOML_NAME, TEMPLATE)):
+            if not (directory / name).exists():
+                (directory / name).write_text(text, encoding="utf-8")
+                done.append(f"created {name}")
+        done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
+    except OSError as error:
+        raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
+    path = directory / FOLDER / DATABASE
+    if not path.exists():
+        done.append(f"created {FOLDER}/{DATABASE}")
+    create_store(str(path), directory.name or "project").close()
+    return done
+
+
+def _move_skills(old: Path, new: Path) -> list[str]:
+    """Move skills to where agents look for them; one that is there already is not replaced."""
+    if not old.is_dir():
+        return []
+    done = []
+    for skill in sorted(old.iterdir()):
+        target = new / skill.name
+        if target.exists():
+            done.append(f"left {FOLDER}/skills/{skill.name}: .claude/skills/{skill.name} is there already")
+        else:
+            skill.rename(target)
+            done.append(f"moved {FOLDER}/skills/{skill.name} to .claude/skills/{skill.name}")
+    if not any(old.iterdir()):
+        old.rmdir()
+    return done

@@ -1,0 +1,93 @@
+"""`kill -9` of `ralph run`, at many moments: nothing acknowledged is lost, and the next run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from ralph.project import Project, init_project
+from ralph.records import Outcome, Status
+
+AGENT = """
+echo "$RALPH_TASK_ID" >> started.txt
+sleep 0.05
+echo "<knowledge tags=\\"task\\" title=\\"About $RALPH_TASK_ID\\">It was $RALPH_TASK_ID.</knowledge>"
+echo "<journal>Did $RALPH_TASK_ID.</journal><task-done>$RALPH_TASK_ID</task-done>"
+"""
+TASKS = 25
+KILLS = 12
+
+
+def start(directory: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ralph", "run", "--format", "json", "--", "sh", "agent.sh"],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path) -> None:
+    init_project(tmp_path)
+    (tmp_path / "agent.sh").write_text(AGENT)
+    with Project.open(tmp_path) as project:
+        ids = [project.add_task(f"Task {n}").id for n in range(TASKS)]
+    acknowledged: set[str] = set()
+
+    for kill in range(KILLS):
+        run = start(tmp_path)
+        time.sleep(0.25 + 0.07 * kill)
+        os.kill(run.pid, signal.SIGKILL)
+        output, _ = run.communicate()
+        for line in output.splitlines():
+            if line.endswith(b"}"):
+                event = json.loads(line)
+                if event["event"] == "attempt_ended" and event["outcome"] == "done":
+                    acknowledged.add(event["task_id"])
+        with Project.open(tmp_path) as project:
+            done = {task.id for task in project.store.tasks.all() if task.status is Status.DONE}
+            assert acknowledged <= done
+            assert project.store.damaged() == []
+    last = start(tmp_path)
+    last.communicate(timeout=60)
+
+    assert last.returncode in (0, 3)
+    with Project.open(tmp_path) as project:
+        attempts = project.store.attempts.latest(1000)
+        assert {task.id for task in project.store.tasks.all() if task.status is Status.DONE} == set(ids)
+        assert project.store.attempts.running() == []
+        for id in ids:
+            mine = [attempt.outcome for attempt in attempts if attempt.task_id == id]
+            assert mine.count(Outcome.DONE) == 1
+            assert set(mine) <= {Outcome.DONE, Outcome.INTERRUPTED}
+        titles = [memory.title for memory in project.store.memories.all()]
+        assert sorted(titles) == sorted(f"About {id}" for id in ids)
+        assert project.store.damaged() == []
+
+
+def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
+    init_project(tmp_path)
+    (tmp_path / "agent.sh").write_text("setsid sleep 301 & sleep 302 & echo $$ > agent.pid; sleep 303\n")
+    with Project.open(tmp_path) as project:
+        project.add_task("A")
+    run = start(tmp_path)
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "agent.pid").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    family = psutil.Process(run.pid).children(recursive=True)
+    assert len(family) >= 4
+
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
