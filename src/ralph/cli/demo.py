@@ -1,0 +1,222 @@
+"""`ralph demo`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+
+from ralph.cli.output import bold, directory_of, print_json, safe, use_colour
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ralph.demo.story import Figures, Result, Told
+
+EPILOG = """\
+Needs git and no network. Look around in what it made:
+  ralph demo --keep /tmp/demo
+  cd /tmp/demo/with-memory
+  ralph journal list
+"""
+
+INTRODUCTION = """\
+One agent builds a small billing package twice: five tasks, each checked by real tests.
+The agent is scripted, so nothing is sent anywhere. The loop, the tests and the memory are real.
+"""
+HEADINGS = {
+    False: ("Without memory", "each prompt holds the task alone, so it tries one idea after the other"),
+    True: ("With memory", "what failed and what was learned is in the next prompt"),
+}
+CAVEAT = "The agent is scripted and its thinking time made up: this shows how memory helps, not how much."
+
+GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
+TITLE_WIDTH = 18
+NOTE_INDENT = " " * 33
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    parser.add_argument("--keep", metavar="DIR", help="keep both projects in this directory, new or empty")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="json prints one object with the figures"
+    )
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Show the loop at work, and what memory changes."""
+    from ralph.demo.story import make_room, tell_story
+
+    keep = directory_of(given) / given.keep if given.keep else None
+    if keep:
+        make_room(keep)
+    if given.format == "json":
+        result = tell_story(Silence(), keep)
+        print_json(result)
+    else:
+        print(INTRODUCTION)
+        with Narrator() as narrator:
+            result = tell_story(narrator, keep)
+        print("\n" + "\n".join([*table(result), "", *conclusion(result), "", *next_steps(keep)]))
+    return 0 if result.without_memory.done == result.with_memory.done == len(result.tasks) else 1
+
+
+# --- while it happens --------------------------------------------------------------
+
+
+class Silence:
+    """Nobody watches."""
+
+    def begin_telling(self, with_memory: bool) -> None:
+        """Nothing is shown."""
+
+    def begin_run(self, name: str) -> None:
+        """Nothing is shown."""
+
+    def see_doing(self, title: str, number: int, doing: str) -> None:
+        """Nothing is shown."""
+
+    def see_attempt(self, told: Told) -> None:
+        """Nothing is shown."""
+
+
+class Narrator:
+    """Prints a line for each attempt; in a terminal also what is going on right now."""
+
+    def __init__(self) -> None:
+        self._is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self._width = shutil.get_terminal_size().columns - 1 if self._is_live else 1000
+        self._with_memory = False
+
+    def __enter__(self) -> Narrator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wipe()
+
+    def begin_telling(self, with_memory: bool) -> None:
+        """Print the heading."""
+        self._with_memory = with_memory
+        name, text = HEADINGS[with_memory]
+        print(("\n" if with_memory else "") + bold(name) + paint(DIM, f": {text}"), flush=True)
+
+    def begin_run(self, name: str) -> None:
+        """Print the name of the run."""
+        self._say(DIM, f"  {name}", "")
+
+    def see_doing(self, title: str, number: int, doing: str) -> None:
+        """Show what the agent is at, until something else is printed."""
+        if self._is_live:
+            self._wipe()
+            print(paint(CYAN, "    … ") + _attempt(title, number) + paint(DIM, doing), end="", flush=True)
+
+    def see_attempt(self, told: Told) -> None:
+        """Print how an attempt ended, what it was told and what it taught."""
+        mark, code, said = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, safe(told.why))
+        self._say(code, f"    {mark} ", _attempt(told.task.title if told.number == 1 else "", told.number) + said)
+        if self._with_memory:
+            failed = "how try 1 failed" if told.failures == 1 else f"how {told.failures} tries failed"
+            self._note(CYAN, "recalled  ", [failed] * bool(told.failures) + list(told.recalled))
+            self._note(GREEN, "learned   ", told.learned)
+
+    def _note(self, code: str, verb: str, titles: Sequence[str]) -> None:
+        if titles:
+            self._say(code, NOTE_INDENT + verb, safe(" · ".join(titles)))
+
+    def _say(self, code: str, start: str, rest: str) -> None:
+        """Print a line of which the start is coloured, cut where the terminal ends."""
+        self._wipe()
+        room = max(0, self._width - len(start))
+        print(paint(code, start) + (rest if len(rest) <= room else rest[: room - 1] + "…"), flush=True)
+
+    def _wipe(self) -> None:
+        if self._is_live:
+            print("\r\x1b[K", end="", flush=True)
+
+
+def _attempt(title: str, number: int) -> str:
+    return f"{title.ljust(TITLE_WIDTH)}  try {number}  "
+
+
+def paint(code: str, text: str) -> str:
+    """Give the text in a colour, in a terminal."""
+    return f"\x1b[{code}m{text}\x1b[0m" if use_colour() else text
+
+
+# --- at the end --------------------------------------------------------------------
+
+
+def table(result: Result) -> list[str]:
+    """Give the figures of every task, without and with memory."""
+    before, after = result.without_memory, result.with_memory
+    columns = "Task".ljust(24) + " without  with   without    with   without   with"
+    return [
+        bold(" " * 30 + "Attempts            Tokens          Seconds"),
+        bold(columns),
+        *(_row(one.title, one.without_memory, one.with_memory) for one in result.tasks),
+        paint(DIM, "─" * len(columns)),
+        _row("Total", before, after),
+        f"{'Tasks done':24}{before.done:8}{after.done:6}",
+        f"{'  at the first try':24}{before.done_at_first:8}{after.done_at_first:6}",
+    ]
+
+
+def _row(title: str, before: Figures, after: Figures) -> str:
+    return (
+        f"{title:24}{before.attempts:8}{_compared(before.attempts, after.attempts, f'{after.attempts:6}')}"
+        f"{before.tokens:10,}{_compared(before.tokens, after.tokens, f'{after.tokens:8,}')}"
+        f"{before.seconds:10.1f}{_compared(before.seconds, after.seconds, f'{after.seconds:7.1f}')}"
+    )
+
+
+def _compared(before: float, after: float, text: str) -> str:
+    """Give a figure in the colour of a gain or a loss."""
+    return text if after == before else paint(GREEN if after < before else YELLOW, text)
+
+
+def conclusion(result: Result) -> list[str]:
+    """Give in words what the figures say."""
+    before, after = result.without_memory, result.with_memory
+    helped = [one.title for one in result.tasks if one.with_memory.attempts < one.without_memory.attempts]
+    others = [one.title for one in result.tasks if one.title not in helped]
+    return [
+        bold(f"With memory: {after.attempts} attempts instead of {before.attempts}")
+        + f" ({_change(before.attempts, after.attempts, 'fewer')}),"
+        + f" {_change(before.tokens, after.tokens, 'fewer')} tokens,"
+        + f" {_change(before.seconds, after.seconds, 'less')} time.",
+        f"  It saved attempts on: {', '.join(helped) or 'nothing'}.",
+        f"  It saved none on: {', '.join(others) or 'nothing'}.",
+        paint(DIM, CAVEAT),
+    ]
+
+
+def _change(before: float, after: float, less: str) -> str:
+    percent = round(100 * (after - before) / before) if before else 0
+    return f"{abs(percent)} % {less if percent <= 0 else 'more'}"
+
+
+def _program() -> str:
+    """Give what to type for ralph: from a fresh clone it is in the virtual environment and nowhere else."""
+    if shutil.which("ralph"):
+        return "ralph"
+    started = os.path.relpath(sys.argv[0])
+    return shlex.quote(started) if started.endswith("ralph") else "python -m ralph"
+
+
+def next_steps(keep: Path | None) -> list[str]:
+    """Say where to look next."""
+    ralph = _program()
+    where = shlex.quote(str(keep / "with-memory")) if keep else "demo/with-memory"
+    steps = [] if keep else [(f"{ralph} demo --keep demo", "keep both projects to look at")]
+    steps += [
+        (f"{ralph} -C {where} journal list", "what happened"),
+        (f"{ralph} -C {where} prompt fees", "what an agent is told"),
+    ]
+    width = max(len(command) for command, _ in steps)
+    return [bold("Next")] + [f"  {command.ljust(width)}  {paint(DIM, text)}".rstrip() for command, text in steps]

@@ -1,0 +1,1 @@
+"""Invoices: what they add up to, when they are due, and what is late."""
