@@ -1,0 +1,1 @@
+"""Speed, as ratios within one run: this machine is not yours, but the ratio is."""

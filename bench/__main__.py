@@ -1,0 +1,21 @@
+"""`make bench`: all measurements, or the named ones. Exits with 1 when a bar is missed."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import cold, loop
+from bench.measure import Table
+
+MEASUREMENTS = {"loop": loop.run, "cold": cold.run}
+
+
+def main() -> int:
+    """Run the measurements."""
+    table = Table()
+    for name in sys.argv[1:] or MEASUREMENTS:
+        MEASUREMENTS[name](table)
+    return 1 if table.missed else 0
+
+
+sys.exit(main())
