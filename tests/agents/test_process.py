@@ -331,6 +331,18 @@ def test_a_program_that_kills_its_guard_takes_nothing_along(tmp_path: Path) -> N
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
 
+def test_an_orphan_without_a_trace_does_not_survive_its_killed_guard(tmp_path: Path) -> None:
+    script = (
+        "(env -i setsid sh -c 'echo $$ > pid; exec sleep 60' </dev/null >/dev/null 2>&1 &); sleep 0.5; kill -9 $PPID"
+    )
+
+    ended = run(["sh", "-c", script], tmp_path)
+
+    assert ended.ending is Ending.CRASHED
+    pids = pids_in(tmp_path / "pid")
+    assert [is_alive(pid) for pid in pids] == [False]
+
+
 def test_a_program_that_stops_its_guard_is_ended_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ralph.agents.process.GUARD_SECONDS", 0.5)
     script = DAEMON + "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(60)"

@@ -59,6 +59,22 @@ def strays(tag: str, sessions: set[int]) -> set[Seen]:
     return {seen for seen in _with_children(known, everyone) if seen[0] != os.getpid()}
 
 
+def adopted(since: int, besides: set[int]) -> set[Seen]:
+    """Give the children of this process that started after `since`, and those below them.
+
+    An orphan that hides its origin is handed to us all the same when its guard is gone.
+    """
+    everyone = _everyone()
+    ours = {seen for seen in everyone if seen[1] == os.getpid() and seen[0] not in besides}
+    return _with_children({seen for seen in ours if started(seen[0]) > since}, everyone)
+
+
+def started(pid: int) -> int:
+    """Give when a process started, in clock ticks since the machine did; 0 where nobody can tell."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split() if LINUX else []
+    return int(fields[19]) if fields else 0
+
+
 def terminate(processes: set[Seen]) -> None:
     """Ask each of them to end."""
     for pid, *_ in processes:

@@ -146,6 +146,11 @@ def _why_not_started(program: Path, error: int) -> str:
 
 # --- the program behind its guard ----------------------------------------------------
 
+_guards: set[int] = set()
+"""The guards at work, of all threads: whatever else is handed to us is an orphan."""
+_births = threading.Lock()
+"""Held while a guard is born, so that none is taken for an orphan before it is known."""
+
 
 class _Guarded:
     """A program behind its guard: the pipes to both, and the means to end them."""
@@ -166,20 +171,22 @@ class _Guarded:
         self._orders = io.FileIO(write_orders, "w")
         self.news = io.FileIO(read_news)
         try:
-            self._guard = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", guard.__file__, str(read_orders), str(write_news)),
-                    *(str(program), *argv),
-                ],
-                stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
-                bufsize=0,
-                cwd=directory,
-                env={**environment, guard.TAG: self._tag},
-                start_new_session=True,
-                pass_fds=(read_orders, write_news),
-            )
+            with _births:
+                self._guard = subprocess.Popen(
+                    [
+                        *(sys.executable, "-I", "-S", guard.__file__, str(read_orders), str(write_news)),
+                        *(str(program), *argv),
+                    ],
+                    stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
+                    bufsize=0,
+                    cwd=directory,
+                    env={**environment, guard.TAG: self._tag},
+                    start_new_session=True,
+                    pass_fds=(read_orders, write_news),
+                )
+                _guards.add(self._guard.pid)
         except OSError as error:
             self._orders.close()
             self.news.close()
@@ -187,6 +194,7 @@ class _Guarded:
         finally:
             os.close(read_orders)
             os.close(write_news)
+        self._started = guard.started(self._guard.pid)
         self.stdin = self._guard.stdin
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
@@ -213,7 +221,8 @@ class _Guarded:
             self.kill_guard()
             self._guard.wait()
         if self._guard.returncode != 0:
-            _sweep(self._tag, self._guard.pid)
+            _sweep(self._tag, self._guard.pid, self._started)
+        _guards.discard(self._guard.pid)
 
     def close(self) -> None:
         """Close all pipes."""
@@ -222,15 +231,16 @@ class _Guarded:
                 pipe.close()
 
 
-def _sweep(tag: str, session_id: int) -> None:
+def _sweep(tag: str, session_id: int, since: int) -> None:
     """Kill what was left by a guard that was killed."""
     sessions = {session_id}
     dying: set[int] = set()
     now = time.monotonic()
     deadline, quiet_at = now + guard.KILL_SECONDS, now + QUIET_SECONDS
     while (now := time.monotonic()) < min(deadline, quiet_at):
-        found = guard.strays(tag, sessions)
-        guard.kill(found)
+        with _births:
+            found = guard.strays(tag, sessions) | (guard.adopted(since, besides=_guards) if since else set())
+            guard.kill(found)
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
         dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
         if dying:
