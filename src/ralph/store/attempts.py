@@ -172,8 +172,9 @@ class Attempts:
         """
         rows = self._scope.query(
             """
-            SELECT a.* FROM attempts AS a JOIN tasks AS t ON t.project_id = a.project_id AND t.id = a.task_id
+            SELECT a.* FROM attempts AS a CROSS JOIN tasks AS t
             WHERE a.project_id = :project_id AND a.outcome IS NULL
+                AND t.project_id = a.project_id AND t.id = a.task_id
                 AND (t.status <> 'in_progress' OR t.claimed_by IS NULL OR t.id = :besides)
             """,
             besides=besides,

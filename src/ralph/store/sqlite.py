@@ -29,7 +29,7 @@ BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
 MOST_FOUND = 1_000
 
-_INDEXES = {"journal": ("attempts", "journal_fts", 40), "memory": ("memory", "memory_fts", 100)}
+_INDEXES = {"journal": ("attempts", "journal_fts", 40), "memory": ("memory", "memory_fts", 60)}
 """Of each index: its table, its full-text table, and how many rows a search looks up for a word, newest first.
 
 So the cost of a search stays the same as the table grows.
@@ -112,6 +112,18 @@ def _phrase(word: str) -> str:
     return '"' + word.replace("\0", " ").replace('"', '""') + '"'
 
 
+def _scores(holders: Mapping[str, list[int]], most: int, newest: int) -> dict[int, float]:
+    """Give each row the share of the words' weight that it holds."""
+    weights = {word: _weight(seqs, most, newest) for word, seqs in holders.items()}
+    whole = sum(weights.values())
+    scores: dict[int, float] = {}
+    for word, seqs in holders.items():
+        share = weights[word] / whole
+        for seq in seqs:
+            scores[seq] = scores.get(seq, 0.0) + share
+    return scores
+
+
 def _weight(newest_first: list[int], most: int, newest: int) -> float:
     """Give the weight of a word by how rare it is.
 
@@ -170,41 +182,51 @@ class SqliteDatabase:
         """
         table, fts, most = _INDEXES[index]
         limit = min(limit, MOST_FOUND)
-        scores = self._scores(table, fts, most, words, where, values)
-        best = sorted(zip(scores.values(), scores, strict=True), reverse=True)[:limit]
-        marks = ", ".join(f":s{n}" for n in range(limit))  # one statement for every search, so that it is prepared once
-        seqs = {f"s{n}": best[n][1] if n < len(best) else None for n in range(limit)}
-        rows = self.query(f"SELECT * FROM {table} WHERE seq IN ({marks})", **seqs) if best else []
-        for row in rows:
-            row["score"] = scores[row["seq"]]
-        return sorted(rows, key=lambda row: (-row["score"], -row["seq"]))
+        rows, is_whole = self._best(table, fts, most, words, limit, where, values, narrow=False)
+        if len(rows) < limit and not is_whole:
+            # Too many of the newest rows are ruled out: rule them out first, which takes longer.
+            rows, _ = self._best(table, fts, most, words, limit, where, values, narrow=True)
+        return rows
 
-    def _scores(
-        self, table: str, fts: str, most: int, words: Sequence[str], where: str, values: Mapping[str, object]
-    ) -> dict[int, float]:
-        """Give the rows that hold any of the words, by number, with their scores."""
+    def _best(
+        self,
+        table: str,
+        fts: str,
+        most: int,
+        words: Sequence[str],
+        limit: int,
+        where: str,
+        values: Mapping[str, object],
+        *,
+        narrow: bool,
+    ) -> tuple[list[Row], bool]:
+        """Give the best rows, and whether every row with any of the words was looked at."""
         phrases = {f"w{n}": _phrase(word) for n, word in enumerate(dict.fromkeys(words))}
         if not phrases:
-            return {}
+            return [], True
+        source = f"{fts} AS f CROSS JOIN {table} AS r ON r.seq = f.rowid" if narrow else f"{fts} AS f"
+        condition = f"AND {where}" if narrow else ""
         looked_up = " UNION ALL ".join(
             f"""SELECT '{name}', seq FROM (
-                SELECT r.seq FROM {fts} AS f CROSS JOIN {table} AS r ON r.seq = f.rowid
-                WHERE {fts} MATCH :{name} AND {where} ORDER BY f.rowid DESC LIMIT {most}
+                SELECT f.rowid AS seq FROM {source} WHERE {fts} MATCH :{name} {condition}
+                ORDER BY f.rowid DESC LIMIT {most}
             )"""
             for name in phrases
         )
         holders: dict[str, list[int]] = {name: [] for name in phrases}
-        for word, seq in self._tuples(looked_up, {**values, **phrases}):
+        for word, seq in self._tuples(looked_up, {**values, **phrases} if narrow else phrases):
             holders[word].append(seq)
         newest = self._tuples(f"SELECT MAX(seq) FROM {table}", {})[0][0] or 1
-        weights = {word: _weight(seqs, most, newest) for word, seqs in holders.items()}
-        whole = sum(weights.values())
-        scores: dict[int, float] = {}
-        for word, seqs in holders.items():
-            share = weights[word] / whole
-            for seq in seqs:
-                scores[seq] = scores.get(seq, 0.0) + share
-        return scores
+        scores = _scores(holders, most, newest)
+        candidates = sorted(zip(scores.values(), scores, strict=True), reverse=True)[: 2 * limit]
+        marks = ", ".join(f":s{n}" for n in range(2 * limit))  # always as many, so that it is prepared once
+        seqs = {f"s{n}": candidates[n][1] if n < len(candidates) else None for n in range(2 * limit)}
+        rows = self.query(f"SELECT r.* FROM {table} AS r WHERE r.seq IN ({marks}) AND {where}", **seqs, **values)
+        for row in rows:
+            row["score"] = scores[row["seq"]]
+        rows.sort(key=lambda row: (-row["score"], -row["seq"]))
+        is_whole = len(scores) <= 2 * limit and all(len(seqs) < most for seqs in holders.values())
+        return rows[:limit], is_whole
 
     def _tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         try:
