@@ -646,3 +646,15 @@ def test_the_word_timeout_in_a_tests_output_is_no_timeout(watched: Watched) -> N
     attempt = watched.project.store.attempts.latest(1)[0]
     assert attempt.error_type is ErrorType.ASSERTION_FAILURE
     assert attempt.reason.endswith("failed: AssertionError: 1 != 2")
+
+
+def test_the_attempt_of_a_dead_worker_is_closed_also_when_a_person_settled_its_task(watched: Watched) -> None:
+    task = watched.project.add_task("A")
+    run = watched.project.store.attempts.start_run("test")
+    begin(watched.project.store, run.id, "host/1/1", lease_seconds=3600)
+    watched.project.done(task.id)
+
+    assert watched.run(ScriptedAgent(DONE)).ending is RunEnding.NOTHING
+
+    assert watched.project.store.attempts.running() == []
+    assert watched.outcomes() == [Outcome.INTERRUPTED]

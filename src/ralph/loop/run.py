@@ -159,7 +159,7 @@ class Loop:
     def _recover(self) -> None:
         """Take back at once what workers of this machine left behind when they were killed."""
         claimed = {task.claimed_by for task in self._store.tasks.claimed() if task.claimed_by}
-        for task_id in self._store.attempts.recover(vanished(claimed)) if claimed else []:
+        for task_id in self._store.attempts.recover(vanished(claimed)):
             self._tell(event("recovered", task_id=task_id))
 
     def _tell_start(self, run_id: str) -> None:
