@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from ralph.agents import Session
+from ralph.agents import Limits, Session
 from ralph.records import (
     Attempt,
     Capture,
@@ -60,6 +61,18 @@ def a_report(attempt: Attempt, why: str = "It broke.", **fields: object) -> Fail
         created_at=now(),
     )
     return replace(report, **fields)
+
+
+def a_session(directory: Path, **changes: object) -> Session:
+    session = Session(
+        directory=directory,
+        model=None,
+        limits=Limits(seconds=20.0),
+        environment={},
+        should_stop=lambda: False,
+        heard=lambda text: None,
+    )
+    return replace(session, **changes)
 
 
 class ScriptedAgent:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from ralph.formats.planned import PlannedTask, Unreadable
     from ralph.loop.progress import Tell
     from ralph.loop.run import Order, Summary
-    from ralph.records import Attempt, FailureReport, Feature, Outcome, Prompt, Run, Task, TaskMetrics
+    from ralph.records import Attempt, FailureReport, Feature, LogEntry, Outcome, Prompt, Run, Task, TaskMetrics
     from ralph.store import Store
+    from ralph.store.database import Row
     from ralph.store.tasks import NewTask
 
 FOLDER = ".ralph"
 DATABASE = "ralph.db"
+SHOWN_ATTEMPTS = 20
 _OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
 
 
@@ -40,6 +42,28 @@ class Imported:
     known: int
     """Tasks that were there already."""
     unreadable: tuple[Unreadable, ...]
+
+
+@record
+class TaskView:
+    """All about one task."""
+
+    task: Task
+    metrics: TaskMetrics
+    attempts: tuple[Attempt, ...]
+    """The latest ones, newest first."""
+    parts: tuple[Task, ...]
+    needs: tuple[Task, ...]
+    needed_by: tuple[Task, ...]
+    feature: Feature | None
+
+
+@record
+class FeatureView:
+    """A feature with its tasks."""
+
+    feature: Feature
+    tasks: tuple[Task, ...]
 
 
 @record
@@ -126,6 +150,24 @@ class Project:
             if (status is None or task.status is status) and (wanted is None or task.feature_id == wanted)
         ]
 
+    def task(self, id: str) -> TaskView:
+        """Give all about a task."""
+        tasks = self.store.tasks
+        task = tasks.get(id)
+        return TaskView(
+            task=task,
+            metrics=self.store.attempts.metrics(id),
+            attempts=tuple(self.store.attempts.latest(SHOWN_ATTEMPTS, task=id)),
+            parts=tuple(one for one in tasks.below(id) if one.parent_id == id),
+            needs=tuple(tasks.get(other) for other in task.needs),
+            needed_by=tuple(tasks.get(other) for other in tasks.needed_by(id)),
+            feature=self.store.features.get(task.feature_id) if task.feature_id else None,
+        )
+
+    def tree(self, id: str | None = None) -> list[Task]:
+        """Give a task and all below it, or all tasks."""
+        return self.store.tasks.below(id) if id else self.store.tasks.all()
+
     def update_task(
         self,
         id: str,
@@ -183,6 +225,15 @@ class Project:
             task = self.store.tasks.move(id, status, allowed, reason)
             self.store.tasks.log(id, f"Set to {status} by hand" + (f": {reason}" if reason else "."), "person")
         return task
+
+    def delete_task(self, id: str) -> list[str]:
+        """Delete a task with its parts and attempts, and give their ids; what was learned stays."""
+        _refuse_own_task(id)
+        return self.store.tasks.delete(id)
+
+    def read_log(self, id: str) -> list[LogEntry]:
+        """Give a task's log, oldest first."""
+        return self.store.tasks.read_log(id)
 
     def log(self, id: str, message: str) -> None:
         """Add a line to a task's log."""
@@ -261,6 +312,25 @@ class Project:
             raise WrongUsage("A feature needs a name.")
         return self.store.features.add(name, accept(spec), accept(plan))
 
+    def features(self) -> list[FeatureView]:
+        """Give all features with their tasks, oldest first."""
+        tasks = self.store.tasks.all()
+        return [
+            FeatureView(feature=one, tasks=tuple(task for task in tasks if task.feature_id == one.id))
+            for one in self.store.features.all()
+        ]
+
+    def feature(self, id_or_name: str) -> FeatureView:
+        """Give a feature with its tasks."""
+        feature = self.store.features.get(id_or_name)
+        return FeatureView(feature=feature, tasks=tuple(self.tasks(feature=feature.id)))
+
+    def delete_feature(self, id_or_name: str) -> Feature:
+        """Delete a feature; its tasks stay."""
+        feature = self.store.features.get(id_or_name)
+        self.store.features.delete(feature.id)
+        return feature
+
     # --- what happened -----------------------------------------------------------
 
     def journal(
@@ -293,6 +363,10 @@ class Project:
             raise WrongUsage(f"{name!r} is not an entry: say RUN/ITERATION, as ralph journal list shows it.")
         runs = [] if run else self.store.attempts.runs(1)
         return self.store.attempts.get(run or (runs[0].id if runs else "no run"), int(iteration))
+
+    def failure_counts(self) -> list[Row]:
+        """Give how many failures there are by category, most frequent first."""
+        return self.store.attempts.report_counts()
 
     def failures_of(self, id: str, attempt: int | None = None) -> list[FailureReport]:
         """Give the failure reports of a task, freshest first."""

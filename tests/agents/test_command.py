@@ -4,22 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents import Agent, Limits, Session
+from ralph.agents import Agent, Limits
 from ralph.agents.command import CommandAgent
 from ralph.errors import AgentMissing
-from ralph.records import Ending, replace
-
-
-def a_session(directory: Path, **changes: object) -> Session:
-    session = Session(
-        directory=directory,
-        model=None,
-        limits=Limits(seconds=20.0),
-        environment={},
-        should_stop=lambda: False,
-        heard=lambda text: None,
-    )
-    return replace(session, **changes)
+from ralph.records import Ending
+from tests.make import a_session
 
 
 def test_the_prompt_goes_in_and_the_answer_comes_out(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents import Agent, Limits, Session, open_agent
+from ralph.agents import Agent, Limits, open_agent
 from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
 from ralph.config import AgentConfig
 from ralph.errors import AgentMissing
 from ralph.loop.sigils import read_sigils
-from ralph.records import Ending, replace
+from ralph.records import Ending
 from ralph.text import count_tokens
+from tests.make import a_session
 
 
 def a_prompt(task: str = "Fix the parser", attempt: int = 1, memory: str = "", prerequisite: str = "None") -> str:
@@ -37,18 +38,6 @@ def a_prompt(task: str = "Fix the parser", attempt: int = 1, memory: str = "", p
 
 - Attempt {attempt} at this task
 """
-
-
-def a_session(directory: Path, **changes: object) -> Session:
-    session = Session(
-        directory=directory,
-        model=None,
-        limits=Limits(seconds=20.0),
-        environment={},
-        should_stop=lambda: False,
-        heard=lambda text: None,
-    )
-    return replace(session, **changes)
 
 
 def an_agent(*ideas: Idea, about: str = "the parser") -> RehearsalAgent:

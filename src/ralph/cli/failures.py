@@ -58,7 +58,7 @@ def show(given: argparse.Namespace) -> None:
 def stats(given: argparse.Namespace) -> None:
     """Count failures by category."""
     with open_project(given) as project:
-        counts = project.store.attempts.report_counts()
+        counts = project.failure_counts()
     if given.format == "json":
         print_json(counts)
     elif counts:

@@ -45,15 +45,18 @@ def add(given: argparse.Namespace) -> None:
 def list_features(given: argparse.Namespace) -> None:
     """List features."""
     with open_project(given) as project:
-        features = project.store.features.all()
-        tasks = project.store.tasks.all()
+        views = project.features()
     if given.format == "json":
-        print_json(features)
-    elif features:
-        rows = []
-        for feature in features:
-            mine = [task for task in tasks if task.feature_id == feature.id]
-            rows.append((feature.id, f"{sum(task.status == 'done' for task in mine)}/{len(mine)}", feature.name))
+        print_json(views)
+    elif views:
+        rows = [
+            (
+                view.feature.id,
+                f"{sum(task.status == 'done' for task in view.tasks)}/{len(view.tasks)}",
+                view.feature.name,
+            )
+            for view in views
+        ]
         print_table(("ID", "DONE", "NAME"), rows)
     else:
         print("No features. Add one with: ralph feature add NAME --spec FILE")
@@ -62,11 +65,11 @@ def list_features(given: argparse.Namespace) -> None:
 def show(given: argparse.Namespace) -> None:
     """Show a feature."""
     with open_project(given) as project:
-        feature = project.store.features.get(given.feature)
-        tasks = project.tasks(feature=feature.id)
+        view = project.feature(given.feature)
     if given.format == "json":
-        print_json({"feature": feature, "tasks": tasks})
+        print_json(view)
         return
+    feature, tasks = view.feature, view.tasks
     print(f"{feature.id}  {feature.name}")
     for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
         if text:
@@ -79,6 +82,5 @@ def show(given: argparse.Namespace) -> None:
 def delete(given: argparse.Namespace) -> None:
     """Delete a feature."""
     with open_project(given) as project:
-        feature = project.store.features.get(given.feature)
-        project.store.features.delete(feature.id)
+        feature = project.delete_feature(given.feature)
     print(f"Feature deleted: {feature.id}")

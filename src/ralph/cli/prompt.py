@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> None:
     """Print the prompt of the next attempt, and what was shown and left out."""
     with open_project(given) as project:
-        if project.store.tasks.get(given.id).status == "done":
+        if project.task(given.id).task.status == "done":
             print(f"{given.id} is done; this is what it would be told if it were reset.", file=sys.stderr)
         prompt = project.prompt(given.id, model=given.model, with_memory=not given.no_memory)
     if given.format == "json":

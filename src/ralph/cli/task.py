@@ -20,7 +20,7 @@ from ralph.records import Status
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ralph.records import Task
 
@@ -137,24 +137,19 @@ def list_tasks(given: argparse.Namespace) -> None:
 def show(given: argparse.Namespace) -> None:
     """Show all about a task."""
     with open_project(given) as project:
-        task = project.store.tasks.get(given.id)
-        metrics = project.store.attempts.metrics(task.id)
-        attempts = project.store.attempts.latest(20, task=task.id)
-        waiting = [project.store.tasks.get(other) for other in project.store.tasks.needed_by(task.id)]
-        needed = [project.store.tasks.get(other) for other in task.needs]
-        parts = [one for one in project.store.tasks.below(task.id) if one.parent_id == task.id]
-        feature = project.store.features.get(task.feature_id) if task.feature_id else None
+        seen = project.task(given.id)
     if given.format == "json":
-        print_json({"task": task, "metrics": metrics, "attempts": attempts, "needed_by": waiting, "parts": parts})
+        print_json(seen)
         return
+    task, metrics, attempts, feature = seen.task, seen.metrics, seen.attempts, seen.feature
     print(f"{task.id}  {colour(task.status, task.status)}  {safe(task.title)}")
     facts = {
         "Priority": task.priority,
         "Part of": task.parent_id,
         "Feature": safe(f"{feature.id} {feature.name}") if feature else "",
-        "Parts": _named(parts),
-        "Needs": _named(needed),
-        "Needed by": _named(waiting),
+        "Parts": _named(seen.parts),
+        "Needs": _named(seen.needs),
+        "Needed by": _named(seen.needed_by),
         "Reason": safe(task.reason),
         "Worker": task.claimed_by,
         "Attempts": metrics.total_attempts,
@@ -173,14 +168,14 @@ def show(given: argparse.Namespace) -> None:
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
 
 
-def _named(tasks: list[Task]) -> str:
+def _named(tasks: Sequence[Task]) -> str:
     return ", ".join(f"{task.id} {safe(task.title)} ({task.status})" for task in tasks)
 
 
 def tree(given: argparse.Namespace) -> None:
     """Show tasks with their parts below them."""
     with open_project(given) as project:
-        tasks = project.store.tasks.below(given.id) if given.id else project.store.tasks.all()
+        tasks = project.tree(given.id)
     below: dict[str | None, list[Task]] = {}
     for task in tasks:
         below.setdefault(None if task.id == given.id else task.parent_id, []).append(task)
@@ -213,7 +208,7 @@ def deps(given: argparse.Namespace) -> None:
     """Show or change what a task waits for."""
     with open_project(given) as project:
         task = project.change_needs(given.id, add=given.add, remove=given.remove)
-        needed = [project.store.tasks.get(other) for other in task.needs]
+        needed = project.task(task.id).needs
     if given.format == "json":
         print_json({"id": task.id, "needs": needed})
     elif needed:
@@ -250,7 +245,7 @@ def reset(given: argparse.Namespace) -> None:
 def delete(given: argparse.Namespace) -> None:
     """Delete a task."""
     with open_project(given) as project:
-        for id in project.store.tasks.delete(given.id):
+        for id in project.delete_task(given.id):
             print(f"Task deleted: {id}")
 
 
@@ -259,7 +254,7 @@ def log(given: argparse.Namespace) -> None:
     with open_project(given) as project:
         if given.message is not None:
             project.log(given.id, given.message)
-        entries = project.store.tasks.read_log(given.id)
+        entries = project.read_log(given.id)
     for entry in entries:
         print(f"{moment(entry.at)}  {entry.who:6}  {safe(entry.message)}")
     if not entries:
