@@ -566,7 +566,8 @@ class GateResult:
     """Its last words, bounded."""
     seconds: float
     detail: str = ""
-    """Why it did not pass, when that was not its own doing: timed out, could not start."""
+    """How it ended, when it did not pass."""
+    timed_out: bool = False
 
 
 @record

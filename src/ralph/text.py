@@ -12,6 +12,8 @@ from functools import cache
 
 CHARACTERS_PER_TOKEN = 4
 REDACTED = "[redacted]"
+TRACE_CHARACTERS = 500
+"""So much of a stack trace is kept."""
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves

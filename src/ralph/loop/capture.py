@@ -23,14 +23,13 @@ from ralph.records import (
     record,
     replace,
 )
-from ralph.text import accept, cut, one_line, paths_in, title_of
+from ralph.text import TRACE_CHARACTERS, accept, cut, one_line, paths_in, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.records import Attempt, GateResult, Reply, Sigils, Task, TaskMetrics, Verdict
 
 EXPLICIT_CONFIDENCE = 0.6
-TRACE_CHARACTERS = 500
 MOST_PROBLEMS = 10
 NO_SIGIL = "no sigil"
 UNSAID = (
@@ -87,7 +86,7 @@ def judge(task_id: str, reply: Reply, sigils: Sigils, verdict: Verdict) -> Judge
     """Say how the attempt ended."""
     if reply.ending is not Ending.FINISHED:
         outcome, error_type, category = _ENDINGS[reply.ending]
-        reason = accept(reply.detail) or reply.ending.value
+        reason = reply.detail or reply.ending.value
         return Judgement(outcome=outcome, reason=reason, error_type=error_type, category=category)
     if task_id in sigils.done_ids:
         return _verified(verdict)
@@ -107,7 +106,7 @@ def _verified(verdict: Verdict) -> Judgement:
     if failed is None:
         return Judgement(outcome=Outcome.DONE)
     # How we ended it counts more than what it printed until then.
-    category, error_type = trouble(failed.detail if failed.detail.startswith("timed out") else failed.output)
+    category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else trouble(failed.output)
     return Judgement(
         outcome=Outcome.RETRIED,
         reason=f"the gate `{one_line(failed.command, 80)}` failed: {telling_line(failed)}",
@@ -120,7 +119,7 @@ def telling_line(gate: GateResult) -> str:
     """Give the line of a failed gate's output that says most, or how it ended."""
     lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
-    said = errors[0] if errors else lines[-1] if lines and not gate.detail.startswith("timed out") else gate.detail
+    said = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
     return one_line(accept(said), 160)
 
 

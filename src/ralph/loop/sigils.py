@@ -14,14 +14,13 @@ from __future__ import annotations
 import re
 
 from ralph.records import SIGNAL_KINDS, Difficulty, Knowledge, Learning, Report, Sigils, Signal
-from ralph.text import SIGIL_NAMES, accept, clean, cut, cut_words, one_line, title_of
+from ralph.text import SIGIL_NAMES, TRACE_CHARACTERS, accept, clean, cut, cut_words, one_line, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KNOWLEDGE_WORDS = 500
-TRACE_CHARACTERS = 500
 MAX_NOTES = 20_000
 """Characters of a journal, a retry suggestion or a reason."""
 MAX_KNOWLEDGE = 8_000

@@ -59,6 +59,7 @@ def _run(
         output=redact(ended.text[-READ_CHARACTERS:])[-OUTPUT_CHARACTERS:],
         seconds=ended.seconds,
         detail="" if passed else _why(ended, seconds),
+        timed_out=ended.ending is Ending.TIMED_OUT,
     )
 
 
