@@ -29,21 +29,103 @@ _INVISIBLE = re.compile(
     "]"
 )
 
-_SECRETS = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?=[Aeghnprsx])(?:"  # only so may a token begin: saves trying them all at every character
-    r"sk-ant-[\w-]{16,}|sk-(?:proj-|svcacct-|or-v1-)?[A-Za-z0-9_-]{20,}"  # Anthropic, OpenAI, OpenRouter
-    r"|(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"  # GitHub, GitLab
-    r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|xox[abprs]-[\w-]{10,}|npm_[A-Za-z0-9]{30,}"
-    r"|pypi-[\w-]{40,}|hf_[A-Za-z0-9]{24,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|(?<!-)eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]{10,})"  # JSON web tokens; never from the middle, or time is squared
-    r"|(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"  # user:password in an address
-    r"|(?i:(?<=authorization: token )|(?<=authorization: basic )|(?<=x-api-key: )|(?<=\bbearer ))[^\s'\"]{8,}"
+_TOKENS = (
+    ("sk-ant-", r"[\w-]{16,}"),  # Anthropic
+    ("sk-", r"(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}"),  # OpenAI, OpenRouter, DeepSeek; not sk-learn-contrib
+    ("gh[oprsu]_", r"[A-Za-z0-9]{20,}"),
+    ("github_pat_", r"\w{20,}"),
+    ("gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-", r"[\w-]{16,}"),  # GitLab
+    ("AIza", r"[\w-]{30,}"),  # Google
+    (r"ya29\.", r"[\w-]{20,}(?:\.[\w-]+)*"),
+    ("GOCSPX-", r"[\w-]{20,}"),
+    ("A[KS]IA", r"[A-Z0-9]{16}\b"),  # Amazon
+    ("ABSK", r"[A-Za-z0-9+/]{60,}={0,2}"),
+    ("gsk_", r"[A-Za-z0-9]{40,}"),  # Groq
+    ("xai-", r"[A-Za-z0-9]{60,}"),
+    ("r8_", r"[A-Za-z0-9]{30,}"),  # Replicate
+    ("pplx-", r"[A-Za-z0-9]{40,}"),  # Perplexity
+    ("fw_", r"(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{22,}"),  # Fireworks
+    ("tgp_v1_", r"[\w-]{40,}"),  # Together
+    ("csk-", r"[a-z0-9]{40,}"),  # Cerebras
+    ("nvapi-", r"[\w-]{40,}"),  # NVIDIA
+    ("hf_", r"[A-Za-z0-9]{24,}"),  # Hugging Face
+    ("key_", r"[0-9a-f]{64}"),  # Cursor
+    ("crsr_", r"[A-Za-z0-9]{32,}"),
+    ("sgp_", r"[0-9a-f_]{40,}"),  # Sourcegraph
+    ("pcsk_", r"\w{40,}"),  # Pinecone
+    ("lsv2_(?:pt|sk)_", r"[0-9a-f_]{40,}"),  # LangSmith
+    ("tvly-", r"(?:dev-|prod-)?[A-Za-z0-9]{28,}"),  # Tavily
+    ("fc-", r"[0-9a-f]{32}\b"),  # Firecrawl
+    ("xox[abeoprs]-", r"[\w-]{10,}"),  # Slack
+    (r"xapp-\d-", r"[\w-]{20,}"),
+    ("npm_", r"[A-Za-z0-9]{30,}"),
+    ("pypi-AgE", r"[\w-]{40,}"),
+    ("dckr_pat_", r"[\w-]{20,}"),  # Docker
+    ("[rs]k_(?:live|test)_", r"[A-Za-z0-9]{16,}"),  # Stripe
+    ("whsec_", r"[A-Za-z0-9+/]{24,}"),
+    ("sbp_", r"[0-9a-f]{40}"),  # Supabase
+    ("sb_secret_", r"[\w-]{20,}"),
+    ("vc[aikpr]_", r"(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{24,}"),  # Vercel
+    ("cf(?:k|at|ut)_", r"[A-Za-z0-9]{40,}"),  # Cloudflare
+    ("lin_(?:api|oauth)_", r"[A-Za-z0-9]{32,}"),  # Linear
+    ("secret_", r"[A-Za-z0-9]{43}\b"),  # Notion
+    ("ntn_", r"[A-Za-z0-9]{40,}"),
+    ("sntry[su]_", r"[\w+/=-]{40,}"),  # Sentry
+    ("dapi", r"[0-9a-f]{32}"),  # Databricks
+    ("do[opr]_v1_", r"[0-9a-f]{64}"),  # DigitalOcean
+    (r"dp\.[a-z]{2,5}\.", r"(?:[\w-]{2,40}\.)?[A-Za-z0-9]{40,}"),  # Doppler
+    (r"hv[bs]\.", r"[\w-]{24,}"),  # Vault
+    ("ATATT3", r"[\w=-]{20,}"),  # Atlassian
+    ("PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),  # Postman
+    ("AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}"),  # age
+    (r"\d{8,10}:AA", r"[\w-]{33}"),  # Telegram
+    ("(?<!-)eyJ", r"[\w-]{10,}+\.eyJ[\w-]{10,}+(?:\.[\w-]+)?"),  # web tokens; from the middle, time would be squared
 )
+"""How a token begins, and how it goes on."""
+_TOKEN_BEGINS = rf"(?a)\b(?:{'|'.join(begin for begin, _ in _TOKENS)})"
+_TOKEN = rf"(?a)\b(?:{'|'.join(begin + rest for begin, rest in _TOKENS)})"
+_MARKED_SECRETS = (
+    (
+        "private key",
+        r"(?s)-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}.*?"
+        r"(?:-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}|\Z)",
+    ),
+    ("private-lines: ", r"Private-Lines: \d{1,4}\s{1,9}(?:[A-Za-z0-9+/=]{64}\s{1,9})*[A-Za-z0-9+/=]{0,64}"),  # PuTTY
+    ("://", r"(?<=://)[^\s/:@]{0,100}:(?![$<{])[^\s/@]{1,200}(?=@)(?!@sha256:)"),  # user:password in an address
+    ("bearer ", r"(?i)(?<=\bbearer )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
+    ("authorization: token ", r"(?i)(?<=authorization: token )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
+    (
+        "authorization: basic ",
+        r"(?i)(?<=authorization: basic )(?=[^\s'\"]{0,80}(?:[\d=]|(?-i:[a-z][A-Z])))[^\s'\"$<{][^\s'\"]{7,}",
+    ),
+)
+"""What stands in a text, in small letters, when it is worth trying the pattern."""
+_TELLING = r"key|pass|pw|secret|token|slack|softlayer|xox"
+"""A text without one of these, in small letters, has no secret that is known by its name."""
 _ASSIGNMENT = (
-    r"(?i)((?:(?:password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key)[\w.-]{0,20}"
+    r"(?i)((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}"
     r"|(?:passphrase|pwd|_pass|token))"
-    r"[\"']?\s{0,3}(?:=|:)\s{0,3})(?:\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
+    r"[\"']?\s{0,3}(?:=>|:=|=|:(?!:))\s{0,3})(?:\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
+)
+_REFERENCE = (
+    r"(?i)[()\[\]{}<>]|^\$|^[a-z_]+(?:\.[a-z_]+)+$"
+    r"|^[a-z_.]*(?:passwd|password|passphrase|pwd|_pass|secret|token|key)(?:_?id)?$"
+)
+
+# What the library could find, with less detail: whatever one of its detectors matches, one of these does.
+# Each begins with a rare character, so that Python jumps from one to the next.
+_SUSPECT_BY_SHAPE = (
+    r"A(?:(?:3T[A-Z0-9]|BIA|CCA|KIA|SIA)[0-9A-Z]{16}|C[a-z0-9]{32}|(?<!\wA)(?:KC|P[\dA-F])[A-Za-z0-9]{8}|ccountKey=)"
+    r"|SK[a-z0-9]{32}|SG\.[\w-]{22}\.|GR1348941|T3BlbkFJ|yJ(?<=eyJ)|0csp-"
+    r"|_(?:authToken=|live_|(?<=gh[oprsu]_)\w{36})|gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-[\w-]{20}"
+    r"|-(?:AgE|us[0-9](?<=[0-9a-z]{32}-us[0-9]))|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]{27}"
+    r"|:(?://[^\s/:@]+:[^\s/:@]+@|(?<=\d{8}:)[\w-]{35})"
+)
+_SUSPECT_BY_NAME = (
+    r"(?i)xox[abopsr]-\d|hooks\.slack\.com/|softlayer.com/soap"
+    r"|aws.{0,20}(?:key|pw|pass|token).{0,24}['\"][0-9a-z/+]{40}"
+    r"|cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)"
+    r"|(?:key|pwd?|pass(?:word)?|token)['\"]?\]?[ =:>]+['\"]?[\w-]{44}"
 )
 
 
@@ -60,22 +142,54 @@ def clean(text: str) -> str:
 
 def redact(text: str) -> str:
     """Give the text with keys, tokens and passwords replaced by `[redacted]`."""
-    secrets, assigned_secret = _secret_patterns()
-    return assigned_secret.sub(_redact_assigned, secrets.sub(REDACTED, text))
+    folded = text.casefold()
+    for mark, pattern in _MARKED_SECRETS:
+        if mark in folded:
+            text = _compiled(pattern).sub(REDACTED, text)
+    if _compiled(_TOKEN_BEGINS).search(text):
+        text = _compiled(_TOKEN).sub(REDACTED, text)
+    if _names_a_secret(text):
+        text = _compiled(_ASSIGNMENT).sub(_redact_assigned, text)
+    return _redact_found(text) if may_hold_secret(text) else text
+
+
+def may_hold_secret(text: str) -> bool:
+    """Tell whether the library has to look: no means that it would find nothing.
+
+    Loading it takes longer than a whole command does, so nearly every text has to do without.
+    """
+    if _compiled(_SUSPECT_BY_SHAPE).search(text):
+        return True
+    return _names_a_secret(text) and bool(_compiled(_SUSPECT_BY_NAME).search(text))
+
+
+def _names_a_secret(text: str) -> bool:
+    return bool(_compiled(_TELLING).search(text.casefold()))
+
+
+def _redact_found(text: str) -> str:
+    from ralph.secrets import spans_in
+
+    kept = []
+    end = 0
+    for start, next_end in spans_in(text, may_hold_secret):
+        kept.append(text[end:start])
+        end = next_end
+    return REDACTED.join([*kept, text[end:]])
 
 
 @cache
-def _secret_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Give the patterns; compiling them takes milliseconds that a command which only reads need not spend."""
-    return re.compile(_SECRETS, re.DOTALL), re.compile(_ASSIGNMENT)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Give the pattern; compiling it takes milliseconds that a command which only reads need not spend."""
+    return re.compile(pattern)
 
 
 def _redact_assigned(found: re.Match[str]) -> str:
     value = found[2] or found[3] or found[4]
-    # Code, references and prose are no secrets: password=os.environ["X"], secret: str, ${TOKEN}, <your key>.
+    # Code, references and prose are no secrets: password=os.environ["X"], secret: str, ${TOKEN}, token=self.next_token.
     is_prose = value.isalpha() and not found[1].endswith("=")
     is_prose |= " " in value and not any(character.isdigit() for character in value)
-    if is_prose or re.search(r"[()\[\]{}<>]|^\$", value) or value == REDACTED:
+    if is_prose or _compiled(_REFERENCE).search(value) or value == REDACTED:
         return found[0]
     return found[1] + found[0][len(found[1]) :].replace(value, REDACTED)
 
@@ -140,6 +254,11 @@ def neutralise(text: str) -> str:
     return _SIGNAL.sub(r"\1 -", _SIGIL_TAG.sub("‹", clean(text)))
 
 
+def slug(title: str, length: int = 80) -> str:
+    """Give a file name for a title: lower case, letters and digits, single hyphens, at most `length` characters."""
+    return re.sub(r"[\W_]+", "-", title.lower())[: length + 1].strip("-")[:length].rstrip("-")
+
+
 def title_of(text: str, length: int = 100) -> str:
     """Give the first sentence or line of a text, at most `length` characters and then `...`."""
     line = text.strip().split("\n", 1)[0]
@@ -148,7 +267,13 @@ def title_of(text: str, length: int = 100) -> str:
 
 
 _PATH = re.compile(r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])")
-_NOT_FILES = ("e.g", "i.e")
+# In a sentence `cache.get` is more often a call than a file: without a folder, the ending has to be one of these.
+_ENDINGS = frozenset(
+    "am asm bash bat c cc cfg cjs clj conf cpp cs css csv cxx dart db diff env erl ex exs go gradle graphql h hpp hs"
+    " htm html ini ipynb java jl js json jsonl jsx kt kts less lock log lua md mdx mjs mk ml mod nix patch php pl plist"
+    " pm proto ps1 py pyi r rb rs rst scala scss service sh sql sqlite sum svelte svg swift tf tmpl toml ts tsv tsx txt"
+    " vue wasm xml yaml yml zig zsh".split()
+)
 
 
 def paths_in(text: str, most: int = 20) -> tuple[str, ...]:
@@ -156,8 +281,6 @@ def paths_in(text: str, most: int = 20) -> tuple[str, ...]:
     found = dict.fromkeys(
         match[0]
         for match in _PATH.finditer(text[:50_000])
-        if match[0].lower() not in _NOT_FILES
-        and ("/" in match[0] or match[0].rsplit(".", 1)[1].islower())
-        and not text.startswith("(", match.end())
+        if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _ENDINGS) and not text.startswith("(", match.end())
     )
     return tuple(found)[:most]
