@@ -369,11 +369,17 @@ class Memory:
     source: Source = Source.EXPLICIT
     trust: str = "project"
     state: State = State.ACTIVE
+    state_reason: str = ""
+    """Why it is rejected, pruned, superseded or quarantined."""
     confidence: float = 0.5
     """0 to 1. Starts by source."""
     wins: int = 0
     losses: int = 0
     uses: int = 0
+    success_rate: float | None = None
+    """How often it went well where it was followed, as far as that is known."""
+    support: int = 1
+    """How often it was learned, each time by another attempt or another loop."""
     superseded_by: str | None = None
     origin_task: str | None = None
     origin_run: str | None = None
@@ -384,6 +390,9 @@ class Memory:
     updated_at: str
     used_at: str | None = None
     verified_at: str | None = None
+    """When it was last seen to hold: learned again, or confirmed by an attempt."""
+    validated_at: str | None = None
+    """When a staged one passed the rules."""
 
 
 @record
@@ -394,10 +403,15 @@ class MemoryEvent:
     memory_id: str
     what: str
     was: str | None
+    """The fields that changed as they were, as JSON; None when it was added."""
     became: str | None
     who: str
     why: str
     at: str
+    change_id: str = ""
+    """The same for changes made together."""
+    undoes: int | None = None
+    """The event that this one took back."""
 
 
 # --- what flows down the loop ----------------------------------------------------

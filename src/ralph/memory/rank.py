@@ -31,6 +31,15 @@ def rank(
 
     `found` are matches, each with the share of the task's words it holds; `task_text` is what the task says.
     """
+    scored = score(found, task_text, path_words)
+    kept = [one for one in scored if one.score >= FLOOR]
+    left = [LeftOut(what=one.memory.title, why=f"score {one.score:.2f} is too low") for one in scored[len(kept) :]]
+    left = [LeftOut(what=one.memory.title, why=f"not among the best {MOST}") for one in kept[MOST:]] + left
+    return kept[:MOST], left
+
+
+def score(found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = ()) -> list[Recalled]:
+    """Give the found memories best first, each with what its score is made of."""
     words = set(re.findall(r"\w+", task_text.lower())) | set(path_words)
     scored = []
     for memory, score in found:
@@ -42,10 +51,7 @@ def rank(
         )
         scored.append(Recalled(memory=memory, score=sum(share for _, share in shares), because=shares))
     scored.sort(key=lambda one: (-one.score, one.memory.id))
-    kept = [one for one in scored if one.score >= FLOOR]
-    left = [LeftOut(what=one.memory.title, why=f"score {one.score:.2f} is too low") for one in scored[len(kept) :]]
-    left = [LeftOut(what=one.memory.title, why=f"not among the best {MOST}") for one in kept[MOST:]] + left
-    return kept[:MOST], left
+    return scored
 
 
 def allowed(

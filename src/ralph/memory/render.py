@@ -75,9 +75,12 @@ def _blocks(shown: Sequence[tuple[Memory, str]]) -> list[str]:
 
 
 def _group(memory: Memory) -> str:
-    if memory.kind == "knowledge":
-        return ""
-    return _GROUPS.get(memory.kind, LEARNINGS)
+    return "" if memory.kind == "knowledge" else group_of(memory.kind)
+
+
+def group_of(kind: str) -> str:
+    """Give the heading that memories of a kind stand under."""
+    return "Knowledge" if kind == "knowledge" else _GROUPS.get(kind, LEARNINGS)
 
 
 def _entry(memory: Memory) -> str:

@@ -1,0 +1,466 @@
+"""Draw learnings from what happened in a loop: what worked, what failed, how long it took, how files are laid out.
+
+Only what the iterations show is said: a share is counted, a directory was seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+
+from ralph.memory.fingerprint import same_words
+from ralph.memory.learning import GENERAL, described
+from ralph.memory.lifecycle import SUREST_ESTIMATE
+from ralph.memory.task_type import task_type
+from ralph.records import Memory, Source, State, record
+from ralph.text import accept, one_line, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from typing import TypeVar
+
+    from ralph.memory.history import Iteration, LoopHistory
+
+    K = TypeVar("K", bound=Hashable)
+
+SHARE = 0.5
+"""A strategy was used in more than this share of the successful iterations."""
+SUREST_STRATEGY = 0.9
+LEAST_OCCURRENCES = 2
+SUREST_ANTIPATTERN = 0.8
+ENOUGH_COMPLETED = 5
+TESTS, MODULES, LAYOUT = 0.7, 0.8, 0.6
+LEAST_FILES = 2
+MOST_EXAMPLES = 5
+MOST_ROOTS = 3
+LONGEST_TEXT = 4000
+"""Characters of a learning or an error that are looked at."""
+LONGEST_PATH = 300
+
+
+def is_strategy(text: str) -> bool:
+    """Say whether a text tells of one of the strategies we know."""
+    found = _strategy(text)
+    return found is not None and found[0] == found[1]
+
+
+def extract(history: LoopHistory, at: str) -> list[Memory]:
+    """Give the learnings of a loop, to be staged: strategies, antipatterns, an estimate and conventions."""
+    made = [*_strategies(history), *_antipatterns(history), *_estimate(history), *_conventions(history)]
+    kind = task_type(history.objective)
+    return [_memory(one, GENERAL if one.kind == "convention" else kind, history.loop_id, at) for one in made]
+
+
+@record
+class _Found:
+    """A learning before it has a task type and words of its own."""
+
+    kind: str
+    content: dict[str, object]
+    confidence: float
+    success_rate: float
+    tags: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def _memory(found: _Found, kind_of_task: str, loop_id: str, at: str) -> Memory:
+    content = {name: _plain(value) for name, value in found.content.items()}
+    title, body = described(found.kind, kind_of_task, content)
+    return Memory(
+        id="",
+        kind=found.kind,
+        title=title,
+        body=body,
+        content=json.dumps(content, ensure_ascii=False, separators=(",", ":")),
+        tags=found.tags,
+        files=found.files,
+        task_type=kind_of_task,
+        source=Source.AUTOMATIC,
+        state=State.STAGED,
+        confidence=found.confidence,
+        success_rate=found.success_rate,
+        origin_loops=(loop_id,),
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# --- what worked -------------------------------------------------------------------
+
+# The first that fits names the strategy. A learning that says what not to do names none.
+_STRATEGIES = (
+    ("Implement first, refactor after", r"refactor\w* (?:only )?(?:after|once|later|when)|(?:then|and later) refactor"),
+    (
+        "Test-driven development approach",
+        r"\btdd\b|\btest[- ]driven|\btests? first|\btests? before (?:the )?(?:\w+ )?(?:cod|implement|chang|fix|writ)"
+        r"|red[- ]green|\bfailing test (?:first|before)",
+    ),
+    (
+        "Incremental implementation",
+        r"\bincremental|\b(?:one|a) \w+ at a time|\bstep[- ]by[- ]step|\bsmall (?:steps|commits|increments)"
+        r"|\b(?:one by one|piece by piece)",
+    ),
+    ("Minimal changes approach", r"\b(?:minimal|smallest|minimum)\b.{0,20}\b(?:change|diff|edit|fix|patch)"),
+    ("Reproduce the problem before fixing it", r"\breproduc\w+.{0,40}\b(?:first|before|then)\b|\bfirst reproduc"),
+    (
+        "Read the existing code before changing it",
+        r"\b(?:reads?|reading|study|studied|explored?|understand|understood)\b.{0,60}\bbefore\b",
+    ),
+    (
+        "Follow the patterns already in the code",
+        r"\b(?:follow|mirror|reus)\w*.{0,30}\b(?:existing|same) (?:\w+ )?(?:pattern|style|structure|convention|helper)",
+    ),
+    (
+        "Run the checks after every change",
+        r"\b(?:ran|run|running|runs) (?:the )?(?:\w+ )?(?:tests?|checks?|linters?|suite) after (?:each|every)",
+    ),
+    (
+        "Narrow the cause down before changing code",
+        r"\bbisect|\b(?:added|adding) (?:logging|logs|prints?)\b|\bnarrow\w*.{0,30}\bdown\b",
+    ),
+    (
+        "Split the work into smaller parts",
+        r"\b(?:split|broke|break|decompos)\w*.{0,40}\b(?:smaller|parts|pieces|steps)\b",
+    ),
+)
+_NEGATION = r"\b(?:not|never|avoid|stop)\b|n't\b"
+
+
+def _strategies(history: LoopHistory) -> Iterator[_Found]:
+    successes = [one for one in history.iterations if one.succeeded]
+    used: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    for iteration in successes:
+        found = dict(filter(None, map(_strategy, iteration.learnings)))
+        used.update(found.keys())
+        names = {**found, **names}
+    for key, count in used.items():
+        share = count / len(successes)
+        if share > SHARE:
+            yield _Found(
+                kind="strategy",
+                content={"description": names[key], "effectiveness": share, "iterations": count},
+                confidence=min(share, SUREST_STRATEGY),
+                success_rate=share,
+            )
+
+
+def _strategy(learning: str) -> tuple[str, str] | None:
+    """Give what a learning counts as, and what to call it: a known strategy, or its own first sentence."""
+    text = accept(learning[:LONGEST_TEXT])
+    if not re.search(_NEGATION, text, re.IGNORECASE):
+        for name, pattern in _STRATEGIES:
+            if re.search(pattern, text, re.IGNORECASE):
+                return name, name
+    sentence = one_line(title_of(text, 200), 200)
+    return (same_words(sentence), sentence) if sentence else None
+
+
+# --- what failed -------------------------------------------------------------------
+
+# The first that fits names the trouble: a word for it, how to know it, and what to avoid.
+_TROUBLES = (
+    ("merge-conflict", r"merge conflict|^conflict \(|<<<<<<<|needs merge", "Merge conflicts - update the branch first"),
+    (
+        "out-of-memory",
+        r"out of memory|\boom\b|memoryerror|heap (?:space|limit|out)|cannot allocate|\bkilled\b.{0,20}\b9\b",
+        "Running out of memory - work on less at once",
+    ),
+    (
+        "missing-module",
+        r"(?:cannot find|can't find|no) (?:module|package)\b|(?:module|package) ['\"\w./@-]{0,80} ?not found"
+        r"|modulenotfound|importerror|unresolved import|noclassdeffound|classnotfound|no required module provides",
+        "Missing modules - see that every dependency is installed",
+    ),
+    ("timeout", r"timed? ?-?out|deadline exceeded|took too long", "Timeouts - take smaller steps"),
+    (
+        "permission",
+        r"permission|access (?:is )?denied|\beacces\b|\beperm\b|operation not permitted|unauthori[sz]ed|forbidden",
+        "Missing permissions - look at the rights of files and directories",
+    ),
+    (
+        "network",
+        r"econn(?:refused|reset)|enotfound|connection (?:refused|reset|error|aborted)|network (?:is unreachable|error)"
+        r"|(?:could not|cannot|failed to) (?:resolve host|connect)|name resolution|bad gateway|service unavailable",
+        "Network failures - do not depend on an outside service",
+    ),
+    (
+        "null",
+        r"\bundefined\b(?!:| (?:reference|symbol|variable|name))|(?<!/)\bnull|\bnone ?type\b|\bnil\b|\bnone\b value",
+        "Null or undefined values - check a value before using it",
+    ),
+    (
+        "unknown-name",
+        r"undefined (?:reference|symbol|variable|name)|\bundefined:|is not defined|nameerror|attributeerror"
+        r"|cannot find (?:symbol|name)|unresolved (?:name|reference)|not found in this scope|undeclared",
+        "Names that do not exist - look a name up before using it",
+    ),
+    (
+        "syntax",
+        r"syntax|indentation ?error|\bpars(?:e|er|ing)\b.{0,20}\b(?:error|fail)|unexpected (?:token|indent|end|eof)"
+        r"|(?:cannot|could not|failed to|unable to) parse",
+        "Syntax errors - let a file be parsed before it is run",
+    ),
+    (
+        "types",
+        r"type ?error|mismatched types|incompatible types?|is not assignable|type mismatch|\berror ts\d",
+        "Type errors - run the type checker before the tests",
+    ),
+    (
+        "tests",
+        r"assertion|assert\w* failed|\b\d+ (?:tests? )?fail(?:ed|ures|ing)|\btests? fail|^fail(?:ed)?\b"
+        r"|\bexpected .{1,80} (?:but|got|received|to (?:be|equal))\b",
+        "Failing tests - run the tests of the changed part first",
+    ),
+    (
+        "missing-file",
+        r"no such file|filenotfound|\benoent\b|file not found|cannot open",
+        "Missing files - look whether a path exists before using it",
+    ),
+    (
+        "build",
+        r"compil\w+ (?:error|failed)|build failed|could not compile|linker|\bld:",
+        "Build errors - build after each change",
+    ),
+)
+_TELLING = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
+
+
+def trouble(error: str) -> tuple[str, str]:
+    """Give a word for the trouble an error speaks of, and what to avoid; both empty when we have no name for it."""
+    lines = _unindented(error)
+    # What an error is called says more than the code and the frames printed with it.
+    for text in ("\n".join(filter(_TELLING.search, lines)), "\n".join(lines)):
+        for name, pattern, avoid in _TROUBLES:
+            if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+                return name, f"Avoid: {avoid}"
+    return "", ""
+
+
+def _unindented(error: str) -> list[str]:
+    """Give the lines of an error but for the code in it, from its start and its end."""
+    half = LONGEST_TEXT // 2
+    text = accept(error if len(error) <= LONGEST_TEXT else f"{error[:half]}\n{error[-half:]}")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line for line in lines if not line[0].isspace()] or lines
+
+
+def _antipatterns(history: LoopHistory) -> Iterator[_Found]:
+    seen: Counter[str] = Counter()
+    names: dict[str, tuple[str, str]] = {}
+    for iteration in history.iterations:
+        if iteration.failed and (line := _telling_line(iteration.error)):
+            name, avoid = trouble(iteration.error)
+            key = name or _without_details(line)
+            seen[key] += 1
+            names.setdefault(key, (name, avoid or f"Avoid: {line}"))
+    for key, count in seen.items():
+        if count >= LEAST_OCCURRENCES:
+            name, avoid = names[key]
+            yield _Found(
+                kind="antipattern",
+                content={"description": avoid, "occurrences": count, "impact": "high" if count > 2 else "medium"},
+                confidence=min(SUREST_ANTIPATTERN, round(0.4 + 0.1 * count, 6)),
+                success_rate=0.0,
+                tags=(name,) if name else (),
+            )
+
+
+def _telling_line(error: str) -> str:
+    """Give the line of an error that says what went wrong."""
+    lines = _unindented(error)
+    return one_line(next(iter([*filter(_TELLING.search, lines), *lines]), ""), 160)
+
+
+def _without_details(line: str) -> str:
+    """Give what stays the same when the error comes back at another line, address or file."""
+    return " ".join(re.sub(r"0x[0-9a-f]+|\d+|(?:/[\w.-]+)+|['\"`][^'\"`]{0,80}['\"`]", "#", line.lower()).split())
+
+
+# --- how long it took --------------------------------------------------------------
+
+
+def _estimate(history: LoopHistory) -> Iterator[_Found]:
+    total = len(history.iterations)
+    completed = [one for one in history.iterations if one.succeeded]
+    if not completed:
+        return
+    seconds = [one.seconds for one in completed if math.isfinite(one.seconds) and one.seconds >= 0]
+    rate = len(completed) / total
+    yield _Found(
+        kind="estimate",
+        content={
+            "avgIterationTime": round(1000 * sum(seconds) / max(1, len(seconds)), 3),
+            "totalIterations": total,
+            "complexity": complexity(total, len(_files(history.iterations))),
+            "successRate": rate,
+        },
+        confidence=min(len(completed) / ENOUGH_COMPLETED, SUREST_ESTIMATE),
+        success_rate=rate,
+    )
+
+
+def complexity(iterations: int, files: int) -> str:
+    """Give how complex a task is that took so many iterations and touched so many files."""
+    if iterations <= 2 and files <= 2:
+        return "low"
+    return "medium" if iterations <= 5 and files <= 5 else "high"
+
+
+# --- how files are laid out --------------------------------------------------------
+
+_MODULES = {
+    ".py": "Python",
+    ".rs": "Rust",
+    ".go": "Go",
+    ".java": "Java",
+    ".kt": "Kotlin",
+    ".ts": "TypeScript",
+    ".tsx": "TypeScript",
+    ".mjs": "ES modules",
+    ".cjs": "CommonJS modules",
+    ".js": "JavaScript",
+    ".jsx": "JavaScript",
+}
+_PACKAGES = {
+    "__init__.py": "Python packages have an __init__.py",
+    "mod.rs": "Rust submodules are directories with a mod.rs",
+}
+# How the name of a test begins and ends.
+_TEST_NAMES = {
+    ".py": (("test_", ""), ("", "_test")),
+    ".go": (("", "_test"),),
+    ".rs": (("test_", ""), ("", "_test")),
+    ".java": (("", "Test"), ("", "Tests"), ("", "IT"), ("Test", "")),
+    ".kt": (("", "Test"), ("", "Tests")),
+}
+_SCRIPT_TEST_NAMES = (("", ".test"), ("", ".spec"))
+_TEST_DIRECTORIES = ("tests", "test", "__tests__", "spec", "specs")
+_JVM_SOURCES = (["src", "main", "java"], ["src", "main", "kotlin"])
+_JVM_TESTS = (["src", "test", "java"], ["src", "test", "kotlin"])
+_GROUPS = ("packages", "crates", "apps", "libs", "modules", "services")
+_NOT_OURS = ("node_modules", "vendor", "third_party", ".venv", "venv", "target", "dist", "build")
+
+
+def _conventions(history: LoopHistory) -> Iterator[_Found]:
+    files = _files(history.iterations)
+    tests = {path: form for path in files if (form := _test_form(path))}
+    sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _in_tests(path)]
+    yield from _tests(tests, sources)
+    for extension, group in _grouped(sources, _extension).items():
+        yield from _seen(f"Modules are {_MODULES[extension]} ({extension})", group, MODULES, f"*{extension}")
+    for name, pattern in _PACKAGES.items():
+        yield from _seen(pattern, [path for path in sources if _name(path) == name], MODULES, f"*/{name}")
+    for root, group in _roots(sources):
+        yield from _seen(f"Source is in {root}/", group, LAYOUT, f"{root}/*")
+
+
+def _seen(
+    pattern: str, examples: list[str], confidence: float, glob: str, least: int = LEAST_FILES
+) -> Iterator[_Found]:
+    if len(examples) >= least:
+        yield _Found(
+            kind="convention",
+            content={"pattern": pattern, "examples": examples[:MOST_EXAMPLES]},
+            confidence=confidence,
+            success_rate=1.0,
+            files=(glob,),
+        )
+
+
+def _files(iterations: Iterable[Iteration]) -> list[str]:
+    """Give all files the iterations changed, each once, with plain slashes."""
+    paths = dict.fromkeys(
+        accept(path).replace("\\", "/").removeprefix("./")
+        for iteration in iterations
+        for path in iteration.files
+        if len(path) <= LONGEST_PATH
+    )
+    return [path for path in paths if path and not any(part in _NOT_OURS for part in _directories(path))]
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _directories(path: str) -> list[str]:
+    return path.split("/")[:-1]
+
+
+def _extension(path: str) -> str:
+    name = _name(path)
+    return "." + name.rsplit(".", 1)[1] if "." in name[1:] and not name.endswith(".d.ts") else ""
+
+
+def _grouped(paths: Iterable[str], key: Callable[[str], K]) -> dict[K, list[str]]:
+    groups: dict[K, list[str]] = {}
+    for path in paths:
+        groups.setdefault(key(path), []).append(path)
+    return groups
+
+
+def _in_tests(path: str) -> bool:
+    return any(part in _TEST_DIRECTORIES for part in _directories(path))
+
+
+def _test_form(path: str) -> str:
+    """Give how the tests are named of which this file is one, such as `test_*.py`; nothing for what is no test."""
+    extension = _extension(path)
+    if extension not in _MODULES:
+        return ""
+    stem = _name(path).removesuffix(extension)
+    for start, end in _TEST_NAMES.get(extension, _SCRIPT_TEST_NAMES):
+        if len(stem) > len(start + end) and stem.startswith(start) and stem.endswith(end):
+            return f"{start}*{end}{extension}"
+    # Rust's integration tests, and scripts in __tests__, may have any name.
+    known_by_place = path.startswith("tests/") if extension == ".rs" else "__tests__" in _directories(path)
+    return f"*{extension}" if known_by_place and stem not in ("mod", "index") else ""
+
+
+def _tests(tests: Mapping[str, str], sources: list[str]) -> Iterator[_Found]:
+    """Give where the tests in a language are and how they are named, if at least half of them agree."""
+    at_top = any(not _directories(path) for path in sources)
+    for paths in _grouped(tests, _extension).values():
+        places = _grouped(paths, lambda path: (*_place(path, at_top), tests[path]))
+        for (where, glob, form), group in places.items():
+            if 2 * len(group) >= len(paths):
+                yield from _seen(f"Tests are {where} {form}", group, TESTS, (glob + form).replace("**", "*"), least=1)
+
+
+def _place(path: str, at_top: bool) -> tuple[str, str]:
+    """Give where a test is, in words and as the start of a glob."""
+    parts = _directories(path)
+    for depth, part in enumerate(parts):
+        if part in _TEST_DIRECTORIES:
+            if depth and parts[depth - 1 : depth + 2] in _JVM_TESTS:
+                root = "/".join(parts[depth - 1 : depth + 2])
+                return f"in {root}/ as", f"*{root}/*"
+            return (f"in {part}/ as", f"{part}/*") if depth == 0 else (f"in {part}/ directories as", f"*/{part}/*")
+    return ("next to the source as" if parts or at_top else "named"), "*"
+
+
+def _roots(paths: list[str]) -> list[tuple[str, list[str]]]:
+    """Give the directories most of the source is in."""
+    groups = _grouped(paths, _root)
+    groups.pop("", None)
+    return sorted(groups.items(), key=lambda one: -len(one[1]))[:MOST_ROOTS]
+
+
+def _root(path: str) -> str:
+    parts = _directories(path)
+    if not parts or not parts[0]:
+        return ""
+    if parts[:3] in _JVM_SOURCES:
+        return "/".join(parts[:3])
+    if parts[0] in _GROUPS and len(parts) > 2:
+        return f"{parts[0]}/*/{parts[2]}" if parts[2] in ("src", "lib") else f"{parts[0]}/*"
+    if parts[0] == "src" and len(parts) > 1 and path.endswith(".py"):
+        return f"src/{parts[1]}"
+    return parts[0]

@@ -1,0 +1,424 @@
+"""Find what is worth keeping in the words of a role that hands over, a gate that passes again, a task that is done.
+
+There is no model here to judge a sentence, so it has to show itself: it names
+something concrete, speaks the language of its kind, and is no plan, question or
+story of the session. What is missed can still be said in a sigil; junk cannot be unsaid.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ralph.memory.fingerprint import same_words
+from ralph.memory.lifecycle import CRITIC, GATE_FIX, START
+from ralph.records import Memory, Source, record, replace
+from ralph.text import SIGIL_NAMES, accept, cut, one_line, paths_in, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HANDOVERS = {
+    ("explorer", "planner"): ("architecture", "dependency"),
+    ("planner", "creator"): ("decision", "constraint"),
+    ("critic", "creator"): ("pitfall",),
+}
+"""What the words of one role teach when it hands over to another."""
+COMPLETION = ("pattern", "convention")
+MOST = 3
+MOST_FROM_CRITIC = 5
+SHORTEST, LONGEST = 20, 300
+ENOUGH = 2
+"""Two hints, or one sure sign, make a sentence a finding."""
+SAME = 0.8
+"""Of two findings with more than this share of the words in common, the first is kept."""
+LONGEST_TEXT = 100_000
+LONGEST_PART = 600
+LONGEST_TITLE = 100
+MOST_FILES = 20
+
+# How findings of each kind are worded: what gives one away, and what only does with another such hint.
+_CUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "architecture": (
+        (
+            r"\b(?:lives?|sits?|resides?|(?:is|are) (?:all )?(?:located|defined|declared|kept|stored|implemented"
+            r"|registered|wired|loaded|created|built)) (?:\w+ ){0,3}?(?:in|under|at|by|from|through)\b",
+            r"\b(?:is|are) (?:all )?(?:in|under|inside) `?[\w.-]+/",
+            r"\bentry ?points? (?:is|are|in|of)\b",
+            r"\b(?:go|goes|flows?|pass|passes) (?:only )?through\b|\b(?:delegates?|dispatch(?:es)?) to\b",
+            r"\b(?:one|each|every) (?:file|module|class|table|package|handler) (?:per|for (?:each|every)|has)\b",
+            r"\b(?:organi[sz]ed|structured|split|divided|grouped) (?:by|into|as)\b",
+        ),
+        (
+            r"\b(?:wraps?|implements?|inherits?|extends?|exposes?|owns?|holds?|separates?|calls)\b",
+            r"\b(?:layers?|modules?|packages?|handlers?|routers?|services?|registry|middleware|pipeline|schema)\b",
+        ),
+    ),
+    "dependency": (
+        (
+            r"\b(?:depends?|relies|rely|builds?|built|based) on\b",
+            r"\b(?:requires?|needs?) (?:[\w.+-]+ ){0,3}(?:>= ?\d|v?\d|or newer|or later|to be installed|to be running)",
+            r"\b(?:pinned|locked) (?:to|in|at)\b|\bvendored\b|\bbundled with\b|\bthird[- ]party\b",
+            r"\w`? ?(?:>=|==|~=) ?v?\d",
+            r"\buses? `?[\w.+-]+`? for \S.{2,80}(?:\bnot\b|\binstead of\b|\brather than\b)",
+        ),
+        (
+            r"\buses? `?[\w.+-]+`? (?:\S+ )?(?:for|to|as|instead|via|with)\b",
+            r"\b[A-Za-z][\w.-]*`? v?\d+(?:\.\d+)+\b|\bv\d+\b",
+            r"\b(?:library|libraries|framework|sdk|driver|toolchain|runtime|plugin)\b",
+            r"\b(?:pip|npm|pnpm|yarn|cargo|poetry|maven|gradle|go\.mod|pyproject|package\.json|requirements)\b",
+        ),
+    ),
+    "decision": (
+        (
+            r"^decisions?:|\b(?:chose|chosen|decided|picked|opted for|settled on|went with|agreed on|ruled out)\b",
+            r"\b(?:instead of|rather than|in favou?r of|over)\b.{3,160}\b(?:because|since|so that|as it)\b",
+            r"\b(?:because|since)\b.{3,160}\b(?:instead of|rather than)\b",
+            r"\b(?:prefer|keep|stay with|use|store|reuse)\b.{3,160}\b(?:because|since|so that)\b",
+        ),
+        (
+            r"\b(?:instead of|rather than|in favou?r of)\b",
+            r"\b(?:trade-?offs?|rejected|rationale|considered|alternatives?)\b",
+        ),
+    ),
+    "constraint": (
+        (
+            r"^constraints?:|\bmust (?:not|never|only|stay|remain|be|support|work|fit|have|accept|return|keep|run)\b",
+            r"\b(?:cannot|can't|mustn't|can only|may only)\b|\b(?:not|never) (?:allowed|supported|permitted)\b",
+            r"\b(?:has|have) to (?:stay|remain|be|work|support|fit|run|keep)\b",
+            r"\b(?:at most|at least|no more than|no longer than|up to) \S|\b(?:limited|capped|restricted) (?:to|at)\b",
+            r"\bonly (?:works?|supports?|runs?|accepts?)\b",
+            r"\bno (?:new |other |extra |external )?(?:dependenc|generics|network|threads|globals?|breaking)",
+        ),
+        (
+            r"\bshould (?:not|never|only|be)\b",
+            r"\b(?:limits?|maximum|minimum|budget|required|requirement|mandatory)\b|\bbackwards?[- ]compatib",
+        ),
+    ),
+    "pitfall": (
+        (
+            r"\breturns? (?:an? )?`?(?:none|nil|null|undefined|empty|false|-1)\b",
+            r"\b(?:silently|quietly|swallows|ignores|loses|discards|overwrites|clobbers|mutates)\b",
+            r"\brace conditions?\b|\bdata race|\bdeadlocks?\b|\bleaks?\b|\boverflows?\b|\boff[- ]by[- ]one\b",
+            r"\b(?:sql|shell|command|code|header|html|script) injection\b|\b(?:path traversal|quadratic|n\+1)\b",
+            r"\b(?:crash(?:es)?|breaks?|fails?|raises?|throws?|panics?|hangs?|loops? forever|times? out)"
+            r" (?:when|if|on|for|with|because|unless|every|in|as soon as|`\w+|\w+Error|\w+Exception)\b",
+            r"\b(?:not|never|isn't|aren't|without being) (?:closed|checked|handled|escaped|validated|released|awaited"
+            r"|reset|sanitized|quoted|locked|flushed|rolled back|thread[- ]safe)\b",
+            r"\b(?:unhandled|unescaped|unbounded|unclosed|uncaught|unsafe|vulnerable)\b",
+        ),
+        (
+            r"\b(?:wrong|incorrect|bug|missing|stale|flaky|forgets|leaves|shadows|hard-?coded)\b",
+            r"\b(?:does not|doesn't|cannot|never|without)\b.{2,80}\b(?:when|if|unless|because|so)\b",
+        ),
+    ),
+    "pattern": (
+        (
+            r"^patterns?:|\b(?:tests?|handlers?|commands?|models?|modules?|classes|functions|queries|migrations|errors"
+            r"|components|routes?) (?:all |always |must )?(?:use|go through|follow|take|return|share|extend|wrap)\b",
+            r"\b(?:each|every) (?:new )?[\w`.-]+ \w+s\b|\balways (?:use|wrap|go|pass|call|run|set|return|start)\b",
+            r"\b(?:when(?:ever)?|to) add(?:ing)? (?:a|an|new|another)\b",
+            r"\b(?:table-driven|parametri[sz]ed)\b|\bpattern (?:is|for|of|here)\b",
+            r"\b(?:use|prefer|set|wrap|keep|avoid|reuse|pass|override|run|call)\b.{5,200}"
+            r"\b(?:to avoid|so that|instead of|otherwise|or else)\b",
+        ),
+        (
+            r"\b(?:fixtures?|helpers?|factory|factories|decorators?|builders?|mixins?|hooks?)\b",
+            r"\b(?:use|wrap|reuse|register)\b.{2,120}\b(?:for|when|before|after|instead|around|with|in|through)\b",
+        ),
+    ),
+    "convention": (
+        (
+            r"\b(?:live|lives|go|goes|belong|belongs|are kept|is kept|are put|is put) (?:in|under|next to) `?[\w.-]+/",
+            r"^conventions?:|\bby convention\b|\bnaming (?:is|convention|scheme)\b|\bline length\b",
+            r"\b(?:is|are|in|uses?|stay) (?:always |all )?`?(?:lower|upper|snake|camel|kebab|pascal)[-_ ]?case",
+            r"\b(?:is|are) (?:always |all )?(?:named|prefixed|suffixed|formatted|sorted|ordered|spelled|indented)\b",
+            r"\b(?:error|commit|log) messages? (?:lower|upper)case\b",
+            r"\b(?:docstrings?|comments?|imports|(?:commit|error) messages?|changelog entries|file names?|branches)"
+            r" (?:are|is|starts?|ends?|begins?|use|must|have|go|come)\b",
+        ),
+        (
+            r"(?<![-\w])(?:prefix(?:es)?|suffix(?:es)?|style|trailing|punctuation|alphabetical\w*)\b",
+            r"\b(?:must|always|never|start|end|use)\b",
+        ),
+    ),
+}
+# What only leads up to a finding.
+_LEAD = re.compile(
+    r"(?:(?:i|we) (?:also )?(?:found|noticed|learned|discovered|confirmed|see|saw)(?: out)?(?: that)?:?"
+    r"|it turns out(?: that)?|turns out(?: that)?|(?:please )?note(?: that)?:?|important:|findings?:|fyi:?|remember:"
+    r"|(?:lessons?|learnings?|gotchas?|patterns|conventions)(?: learned| discovered| encountered| found)?:"
+    r"|also,|however,)\s+",
+    re.IGNORECASE,
+)
+# How a sentence starts that tells of the session, gives an order, or reports a deed.
+_STORY = re.compile(
+    r"(?:i|i'm|i'll|i've|i'd|let me|let's|we'll|we're|we (?:are|will|should|need|can|could|must first)|you|please"
+    r"|next|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|finally|lastly|afterwards|after (?:that|this)"
+    r"|once (?:that|this)|going to|will|here(?:'s| is| are)|looking|reading|checking|running|starting|based on"
+    r"|as (?:requested|discussed|you)|ran|read|checked|looked|opened|explored|reviewed|started|tried|done|ok(?:ay)?"
+    r"|great|good|nice|sure|perfect|thanks|todo|to do|step|phase|task|plan|overall|in (?:summary|short|this)|maybe"
+    r"|perhaps|possibly|hand(?:ing)? over|see also|used by|everything|all tests"
+    r"|the (?:creator|planner|critic|editor|explorer|user|next (?:step|task|iteration|attempt)))\b",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(
+    r"(?:add|create|implement|write|update|refactor|move|rename|remove|delete|fix|run|make|extract|change|replace"
+    r"|introduce|wire|ensure|build|set up|define|extend|test|verify|check|review|consider|investigate|look|decide|start"
+    r"|finish|open|edit|adjust|convert|migrate|install|commit|push|merge|document|clean|handle|return|raise|close"
+    r"|validate)\b",
+    re.IGNORECASE,
+)
+_DEED = re.compile(
+    r"(?:added|created|implemented|wrote|updated|refactored|moved|renamed|removed|deleted|fixed|made|extracted|changed"
+    r"|replaced|introduced|wired|ensured|built|extended|tested|verified|validated|adjusted|converted|migrated|installed"
+    r"|committed|pushed|merged|documented|cleaned|handled|finished|completed|switched|improved|tests? pass)\b",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"(?:[\w-]+ ){0,3}(?:implemented|changed|changes|verification|verified|commands?|files|run|status|results?|summary"
+    r"|failure|title|tags|created|done|follow-?up)(?: \([^()]{0,40}\))?:",
+    re.IGNORECASE,
+)
+# How a sentence starts whose subject stands in another one.
+_LOOSE = re.compile(
+    r"(?:it|its|they|these|those|that|both|otherwise|in (?:practice|that case)|without (?:it|this|that)"
+    r"|all (?:live|are)|[a-z]+s (?:to|the|an?)"
+    r"|this(?! (?:project|repo|repository|codebase|code base)\b))\b",
+    re.IGNORECASE,
+)
+# What a sentence holds that will not be so tomorrow, or that nobody knows.
+_PASSING = re.compile(
+    r"\b(?:now|i'll|i will|i am|i'm|let me|we will|we'll|will (?:add|need|be|have|then)|later on|currently"
+    r"|at the moment|this (?:session|task|pr|pull request|change|diff|attempt|iteration|commit|review|plan)"
+    r"|tests? pass(?:es|ed)?|as (?:mentioned|described|noted)|(?:see|the|listed|shown) (?:above|below)|previous attempt"
+    r"|looks? (?:good|fine|ok)|lgtm|no (?:issues|problems)|not sure|i think|might|seems?|probably|unclear|todo)\b",
+    re.IGNORECASE,
+)
+_OWN_DECISION = re.compile(
+    r"(?:i|we) (?:chose|decided|picked|opted|went|prefer|keep|kept|settled|ruled)\b", re.IGNORECASE
+)
+_CONCRETE = re.compile(
+    r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”"
+    r"|\w\(\)|\w::\w|\w_\w|\b[a-z]+[A-Z]\w|\b[A-Z]\w*[a-z][A-Z]|\b[A-Z][A-Z0-9]+\b|(?<![\w-])--?[a-z][\w-]+\b"
+    r"|\d|\b[\w-]+/[\w./-]+|(?<=[a-z,;:)] )[A-Z][a-z]\w+|\b[Uu]ses? [a-z][\w.+-]+ for\b"
+    r"|\b[a-z_]\w*\.[A-Za-z_]\w+|\b(?:lower|upper|snake|camel|kebab|pascal)[-_ ]?case"
+)
+_COMMENT = re.compile(r"<!--[^<>]{0,500}-->")
+_HEADING = re.compile(r"#{1,6}\s|[=-]{3,}$|\|")
+_BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
+_CHECKBOX = re.compile(r"\[[ xX-]\]\s")
+_UNWANTED_SECTION = re.compile(
+    r"\b(?:next steps?|steps|plan|to-?do|tasks?|questions?|what works|strengths|positives?|praise|done|changes made"
+    r"|summary of changes|checklist|verification|hand-?over|commands? run)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(`*]?[A-Z0-9`_/])")
+_ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "incl.", "no.")
+_SIGIL = re.compile(rf"<\s*+(/?+)\s*+({'|'.join(SIGIL_NAMES)})\b", re.IGNORECASE)
+_SIGNAL = re.compile(r"\bMEMORY\s*+:\s*+\w++\s*+:", re.IGNORECASE)
+
+
+@record
+class _Finding:
+    kind: str
+    text: str
+    strength: int
+    place: int
+
+
+def at_handover(from_hat: str, to_hat: str, text: str, at: str) -> list[Memory]:
+    """Give what the words of one role teach the next ones."""
+    kinds = HANDOVERS.get((from_hat, to_hat), ())
+    if from_hat == "critic":
+        found = _findings(text, kinds, MOST_FROM_CRITIC)
+        return [_memory(one, at, hat=from_hat, confidence=CRITIC, tags=("review", "critic-finding")) for one in found]
+    return [_memory(one, at, hat=from_hat) for one in _findings(text, kinds, MOST)]
+
+
+def at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
+    """Give the patterns and conventions that the notes of a task which got done speak of.
+
+    A file that is named without its directory is one of the changed `files`, if there is one of that name.
+    """
+    found = [_memory(one, at) for one in _findings(notes, COMPLETION, MOST)]
+    return [replace(one, files=tuple(_whole_path(path, files) for path in one.files)) for one in found]
+
+
+def _whole_path(named: str, files: Sequence[str]) -> str:
+    return next((path for path in files if path == named or path.endswith(f"/{named}")), named)
+
+
+def after_gate(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
+    """Give what made a gate pass that had failed: the problem and the fix."""
+    changed = ", ".join(one_line(path, 120) for path in files[:MOST_FILES])
+    fix = _part(change) or (f"Changed {changed}." if changed else "Not recorded.")
+    body = f"**Problem:** {_part(problem) or 'It failed without a word.'}\n\n**Fix:** {fix}"
+    return Memory(
+        id="",
+        kind="fix",
+        title=one_line(f"Fix for {program_of(gate)} failure: {_part(problem)}".removesuffix(": "), LONGEST_TITLE),
+        body=body,
+        tags=(program_of(gate), "quality-gate"),
+        files=tuple(files[:MOST_FILES]) or paths_in(body, MOST_FILES),
+        source=Source.AUTOMATIC,
+        confidence=GATE_FIX,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def _part(text: str) -> str:
+    return cut(accept(text[:LONGEST_TEXT]), LONGEST_PART)
+
+
+_LAUNCHERS = frozenset(
+    "env sudo nice time timeout exec command sh bash zsh python python3 py node uv uvx pipx poetry pdm hatch rye npx"
+    " pnpx bunx tox run".split()
+)
+
+
+def program_of(gate: str) -> str:
+    """Give the name of the program a gate runs, whatever it is launched with: `pytest` for `uv run pytest -q`."""
+    names = []
+    for word in accept(gate[:1000]).split():
+        name = word.strip("\"'()").rsplit("/", 1)[-1].lower()
+        if name and not word.startswith("-") and "=" not in word and not name.isdigit():
+            names.append(name)
+    plain = [name for name in names if name not in _LAUNCHERS]
+    return one_line((plain or names or ["gate"])[0], 40)
+
+
+def _memory(
+    found: _Finding, at: str, *, hat: str | None = None, confidence: float | None = None, tags: tuple[str, ...] = ()
+) -> Memory:
+    return Memory(
+        id="",
+        kind=found.kind,
+        title=title_of(found.text),
+        body=found.text,
+        tags=tags,
+        files=paths_in(found.text, MOST_FILES),
+        hat=hat,
+        source=Source.AUTOMATIC,
+        confidence=START[Source.AUTOMATIC] if confidence is None else confidence,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+# --- which sentences ---------------------------------------------------------------
+
+
+def _findings(text: str, kinds: Sequence[str], most: int) -> list[_Finding]:
+    """Give the most telling sentences of these kinds, in the order of the text."""
+    if not kinds:
+        return []
+    made = (_finding(sentence, kinds, place) for place, sentence in enumerate(_sentences(accept(text[-LONGEST_TEXT:]))))
+    kept: list[_Finding] = []
+    words: list[set[str]] = []
+    for one in sorted(filter(None, made), key=lambda one: (-one.strength, one.place)):
+        own = set(same_words(one.text).split())
+        if len(kept) < most and not any(len(own & other) > SAME * min(len(own), len(other)) for other in words):
+            kept.append(one)
+            words.append(own)
+    return sorted(kept, key=lambda one: one.place)
+
+
+def _finding(sentence: str, kinds: Sequence[str], place: int) -> _Finding | None:
+    text = _without_lead(sentence)
+    if not SHORTEST <= len(text) <= LONGEST or text.endswith(("?", ":", ",")) or not _is_lasting(text, kinds):
+        return None
+    concrete = len(set(_CONCRETE.findall(text)))
+    cues, kind = max(((_weigh(text, kind), kind) for kind in kinds), key=lambda one: one[0])
+    if cues < ENOUGH or not concrete:
+        return None
+    return _Finding(kind=kind, text=text, strength=cues + min(concrete, 3), place=place)
+
+
+def _weigh(text: str, kind: str) -> int:
+    """Give how much speaks for the sentence being of this kind."""
+    strong, weak = _patterns(kind)
+    return ENOUGH * sum(1 for cue in strong if cue.search(text)) + sum(1 for cue in weak if cue.search(text))
+
+
+@cache
+def _patterns(kind: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
+    strong, weak = _CUES[kind]
+    return [re.compile(cue, re.IGNORECASE) for cue in strong], [re.compile(cue, re.IGNORECASE) for cue in weak]
+
+
+def _without_lead(sentence: str) -> str:
+    """Give a sentence without the words that only lead up to what it says."""
+    lead = _LEAD.match(sentence)
+    text = sentence[lead.end() :] if lead else sentence
+    return text[:1].upper() + text[1:] if lead and text[1:2].islower() else text
+
+
+def _is_lasting(text: str, kinds: Sequence[str]) -> bool:
+    """Say whether a sentence is about the project, not about the session: no story, no order, no passing state."""
+    if any(pattern.search(text) for pattern in (_SIGNAL, _SIGIL, _PASSING)):
+        return False
+    if "decision" in kinds and _OWN_DECISION.match(text):
+        return True
+    return not any(pattern.match(text) for pattern in (_STORY, _ORDER, _DEED, _REPORT, _LOOSE))
+
+
+# --- what a sentence is ------------------------------------------------------------
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Give the sentences of a text: of its paragraphs and bullets, not of headings, tables, code or sigils."""
+    for unit in _units(text):
+        start = 0
+        for end in _SENTENCE_END.finditer(unit):
+            if not unit[max(start, end.start() - 10) : end.start()].lower().endswith(_ABBREVIATIONS):
+                yield unit[start : end.start()].strip()
+                start = end.end()
+        yield unit[start:].strip()
+
+
+def _units(text: str) -> Iterator[str]:
+    """Give each paragraph and bullet on one line."""
+    gathered: list[str] = []
+    wanted = True
+    for line in _prose(text):
+        bare = line.strip()
+        heading = _is_heading(bare)
+        bullet = _BULLET.match(bare)
+        if gathered and (not bare or heading or bullet):
+            yield " ".join(gathered)
+            gathered = []
+        if heading:
+            wanted = not _UNWANTED_SECTION.search(bare)
+        elif bare and wanted:
+            content = bare[bullet.end() :] if bullet else bare.lstrip("> ")
+            if not _CHECKBOX.match(content):
+                gathered.append(content.replace("**", ""))
+    if gathered:
+        yield " ".join(gathered)
+
+
+def _is_heading(line: str) -> bool:
+    is_bold = line.startswith("**") and line.rstrip(":").endswith("**") and line.count("**") == 2
+    return bool(_HEADING.match(line)) or is_bold or (line.endswith(":") and len(line) < 60 and not _BULLET.match(line))
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Give the lines that are neither in a code block nor in a sigil."""
+    fence, sigil = "", ""
+    for line in _COMMENT.sub("", text).splitlines():
+        bare = line.lstrip()
+        if bare.startswith(("```", "~~~")):
+            fence = "" if fence and bare.startswith(fence) else fence or bare[:3]
+            yield ""
+            continue
+        tags = [(bool(closing), name.lower()) for closing, name in _SIGIL.findall(line)]
+        was_inside = bool(sigil)
+        for closing, name in tags:
+            if closing and name == sigil:
+                sigil = ""
+            elif not closing and not sigil:
+                sigil = name
+        yield "" if fence or was_inside or tags else line

@@ -1,0 +1,33 @@
+"""What happened in one loop, iteration by iteration: what learnings are drawn from.
+
+One shape for our own attempts and for the state files of other loops, so that
+both are learned from by the same rules.
+"""
+
+from __future__ import annotations
+
+from ralph.records import record
+
+
+@record
+class Iteration:
+    """One pass through a loop, as far as it teaches something."""
+
+    number: int
+    succeeded: bool
+    failed: bool
+    """An iteration can be neither: still running, cut off, or completed without progress."""
+    seconds: float = 0.0
+    learnings: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    error: str = ""
+
+
+@record
+class LoopHistory:
+    """One loop from its objective to where it stands."""
+
+    loop_id: str
+    objective: str
+    iterations: tuple[Iteration, ...] = ()
+    is_complete: bool = False

@@ -1,0 +1,180 @@
+"""How sure we are of a memory, from its first day on, and when it may go.
+
+Confidence falls as time passes, but the fall is only looked at, never stored:
+reading it twice, or cleaning up twice, takes nothing away twice.
+"""
+
+from __future__ import annotations
+
+from ralph.records import Source, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ralph.records import Memory
+
+START = {Source.EXPLICIT: 0.6, Source.AUTOMATIC: 0.5, Source.IMPORTED: 0.7}
+GATE_FIX = 0.7
+CRITIC = 0.6
+
+REWARD = 0.02
+CEILING = 0.95
+DECAY_PER_WEEK = 0.02
+LOWEST = 0.1
+SUREST_ESTIMATE = 0.9
+
+DOUBTFUL = 0.15
+"""What is less sure than this, was never used and is old is of no use."""
+OLD_DAYS = 30
+MOST_SHARE = 0.2
+"""A cleanup that takes more of a store than this is more likely a mistake."""
+FEW = 5
+MOST_TAGS = 50
+
+
+def faded(memory: Memory, at: str) -> float:
+    """Give the confidence as of now: a little less for every whole week in which nothing spoke for the memory."""
+    latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
+    weeks = int(max(0.0, days_between(latest, at)) // 7)
+    if not weeks:
+        return memory.confidence
+    return max(min(LOWEST, memory.confidence), round(memory.confidence - DECAY_PER_WEEK * weeks, 6))
+
+
+def after_use(memory: Memory, at: str) -> Memory:
+    """Count a use, and trust the memory a little more."""
+    return replace(memory, uses=memory.uses + 1, used_at=at, confidence=_raised(memory, at))
+
+
+def _raised(memory: Memory, at: str) -> float:
+    now = faded(memory, at)
+    return max(now, min(CEILING, round(now + REWARD, 6)))
+
+
+def learned_again(known: Memory, new: Memory, at: str) -> Memory:
+    """Give the memory we have, made surer and completed by learning it once more."""
+    return replace(
+        known,
+        **_text(known, new),
+        support=known.support + 1,
+        confidence=_surer(known, new, at),
+        success_rate=_averaged(known, new),
+        tags=_united(known.tags, new.tags)[:MOST_TAGS],
+        files=_united(known.files, new.files)[:MOST_TAGS],
+        origin_loops=_united(known.origin_loops, new.origin_loops),
+        verified_at=at,
+        updated_at=at,
+    )
+
+
+def _surer(known: Memory, new: Memory, at: str) -> float:
+    raised = _raised(known, at)
+    if known.kind == "estimate":
+        # An estimate is as sure as the iterations behind it are many: those of both loops count.
+        return max(raised, min(SUREST_ESTIMATE, round(known.confidence + new.confidence, 6)))
+    return raised
+
+
+def _averaged(known: Memory, new: Memory) -> float | None:
+    if known.success_rate is None or new.success_rate is None:
+        return new.success_rate if known.success_rate is None else known.success_rate
+    total = known.success_rate * known.support + new.success_rate
+    return round(total / (known.support + 1), 6)
+
+
+def _text(known: Memory, new: Memory) -> dict[str, str]:
+    """Give the words that learning it again changes."""
+    if known.kind == "knowledge":
+        return {"body": new.body}
+    if new.content:
+        return _structured(known, new)
+    return {"body": new.body} if _goes_on(known.body, new.body) else {}
+
+
+def _structured(known: Memory, new: Memory) -> dict[str, str]:
+    import json
+
+    from ralph.memory.learning import described, merged_content
+
+    content = merged_content(known.kind, known.content or "{}", new.content, known.support)
+    if content == "{}":
+        return {}
+    title, body = described(known.kind, known.task_type or new.task_type or "general", json.loads(content))
+    return {"content": content, "title": title, "body": body}
+
+
+def _goes_on(old: str, new: str) -> bool:
+    """Say whether a text says what another one says, and then more."""
+    from ralph.memory.fingerprint import same_words
+
+    return len(new) > len(old) and f"{same_words(new)} ".startswith(f"{same_words(old)} ")
+
+
+def _united(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(some + others))
+
+
+# --- what may go -------------------------------------------------------------------
+
+
+def cleanup_candidates(
+    memories: Iterable[Memory],
+    at: str,
+    *,
+    min_confidence: float | None = None,
+    older_than_days: float | None = None,
+    unused: bool = False,
+) -> list[tuple[Memory, str]]:
+    """Give the memories that may go, each with the reason.
+
+    Without options these are the doubtful ones that are old and were never used. With options,
+    those that fail any of them: a quality, an age since anything last spoke for it, a first use.
+    """
+    if min_confidence is None and older_than_days is None and not unused:
+        found = ((memory, _doubts(memory, at)) for memory in memories)
+    else:
+        found = ((memory, _faults(memory, at, min_confidence, older_than_days, unused)) for memory in memories)
+    return [(memory, why) for memory, why in found if why]
+
+
+def _doubts(memory: Memory, at: str) -> str:
+    age = days_between(memory.created_at, at)
+    confidence = faded(memory, at)
+    if confidence < DOUBTFUL and not memory.uses and age > OLD_DAYS:
+        return f"confidence {confidence:.2f}, never used in {age:.0f} days"
+    return ""
+
+
+def _faults(memory: Memory, at: str, least: float | None, most_days: float | None, unused: bool) -> str:
+    faults = []
+    if least is not None and (confidence := faded(memory, at)) < least:
+        faults.append(f"confidence {confidence:.2f} is below {least:g}")
+    if least is not None and memory.success_rate is not None and memory.success_rate < least:
+        faults.append(f"success rate {memory.success_rate:.2f} is below {least:g}")
+    latest = max(filter(None, (memory.updated_at, memory.used_at, memory.verified_at)))
+    if most_days is not None and (days := days_between(latest, at)) > most_days:
+        faults.append(f"neither changed nor used for {days:.0f} days")
+    if unused and not memory.uses:
+        faults.append("never used")
+    return "; ".join(faults)
+
+
+def too_many(removed: int, present: int) -> bool:
+    """Say whether a cleanup would take so much that a person should confirm it."""
+    return removed > FEW and removed > MOST_SHARE * present
+
+
+def days_between(earlier: str, later: str) -> float:
+    """Give the days from one timestamp to another; negative when they are the other way round."""
+    return _days(later) - _days(earlier)
+
+
+def _days(moment: str) -> float:
+    """Give the days since the start of our calendar; `datetime` would cost a cold start several milliseconds."""
+    year, month, day = int(moment[:4]), int(moment[5:7]), int(moment[8:10])
+    # Years are counted from March, so that the day a leap year adds is the last one.
+    year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
+    whole = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day
+    seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
+    return whole + seconds / 86_400

@@ -1,0 +1,64 @@
+"""Choose the memories to put before an agent that has not said what it works on, and write them down.
+
+A budget is shared fairly between the kinds: cut in file order, it once kept 21
+patterns and none of 77 fixes.
+"""
+
+from __future__ import annotations
+
+from ralph.memory.lifecycle import faded
+from ralph.memory.render import group_of, quoted
+from ralph.records import KINDS
+from ralph.text import CHARACTERS_PER_TOKEN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.records import Memory
+
+HEADING = "# Memories\n"
+
+
+def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
+    """Give the memories that fit a budget: the surest of each kind in turn, newest first among equals."""
+    groups: dict[str, list[Memory]] = {}
+    for memory in sorted(memories, key=lambda one: (faded(one, at), one.created_at)):
+        groups.setdefault(memory.kind, []).append(memory)
+    room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
+    chosen: dict[str, list[Memory]] = {}
+    while groups:
+        for kind, left in list(groups.items()):
+            memory = left.pop()
+            heading = 0 if kind in chosen else len(_heading(memory))
+            if (cost := len(_block(memory)) + heading) <= room:
+                chosen.setdefault(kind, []).append(memory)
+                room -= cost
+            if not left:
+                del groups[kind]
+    return [memory for group in chosen.values() for memory in group]
+
+
+def primed(memories: Sequence[Memory]) -> str:
+    """Give memories as markdown for an agent, grouped by kind; nothing for none."""
+    if not memories:
+        return ""
+    groups: dict[str, list[Memory]] = {}
+    for memory in sorted(memories, key=lambda one: _place(one.kind)):
+        groups.setdefault(_heading(memory), []).append(memory)
+    return HEADING + "".join(heading + "".join(map(_block, group)) for heading, group in groups.items())
+
+
+def _place(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def _heading(memory: Memory) -> str:
+    return f"\n## {group_of(memory.kind)}\n"
+
+
+def _block(memory: Memory) -> str:
+    title = f"**{quoted(memory.title)}**\n" if memory.kind == "knowledge" else ""
+    text = "\n".join(f"> {line}".rstrip() for line in (title + quoted(memory.body)).split("\n"))
+    tags = f"tags: {', '.join(quoted(tag) for tag in memory.tags)} | " if memory.tags else ""
+    return f"\n### {memory.id}\n{text}\n<!-- {tags}created: {memory.created_at[:10]} -->\n"
