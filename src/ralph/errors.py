@@ -27,7 +27,8 @@ class NotFound(RalphError):
     http_status = 404
 
     def __init__(self, noun: str, id: str) -> None:
-        hint = f". See: ralph {noun.lower()} list" if noun in ("Task", "Feature") else ""
+        hints = {"Task": "ralph task list", "Feature": "ralph feature list", "Backup": "ralph backup --list"}
+        hint = f". See: {hints[noun]}" if noun in hints else ""
         super().__init__(f"{noun} not found: {id}{hint}")
         self.noun = noun
         self.id = id

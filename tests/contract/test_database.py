@@ -9,7 +9,7 @@ import pytest
 
 from ralph.errors import StatementRefused
 from ralph.store import Store
-from tests.make import a_memory
+from tests.make import a_memory, remember
 
 
 def count(store: Store) -> int:
@@ -125,14 +125,14 @@ def test_json_arrays_gather_a_column(store: Store) -> None:
     ["", '"', "'", "*", "AND", "NEAR(", "a OR", "col:x", "-x", "^", "(((", "\x00", "日本語", "שלום", "e\u0301", "%_"],
 )
 def test_any_words_are_safe_to_search_for(store: Store, query: str) -> None:
-    store.memories.add(a_memory("Parser", "The parser wants tabs."), who="t", why="t")
+    remember(store, a_memory("Parser", "The parser wants tabs."))
 
     assert store.memories.search([query], 5) == []
     assert [m.title for m, _ in store.memories.search([query, "parser"], 5)] == ["Parser"]
 
 
 def test_search_ignores_case_and_word_endings(store: Store) -> None:
-    store.memories.add(a_memory("Parsers", "Parsing TABS"), who="t", why="t")
+    remember(store, a_memory("Parsers", "Parsing TABS"))
 
     assert store.memories.search(["parser"], 5)
     assert store.memories.search(["Tab"], 5)

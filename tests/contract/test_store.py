@@ -13,7 +13,7 @@ from ralph.records import Difficulty, Outcome, Status, replace
 from ralph.store import Store
 from ralph.store.attempts import VANISHED
 from ralph.store.tasks import NewTask
-from tests.make import a_memory, a_report, begin, finish
+from tests.make import a_memory, a_report, begin, finish, remember
 
 
 def add(store: Store, title: str, **fields: object) -> str:
@@ -549,9 +549,9 @@ def test_reports_come_freshest_first_and_are_counted_by_category(store: Store) -
 
 
 def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None:
-    first = store.memories.add(a_memory("Use tabs", "old", tags=("a",)), who="t", why="t")
+    first = remember(store, a_memory("Use tabs", "old", tags=("a",)))
 
-    again = store.memories.add(a_memory("USE TABS", "new", tags=("b",)), who="t", why="t")
+    again = remember(store, a_memory("USE TABS", "new", tags=("b",)))
 
     assert again.id == first.id
     assert [(m.body, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
@@ -560,15 +560,15 @@ def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None
 
 
 def test_an_id_that_is_taken_is_made_anew(store: Store) -> None:
-    one = store.memories.add(a_memory("One"), who="t", why="t")
-    two = store.memories.add(a_memory("Two"), who="t", why="t")
+    one = remember(store, a_memory("One"))
+    two = remember(store, a_memory("Two"))
 
     assert one.id != two.id
 
 
 def test_a_changed_row_is_found_by_its_checksum(store: Store) -> None:
     add(store, "A")
-    store.memories.add(a_memory("One"), who="t", why="t")
+    remember(store, a_memory("One"))
     before = store.damaged()
 
     store.database.execute("UPDATE memory SET body = 'flipped'")
@@ -600,7 +600,7 @@ def test_the_documents_table_names_can_be_queried(store: Store) -> None:
 
 def test_another_projects_records_are_out_of_reach(store: Store) -> None:
     add(store, "Mine")
-    store.memories.add(a_memory("Mine", "parser"), who="t", why="t")
+    remember(store, a_memory("Mine", "parser"))
     store.database.execute("INSERT INTO projects (id, name, created_at) VALUES ('p-other', 'other', 'x')")
     other = Store(store.database, "p-other")
 

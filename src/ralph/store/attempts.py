@@ -22,7 +22,7 @@ from ralph.records import (
     replace,
     run_id,
 )
-from ralph.store.memories import Memories
+from ralph.store.memories import Change, Memories
 from ralph.store.rows import from_json, to_columns, to_record
 from ralph.store.tasks import Tasks
 
@@ -30,8 +30,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ralph.records import Capture, Memory
+    from ralph.records import Capture
     from ralph.store.database import Row, Scope
+    from ralph.store.memories import Kept
     from ralph.store.rows import Convert
 
 VANISHED = "the worker vanished"
@@ -135,10 +136,10 @@ class Attempts:
             self._scope.insert("attempts", **to_columns(attempt))
             return Begun(task=task, attempt=attempt, metrics=self.metrics(task.id))
 
-    def finish(self, capture: Capture, token: int) -> tuple[Memory, ...]:
+    def finish(self, capture: Capture, token: int) -> tuple[Kept, ...]:
         """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
 
-        Gives the memories as they were kept. When the claim was lost the attempt and what it taught
+        Gives what became of the memories. When the claim was lost the attempt and what it taught
         are kept all the same, but the task is left alone and `ClaimLost` is raised.
         """
         attempt, task_id = capture.attempt, capture.attempt.task_id
@@ -155,8 +156,8 @@ class Attempts:
                     tasks.log(task_id, line, "ralph")
                 if capture.report and kept:
                     self._scope.insert("failures", **to_columns(capture.report))
-            why = f"{attempt.run_id} iteration {attempt.iteration}"
-            learned = tuple(memories.add(memory, who=attempt.agent, why=why) for memory in capture.memories)
+            change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
+            learned = tuple(memories.add(memory, change) for memory in capture.memories)
         if not kept:
             raise lost
         return learned
@@ -333,6 +334,15 @@ class Attempts:
             limit=limit,
         )
         return [_report(row) for row in rows]
+
+    def report_of(self, attempt: Attempt) -> FailureReport | None:
+        """Give the failure report of one attempt, if it left one."""
+        rows = self._scope.query(
+            "SELECT * FROM failures WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration",
+            run=attempt.run_id,
+            iteration=attempt.iteration,
+        )
+        return _report(rows[0]) if rows else None
 
     def report_counts(self) -> list[Row]:
         """Give how many failures there are by category, most frequent first."""

@@ -28,12 +28,17 @@ if TYPE_CHECKING:
         """SQL for the database's own present moment, as a timestamp."""
         lease_end: str
         """SQL for the moment `:lease_seconds` from now, as a timestamp."""
+        like_any_case: str
+        """The LIKE that does not tell upper from lower case."""
 
         def query(self, sql: str, **values: object) -> list[Row]:
             """Run one statement and give its rows by column name."""
 
         def execute(self, sql: str, **values: object) -> int:
             """Run one statement and say how many rows it changed."""
+
+        def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
+            """Run one statement once for each of the rows."""
 
         def transaction(self) -> AbstractContextManager[None]:
             """Make everything inside one durable change, or none; inside another one it joins that one.
@@ -57,6 +62,8 @@ if TYPE_CHECKING:
             """Let go of the connection."""
 
 
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory")
 
 
@@ -64,13 +71,11 @@ def checksum(row: Mapping[str, Any]) -> str:
     """Give the SHA-256 of a row's values; the database's own counter does not count."""
     import hashlib
 
-    values = {name: _alike(value) for name, value in row.items() if name not in ("seq", "checksum")}
-    return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def _alike(value: object) -> object:
-    """Give 1 and 1.0 as the same: which of them comes back depends on the column, not on who wrote it."""
-    return float(value) if isinstance(value, int) else value
+    # 1 and 1.0 count as the same: which of them comes back depends on the column, not on who wrote it.
+    values = {name: float(value) if value.__class__ is int else value for name, value in row.items()}
+    values.pop("seq", None)
+    values.pop("checksum", None)
+    return hashlib.sha256(_encode(values).encode()).hexdigest()
 
 
 class Scope:
@@ -100,6 +105,18 @@ class Scope:
         columns = ", ".join(row)
         marks = ", ".join(f":{name}" for name in row)
         self.database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", **row)
+
+    def insert_all(self, table: str, rows: Sequence[Row]) -> None:
+        """Add many rows with the same columns, each with its checksum."""
+        if not rows:
+            return
+        for row in rows:
+            row["project_id"] = self.project_id
+            if table in CHECKED_TABLES:
+                row["checksum"] = checksum(row)
+        columns = ", ".join(rows[0])
+        marks = ", ".join(f":{name}" for name in rows[0])
+        self.database.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
 
     def update(self, table: str, key: Mapping[str, object], row: Mapping[str, object]) -> bool:
         """Write all columns of one row with its checksum; False when there is no such row."""

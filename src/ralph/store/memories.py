@@ -1,22 +1,85 @@
 """Memories in the store, and the history of each.
 
-Nothing is changed or removed without an event that says who, when and why.
+Nothing is changed or removed without an event that says who, when and why, and
+what it was before: an event keeps the old and the new value of every field it
+changed, so that any version can be brought back.
 """
 
 from __future__ import annotations
 
 import json
+import os
 
-from ralph.errors import NotFound
-from ralph.records import Memory, MemoryEvent, Source, State, memory_id, now, replace
+from ralph.errors import NotFound, RalphError
+from ralph.memory.knowledge import is_update, links_in, title_key
+from ralph.records import Memory, MemoryEvent, Source, State, fields_of, memory_id, now, record, replace
 from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ralph.store.database import Row, Scope
     from ralph.store.rows import Convert
+
+PAGE = 500
+BATCH = 1_000
+LIVE = (State.ACTIVE, State.STAGED)
+_NOT_UNDONE = ("undone", "unlinked")
+"""Events that undo passes over: it takes back what somebody decided."""
+
+
+@record
+class Change:
+    """Who changes memories and why; changes with one id are undone together."""
+
+    who: str
+    why: str
+    id: str = ""
+
+
+def change_id() -> str:
+    """Give a new id for changes made together, `chg-{8 hex}`."""
+    return "chg-" + os.urandom(4).hex()
+
+
+@record
+class Kept:
+    """What became of a memory that was to be kept."""
+
+    memory: Memory
+    what: str
+    """`added`, `learned again`, `merged`, `known` or `refused`: a person has deleted it."""
+
+
+@record
+class Wanted:
+    """Which memories to list; empty and None mean all."""
+
+    kinds: tuple[str, ...] = ()
+    states: tuple[State, ...] = (State.ACTIVE,)
+    tags: tuple[str, ...] = ()
+    """Any of them."""
+    task_type: str | None = None
+    feature: str | None = None
+    min_confidence: float = 0.0
+    min_success_rate: float = 0.0
+    after: str = ""
+    before: str = ""
+
+    def holds(self, memory: Memory) -> bool:
+        """Say whether a memory is one of these."""
+        return (
+            (not self.kinds or memory.kind in self.kinds)
+            and memory.state in self.states
+            and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
+            and self.task_type in (None, memory.task_type)
+            and self.feature in (None, memory.feature)
+            and memory.confidence >= self.min_confidence
+            and (memory.success_rate or 0.0) >= self.min_success_rate
+            and memory.created_at >= self.after
+            and (not self.before or memory.created_at <= self.before)
+        )
 
 
 class Memories:
@@ -25,80 +88,324 @@ class Memories:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    def add(self, memory: Memory, *, who: str, why: str) -> Memory:
-        """Keep a memory; one that says the same as an active one brings its text and tags up to date instead."""
+    # --- keeping ---------------------------------------------------------------------
+
+    def add(self, memory: Memory, change: Change, *, by_person: bool = False) -> Kept:
+        """Keep a memory. What is known already is not kept twice: the old one gains support instead.
+
+        What a person has deleted is not learned again, unless a person says it.
+        """
+        from ralph.memory.lifecycle import learned_again
+
         with self._scope.transaction():
             known = self._same(memory)
             if known is None:
-                while self._taken(memory.id):
-                    memory = replace(memory, id=memory_id())
-                self._scope.insert("memory", **_columns(memory))
-                self._event(memory.id, "added", None, memory, who, why)
-                return memory
-            merged = replace(
-                known,
-                body=memory.body,
-                tags=tuple(dict.fromkeys(known.tags + memory.tags)),
-                files=tuple(dict.fromkeys(known.files + memory.files)),
-                updated_at=memory.updated_at,
+                return Kept(memory=self.insert(memory, change), what="added")
+            known = self._follow(known)
+            if known.state not in LIVE:
+                if not by_person and known.state is not State.SUPERSEDED and self._was_refused(known.id):
+                    return Kept(memory=known, what="refused")
+                revived = State.STAGED if memory.state is State.STAGED else State.ACTIVE
+                known_again = replace(known, state=revived, state_reason="", superseded_by=None)
+            else:
+                known_again = known
+            again = learned_again(known_again, memory, memory.updated_at)
+            if known.state in LIVE and not _is_news(known, memory):
+                again = replace(again, support=known.support, confidence=known.confidence)
+                if known.content or (again.body, again.tags, again.files) == (known.body, known.tags, known.files):
+                    return Kept(memory=known, what="known")
+            self._record(known, again, "learned again", change)
+            return Kept(memory=again, what="learned again")
+
+    def bring(self, arriving: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: Change) -> list[Kept]:
+        """Keep memories from elsewhere with their history, in one go; bringing them once more changes nothing."""
+        from ralph.memory.bring import brought
+        from ralph.memory.fingerprint import fingerprint
+
+        kept: list[Kept] = []
+        fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
+        with self._scope.transaction():
+            marks = [fingerprint(memory) for memory, _ in arriving]
+            by_mark, by_id = self._known(marks, [memory.id for memory, _ in arriving if memory.id])
+            for (memory, events), mark in zip(arriving, marks, strict=True):
+                same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
+                known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
+                after = brought(known, memory) if known else None
+                if known is None or after is None:
+                    new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
+                    fresh[new.id] = new, mark, events
+                    by_id[new.id] = new, mark
+                    by_mark[mark] = new
+                    kept.append(Kept(memory=new, what="added"))
+                    continue
+                kept.append(Kept(memory=after, what="known" if after == known else "merged"))
+                if after.id in fresh:
+                    fresh[after.id] = after, *fresh[after.id][1:]
+                elif after != known:
+                    self._record(known, after, "merged", change)
+                by_id[after.id] = after, mark
+                by_mark[mark] = after
+            self._insert_all(list(fresh.values()), change)
+        return kept
+
+    def _new_id(self, fresh: Mapping[str, object]) -> str:
+        id = memory_id()
+        while id in fresh or self.find_one(id):
+            id = f"{memory_id()}{os.urandom(2).hex()}"  # so many in one second that they need longer names
+        return id
+
+    def _known(
+        self, marks: Sequence[str], ids: Sequence[str]
+    ) -> tuple[dict[str, Memory], dict[str, tuple[Memory, str]]]:
+        """Give the memories with one of these fingerprints, the live ones first, and those with one of these ids."""
+        by_mark: dict[str, Memory] = {}
+        for row in self._among("fingerprint", marks):
+            memory = _memory(row)
+            if row["fingerprint"] not in by_mark or _rank(memory) < _rank(by_mark[row["fingerprint"]]):
+                by_mark[row["fingerprint"]] = memory
+        by_id = {row["id"]: (_memory(row), row["fingerprint"]) for row in self._among("id", ids)}
+        return by_mark, by_id
+
+    def _among(self, column: str, values: Sequence[str]) -> Iterator[Row]:
+        wanted = list(dict.fromkeys(values))
+        for start in range(0, len(wanted), PAGE):
+            part = wanted[start : start + PAGE]
+            names = {f"v{n}": part[n] if n < len(part) else "" for n in range(PAGE)}
+            marks = ", ".join(f":{name}" for name in names)
+            yield from self._scope.query(
+                f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks}) AND {column} <> ''",
+                **names,
             )
-            self._write(merged)
-            self._event(merged.id, "learned again", known, merged, who, why)
-            return merged
 
     def _same(self, memory: Memory) -> Memory | None:
-        """Give the active memory of the same kind and title, in any case."""
+        """Give the memory that says the same, a live one if there is one."""
+        from ralph.memory.fingerprint import fingerprint
+
         rows = self._scope.query(
-            """
-            SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND kind = :kind
-                AND title_key = :title_key ORDER BY seq LIMIT 1
-            """,
-            kind=memory.kind,
-            title_key=_title_key(memory.title),
+            "SELECT * FROM memory WHERE project_id = :project_id AND fingerprint = :mark ORDER BY seq",
+            mark=fingerprint(memory),
         )
-        return _memory(rows[0]) if rows else None
+        found = sorted(map(_memory, rows), key=_rank)
+        if memory.kind == "knowledge" and memory.tags and not any(one.state in LIVE for one in found):
+            found = self._akin(memory) + found
+        return found[0] if found else None
 
-    def _taken(self, id: str) -> bool:
-        return bool(self._scope.query("SELECT 1 FROM memory WHERE project_id = :project_id AND id = :id", id=id))
+    def _akin(self, memory: Memory) -> list[Memory]:
+        """Give knowledge entries of which one title holds the other and the tags agree."""
+        from ralph.memory.words import query_words
 
-    def _write(self, memory: Memory) -> None:
-        self._scope.update("memory", {"id": memory.id}, _columns(memory))
+        candidates = self.search(query_words(memory.title, 12), 20, kinds=("knowledge",))
+        return [one for one, _ in candidates if is_update(one, memory)][:1]
 
-    def _event(self, id: str, what: str, was: Memory | None, became: Memory, who: str, why: str) -> None:
-        self._scope.insert(
+    def _follow(self, memory: Memory) -> Memory:
+        """Give the memory that has taken the place of this one."""
+        seen = {memory.id}
+        while memory.state is State.SUPERSEDED and memory.superseded_by and memory.superseded_by not in seen:
+            seen.add(memory.superseded_by)
+            next_one = self.find_one(memory.superseded_by)
+            if next_one is None:
+                break
+            memory = next_one
+        return memory
+
+    def _was_refused(self, id: str) -> bool:
+        """Say whether a person had the last word, and it was no."""
+        events = [event for event in self.history(id) if event.what not in ("learned again", "unlinked")]
+        return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who in ("person", "file")
+
+    def insert(self, memory: Memory, change: Change) -> Memory:
+        """Keep a memory as it is, whatever else is known; a taken id is replaced by a new one."""
+        while not memory.id or self._rows("id = :id", id=memory.id):
+            memory = replace(memory, id=memory_id())
+        self._scope.insert("memory", **_columns(memory))
+        self._link(memory)
+        self._event(memory.id, "added", None, None, change)
+        return memory
+
+    def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
+        """Keep memories as they are, under ids that are not taken."""
+        from ralph.memory.fingerprint import fingerprint
+
+        self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
+
+    def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: Change) -> None:
+        at = now()
+        self._scope.insert_all("memory", [_columns(memory, mark) for memory, mark, _ in fresh])
+        for memory, _, events in fresh:
+            self._link(memory)
+            self._insert_history(memory.id, events)
+        self._scope.insert_all(
             "memory_events",
-            memory_id=id,
-            what=what,
-            was=json.dumps(to_columns(was), ensure_ascii=False) if was else None,
-            became=json.dumps(to_columns(became), ensure_ascii=False),
-            who=who,
-            why=why,
-            at=now(),
+            [
+                _event_columns(memory.id, "imported" if events else "added", None, None, change, at)
+                for memory, _, events in fresh
+            ],
         )
+
+    def _insert_history(self, id: str, events: Sequence[MemoryEvent]) -> None:
+        """Keep what happened to a memory elsewhere; its events get numbers of ours."""
+        numbers: dict[int | None, int] = {}
+        for event in events:
+            undoes = numbers.get(event.undoes)
+            rows = self._scope.query(
+                """
+                INSERT INTO memory_events (project_id, memory_id, what, was, became, who, why, at, change_id, undoes)
+                VALUES (:project_id, :id, :what, :was, :became, :who, :why, :at, :change_id, :undoes) RETURNING seq
+                """,
+                id=id,
+                **{**fields_of(event), "undoes": undoes, "memory_id": None, "seq": None},
+            )
+            numbers[event.seq] = rows[0]["seq"]
+
+    # --- changing --------------------------------------------------------------------
+
+    def change(self, id: str, what: str, change: Change, **fields: object) -> Memory:
+        """Change some fields of a memory and note what they were; give it as it is now."""
+        with self._scope.transaction():
+            known = self.get(id)
+            became = replace(known, **fields)
+            if became != known:
+                self._record(known, became, what, change)
+            return became
+
+    def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> None:
+        """Change several memories, each from what it was to what it is to become."""
+        with self._scope.transaction():
+            for was, became in pairs:
+                self._record(was, became, what, change)
+
+    def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> None:
+        """Let one memory, put together from several, stand for the others."""
+        with self._scope.transaction():
+            self._record(kept, merged, "consolidated", change)
+            for other in others:
+                aside = replace(
+                    other,
+                    state=State.SUPERSEDED,
+                    superseded_by=kept.id,
+                    state_reason=f"says the same as {kept.id}",
+                    updated_at=merged.updated_at,
+                )
+                self._record(other, aside, "superseded", change)
 
     def unlink(self, task_id: str) -> None:
         """Keep what a task taught when the task goes."""
-        rows = self._scope.query(
-            "SELECT * FROM memory WHERE project_id = :project_id AND origin_task = :id", id=task_id
-        )
-        for known in map(_memory, rows):
-            free = replace(known, origin_task=None, origin_attempt=None)
-            self._write(free)
-            self._event(known.id, "unlinked", known, free, "ralph", f"{task_id} was deleted")
+        change = Change(who="ralph", why=f"{task_id} was deleted")
+        for known in map(_memory, self._rows("origin_task = :task_id", task_id=task_id)):
+            self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
-    def get(self, id: str) -> Memory:
-        """Give one memory, or say that there is none."""
-        rows = self._scope.query("SELECT * FROM memory WHERE project_id = :project_id AND id = :id", id=id)
-        if not rows:
-            raise NotFound("Memory", id)
-        return _memory(rows[0])
+    def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> None:
+        self._scope.update("memory", {"id": became.id}, _columns(became))
+        if was.body != became.body:
+            self._scope.execute(
+                "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id
+            )
+            self._link(became)
+        self._event(became.id, what, was, became, change, undoes)
+
+    def _event(
+        self,
+        id: str,
+        what: str,
+        was: Memory | None,
+        became: Memory | None,
+        change: Change,
+        undoes: int | None = None,
+    ) -> None:
+        self._scope.insert("memory_events", **_event_columns(id, what, was, became, change, now(), undoes))
+
+    def _link(self, memory: Memory) -> None:
+        """Note which titles a memory links to."""
+        if "[[" not in memory.body:
+            return
+        keys = dict.fromkeys(title_key(title) for title in links_in(memory.body))
+        self._scope.insert_all("memory_links", [{"memory_id": memory.id, "title_key": key} for key in keys])
+
+    # --- history ---------------------------------------------------------------------
 
     def history(self, id: str) -> list[MemoryEvent]:
         """Give all that happened to a memory, oldest first."""
         rows = self._scope.query(
             "SELECT * FROM memory_events WHERE project_id = :project_id AND memory_id = :id ORDER BY seq", id=id
         )
-        return [to_record(MemoryEvent, row, {}) for row in rows]
+        return [_memory_event(row) for row in rows]
+
+    def events(self, since: int, limit: int) -> list[MemoryEvent]:
+        """Give what happened to any memory after an event, oldest first."""
+        rows = self._scope.query(
+            "SELECT * FROM memory_events WHERE project_id = :project_id AND seq > :since ORDER BY seq LIMIT :limit",
+            since=since,
+            limit=limit,
+        )
+        return [_memory_event(row) for row in rows]
+
+    def last_event(self) -> int:
+        """Give the number of the newest event, or 0."""
+        rows = self._scope.query(
+            "SELECT seq FROM memory_events WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1"
+        )
+        return int(rows[0]["seq"]) if rows else 0
+
+    def undo(self, id: str, change: Change) -> tuple[Memory, MemoryEvent]:
+        """Take back the latest change of a memory that was not taken back yet; give it and that change."""
+        with self._scope.transaction():
+            memory = self.get(id)
+            events = self.history(id)
+            undone = {event.undoes for event in events}
+            left = [event for event in events if event.what not in _NOT_UNDONE and event.seq not in undone]
+            if not left:
+                raise RalphError(f"There is nothing to undo: {id} is as it was first learned.")
+            return self._take_back(memory, left[-1], change), left[-1]
+
+    def undo_change(self, id: str, change: Change) -> list[Memory]:
+        """Take back all that was changed together, newest first."""
+        with self._scope.transaction():
+            rows = self._scope.query(
+                """
+                SELECT * FROM memory_events WHERE project_id = :project_id AND change_id = :id
+                    AND seq NOT IN (SELECT undoes FROM memory_events
+                        WHERE project_id = :project_id AND undoes IS NOT NULL)
+                ORDER BY seq DESC
+                """,
+                id=id,
+            )
+            if not rows:
+                raise NotFound("Change", id)
+            return [self._take_back(self.get(row["memory_id"]), _memory_event(row), change) for row in rows]
+
+    def _take_back(self, memory: Memory, event: MemoryEvent, change: Change) -> Memory:
+        if event.what in ("added", "imported"):
+            before = replace(memory, state=State.PRUNED, state_reason="its addition was undone")
+        else:
+            before = _with(memory, event.was)
+        before = replace(before, updated_at=now())
+        self._record(memory, before, "undone", change, undoes=event.seq)
+        return before
+
+    def version(self, id: str, seq: int) -> Memory:
+        """Give a memory as it was right after an event of its history."""
+        memory = self.get(id)
+        events = self.history(id)
+        if seq not in {event.seq for event in events}:
+            raise NotFound("Event", f"{seq} of {id}")
+        for event in reversed(events):
+            if event.seq > seq:
+                memory = _with(memory, event.was)
+        return memory
+
+    # --- finding ---------------------------------------------------------------------
+
+    def get(self, id: str) -> Memory:
+        """Give one memory, whatever its state, or say that there is none."""
+        memory = self.find_one(id)
+        if memory is None:
+            raise NotFound("Memory", id)
+        return memory
+
+    def find_one(self, id: str) -> Memory | None:
+        """Give one memory, whatever its state, if there is one."""
+        rows = self._rows("id = :id", id=id)
+        return _memory(rows[0]) if rows else None
 
     def search(
         self, words: Sequence[str], limit: int, *, kinds: Sequence[str] = (), since: str = ""
@@ -107,39 +414,233 @@ class Memories:
 
         With `kinds` or `since`, only those of these kinds or made from then on.
         """
-        marks = {f"k{n}": kind for n, kind in enumerate(kinds)}
-        narrowed = f" AND r.kind IN ({', '.join(f':{name}' for name in marks)})" if marks else ""
+        condition, marks = _one_of("r.kind", kinds)
         rows = self._scope.database.search(
             "memory",
             words,
             limit,
-            f"r.project_id = :project_id AND r.state = 'active' AND r.created_at >= :since{narrowed}",
+            f"r.project_id = :project_id AND r.state = 'active' AND r.created_at >= :since AND {condition}",
             project_id=self._scope.project_id,
             since=since,
             **marks,
         )
         return [(_memory(row), row["score"]) for row in rows]
 
+    def find(self, wanted: Wanted, *, text: str = "") -> Iterator[Memory]:
+        """Give the wanted memories, newest first; with a text, those that hold it, in any case."""
+        kinds, marks = _one_of("kind", wanted.kinds)
+        states, more = _one_of("state", [state.value for state in wanted.states])
+        condition = f"{kinds} AND {states} AND confidence >= :least AND created_at >= :after"
+        if text:
+            holds = f"{self._scope.database.like_any_case} :held ESCAPE '\\'"
+            condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
+            more["held"] = _holding(text)
+        before = 2**62
+        while rows := self._scope.query(
+            f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} AND seq < :before"
+            " ORDER BY seq DESC LIMIT :page",
+            before=before,
+            page=PAGE,
+            least=wanted.min_confidence,
+            after=wanted.after,
+            **marks,
+            **more,
+        ):
+            yield from (memory for memory in map(_memory, rows) if wanted.holds(memory))
+            before = rows[-1]["seq"]
+
     def all(self) -> list[Memory]:
         """Give all active memories, oldest first."""
-        rows = self._scope.query(
-            "SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' ORDER BY seq"
+        return [_memory(row) for row in self._rows("state = 'active'")]
+
+    def learned_in(self, run_id: str, task_id: str, attempt: int) -> list[Memory]:
+        """Give what an attempt taught, as far as it was new."""
+        rows = self._rows(
+            "origin_task = :task_id AND origin_run = :run_id AND origin_attempt = :attempt",
+            run_id=run_id,
+            task_id=task_id,
+            attempt=attempt,
         )
         return [_memory(row) for row in rows]
 
-    def count(self) -> int:
-        """Give the number of active memories."""
-        rows = self._scope.query("SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = 'active'")
+    def everything(self) -> Iterator[Memory | MemoryEvent]:
+        """Give every memory in any state, oldest first, each followed by its history."""
+        last = 0
+        while rows := self._scope.query(
+            "SELECT * FROM memory WHERE project_id = :project_id AND seq > :last ORDER BY seq LIMIT :page",
+            last=last,
+            page=PAGE,
+        ):
+            for row in rows:
+                yield _memory(row)
+                yield from self.history(row["id"])
+            last = rows[-1]["seq"]
+
+    def texts(self, kinds: Sequence[str]) -> list[Row]:
+        """Give id, kind, body, tags and date of the active memories of some kinds, newest first."""
+        condition, marks = _one_of("kind", kinds)
+        return self._scope.query(
+            f"""
+            SELECT id, kind, body, tags, created_at FROM memory
+            WHERE project_id = :project_id AND state = 'active' AND {condition} ORDER BY seq DESC
+            """,
+            **marks,
+        )
+
+    def by_title(self, title: str) -> Memory | None:
+        """Give the active knowledge entry with a title, in any case."""
+        rows = self._rows("kind = 'knowledge' AND title_key = :key AND state = 'active'", key=title_key(title))
+        return _memory(rows[0]) if rows else None
+
+    def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
+        """Give the titles a memory links to, each with the memory that has it, and the active ones that link here."""
+        memory = self.get(id)
+        out = [(title, self.by_title(title)) for title in links_in(memory.body)]
+        rows = self._scope.query(
+            """
+            SELECT m.* FROM memory_links AS l JOIN memory AS m ON m.project_id = l.project_id AND m.id = l.memory_id
+            WHERE l.project_id = :project_id AND l.title_key = :key AND m.state = 'active' AND m.id <> :id
+            ORDER BY m.seq
+            """,
+            key=title_key(memory.title),
+            id=id,
+        )
+        return out, [_memory(row) for row in rows]
+
+    def shown_to(self, id: str, limit: int) -> list[Row]:
+        """Give the latest attempts a memory was shown to: run, iteration, task and outcome, newest first."""
+        return self._scope.query(
+            f"""
+            SELECT run_id, iteration, task_id, outcome, started_at FROM attempts
+            WHERE project_id = :project_id AND shown {self._scope.database.like_any_case} :held ESCAPE '\\'
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            held=_holding(f'"{id}"'),
+            limit=limit,
+        )
+
+    def count(self, state: State = State.ACTIVE) -> int:
+        """Give the number of memories in a state."""
+        rows = self._scope.query(
+            "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = :state", state=state.value
+        )
         return int(rows[0]["n"])
 
+    def counts(self, column: str) -> dict[str, int]:
+        """Give how many there are: by `state`, or the active ones by `kind`, `task_type` or `source`."""
+        condition = "state = 'active'" if column != "state" else "1 = 1"
+        rows = self._scope.query(
+            f"""
+            SELECT COALESCE({column}, '') AS name, COUNT(*) AS n FROM memory
+            WHERE project_id = :project_id AND {condition} GROUP BY {column} ORDER BY COUNT(*) DESC, {column}
+            """
+        )
+        return {row["name"]: row["n"] for row in rows}
 
-def _title_key(title: str) -> str:
-    """Give what titles are compared by: databases disagree on upper and lower case beyond ASCII."""
-    return " ".join(title.casefold().split())
+    def averages(self) -> Row:
+        """Give size, averages and the newest change over the active memories."""
+        return self._scope.query(
+            """
+            SELECT COUNT(*) AS total, AVG(confidence) AS confidence, AVG(success_rate) AS success_rate,
+                COALESCE(SUM(uses), 0) AS uses, MAX(updated_at) AS last_updated
+            FROM memory WHERE project_id = :project_id AND state = 'active'
+            """
+        )[0]
+
+    def most_used(self) -> Memory | None:
+        """Give the active memory with the most uses, if any was used."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND uses > 0
+            ORDER BY uses DESC, seq LIMIT 1
+            """
+        )
+        return _memory(rows[0]) if rows else None
+
+    def _rows(self, condition: str, **values: object) -> list[Row]:
+        return self._scope.query(
+            f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
+        )
 
 
-def _columns(memory: Memory) -> dict[str, object]:
-    return to_columns(memory) | {"title_key": _title_key(memory.title)}
+def _is_news(known: Memory, new: Memory) -> bool:
+    """Say whether a memory comes from another attempt or loop than the known one; a person's word always does."""
+    if new.origin_loops:
+        return not set(new.origin_loops) <= set(known.origin_loops)
+    ours = (known.origin_run, known.origin_task, known.origin_attempt)
+    theirs = (new.origin_run, new.origin_task, new.origin_attempt)
+    return new.origin_run is None or ours != theirs
+
+
+def _rank(memory: Memory) -> int:
+    """Give the place of a memory's state among those that say the same: the live ones come first."""
+    order = (State.ACTIVE, State.STAGED, State.SUPERSEDED, State.PRUNED, State.QUARANTINED, State.REJECTED)
+    return order.index(memory.state)
+
+
+def _holding(text: str) -> str:
+    """Give the LIKE pattern of what holds a text."""
+    return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:
+    if not values:
+        return "1 = 1", {}
+    name = column.rsplit(".", 1)[-1]
+    marks: dict[str, object] = {f"{name}_{n}": value for n, value in enumerate(values)}
+    return f"{column} IN ({', '.join(f':{mark}' for mark in marks)})", marks
+
+
+def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
+    from ralph.memory.fingerprint import fingerprint
+
+    return to_columns(memory) | {
+        "title_key": title_key(memory.title),
+        "fingerprint": mark or fingerprint(memory),
+    }
+
+
+def fingerprint_of(row: Row) -> str:
+    """Give what the memory in a row is known again by."""
+    from ralph.memory.fingerprint import fingerprint
+
+    return fingerprint(_memory(row))
+
+
+def _event_columns(
+    id: str,
+    what: str,
+    was: Memory | None,
+    became: Memory | None,
+    change: Change,
+    at: str,
+    undoes: int | None = None,
+) -> dict[str, object]:
+    """Give an event with the fields that changed, as they were and as they are."""
+    before = to_columns(was) if was else {}
+    after = to_columns(became) if became else {}
+    changed = [name for name in after if after[name] != before.get(name)]
+    return {
+        "memory_id": id,
+        "what": what,
+        "was": _json({name: before[name] for name in changed}) if was else None,
+        "became": _json({name: after[name] for name in changed}) if was else None,
+        "who": change.who,
+        "why": change.why,
+        "at": at,
+        "change_id": change.id,
+        "undoes": undoes,
+    }
+
+
+def _json(fields: dict[str, object]) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _with(memory: Memory, was: str | None) -> Memory:
+    """Give a memory with the fields of a version before."""
+    fields = {name: value for name, value in json.loads(was or "{}").items() if name in Memory.__slots__}  # type: ignore[attr-defined]
+    return to_record(Memory, to_columns(memory) | fields, _MEMORY)
 
 
 _MEMORY: Convert = {
@@ -153,3 +654,7 @@ _MEMORY: Convert = {
 
 def _memory(row: Row) -> Memory:
     return to_record(Memory, row, _MEMORY)
+
+
+def _memory_event(row: Row) -> MemoryEvent:
+    return to_record(MemoryEvent, row, {})

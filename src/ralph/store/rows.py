@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     """How a column becomes a field, for those that are not taken as they are."""
 
 
+_AS_THEY_ARE = frozenset((str, int, float, type(None)))
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
     """Give the record that a row holds; an empty column stays None."""
     fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
@@ -36,6 +40,8 @@ def to_columns(record: object) -> dict[str, object]:
 
 
 def _stored(value: object) -> object:
+    if value.__class__ in _AS_THEY_ARE:
+        return value
     if isinstance(value, tuple):
         return to_json(value)
     if isinstance(value, bool):
@@ -45,7 +51,7 @@ def _stored(value: object) -> object:
 
 def to_json(items: Sequence[str]) -> str:
     """Give a list as it is stored."""
-    return json.dumps(list(items), ensure_ascii=False)
+    return _encode(list(items)) if items else "[]"
 
 
 def from_json(stored: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Row
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
@@ -78,13 +78,18 @@ def _version(connection: apsw.Connection, path: str) -> int:
 
 
 def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -> None:
-    from ralph.store.migrate import scripts
+    from ralph.store.migrate import renew, scripts
 
     with database.transaction():
         version = _version(connection, path)  # another process may have been quicker
+        if 0 < version < SCHEMA_VERSION:
+            from ralph.store.backup import make_backup
+
+            make_backup(path, f"before schema {SCHEMA_VERSION}")
         for script in scripts(version, "sqlite", "INTEGER PRIMARY KEY AUTOINCREMENT"):
             for _ in connection.execute(script):
                 pass
+        renew(database, version)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", SCHEMA_VERSION)
 
@@ -97,8 +102,8 @@ def _explained(error: apsw.Error, path: str) -> RalphError:
         apsw.CantOpenError: "it cannot be opened. Check that the folder exists and may be written to",
         apsw.PermissionsError: "permission was denied. Check the permissions of the file and its folder",
         apsw.BusyError: "another program has held it for too long. Try again",
-        apsw.NotADBError: "it is not a database. Restore a backup, or move it away and run: ralph init",
-        apsw.CorruptError: "it is damaged. Restore a backup, or move it away and run: ralph init",
+        apsw.NotADBError: "it is not a database. Bring a backup back with: ralph restore",
+        apsw.CorruptError: "it is damaged. Bring a backup back with: ralph restore",
         apsw.IOError: f"the disk reported an error ({error})",
     }
     for kind, reason in reasons.items():
@@ -139,6 +144,7 @@ class SqliteDatabase:
     """One connection to one SQLite file, for one thread."""
 
     skip_locked = ""  # writers take turns anyway
+    like_any_case = "LIKE"
     now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
     lease_end = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease_seconds || ' seconds')"
 
@@ -169,6 +175,13 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
         return self._connection.changes()
+
+    def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run one statement once for each of the rows."""
+        try:
+            self._connection.executemany(sql, rows)
+        except apsw.Error as error:
+            raise _explained(error, self.where) from error
 
     def transaction(self) -> Turn:
         """Make everything inside one durable change, or none; inside another one it joins that one."""
@@ -273,10 +286,13 @@ class Turn:
     def __enter__(self) -> None:
         if self._depth == 0:
             self._is_doomed = False
-            self._refuse_another_file()
             self._wait()
             try:
+                self._refuse_another_file()  # it may have been replaced while we waited
                 self._connection.execute("BEGIN IMMEDIATE")
+            except StoreError:
+                self._leave()
+                raise
             except apsw.Error as error:
                 self._leave()
                 raise _explained(error, self._path) from error

@@ -1,0 +1,308 @@
+"""Bring a backup back, with what is intact in the damaged database.
+
+Nothing is put over something else: what a restore replaces is kept in `damaged/`, and
+the copy that takes its place is ready and checked before anything is moved.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import apsw
+
+from ralph.errors import StoreError
+from ralph.files import sync_folder
+from ralph.records import record, replace
+from ralph.store.backup import (
+    FOLDER,
+    Backup,
+    backup_path,
+    backup_paths,
+    copy_database,
+    described,
+    moment_for_names,
+    private_folder,
+    sync_file,
+)
+from ralph.store.health import check, columns, is_right, numbered_rows, open_read_only, said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ralph.store.database import Row
+
+KEPT_FOLDER = "damaged"
+WAIT_SECONDS = 30.0
+_SIDECARS = ("-wal", "-shm", "-journal")
+_ABOUT_A_MEMORY = ("memory_events", "memory_links")
+_COUNTED = (
+    ("memory", "memories", "memory", "id"),
+    ("attempt", "attempts", "attempts", "run_id || '/' || iteration"),
+    ("task", "tasks", "tasks", "id"),
+)
+"""What people would miss: its name for one and for many, its table, and what tells its rows apart."""
+
+
+@record
+class Restored:
+    """What a restore did, or would do."""
+
+    backup: Backup
+    kept: str = ""
+    """The folder the replaced database is in; empty when there was none."""
+    lost: str
+    """What the backup does not hold, in a sentence."""
+    brought_back: int = 0
+    """Memories that were taken over from the damaged database."""
+    problems: tuple[str, ...] = ()
+    """What was wrong with the replaced database."""
+    passed_over: tuple[str, ...] = ()
+    """Newer backups that are damaged, and what is wrong with each."""
+
+
+# --- bringing back -----------------------------------------------------------------------
+
+
+def preview_restore(database_path: str, backup: str | None = None) -> Restored:
+    """Say what a restore would do, and do nothing."""
+    try:
+        with _prepared(Path(database_path), backup) as (_, planned):
+            return planned
+    except (OSError, apsw.Error) as error:
+        raise StoreError(f"Nothing can be restored: {said(error)}") from error
+
+
+def restore(database_path: str, backup: str | None = None) -> Restored:
+    """Put a backup in the database's place, the newest sound one unless one is named; keep what was there.
+
+    When the database is damaged and no backup is named, memories that are intact and newer are taken over.
+    """
+    path = Path(database_path)
+    try:
+        with _alone(path), _prepared(path, backup) as (fresh, planned):
+            kept = _exchange(path, fresh)
+    except (OSError, apsw.Error) as error:
+        raise StoreError(f"Nothing was restored: {said(error)}") from error
+    if problems := check(database_path).problems:
+        raise StoreError(f"{database_path} was restored, but the disk gives it back damaged: {problems[0]}")
+    return replace(planned, kept=str(kept) if kept else "")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the writers' queue of a database: nobody is in the middle of a change."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    queue = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + WAIT_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreError(f"Another process is writing to {path}. Stop it and try again.") from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(queue)
+
+
+@contextmanager
+def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
+    """Give a checked copy of the backup that is ready to take the database's place, and what that would mean."""
+    if path.is_symlink():
+        raise StoreError(f"{path} is a link to another place. Restore it there.")
+    chosen, passed_over = _chosen(str(path), name)
+    problems = check(str(path)).problems if path.exists() else ()
+    fresh = copy_database(Path(chosen.path), private_folder(path.parent / FOLDER))
+    try:
+        brought_back = salvage(str(path), str(fresh)) if problems and name is None else 0
+        if unsound := check(str(fresh)).problems:
+            raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {unsound[0]}")
+        if path.exists():
+            fresh.chmod(stat.S_IMODE(path.stat().st_mode))
+        sync_file(fresh)
+        lost = _lost(path, fresh, chosen.made_at)
+        yield (
+            fresh,
+            Restored(
+                backup=chosen, lost=lost, brought_back=brought_back, problems=problems, passed_over=tuple(passed_over)
+            ),
+        )
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _chosen(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
+    """Give the named backup or the newest sound one, and what is wrong with the newer ones."""
+    passed_over: list[str] = []
+    for path in [backup_path(database_path, name)] if name is not None else backup_paths(database_path):
+        problems = check(path).problems
+        if not problems:
+            return described(Path(path)), passed_over
+        passed_over.append(f"{Path(path).name} is damaged: {problems[0]}")
+    folder = Path(database_path).parent / FOLDER
+    if not passed_over:
+        raise StoreError(f"There is no backup in {folder}, so nothing was changed.")
+    raise StoreError(f"No sound backup was found, so nothing was changed. {passed_over[0]}")
+
+
+def _exchange(path: Path, fresh: Path) -> Path | None:
+    """Move the database and what belongs to it out of the way, and the fresh one in; give the folder of the old."""
+    # First the database: from then on nobody opens it, and nobody makes a new log for it.
+    old = [one for one in (path, *(Path(f"{path}{end}") for end in _SIDECARS)) if one.exists()]
+    folder = _kept_folder(path) if old else None
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for one in old:
+            assert folder
+            one.rename(folder / one.name)
+            moved.append((one, folder / one.name))
+        fresh.rename(path)
+    except OSError:
+        for was, became in reversed(moved):
+            became.rename(was)
+        raise
+    if folder:
+        sync_folder(folder)
+    sync_folder(path.parent)
+    return folder
+
+
+def _kept_folder(path: Path) -> Path:
+    above = private_folder(path.parent / KEPT_FOLDER)
+    moment = moment_for_names()
+    number = 0
+    while True:
+        number += 1
+        folder = above / (moment if number == 1 else f"{moment}-{number}")
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        sync_folder(above)
+        return folder
+
+
+def salvage(damaged_path: str, into_path: str) -> int:
+    """Take intact memories that are missing there over from a damaged database; give their number.
+
+    A row comes as it is, with its history, and only when it matches its checksum.
+    """
+    try:
+        source = open_read_only(Path(damaged_path))
+    except (apsw.Error, UnicodeError):
+        return 0
+    with closing(source), closing(apsw.Connection(into_path, flags=apsw.SQLITE_OPEN_READWRITE)) as target:
+        known = set(target.execute("SELECT project_id, id FROM memory"))
+        projects = {id for (id,) in target.execute("SELECT id FROM projects")}
+        count = 0
+        with target:
+            for row in _intact_memories(source, target):
+                if (row["project_id"], row["id"]) not in known and row["project_id"] in projects:
+                    del row["seq"]
+                    if _add(target, "memory", row):
+                        _take_along(source, target, row)
+                        count += 1
+        return count
+
+
+def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:
+    try:
+        if columns(source, "memory") == columns(target, "memory"):
+            yield from (row for _, row in numbered_rows(source, "memory") if row and is_right(row))
+    except (apsw.Error, UnicodeError):
+        return
+
+
+def _take_along(source: apsw.Connection, target: apsw.Connection, memory: Row) -> None:
+    for table in _ABOUT_A_MEMORY:
+        try:
+            names = columns(source, table)
+            rows = source.execute(
+                f"SELECT * FROM {table} WHERE project_id = ? AND memory_id = ?", (memory["project_id"], memory["id"])
+            ).fetchall()
+        except (apsw.Error, UnicodeError):
+            continue
+        if names == columns(target, table):
+            for row in (dict(zip(names, values, strict=True)) for values in rows):
+                if "checksum" not in row or is_right(row):
+                    _add(target, table, row)
+
+
+def _add(target: apsw.Connection, table: str, row: Row) -> bool:
+    """Add a row unless its place is taken; say whether it was added."""
+    marks = ", ".join(f":{name}" for name in row)
+    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row)
+    return target.changes() == 1
+
+
+# --- what is lost ------------------------------------------------------------------------
+
+
+def _lost(old: Path, fresh: Path, made_at: str) -> str:
+    """Say what the old database has and the fresh one does not."""
+    since = f"after {made_at} ({_age(made_at)} ago)"
+    if not old.exists():
+        return f"What came {since} is lost; the database is gone, so nobody knows how much."
+    added: list[str] = []
+    changed: list[str] = []
+    is_whole, is_readable = True, False
+    try:
+        with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
+            for one, many, table, key in _COUNTED:
+                was, could_read_all = _marks(before, table, key)
+                became, _ = _marks(after, table, key)
+                is_whole &= could_read_all
+                is_readable |= could_read_all or bool(was)
+                added += _counted(sum(1 for name in was if name not in became), one, many)
+                changed += _counted(sum(1 for name in was if became.get(name, was[name]) != was[name]), one, many)
+    except (apsw.Error, UnicodeError):
+        is_readable = False
+    if not is_readable:
+        return f"What came {since} is lost; the database cannot be read, so nobody knows how much."
+    parts = [f"{_listed(added)} added"] if added else []
+    parts += [f"changes to {_listed(changed)}"] if changed else []
+    parts += [] if is_whole else ["what can no longer be read"]
+    if parts:
+        return f"Lost: {_listed(parts)} {since}."
+    return f"Nothing that can be read is lost; the backup is from {made_at} ({_age(made_at)} ago)."
+
+
+def _marks(connection: apsw.Connection, table: str, key: str) -> tuple[dict[str, str], bool]:
+    """Give the stored checksum of each row by what tells the rows apart, and whether all of them could be read."""
+    found: dict[str, str] = {}
+    try:
+        for name, mark in connection.execute(f"SELECT project_id || ' ' || {key}, checksum FROM {table} NOT INDEXED"):
+            found[name] = mark
+    except (apsw.Error, UnicodeError):
+        return found, False
+    return found, True
+
+
+def _counted(count: int, one: str, many: str) -> list[str]:
+    return [f"{count:,} {one if count == 1 else many}"] if count else []
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
+
+
+def _age(made_at: str) -> str:
+    from calendar import timegm
+
+    seconds = max(0, int(time.time()) - timegm(time.strptime(made_at[:19], "%Y-%m-%dT%H:%M:%S")))
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {name}" + ("s" if seconds >= 2 * length else "")
+    return f"{seconds} second" + ("" if seconds == 1 else "s")

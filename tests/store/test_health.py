@@ -1,0 +1,160 @@
+"""Checks: damage is found wherever it is, and nothing is changed by looking."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from ralph.store.backup import make_backup
+from ralph.store.database import CHECKED_TABLES
+from ralph.store.health import check
+from ralph.store.sqlite import SCHEMA_VERSION
+from tests.store.make import a_database, contents, damage
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give the path of a closed database with rows in every table that has checksums."""
+    return a_database(tmp_path)
+
+
+def test_a_sound_database_is_said_to_be_sound_and_is_not_changed(path: Path) -> None:
+    before = contents(path.parent)
+
+    shallow, deep = check(str(path)), check(str(path), deep=True)
+
+    assert shallow.problems == deep.problems == ()
+    assert contents(path.parent) == before
+
+
+def test_a_flipped_byte_is_harmless_or_found(path: Path) -> None:
+    chance = random.Random(7)
+    good = path.read_bytes()
+    rows = all_rows(path)
+    found = 0
+    for _ in range(40):
+        content = bytearray(good)
+        content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+        path.write_bytes(content)
+
+        if check(str(path)).problems:
+            found += 1
+        else:
+            assert all_rows(path) == rows
+    assert found > 4
+
+
+def all_rows(path: Path) -> list[tuple[object, ...]]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    return [row for table in CHECKED_TABLES for row in connection.execute(f"SELECT * FROM {table}").fetchall()]
+
+
+def test_any_flipped_byte_of_a_backup_is_found(path: Path) -> None:
+    made = Path(make_backup(str(path), "by hand").path)
+    chance = random.Random(7)
+    good = made.read_bytes()
+    for _ in range(40):
+        content = bytearray(good)
+        content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+        made.write_bytes(content)
+
+        assert check(str(made)).problems
+
+
+def test_any_missing_end_is_found(path: Path) -> None:
+    good = path.read_bytes()
+    for length in (1, 99, 4096, 4097, len(good) // 2, len(good) - 4096, len(good) - 1):
+        path.write_bytes(good[:length])
+
+        assert check(str(path)).problems, length
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"All about Fact 7.", b"All about Fact 8.", "In memory, 1 row does not match its checksum: 8."),
+        (b"All about Fact 7.", b"All about \xff\xff\xff\xff 7.", "In memory, 1 row does not match its checksum: 8."),
+        (b"it was learned", b"it was l\xffarned", "In memory_events, a text is damaged."),
+        (b"Task 29", b"Task 28", "In tasks, 1 row does not match its checksum: 30."),
+        (b"AFTER DELETE ON memory", b"AFTER INSERT ON memory", "The definition of memory_removed is damaged."),
+    ],
+)
+def test_a_changed_byte_is_told_by_its_place(path: Path, old: bytes, new: bytes, said: str) -> None:
+    damage(path, old, new)
+
+    assert said in check(str(path)).problems
+
+
+def test_what_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.db"
+    noise.write_bytes(random.Random(1).randbytes(20_000))
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    pipe = tmp_path / "pipe.db"
+    os.mkfifo(pipe)
+
+    assert check(str(noise)).problems == ("It cannot be read: file is not a database.",)
+    assert "It is empty or belongs to another program." in check(str(empty)).problems
+    assert check(str(tmp_path)).problems == check(str(pipe)).problems == ("It is not a file.",)
+    assert check(str(tmp_path / "none.db")).problems[0].startswith("It cannot be read: No such file or directory")
+    assert check(str(tmp_path / "\udcff.db")).problems
+
+
+def test_an_overwritten_header_is_found(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(bytes(100) + content[100:])
+
+    assert check(str(path)).problems
+
+
+def test_another_programs_database_and_a_newer_one_are_not_sound(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", SCHEMA_VERSION + 3)
+    newer = check(str(path))
+    connection.pragma("user_version", SCHEMA_VERSION)
+    connection.pragma("application_id", 7)
+    foreign = check(str(path))
+    connection.close()
+
+    assert [problem for problem in newer.problems if "newer Ralph" in problem]
+    assert foreign.problems == ("It is empty or belongs to another program.",)
+
+
+def test_a_search_index_that_does_not_match_is_found_by_looking_deep(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(
+        "INSERT INTO memory_fts (memory_fts, rowid, title, body, tags, files) "
+        "SELECT 'delete', seq, title, body, tags, files FROM memory WHERE seq = 3"
+    )
+    connection.close()
+
+    assert check(str(path)).problems == ()
+    assert check(str(path), deep=True).problems == ("The search index memory_fts does not match its table.",)
+
+
+def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM runs")
+    connection.close()
+
+    assert check(str(path)).problems == ("In attempts, 8 rows name a row of runs that is not there.",)
+
+
+def test_a_missing_trigger_is_found(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP TRIGGER memory_added")
+    connection.close()
+
+    assert check(str(path)).problems == ("The definition of memory_added is missing.",)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_database_in_a_place_that_cannot_be_written_to_is_checked(path: Path) -> None:
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+
+    assert check(str(path), deep=True).problems == ()
