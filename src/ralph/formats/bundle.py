@@ -1,0 +1,394 @@
+"""Write and read the bundle: everything a project remembers, as JSON lines.
+
+The first line says what it is, then every memory has a line with all its fields and,
+directly below, a line for each change in its history; the last line counts the
+memories and seals all lines before it. Both ways work line by line, so that a bundle
+may be larger than the machine's memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from ralph.formats.imported import (
+    LONGEST_BODY,
+    LONGEST_ID,
+    LONGEST_TAG,
+    LONGEST_TITLE,
+    MOST_COUNT,
+    NotAMemory,
+    count_of,
+    moment_of,
+    share_of,
+)
+from ralph.formats.planned import Unreadable, quote
+from ralph.records import KINDS, Memory, MemoryEvent, Source, State, fields_of
+from ralph.text import accept, one_line, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    Fields = Mapping[str, Callable[[Any, str], Any]]
+
+VERSION = 1
+LONGEST_LINE = 8 * 1024 * 1024
+"""Characters. No memory is that long, whatever its fields hold."""
+LONGEST_WORD = 200
+LONGEST_KIND = 50
+MOST_ITEMS = 1000
+"""Tags, files or loops of one memory; loops add up over its life."""
+LONGEST_CHANGE = 1_000_000
+"""Characters of the JSON text that says what a change replaced."""
+
+_BEGINNING = re.compile(r"\ufeff?\s{0,100}\{\s{0,100}\"ralph_bundle\"\s{0,100}:")
+_MOMENT_TEXT = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
+_MOMENT = re.compile(_MOMENT_TEXT, re.ASCII)
+_HARMLESS = re.compile(
+    rf"[a-z -]{{1,12}}|mem-\d{{1,12}}-[0-9a-f]{{4}}|run-[0-9a-f]{{8}}|t-[0-9a-f]{{6}}|{_MOMENT_TEXT}", re.ASCII
+)
+"""A short word, an id or a date of ours: nothing in it could be a secret or invisible."""
+
+
+def is_bundle(start: str) -> bool:
+    """Say whether a text that starts so is a bundle."""
+    return bool(_BEGINNING.match(start))
+
+
+# --- writing ---------------------------------------------------------------------
+
+
+def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], project: str, at: str) -> Iterator[str]:
+    """Give the lines of a bundle, each with its newline: every memory with its history, oldest change first."""
+    import hashlib
+
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+    seal = hashlib.sha256()
+    count = 0
+
+    def sealed(fields: Mapping[str, Any]) -> str:
+        line = encode(fields) + "\n"
+        seal.update(line.encode("utf-8", "surrogatepass"))
+        return line
+
+    yield sealed({"ralph_bundle": VERSION, "project": project, "exported_at": at})
+    for memory, events in memories:
+        yield sealed(fields_of(memory))
+        for event in events:
+            yield sealed({"event": fields_of(event)})
+        count += 1
+    yield encode({"count": count, "checksum": seal.hexdigest()}) + "\n"
+
+
+# --- reading ---------------------------------------------------------------------
+
+
+def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreadable]:
+    """Give the memories of a bundle, each followed by its history, and what is wrong with it.
+
+    The last thing given is a problem when the bundle was cut off or changed after it was written.
+    """
+    import hashlib
+
+    seal = hashlib.sha256()
+    rows = ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, start=1) if not line.isspace() and line)
+    number, first = next(rows, (1, ""))
+    exported_at, why = _opened(first.removeprefix("\ufeff"))
+    if why:
+        yield Unreadable(line=number, why=why)
+        return
+    seal.update(_bytes(first.removeprefix("\ufeff")))
+    count = 0
+    last_id: str | None = ""
+    for number, line in rows:
+        try:
+            fields = _decoded(line)
+            if "checksum" in fields and "kind" not in fields:
+                yield from _closed(fields, count, seal.hexdigest(), number, next(rows, None))
+                return
+            if "event" in fields:
+                # The history of a memory that could not be read is not told on its own.
+                if last_id is not None:
+                    yield _event(fields["event"], last_id)
+            else:
+                count, last_id = count + 1, None
+                memory = _memory(fields, exported_at)
+                last_id = memory.id
+                yield memory
+        except NotAMemory as error:
+            yield Unreadable(line=number, why=f"Line {number} is left out: {error}.")
+        seal.update(_bytes(line))
+    yield Unreadable(line=number, why="The bundle was cut off: its last line, which counts the memories, is missing.")
+
+
+def _opened(line: str) -> tuple[str, str]:
+    """Give when the bundle was written, and a sentence when it cannot be read."""
+    try:
+        fields = _decoded(line)
+        version = fields.get("ralph_bundle")
+        if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+            return "", f"The bundle has version {version}, and this Ralph knows {VERSION}: upgrade Ralph to read it."
+        if version != VERSION or isinstance(version, bool):
+            return "", "This is no bundle: its first line does not say so."
+    except NotAMemory as error:
+        return "", f"This is no bundle: of its first line, {error}."
+    try:
+        return _moment(fields.get("exported_at"), "date"), ""
+    except NotAMemory:
+        return "", ""
+
+
+def _closed(fields: dict[str, Any], count: int, seal: str, number: int, more: object) -> Iterator[Unreadable]:
+    """Give what the last line shows to be wrong with the lines before it."""
+    if fields.get("checksum") != seal:
+        yield Unreadable(line=number, why="The checksum does not match: the bundle was changed after it was written.")
+    elif fields.get("count") != count:
+        yield Unreadable(line=number, why=f"The last line gives another number of memories than the {count} there are.")
+    elif more is not None:
+        yield Unreadable(line=number + 1, why="There is more after the last line; it was not read.")
+
+
+def _bytes(line: str) -> bytes:
+    return f"{line}\n".encode("utf-8", "surrogatepass")
+
+
+def _refuse(word: str) -> float:
+    raise NotAMemory(f"{word} is no JSON number")
+
+
+_DECODE = json.JSONDecoder(parse_constant=_refuse).decode
+
+
+def _decoded(line: str) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise NotAMemory(f"it has {len(line):,} characters")
+    try:
+        fields = _DECODE(line)
+    except NotAMemory:
+        raise
+    except (ValueError, RecursionError):
+        raise NotAMemory("it is not JSON") from None
+    if not isinstance(fields, dict):
+        raise NotAMemory("it is not an object")
+    return fields
+
+
+# --- from fields to records ------------------------------------------------------
+
+
+def _memory(given: dict[str, Any], exported_at: str) -> Memory:
+    """Give the memory of a line; what it does not say is as in a new one."""
+    fields = _converted(given, _MEMORY_FIELDS, _MEMORY_DEFAULTS)
+    body, content = fields.setdefault("body", ""), fields.get("content")
+    if not body and not content:
+        raise NotAMemory("it says nothing")
+    if not fields.get("kind"):
+        raise NotAMemory("it has no kind")
+    fields.setdefault("id", "")
+    fields["title"] = fields.get("title") or title_of(body) or fields["kind"]
+    created = fields["created_at"] = fields.get("created_at") or exported_at
+    if not created:
+        raise NotAMemory("it has no date")
+    fields["updated_at"] = fields.get("updated_at") or created
+    return Memory(**fields)
+
+
+def _event(given: object, memory_id: str) -> MemoryEvent:
+    if not isinstance(given, dict):
+        raise NotAMemory("its event is not an object")
+    fields = {"seq": 0, "was": None, "became": None, "who": "", "why": "", **_converted(given, _EVENT_FIELDS, {})}
+    if fields.get("memory_id") != memory_id:
+        raise NotAMemory("its event is of another memory than the one above it")
+    if not fields.get("what") or not fields.get("at"):
+        raise NotAMemory("its event does not say what happened and when")
+    return MemoryEvent(**fields)
+
+
+def _converted(given: dict[str, Any], known: Fields, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Give the fields that say something, as they may be stored; null counts as not given."""
+    fields: dict[str, Any] = {}
+    texts: list[str] = []
+    body = given.get("body")
+    for name, value in given.items():
+        if value is None or value == defaults.get(name) or name not in known:
+            continue
+        fields[name] = value
+        if type(value) is str:
+            is_in_body = name == "title" and type(body) is str and body.startswith(value)
+            if not is_in_body and not _HARMLESS.fullmatch(value):
+                texts.append(value)
+        elif type(value) is list:
+            texts += [one for one in value if type(one) is str and not _HARMLESS.fullmatch(one)]
+    # Nearly every memory is clean, for we wrote it; one look at all its texts together is enough to know.
+    text = "\n".join(texts).strip()
+    if accept(text) != text:
+        fields = {name: _accepted(value) for name, value in fields.items()}
+    for name, value in fields.items():
+        fields[name] = known[name](value, name)
+    return fields
+
+
+def _accepted(value: Any) -> Any:
+    if isinstance(value, list):
+        return [accept(one) if isinstance(one, str) else one for one in value]
+    return accept(value) if isinstance(value, str) else value
+
+
+# Each of these gets a value whose text is clean, and the name of its field for the message.
+
+
+def _text(value: Any, name: str, longest: int = LONGEST_BODY) -> str:
+    if not isinstance(value, str):
+        raise NotAMemory(f"its {name} is not text")
+    if len(value) > longest:
+        raise NotAMemory(f"its {name} has {len(value):,} characters, and {longest:,} are allowed")
+    return value.strip()
+
+
+def _word(value: Any, name: str) -> str:
+    return _text(value, name, LONGEST_WORD)
+
+
+def _id(value: Any, name: str) -> str:
+    text = _text(value, name, LONGEST_ID)
+    if not text.isprintable() or " " in text:
+        raise NotAMemory(f"its {name} has spaces in it")
+    return text
+
+
+def _line(value: Any, name: str) -> str:
+    text = _text(value, name)
+    return text if len(text) <= LONGEST_TITLE and text.isprintable() else one_line(text, LONGEST_TITLE)
+
+
+def _kind(value: Any, name: str) -> str:
+    word = one_line(_text(value, name), LONGEST_KIND)
+    return known if (known := word.lower()) in KINDS else word
+
+
+def _json(value: Any, name: str) -> str:
+    text = _text(value, name)
+    try:
+        _decoded(text)
+    except NotAMemory as error:
+        raise NotAMemory(f"of its {name}, {error}") from None
+    return text
+
+
+def _change(value: Any, name: str) -> str:
+    return _text(value, name, LONGEST_CHANGE)
+
+
+def _list(value: Any, name: str, longest: int) -> tuple[str, ...]:
+    items: dict[str, None] = {}
+    for one in value if type(value) is list else (None,):
+        if type(one) is not str or len(one) > longest:
+            raise NotAMemory(f"its {name} are not a list of texts of up to {longest} characters")
+        items[" ".join(one.split())] = None
+    items.pop("", None)
+    if len(items) > MOST_ITEMS:
+        raise NotAMemory(f"it has {len(items):,} {name}")
+    return tuple(items)
+
+
+def _tags(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(map(str.lower, _list(value, name, LONGEST_TAG)))
+
+
+def _loops(value: Any, name: str) -> tuple[str, ...]:
+    return _list(value, name, LONGEST_WORD)
+
+
+def _paths(value: Any, name: str) -> tuple[str, ...]:
+    return _list(value, name, LONGEST_TAG * 10)
+
+
+def _share(value: Any, name: str) -> float:
+    if type(value) is float and 0 <= value <= 1:
+        return value
+    return share_of(value if not isinstance(value, str) else math.nan, name) or 0.0
+
+
+def _count(value: Any, name: str) -> int:
+    return value if type(value) is int and 0 <= value <= MOST_COUNT else count_of(value, name)
+
+
+def _support(value: Any, name: str) -> int:
+    return max(1, _count(value, name))
+
+
+def _moment(value: Any, name: str) -> str:
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return value
+    return moment_of(_text(value, name))
+
+
+def _source(value: Any, name: str) -> Source:
+    return Source(_one_of(value, name, _SOURCES))
+
+
+def _state(value: Any, name: str) -> State:
+    return State(_one_of(value, name, _STATES))
+
+
+def _one_of(value: Any, name: str, words: frozenset[str]) -> str:
+    text = _text(value, name)
+    if text not in words:
+        raise NotAMemory(f"its {name} {quote(text)} is unknown")
+    return text
+
+
+_SOURCES = frozenset(one.value for one in Source)
+_STATES = frozenset(one.value for one in State)
+_MEMORY_FIELDS: Fields = {
+    "id": _id,
+    "kind": _kind,
+    "title": _line,
+    "body": _text,
+    "content": _json,
+    "tags": _tags,
+    "files": _paths,
+    "feature": _word,
+    "task_type": _word,
+    "hat": _word,
+    "source": _source,
+    "trust": _word,
+    "state": _state,
+    "state_reason": _text,
+    "confidence": _share,
+    "wins": _count,
+    "losses": _count,
+    "uses": _count,
+    "success_rate": _share,
+    "support": _support,
+    "superseded_by": _id,
+    "origin_task": _id,
+    "origin_run": _id,
+    "origin_attempt": _count,
+    "origin_session": _word,
+    "origin_loops": _loops,
+    "created_at": _moment,
+    "updated_at": _moment,
+    "used_at": _moment,
+    "verified_at": _moment,
+    "validated_at": _moment,
+}
+_EVENT_FIELDS: Fields = {
+    "seq": _count,
+    "memory_id": _id,
+    "what": _word,
+    "was": _change,
+    "became": _change,
+    "who": _word,
+    "why": _text,
+    "at": _moment,
+    "change_id": _id,
+    "undoes": _count,
+}
+_MEMORY_DEFAULTS = {
+    name: list(value) if isinstance(value, tuple) else value
+    for name, value in fields_of(Memory(id="", kind="", title="", body="", created_at="", updated_at="")).items()
+}

@@ -1,0 +1,357 @@
+"""Read, write and edit knowledge files: markdown with a title and tags in YAML front matter.
+
+People edit and commit these files, so a change to one touches the values that differ;
+keys nobody here knows, comments, order and line ends are theirs and stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from itertools import count
+
+from ralph.formats.imported import LONGEST_BODY, LONGEST_TITLE, NotAMemory, imported, moment_of, tags_of
+from ralph.formats.memories_md import without_code
+from ralph.formats.planned import unify_newlines
+from ralph.records import Memory, record
+from ralph.text import accept, clean, one_line, slug
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import yaml
+
+LONGEST_FRONT_MATTER = 64 * 1024
+MOST_BRACKETS = 1000
+"""So many `[` and `{` may be in front matter: the time to read them goes with the square of their number."""
+LONGEST_LINK = 200
+LONGEST_SLUG = 80
+LONGEST_NAME_BYTES = 240
+
+_START = re.compile(r"\ufeff?---\r?\n")
+_END = re.compile(r"^(?:---|\.\.\.)\r?$\n?", re.MULTILINE)
+_PLAIN_TAG = re.compile(r"[^\W\d_][\w./-]*")
+_WORDS_OF_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_LINK = re.compile(rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]")
+
+
+@record
+class Note:
+    """What one knowledge file says."""
+
+    title: str
+    tags: tuple[str, ...]
+    body: str
+    feature: str | None = None
+    created_at: str = ""
+
+
+def read_note(text: str) -> Note:
+    """Give what a file says, cleaned; raises `NotAMemory` for one without a title, tags or text."""
+    before, after = _front_matter(text)
+    words = text[after.end() :].strip()
+    if len(words) > LONGEST_BODY:
+        raise NotAMemory(f"it has {len(words):,} characters, and a memory may have {LONGEST_BODY:,}")
+    fields = _composed(text[before.end() : after.start()])[1]
+    title, tags, body = _line(fields.get("title")), _tags(fields.get("tags")), accept(words)
+    if not title or not tags:
+        raise NotAMemory(f"it has no {'tags' if title else 'title'}")
+    if not body:
+        raise NotAMemory("it has no text below its front matter")
+    try:
+        created_at = moment_of(fields.get("created_at"))
+    except NotAMemory:
+        created_at = ""
+    return Note(title=title, tags=tags, body=body, feature=_line(fields.get("feature")) or None, created_at=created_at)
+
+
+def rewritten(text: str, note: Note) -> str:
+    """Give the same file with this title, tags, feature and body; the rest of it stays byte for byte."""
+    old = read_note(text)
+    before, after = _front_matter(text)
+    newline = "\r\n" if before[0].endswith("\r\n") else "\n"
+    front = _Front(text[before.end() : after.start()], newline)
+    if note.title != old.title:
+        front.put("title", _quoted(note.title))
+    if note.tags != old.tags:
+        front.put_tags(old.tags, note.tags)
+    if note.feature is None and old.feature is not None:
+        front.drop("feature")
+    elif note.feature is not None and note.feature != old.feature:
+        front.put("feature", _quoted(note.feature))
+    rest = text[after.end() :]
+    if note.body != old.body:
+        margin = rest[: len(rest) - len(rest.lstrip())]
+        body = unify_newlines(note.body).replace("\n", newline)
+        rest = margin[: margin.rfind("\n") + 1] + body + rest[len(rest.rstrip()) :]
+    return before[0] + front.text() + after[0] + rest
+
+
+def new_note(note: Note) -> str:
+    """Give the text of a new file."""
+    lines = [f"title: {_quoted(note.title)}", f"tags: {_flow_list(note.tags)}"]
+    if note.feature is not None:
+        lines.append(f"feature: {_quoted(note.feature)}")
+    if note.created_at:
+        lines.append(f"created_at: {_quoted(note.created_at)}")
+    return "\n".join(["---", *lines, "---", "", unify_newlines(note.body), ""])
+
+
+def file_name(title: str, taken: Collection[str]) -> str:
+    """Give a name for a new file that none of the taken ones is equal to, in any case of letters."""
+    names = {name.casefold() for name in taken}
+    stem = slug(title, LONGEST_SLUG) or "entry"
+    for number in count(1):
+        ending = f"-{number}.md" if number > 1 else ".md"
+        room = LONGEST_NAME_BYTES - len(ending)
+        name = stem[: LONGEST_SLUG + len(".md") - len(ending)].encode()[:room].decode(errors="ignore").rstrip("-")
+        if (name + ending).casefold() not in names:
+            return name + ending
+    raise AssertionError("unreachable")
+
+
+def read_knowledge_md(text: str, at: str) -> Memory:
+    """Give the memory a file holds; raises `NotAMemory` when it is none."""
+    note = read_note(text)
+    return imported(
+        kind="knowledge",
+        title=note.title,
+        body=note.body,
+        at=at,
+        tags=note.tags,
+        feature=note.feature,
+        created_at=note.created_at,
+    )
+
+
+def links_in(body: str) -> tuple[str, ...]:
+    """Give the titles in `[[Title]]` links, each once in any case of letters; what stands in code is no link."""
+    rows, unclosed = without_code(unify_newlines(body).split("\n"))
+    if unclosed:  # a text that was cut inside a code block
+        rows = rows[: unclosed[0]]
+    paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
+    titles: dict[str, str] = {}
+    for paragraph in paragraphs:
+        for link in _LINK.finditer(_without_code_spans(paragraph)):
+            if title := link[1].strip():
+                titles.setdefault(title.casefold(), title)
+    return tuple(titles.values())
+
+
+def _without_code_spans(text: str) -> str:
+    """Give the text with a line break for every `code` span, which ends at as many backticks as it starts with."""
+    runs = [found.span() for found in re.finditer(r"`+", text)]
+    closing: dict[int, int] = {}
+    latest: dict[int, int] = {}
+    for number in reversed(range(len(runs))):
+        length = runs[number][1] - runs[number][0]
+        if length in latest:
+            closing[number] = latest[length]
+        latest[length] = number
+    parts, done, number = [], 0, 0
+    while number < len(runs):
+        if number in closing:
+            parts.append(text[done : runs[number][0]])
+            number = closing[number]
+            done = runs[number][1]
+        number += 1
+    return "\n".join([*parts, text[done:]])
+
+
+# --- front matter ----------------------------------------------------------------------
+
+
+def _front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
+    """Give the lines before and after the front matter."""
+    before = _START.match(text)
+    if not before:
+        raise NotAMemory("it has no front matter: its first line is not `---`")
+    after = _END.search(text, before.end())
+    if not after:
+        raise NotAMemory("its front matter has no end: a line that is `---`")
+    if after.start() - before.end() > LONGEST_FRONT_MATTER:
+        raise NotAMemory(f"its front matter is longer than {LONGEST_FRONT_MATTER:,} characters")
+    return before, after
+
+
+def _composed(front: str) -> tuple[yaml.MappingNode, dict[object, object]]:
+    """Give the front matter as YAML has it: where everything stands, and what it says."""
+    import yaml
+
+    if front.count("[") + front.count("{") > MOST_BRACKETS:
+        raise NotAMemory(f"its front matter has more than {MOST_BRACKETS:,} brackets")
+    loader = None
+    try:
+        loader = _loader()(front)
+        node = loader.get_single_node()
+        fields = loader.construct_document(node) if node else None
+    except NotAMemory:
+        raise
+    except yaml.MarkedYAMLError as error:
+        where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
+        raise NotAMemory(f"its front matter is not YAML ({one_line(clean(str(error.problem)), 80)}{where})") from None
+    except RecursionError:
+        raise NotAMemory("its front matter is nested too deep") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+        raise NotAMemory(f"its front matter is not YAML ({one_line(clean(str(error)), 80)})") from None
+    finally:
+        if loader:
+            loader.dispose()
+    if not isinstance(node, yaml.MappingNode) or not isinstance(fields, dict):
+        raise NotAMemory("its front matter has no `title: …` and `tags: …`")
+    return node, fields
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    """Give a reader for which numbers, dates and `yes` are the text people wrote, and only null is nothing."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = {  # noqa: RUF012
+            first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith(":null")]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            # Aliases are how a few lines of YAML become gigabytes, and no note needs them.
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise NotAMemory("its front matter has an alias (&name or *name), which is not allowed")
+            return super().compose_node(parent, index)
+
+    return Loader
+
+
+def _line(value: object) -> str:
+    """Give a value as one line of text; a list or a mapping is none."""
+    return "" if value is None or isinstance(value, list | dict) else one_line(accept(str(value)), LONGEST_TITLE)
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tags_of([one if isinstance(one, list | dict) else str(one) for one in value if one is not None])
+    return tags_of(value if value is None or isinstance(value, dict) else str(value))
+
+
+def _quoted(text: str) -> str:
+    """Give text as a YAML value that no parser takes for anything else."""
+    return "".join(
+        character if character.isprintable() else f"\\U{ord(character):08x}"
+        for character in json.dumps(text, ensure_ascii=False)
+    )
+
+
+def _flow_list(tags: Iterable[str]) -> str:
+    return f"[{', '.join(map(_tag, tags))}]"
+
+
+def _tag(tag: str) -> str:
+    return tag if _PLAIN_TAG.fullmatch(tag) and tag.lower() not in _WORDS_OF_YAML else _quoted(tag)
+
+
+class _Front:
+    """Front matter with some of its values changed."""
+
+    def __init__(self, text: str, newline: str) -> None:
+        self._text = text
+        self._newline = newline
+        self._root = _composed(text)[0]
+        self._edits: list[tuple[int, int, str]] = []
+
+    def text(self) -> str:
+        """Give the front matter with all changes made."""
+        made, done = [], 0
+        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
+            made += [self._text[done:start], new]
+            done = end
+        return "".join([*made, self._text[done:]])
+
+    def put(self, name: str, value: str) -> None:
+        """Give a key this value, in place of the one it has or on a new line."""
+        pairs = self._pairs(name)
+        if pairs:
+            start, end = self._span(pairs[-1][1])
+            self._edits.append((start, end, value if end > start else f" {value}"))
+        elif self._root.flow_style:
+            end = self._span(self._root.value[-1][1])[1]
+            self._edits.append((end, end, f", {name}: {value}"))
+        else:
+            place = self._line_end(self._span(self._pairs("tags")[-1][1])[1])
+            margin = " " * self._root.start_mark.column
+            self._edits.append((place, place, f"{margin}{name}: {value}{self._newline}"))
+
+    def drop(self, name: str) -> None:
+        """Take a key out with its line, or set it to null where more than the key stands on it."""
+        pairs = self._pairs(name)
+        key, value = pairs[-1]
+        start, end = key.start_mark.index, self._span(value)[1]
+        line_start, line_end = self._text.rfind("\n", 0, start) + 1, self._line_end(end)
+        is_alone = not (self._text[line_start:start] + self._text[end:line_end]).strip()
+        if is_alone and len(pairs) == 1:
+            self._edits.append((line_start, line_end, ""))
+        else:
+            self._edits.append((*self._span(value), "null"))
+
+    def put_tags(self, old: tuple[str, ...], tags: tuple[str, ...]) -> None:
+        """Give the list of tags these items, with as little change to its lines as there can be."""
+        import yaml
+
+        key, value = self._pairs("tags")[-1]
+        if not isinstance(value, yaml.SequenceNode):
+            self.put("tags", _flow_list(tags))
+            return
+        is_simple = [_tags([item.value]) for item in value.value] == [(tag,) for tag in old]
+        if not value.flow_style and is_simple and self._edit_items(value, old, tags):
+            return
+        start, end = self._span(value)
+        if is_simple and value.flow_style and tags[: len(old)] == old:
+            end = self._span(value.value[-1])[1]
+            self._edits.append((end, end, "".join(f", {_tag(tag)}" for tag in tags[len(old) :])))
+        elif value.flow_style:
+            self._edits.append((start, end, _flow_list(tags)))
+        else:
+            colon = self._text.index(":", key.end_mark.index) + 1
+            self._edits.append((colon, end, f" {_flow_list(tags)}"))
+
+    def _edit_items(self, value: yaml.SequenceNode, old: tuple[str, ...], tags: tuple[str, ...]) -> bool:
+        """Take out and put in lines of a list with an item on each, if it is one."""
+        lines: dict[str, tuple[int, int]] = {}
+        margin = ""
+        for tag, item in zip(old, value.value, strict=True):
+            start, end = self._span(item)
+            line_start = self._text.rfind("\n", 0, start) + 1
+            before = self._text[line_start:start]
+            if not re.fullmatch(r"[ \t]*-[ \t]+", before):
+                return False
+            margin = margin or before
+            lines[tag] = line_start, self._line_end(end)
+        kept = [tag for tag in tags if tag in lines]
+        if kept != [tag for tag in old if tag in tags]:
+            kept = []  # in another order: all lines are new
+        place = lines[old[0]][0]
+        for tag in tags:
+            if tag in kept:
+                place = lines[tag][1]
+            else:
+                self._edits.append((place, place, f"{margin}{_tag(tag)}{self._newline}"))
+        self._edits += [(*lines[tag], "") for tag in old if tag not in kept]
+        return True
+
+    def _pairs(self, name: str) -> list[tuple[yaml.Node, yaml.Node]]:
+        """Give all places where a key stands; the last one counts."""
+        return [(key, value) for key, value in self._root.value if key.value == name]
+
+    def _span(self, node: yaml.Node) -> tuple[int, int]:
+        """Give where a value starts and ends, without the blank lines and comments below it."""
+        import yaml
+
+        if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
+            return node.start_mark.index, self._span(node.value[-1])[1]
+        start, end = node.start_mark.index, node.end_mark.index
+        return start, start + len(self._text[start:end].rstrip())
+
+    def _line_end(self, place: int) -> int:
+        return self._text.index("\n", place) + 1

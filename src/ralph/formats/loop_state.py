@@ -1,0 +1,99 @@
+"""Read the state file of a loop that ran elsewhere, to learn from it.
+
+Only the objective and the iterations matter, and of those only what is there:
+a field that is missing or of the wrong shape counts as saying nothing.
+"""
+
+from __future__ import annotations
+
+from ralph.formats.imported import LONGEST_ID
+from ralph.formats.js_json import loads
+from ralph.memory.history import Iteration, LoopHistory
+from ralph.text import accept, cut, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Fields = dict[str, object]
+
+LONGEST_TEXT = 2000
+MOST_TEXTS = 100
+"""So many learnings or errors of one iteration are read."""
+MOST_FILES = 1000
+LONGEST_PATH = 1000
+LARGEST_NUMBER = 10**10
+"""As a duration in milliseconds this is four months."""
+TEXT_FIELDS = ("message", "description", "text", "content")
+"""Where an object that stands for a text may have it."""
+
+
+def read_loop_state(text: str) -> LoopHistory:
+    """Give the history of a loop; raises `ValueError` with a sentence when the text is no loop state."""
+    try:
+        state = loads(text)
+    except ValueError as error:
+        raise ValueError(f"The loop state is not JSON: {error}.") from None
+    iterations = state.get("iterations") if isinstance(state, dict) else None
+    if not isinstance(state, dict) or not isinstance(iterations, list):
+        raise ValueError("The loop state has no list `iterations`.")
+    return LoopHistory(
+        loop_id=one_line(_text(state.get("loopId")), LONGEST_ID),
+        objective=_text(state.get("objective")),
+        iterations=tuple(_iteration(place, one) for place, one in enumerate(iterations, 1) if isinstance(one, dict)),
+        is_complete=_status(state) == "completed",
+    )
+
+
+def _iteration(place: int, fields: Fields) -> Iteration:
+    found = fields.get("analysis")
+    analysis: Fields = found if isinstance(found, dict) else {}
+    status = _status(fields)
+    number = _number(fields.get("number"))
+    return Iteration(
+        number=int(number) or place,
+        succeeded=status == "completed" and analysis.get("progressMade") is not False,
+        failed=status == "failed",
+        seconds=_number(fields.get("duration")) / 1000,
+        learnings=_texts(fields.get("learnings")),
+        files=_paths(fields.get("filesModified")),
+        error=_error(fields, analysis),
+    )
+
+
+def _error(fields: Fields, analysis: Fields) -> str:
+    """Give the first thing that says what went wrong."""
+    for value in (analysis.get("error"), analysis.get("errors"), fields.get("error"), analysis.get("blockers")):
+        if texts := _texts(value):
+            return cut("\n".join(texts), LONGEST_TEXT)
+    return ""
+
+
+def _status(fields: Fields) -> str:
+    return _text(fields.get("status")).lower()
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+        return 0
+    return value
+
+
+def _text(value: object) -> str:
+    """Give the text a value is or, if it is an object, the one in it."""
+    if isinstance(value, dict):
+        value = next((value[name] for name in TEXT_FIELDS if isinstance(value.get(name), str)), "")
+    return cut(accept(value[: LONGEST_TEXT * 2]), LONGEST_TEXT) if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    listed = value[:MOST_TEXTS] if isinstance(value, list) else [value]
+    return tuple(text for one in listed if (text := _text(one)))
+
+
+def _paths(value: object) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else []
+    paths = dict.fromkeys(accept(path) for path in listed[:MOST_FILES] if _is_path(path))
+    return tuple(path for path in paths if path)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_PATH and "\n" not in value

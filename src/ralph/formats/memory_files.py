@@ -1,0 +1,313 @@
+"""Read a file of memories, whatever its form.
+
+The form is told by what the file says. Its name only decides where two forms are
+possible, because people rename files, and backups end in `.bak`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+
+from ralph.formats.bundle import is_bundle
+from ralph.formats.planned import Unreadable, unify_newlines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralph.formats.imported import Reading
+    from ralph.formats.learnings_json import LearningsFile
+    from ralph.formats.notes_md import Section
+
+
+class Format(StrEnum):
+    """What a file is."""
+
+    BUNDLE = "bundle"
+    LEARNINGS = "learnings"
+    STAGING = "staging"
+    MEMORIES_JSON = "json"
+    CSV = "csv"
+    MEMORIES_MD = "markdown"
+    KNOWLEDGE = "knowledge"
+    PROGRESS = "progress"
+    GUARDRAILS = "guardrails"
+    NOTES = "notes"
+    TASKS = "tasks"
+    LOOP_STATE = "loop-state"
+    UNKNOWN = "unknown"
+
+
+LISTS = {"learnings": Format.LEARNINGS, "staged": Format.STAGING, "memories": Format.MEMORIES_JSON}
+"""The field that holds the entries tells a JSON file."""
+LOOP_FIELDS = frozenset({"loopId", "objective", "currentIteration"})
+COLUMNS = frozenset(
+    "id type kind category task_type tasktype confidence success_rate successrate use_count usecount created_at "
+    "createdat title content body tags files file_refs filerefs source".split()
+)
+"""Names of columns in lower case that a table of memories may have."""
+MOST_COLUMNS = 100
+LONGEST_COLUMN = 30
+LEAST_KNOWN_COLUMNS = 3
+"""So many make a table one of memories, whatever else it has."""
+TEMPLATE_HEADINGS = frozenset({"memories", "patterns", "decisions", "fixes", "context"})
+BINARY_SHARE = 0.05
+"""So much of a text may be characters that no text has."""
+LOOKED_AT = 100_000
+"""Characters of a file in which it shows whether it is text."""
+LONGEST_PAGE = 20_000_000
+"""Characters. Nobody writes longer notes; only a page of memories may be longer."""
+
+_JSON = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[\]{\"])")
+_COMMENTS = re.compile(r"(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*+(?=[ \t]*(?:\{[ \t]*\"|\[\s*\{))")
+"""What may stand above JSON lines of tasks."""
+_KEY = re.compile(r"([A-Za-z_]+)[ \t]*:")
+_LIST = re.compile(r"\"(learnings|staged|memories)\"\s{0,9}:\s{0,9}\[")
+_MARKUP = re.compile(r"\s*<(?:!doctype|\?xml|html|svg)\b", re.IGNORECASE)
+_MEMORY_ENTRY = re.compile(r"^### mem-\d", re.MULTILINE)
+_METADATA = re.compile(r"^[ \t]*<!--[ \t]*tags:", re.MULTILINE)
+_BOX = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[.?\](?:[ \t]|$)")
+_TASK_NAMES = re.compile(r"task|todo|plan|prd|checklist|backlog", re.IGNORECASE)
+
+
+def read_memories(
+    text: str, name: str, at: str, format: Format | None = None, *, force: bool = False
+) -> tuple[Format, Reading]:
+    """Give what a file is, its memories, and what could not be read; `name` is what to call the file.
+
+    `at` is the present moment, for what the file leaves undated. A file of learnings
+    whose checksum is wrong gives nothing, unless by `force`.
+    """
+    found = format or recognise(text, name)
+    return found, _read(text, name, at, found, force)
+
+
+def _read(text: str, name: str, at: str, format: Format, force: bool) -> Reading:
+    match format:
+        case Format.BUNDLE:
+            return _bundle(text)
+        case Format.LEARNINGS | Format.STAGING:
+            return _learnings(text, at, format, force)
+        case Format.KNOWLEDGE:
+            return _knowledge(text, at)
+        case Format.MEMORIES_JSON:
+            from ralph.formats.memories_json import read_memories_json
+
+            return read_memories_json(text, at)
+        case Format.CSV:
+            from ralph.formats.memories_csv import read_memories_csv
+
+            return read_memories_csv(text, at)
+        case Format.MEMORIES_MD:
+            from ralph.formats.memories_md import read_memories_md
+
+            return read_memories_md(text, at)
+        case Format.PROGRESS:
+            from ralph.formats.progress_txt import read_progress_txt
+
+            return read_progress_txt(text, at)
+        case Format.GUARDRAILS:
+            from ralph.formats.guardrails_md import read_guardrails_md
+
+            return read_guardrails_md(text, at)
+        case Format.NOTES:
+            from ralph.formats.notes_md import read_notes_md
+
+            return read_notes_md(text, at)
+        case Format.TASKS:
+            return _nothing(f"{name} holds tasks: import them with `ralph task import`.")
+        case Format.LOOP_STATE:
+            return _nothing(f"{name} is the state of a loop: it holds no memories, but they can be learned from it.")
+        case _:
+            return _nothing(
+                f"{name} is empty." if not text.strip("\ufeff \t\r\n") else f"No memories were found in {name}."
+            )
+
+
+def _nothing(why: str) -> Reading:
+    return (), (Unreadable(line=1, why=why),)
+
+
+def _bundle(text: str) -> Reading:
+    from ralph.formats.bundle import read_bundle
+    from ralph.records import Memory
+
+    read = list(read_bundle(text.split("\n")))
+    memories = tuple(one for one in read if isinstance(one, Memory))
+    return memories, tuple(one for one in read if isinstance(one, Unreadable))
+
+
+def _learnings(text: str, at: str, format: Format, force: bool) -> Reading:
+    from ralph.formats.learnings_json import read_learnings_json, read_staging_json
+
+    try:
+        read: LearningsFile = (read_staging_json if format is Format.STAGING else read_learnings_json)(text, at)
+    except ValueError as error:
+        return _nothing(str(error))
+    if read.is_intact:
+        return read.memories, read.problems
+    why = "Its checksum does not match: it was changed or damaged after it was written"
+    if not force:
+        return _nothing(f"{why}; import it all the same with --force.")
+    return read.memories, (Unreadable(line=1, why=f"{why}; it was imported all the same."), *read.problems)
+
+
+def _knowledge(text: str, at: str) -> Reading:
+    from ralph.formats.imported import NotAMemory
+    from ralph.formats.knowledge_md import read_knowledge_md
+
+    try:
+        return (read_knowledge_md(text, at),), ()
+    except NotAMemory as error:
+        return _nothing(f"It cannot be remembered: {error}.")
+
+
+# --- what is it? -----------------------------------------------------------------
+
+
+def recognise(text: str, name: str) -> Format:
+    """Give what a file is, by what it says."""
+    if is_bundle(text[:1000]):
+        return Format.BUNDLE
+    text = unify_newlines(text)
+    if not text.strip() or _is_binary(text) or _MARKUP.match(text):
+        return Format.UNKNOWN
+    if _JSON.match(text):
+        return _recognise_json(text)
+    if (comments := _COMMENTS.match(text)) and _recognise_json(text[comments.end() :]) is Format.TASKS:
+        return Format.TASKS
+    if _is_table(text):
+        return Format.CSV
+    return _recognise_markdown(text, name)
+
+
+def _is_binary(text: str) -> bool:
+    start = text[:LOOKED_AT]
+    strange = sum(start.count(mark) for mark in ("\x00", "\ufffd", "\x01", "\x02", "\x03"))
+    return "\x00" in start or strange > len(start) * BINARY_SHARE
+
+
+def _recognise_json(text: str) -> Format:
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, start)
+    except RecursionError:
+        return Format.UNKNOWN
+    except ValueError:
+        damaged = _LIST.search(text)
+        return LISTS[damaged[1]] if damaged else Format.UNKNOWN
+    if isinstance(value, dict):
+        is_alone = not text[end:].strip()
+        if is_alone and isinstance(value.get("iterations"), list) and not value.keys().isdisjoint(LOOP_FIELDS):
+            return Format.LOOP_STATE
+        for field, format in LISTS.items():
+            if is_alone and isinstance(value.get(field), list):
+                return format
+        return Format.TASKS if _is_task(value) else Format.UNKNOWN
+    first = next((one for one in value if isinstance(one, dict)), None) if isinstance(value, list) else None
+    if first is None:
+        return Format.UNKNOWN
+    if _is_memory(first):
+        return Format.MEMORIES_JSON
+    return Format.TASKS if _is_task(first) else Format.UNKNOWN
+
+
+def _is_memory(fields: dict[str, Any]) -> bool:
+    return ("type" in fields or "kind" in fields) and ("content" in fields or "body" in fields)
+
+
+def _is_task(fields: dict[str, Any]) -> bool:
+    return isinstance(fields.get("title"), str) and not _is_memory(fields)
+
+
+def _is_table(text: str) -> bool:
+    """Say whether the first line names columns of memories."""
+    header = text.lstrip("\n").partition("\n")[0][:4000].lower()
+    delimiter = max(",;\t", key=header.count)
+    columns = [column.strip(" \"'") for column in header.split(delimiter)]
+    if not 1 < len(columns) <= MOST_COLUMNS or any(not 0 < len(column) <= LONGEST_COLUMN for column in columns):
+        return False
+    known = sum(column.replace(" ", "_") in COLUMNS for column in columns)
+    return known >= LEAST_KNOWN_COLUMNS or known == len(columns)
+
+
+def _recognise_markdown(text: str, name: str) -> Format:
+    from ralph.formats.guardrails_md import has_list_of_signs, has_signs
+    from ralph.formats.notes_md import is_path, is_prose, sections_of
+
+    if _is_knowledge(text):
+        return Format.KNOWLEDGE
+    if len(text) > LONGEST_PAGE:
+        return Format.MEMORIES_MD if _MEMORY_ENTRY.search(text[:LOOKED_AT]) else Format.UNKNOWN
+    sections = sections_of(text)
+    if _is_memories_md(text, sections):
+        return Format.MEMORIES_MD
+    if _is_progress(sections, name):
+        return Format.PROGRESS
+    title = sections[1].heading.lower() if len(sections) > 1 else ""
+    says_guardrails = "guardrail" in title or "guardrail" in name.lower()
+    if has_signs(text) or (says_guardrails and has_list_of_signs(text)):
+        return Format.GUARDRAILS
+    if _is_checklist(sections, name):
+        return Format.TASKS
+    is_notes = title or is_path(text) or any(map(is_prose, text.split("\n\n")))
+    return Format.NOTES if is_notes else Format.UNKNOWN
+
+
+def _is_knowledge(text: str) -> bool:
+    """Say whether the text begins with fields that name a title and tags or a date."""
+    if not text.startswith("---\n"):
+        return False
+    keys = set()
+    for row in text[4:LOOKED_AT].split("\n"):
+        if row.rstrip() in ("---", "..."):
+            break
+        if found := _KEY.match(row):
+            keys.add(found[1].lower())
+    return "title" in keys and not keys.isdisjoint({"tags", "created_at", "feature"})
+
+
+def _is_memories_md(text: str, sections: list[Section]) -> bool:
+    """Say whether the text has entries with ids, or is the empty page they go into."""
+    headings = [section.heading.lower() for section in sections[1:]]
+    if any(heading.startswith("mem-") for heading in headings):
+        return True
+    if not headings or headings[0] != "memories":
+        return False
+    is_empty = len(headings) > 1 and not any(section.text() for section in sections)
+    return bool(_METADATA.search(text)) or (is_empty and TEMPLATE_HEADINGS.issuperset(headings))
+
+
+def _is_progress(sections: list[Section], name: str) -> bool:
+    """Say whether the text is the log of a loop: entries for its iterations, patterns above them."""
+    from ralph.formats.progress_txt import is_entry, says_learned
+
+    headed = sections[1:]
+    title = headed[0].heading.lower() if headed and headed[0].level == 1 else ""
+    has_patterns = any("codebase pattern" in section.heading.lower() for section in headed)
+    entry: Section | None = None
+    has_entries = has_learned = False
+    for section in headed[1:] if title else headed:
+        if is_entry(section.heading):
+            entry = section
+        elif entry and section.level <= entry.level:
+            entry = None
+        has_entries |= entry is not None
+        has_learned |= entry is not None and says_learned(section)
+    if "progress log" in title or ("progress" in title + name.lower() and (has_entries or has_patterns)):
+        return True
+    return (has_entries and (has_patterns or has_learned)) or (has_patterns and len(headed) == 1)
+
+
+def _is_checklist(sections: list[Section], name: str) -> bool:
+    """Say whether boxes to tick are most of the text, or any are there and the name speaks of tasks."""
+    boxes = others = 0
+    for section in sections:
+        for _, row, level in section.rows:
+            if level == 0 and row.strip():
+                is_box = bool(_BOX.match(row))
+                boxes += is_box
+                others += not is_box
+    return boxes > 0 and (boxes >= others or bool(_TASK_NAMES.search(name.replace("\\", "/").rsplit("/", 1)[-1])))

@@ -1,0 +1,213 @@
+"""Read what was learned from the progress log of a loop: `progress.txt`, `progress.md`.
+
+Such a log has two parts. At the top stand patterns, a bullet each. Below, every
+iteration has an entry: what was done and which files changed is a journal and
+stays behind; only what it says was learned becomes memories.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.formats.guardrails_md import add_signs, sign_named
+from ralph.formats.notes_md import (
+    NESTING_COLUMNS,
+    Gathering,
+    date_in,
+    is_placeholder,
+    items_in,
+    joined,
+    kind_of_headings,
+    sections_of,
+    telling_words,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ralph.formats.imported import Reading
+    from ralph.formats.notes_md import Item, Section
+
+LONGEST_LABEL = 80
+LEAST_PARAGRAPH = 20
+"""Characters; a shorter one among the patterns leads to them or divides them."""
+
+_TOPIC = re.compile(
+    r"\b(?:patterns?|gotchas?|pitfalls?|caveats?|conventions?|decisions?|learnings?|lessons?|architecture|stack"
+    r"|constraints?|known issues?)\b",
+    re.IGNORECASE,
+)
+"""A heading with such a word, where it is none of an entry, says that its bullets are for later."""
+_COUNTED = re.compile(r"(?:iteration|session|story|task|loop|run|sprint)\b[ \t#:.-]*\d", re.IGNORECASE)
+_DATED = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ][\d:.]+)?(?:Z|[ \t]?[+-]\d\d:?\d\d)?")
+_STORY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,14}-\d{1,6}[a-z]?(?![\w-])")
+_ZONE = re.compile(r"[A-Z]{2,5}(?=[ \t]+[-–—|])")
+_LEARNED = re.compile(
+    r"(?:(?:key|main|new|important)[ \t]+)?(?:learnings?|lessons?|gotchas?|insights?|patterns?|useful context"
+    r"|what .{0,20}next (?:iteration|session|agent)|(?:notes|context|tips) for .{0,20}(?:next|future))"
+    r"(?:[ \t]+(?:learned|discovered|encountered|established|found|noted|for|from|and|should)\b.{0,60})?",
+    re.IGNORECASE,
+)
+_JOURNAL = re.compile(r"(?:files|what was|verification|commit|next|status)\b[^:]{0,40}:", re.IGNORECASE)
+_LABEL_OF_TEMPLATE = re.compile(
+    r"(?:patterns? (?:discovered|established|found)|gotchas? (?:encountered|found)|useful context|patterns|gotchas"
+    r"|learnings)[ \t]*(?:\(e\.g\.|:|$)",
+    re.IGNORECASE,
+)
+"""What the usual prompt for such logs asks for, word by word; agents write their answer behind it."""
+
+
+def read_progress_txt(text: str, at: str) -> Reading:
+    """Give the patterns and learnings of a progress log, and what could not be read."""
+    gathered = Gathering(at)
+    topic: Section | None = None
+    entry: Section | None = None
+    dated = ""
+    for section in sections_of(text):
+        if topic and section.level <= topic.level:
+            topic = None
+        if entry and section.level <= entry.level:
+            entry = None
+        # Under a heading of its own, what was learned on a day needs no label.
+        if is_entry(section.heading) and section.level != 1 and (topic is None or says_learned(section)):
+            topic, entry = None, section
+            dated = date_in(section.heading) or _date_of(section)
+        elif entry is None and topic is None and _is_topic(section):
+            topic = section
+        if topic and sign_named(section.heading) is None:
+            for line, learned in _bullets(items_in(section.rows)):
+                gathered.add(
+                    line,
+                    kind="pattern" if "pattern" in topic.heading.lower() else kind_of_headings([topic.heading]),
+                    body=learned,
+                    tags=telling_words([section.heading]) if section is not topic else (),
+                    created_at=date_in(section.heading),
+                )
+        if topic:
+            continue
+        items = items_in(section.rows)
+        is_learned = entry is not None and section is not entry and _announces(section.heading)
+        for line, learned in _bullets(items) if is_learned else _learnings(items):
+            tags = (story.lower(),) if entry and (story := story_in(entry.heading)) else ()
+            gathered.add(line, kind="context", body=learned, tags=tags, created_at=dated if entry else "")
+    add_signs(text, gathered)
+    return gathered.reading("It holds no pattern and no learning yet: there is nothing to import.")
+
+
+def is_entry(heading: str) -> bool:
+    """Say whether a heading begins as that of an iteration: a date, a number, or the id of a story."""
+    words = heading.lstrip("[( ")
+    return bool(_DATED.match(words) or _COUNTED.match(words) or _STORY.match(words))
+
+
+def story_in(heading: str) -> str:
+    """Give the id of the story an entry is about, or nothing."""
+    words = _DATED.sub("", heading.lstrip("[( "), count=1)
+    if counted := _COUNTED.match(words):
+        words = words[counted.end() :].lstrip("0123456789")
+    words = words.lstrip(" \t-–—:|[]().")
+    if zone := _ZONE.match(words):
+        words = words[zone.end() :].lstrip(" \t-–—:|[]().")
+    found = _STORY.match(words)
+    return found[0] if found else ""
+
+
+def says_learned(section: Section) -> bool:
+    """Say whether a part of an entry announces what was learned."""
+    if section.level > 2 and _announces(section.heading):
+        return True
+    return any(not item.is_rule and _split_label(item.text()) is not None for item in items_in(section.rows))
+
+
+def _is_topic(section: Section) -> bool:
+    # At the top stands the name of the document, which may speak of learnings as well.
+    is_named = section.level > 1 or "codebase pattern" in section.heading.lower()
+    return is_named and bool(_TOPIC.search(section.heading))
+
+
+def _announces(label: str) -> bool:
+    return bool(_LEARNED.fullmatch(label.strip("*_: \t")))
+
+
+def _date_of(entry: Section) -> str:
+    """Give the date an entry has on a line of its own: `**Date**: 2026-01-27`, `*2026-01-27T10:00:00Z (94s)*`."""
+    for _, row, _ in entry.rows[:10]:
+        words = row.strip().lstrip("*_-> \t")
+        if words[:4].lower() == "date" or _DATED.match(words):
+            return date_in(words)
+    return ""
+
+
+def _learnings(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
+    """Give what stands behind or under the labels that announce learnings."""
+    label: Item | None = None
+    found: list[Item] = []
+    for item in items:
+        split = None if item.is_rule else _split_label(item.text())
+        is_below = label is not None and item.indent > label.indent and not item.is_rule
+        if label and not is_below:
+            # Some write the bullets of a label beside it, not below it.
+            is_beside = (
+                not item.is_rule and split is None and not _is_label(item) and (item.is_bullet or not label.is_bullet)
+            )
+            is_below = is_beside and not (found and found[0].indent > label.indent)
+        if label and is_below:
+            found.append(item)
+            continue
+        yield from _bullets(found)
+        label, found = None, []
+        if split is not None:
+            label = item
+            if not is_placeholder(split):
+                yield item.line, split
+    yield from _bullets(found)
+
+
+def _split_label(text: str) -> str | None:
+    """Give what stands behind a label that announces learnings; None when there is no such label."""
+    first, _, more = text.partition("\n")
+    label, colon, rest = first[: LONGEST_LABEL * 2].partition(":")
+    if not colon or len(label) > LONGEST_LABEL or not _announces(label):
+        return None
+    rest = rest if len(first) <= LONGEST_LABEL * 2 else first.partition(":")[2]
+    return f"{rest.strip().removeprefix('**').removeprefix('__').strip()}\n{more}".strip()
+
+
+def _is_label(item: Item) -> bool:
+    """Say whether an item opens another part of an entry: `**Files changed:**`, `Files changed: …`."""
+    first = item.text().partition("\n")[0][: LONGEST_LABEL * 2]
+    is_bold = first.startswith("**") and (":**" in first or first.endswith("**:"))
+    return is_bold or bool(_JOURNAL.match(first)) or (not item.is_bullet and first.endswith(":"))
+
+
+def _bullets(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
+    """Give every bullet with those nested in it as one text; a paragraph counts when it is a sentence."""
+    for group in _groups(items):
+        head = group[0].text()
+        is_template = bool(_LABEL_OF_TEMPLATE.match(head.lstrip("*_")))
+        if is_template and len(group) > 1 and not head.partition(":")[2].strip("*_ \t"):
+            for nested in _groups(group[1:]):
+                if not is_placeholder(learned := joined(nested)):
+                    yield nested[0].line, learned
+            continue
+        learned = joined(group)
+        if is_template:
+            learned = learned.partition(":")[2].removeprefix("**").strip() if "(e.g." not in head[:40] else ""
+        is_lead = not group[0].is_bullet and (len(learned) < LEAST_PARAGRAPH or learned.endswith(":"))
+        if not is_lead and not is_placeholder(learned):
+            yield group[0].line, learned
+
+
+def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Give every item with the bullets nested in it."""
+    group: list[Item] = []
+    for item in items:
+        if item.is_rule:
+            continue
+        if group and not (item.is_bullet and item.indent >= group[0].indent + NESTING_COLUMNS):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.formats import bundle
+from ralph.formats.bundle import is_bundle, read_bundle, write_bundle
+from ralph.formats.imported import LONGEST_BODY
+from ralph.formats.planned import Unreadable
+from ralph.records import KINDS, Memory, MemoryEvent, Source, State, fields_of, replace, timestamp
+from ralph.text import accept
+from tests.make import a_memory
+
+AT = "2026-05-01T00:00:00.000Z"
+LATER = "2026-05-02T10:20:30.400Z"
+
+FULL = Memory(
+    id="mem-1767225600-0a1b",
+    kind="strategy",
+    title="Test first — immer ✓",
+    body="Write the test first.\n\n  Then the code.",
+    content='{"description":"Test first","iterations":3}',
+    tags=("tests", "größe"),
+    files=("src/app.py", "tests/*_test.py"),
+    feature="f-00ff00",
+    task_type="test-fix",
+    hat="critic",
+    source=Source.AUTOMATIC,
+    trust="web",
+    state=State.QUARANTINED,
+    state_reason="Came from a page.",
+    confidence=0.85,
+    wins=3,
+    losses=1,
+    uses=7,
+    success_rate=0.75,
+    support=4,
+    superseded_by="mem-1767225600-ffff",
+    origin_task="t-0a0b0c",
+    origin_run="run-01234567",
+    origin_attempt=2,
+    origin_session="session 1",
+    origin_loops=("Loop-1", "loop-2"),
+    created_at=AT,
+    updated_at=LATER,
+    used_at=AT,
+    verified_at=LATER,
+    validated_at=AT,
+)
+CHANGES = (
+    MemoryEvent(seq=1, memory_id=FULL.id, what="added", was=None, became=None, who="me", why="", at=AT),
+    MemoryEvent(
+        seq=9,
+        memory_id=FULL.id,
+        what="changed",
+        was='{"title":"Old"}',
+        became='{"title":"New"}',
+        who="ralph",
+        why="learned again",
+        at=LATER,
+        change_id="c-1",
+        undoes=1,
+    ),
+)
+
+
+def lines_of(*memories: Memory) -> list[str]:
+    return list(write_bundle(((memory, ()) for memory in memories), "demo", AT))
+
+
+def sealed(*rows: object, count: int | None = None) -> list[str]:
+    """Give a bundle whose lines are these, with a last line that fits."""
+    lines = [json.dumps({"ralph_bundle": 1, "project": "demo", "exported_at": AT}) + "\n"]
+    lines += [row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows]
+    seal = hashlib.sha256("".join(lines).encode()).hexdigest()
+    return [*lines, json.dumps({"count": len(rows) if count is None else count, "checksum": seal}) + "\n"]
+
+
+def one(**fields: object) -> Memory:
+    """Give the memory that a line with these fields stands for."""
+    (memory,) = read_bundle(sealed({"kind": "pattern", "body": "Tabs break it."} | fields))
+    assert isinstance(memory, Memory)
+    return memory
+
+
+# --- there and back ------------------------------------------------------------------
+
+
+def test_everything_comes_back_as_it_was() -> None:
+    plain = a_memory("Tabs", "They break it.")
+
+    lines = list(write_bundle([(FULL, CHANGES), (plain, ())], "demo", AT))
+
+    assert list(read_bundle(lines)) == [FULL, *CHANGES, plain]
+
+
+def test_no_field_of_a_record_is_left_out() -> None:
+    known = set(fields_of(FULL)), set(fields_of(CHANGES[0]))
+
+    assert (set(bundle._MEMORY_FIELDS), set(bundle._EVENT_FIELDS)) == known
+
+
+words = st.text(max_size=30).map(accept)
+shares = st.floats(0, 1)
+counts = st.integers(0, 1000)
+moments = st.floats(0, 4e9).map(timestamp)
+
+
+@given(
+    st.builds(
+        Memory,
+        id=st.from_regex(r"[a-z0-9.-]{1,40}", fullmatch=True),
+        kind=st.sampled_from(KINDS),
+        title=st.just("A title"),
+        body=words.filter(bool),
+        tags=st.lists(st.from_regex(r"[a-zäöü0-9-]{1,20}", fullmatch=True).map(str.lower), unique=True).map(tuple),
+        source=st.sampled_from(Source),
+        state=st.sampled_from(State),
+        state_reason=words,
+        confidence=shares,
+        success_rate=st.none() | shares,
+        uses=counts,
+        origin_attempt=st.none() | counts,
+        created_at=moments,
+        updated_at=moments,
+        used_at=st.none() | moments,
+    )
+)
+def test_any_memory_comes_back_as_it_was(memory: Memory) -> None:
+    assert list(read_bundle(lines_of(memory))) == [memory]
+
+
+def test_the_format_is_what_it_is() -> None:
+    first, second, third, last = write_bundle([(FULL, CHANGES[:1])], "demo", AT)
+
+    assert json.loads(first) == {"ralph_bundle": 1, "project": "demo", "exported_at": AT}
+    assert json.loads(second) == {
+        **fields_of(FULL),
+        "tags": ["tests", "größe"],
+        "files": ["src/app.py", "tests/*_test.py"],
+        "origin_loops": ["Loop-1", "loop-2"],
+        "source": "automatic",
+        "state": "quarantined",
+    }
+    assert json.loads(third) == {"event": fields_of(CHANGES[0])}
+    assert json.loads(last) == {
+        "count": 1,
+        "checksum": hashlib.sha256((first + second + third).encode()).hexdigest(),
+    }
+
+
+def test_a_bundle_of_nothing_is_whole() -> None:
+    assert list(read_bundle(lines_of())) == []
+
+
+def test_a_bundle_that_went_through_windows_is_whole() -> None:
+    lines = ["\ufeff" + line for line in lines_of(FULL)[:1]] + lines_of(FULL)[1:]
+
+    assert list(read_bundle(line.replace("\n", "\r\n") for line in [*lines, "\n"])) == [FULL]
+
+
+# --- what is missing or new ----------------------------------------------------------
+
+
+def test_missing_fields_are_as_in_a_new_memory() -> None:
+    memory = one()
+
+    assert memory == Memory(
+        id="", kind="pattern", title="Tabs break it", body="Tabs break it.", created_at=AT, updated_at=AT
+    )
+
+
+def test_null_counts_as_missing() -> None:
+    assert one(confidence=None, tags=None, state=None, support=None, created_at=None) == one()
+
+
+def test_fields_of_a_newer_bundle_are_passed_over() -> None:
+    assert one(mood="good", extra={"a": [1]}) == one()
+
+
+def test_a_bundle_of_a_newer_version_is_not_touched() -> None:
+    lines = ['{"ralph_bundle": 2}\n', *lines_of(FULL)[1:]]
+
+    assert list(read_bundle(lines)) == [
+        Unreadable(line=1, why="The bundle has version 2, and this Ralph knows 1: upgrade Ralph to read it.")
+    ]
+
+
+@pytest.mark.parametrize(
+    "first", ["", "{}", "[]", "hello", '{"ralph_bundle": "1"}', '{"ralph_bundle": true}', "{" * 9999]
+)
+def test_what_does_not_begin_as_a_bundle_is_none(first: str) -> None:
+    (problem,) = read_bundle([first, *lines_of(FULL)[1:]] if first else [])
+
+    assert isinstance(problem, Unreadable)
+    assert problem.why.startswith("This is no bundle: ")
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (lines_of()[0], True),
+        ('\ufeff{ "ralph_bundle" : 1', True),
+        ('{"project": "ralph_bundle"}', False),
+        ("", False),
+        ("# ralph_bundle", False),
+    ],
+)
+def test_a_bundle_is_told_by_its_first_words(start: str, expected: bool) -> None:
+    assert is_bundle(start) is expected
+
+
+# --- what is damaged -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"kind": ""}, "it has no kind"),
+        ({"body": " "}, "it says nothing"),
+        ({"body": 7}, "its body is not text"),
+        ({"body": "a" * (LONGEST_BODY + 1)}, "its body has 100,001 characters, and 100,000 are allowed"),
+        ({"confidence": 1.5}, "its confidence is not a number from 0 to 1"),
+        ({"confidence": "0.5 "}, "its confidence is not a number from 0 to 1"),
+        ({"success_rate": True}, "its success_rate is not a number from 0 to 1"),
+        ({"uses": -1}, "its uses is not a count"),
+        ({"uses": 1e300}, "its uses is not a count"),
+        ({"state": "lost"}, "its state 'lost' is unknown"),
+        ({"source": ["web"]}, "its source is not text"),
+        ({"created_at": "yesterday"}, "'yesterday' is not a date"),
+        ({"created_at": "2026-02-30T00:00:00.000Z"}, "'2026-02-30T00:00:00.000Z' is not a date"),
+        ({"id": "a b"}, "its id has spaces in it"),
+        ({"tags": "a,b"}, "its tags are not a list of texts of up to 100 characters"),
+        ({"tags": [1]}, "its tags are not a list of texts of up to 100 characters"),
+        ({"content": "{"}, "of its content, it is not JSON"),
+        ({"content": "[" * 9999}, "of its content, it is not JSON"),
+    ],
+)
+def test_a_value_that_makes_no_sense_leaves_out_its_memory_alone(fields: dict[str, object], why: str) -> None:
+    lines = sealed({"kind": "pattern", "body": "Tabs break it."} | fields, {"kind": "fix", "body": "Spaces."})
+
+    problem, memory = read_bundle(lines)
+
+    assert problem == Unreadable(line=2, why=f"Line 2 is left out: {why}.")
+    assert isinstance(memory, Memory)
+
+
+def test_dates_with_another_offset_become_timestamps() -> None:
+    assert one(created_at="2026-05-01T02:00:00+02:00", updated_at="2026-05-31").created_at == AT
+
+
+@pytest.mark.parametrize("row", ["{oops\n", "[1]\n", '{"kind": NaN}\n', "[" * 9999 + "\n", '{"body": "cut\n'])
+def test_a_damaged_line_is_one_problem(row: str) -> None:
+    good = {"kind": "fix", "body": "Spaces."}
+
+    first, problem, second = read_bundle(sealed(good, row, good, count=2))
+
+    assert isinstance(first, Memory)
+    assert isinstance(second, Memory)
+    assert isinstance(problem, Unreadable)
+    assert problem.line == 3
+
+
+def test_the_history_of_a_damaged_memory_is_left_out_with_it() -> None:
+    event = {"event": fields_of(CHANGES[0])}
+
+    read = list(read_bundle(sealed({"kind": "fix"}, event, event, {"kind": "fix", "body": "Spaces."}, count=2)))
+
+    assert [type(found) for found in read] == [Unreadable, Memory]
+
+
+@pytest.mark.parametrize(
+    "event", [None, {}, {"memory_id": "mem-1", "at": AT}, {"memory_id": "mem-2", "what": "added", "at": AT}]
+)
+def test_a_change_that_belongs_to_no_memory_is_a_problem(event: object) -> None:
+    memory, problem = read_bundle(sealed({"id": "mem-1", "kind": "fix", "body": "Spaces."}, {"event": event}, count=1))
+
+    assert isinstance(memory, Memory)
+    assert isinstance(problem, Unreadable)
+
+
+def test_a_changed_bundle_ends_with_a_problem() -> None:
+    lines = lines_of(FULL)
+
+    read = list(read_bundle([line.replace("Test first", "Test last") for line in lines]))
+
+    assert read[-1] == Unreadable(
+        line=3, why="The checksum does not match: the bundle was changed after it was written."
+    )
+
+
+def test_a_bundle_with_a_memory_too_few_ends_with_a_problem() -> None:
+    *_, problem = read_bundle(sealed({"kind": "fix", "body": "Spaces."}, count=2))
+
+    assert isinstance(problem, Unreadable)
+    assert problem.why == "The last line gives another number of memories than the 1 there are."
+
+
+def test_what_stands_after_the_end_is_not_read() -> None:
+    *_, problem = read_bundle([*lines_of(FULL), *lines_of(FULL)])
+
+    assert problem == Unreadable(line=4, why="There is more after the last line; it was not read.")
+
+
+@given(st.integers(0, 3000))
+def test_a_cut_bundle_is_never_taken_for_a_whole_one(kept: int) -> None:
+    text = "".join(write_bundle([(FULL, CHANGES), (replace(FULL, id="mem-2"), ())], "demo", AT)).rstrip("\n")
+
+    *_, problem = [*read_bundle(text[: min(kept, len(text) - 1)].split("\n"))]
+
+    assert isinstance(problem, Unreadable)
+
+
+def test_secrets_and_invisible_characters_do_not_come_in() -> None:
+    memory = one(
+        title="The key\u200b",
+        body="It is ghp_abcdefghijklmnopqrstuvwxyz0123456789.\x00",
+        tags=["a\u202eb", "ok"],
+        trust="\ud800web",
+    )
+
+    assert (memory.title, memory.body, memory.tags, memory.trust) == (
+        "The key",
+        "It is [redacted].",
+        ("ab", "ok"),
+        "web",
+    )
+
+
+@given(st.lists(st.text(max_size=40) | st.sampled_from(lines_of(FULL)), max_size=6))
+def test_no_lines_make_the_reader_fail(lines: list[str]) -> None:
+    assert all(isinstance(found, Memory | Unreadable) for found in read_bundle(lines))
+
+
+# --- much of it ----------------------------------------------------------------------
+
+
+def many(count: int) -> Iterator[tuple[Memory, tuple[MemoryEvent, ...]]]:
+    for number in range(count):
+        yield replace(FULL, id=f"mem-{number}", body=f"Rule {number}: write the test first."), ()
+
+
+def test_a_large_bundle_passes_through_without_being_held() -> None:
+    tracemalloc.start()
+    try:
+        read = sum(1 for _ in read_bundle(write_bundle(many(500), "demo", AT)))
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert read == 500
+    assert held < 250_000

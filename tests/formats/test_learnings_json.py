@@ -1,0 +1,615 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.formats.imported import imported
+from ralph.formats.js_json import checksum, dumps
+from ralph.formats.learnings_json import (
+    LARGEST_FILE,
+    LearningsFile,
+    load_learnings,
+    read_learnings_json,
+    read_staging_json,
+    save_learnings,
+    write_learnings_json,
+    write_staging_json,
+)
+from ralph.memory.learning import described
+from ralph.records import Memory, Source, State, replace
+from tests.make import a_memory
+
+AT = "2026-05-01T00:00:00.000Z"
+
+LEARNINGS = """\
+{
+  "version": "1.0.0",
+  "checksum": "47070be523cca22298e54bea6be512c4a2571715c4123e32d2a8393818defabf",
+  "lastUpdated": "2026-03-02T09:30:00.250Z",
+  "learnings": [
+    {
+      "id": "learn-0a1b2c3d",
+      "type": "strategy",
+      "taskType": "test-fix",
+      "content": {
+        "description": "Erst prüfen — dann ändern ✓",
+        "effectiveness": 1,
+        "iterations": 4,
+        "tiny": 1e-7,
+        "big": 1e+21,
+        "none": []
+      },
+      "confidence": 0.9,
+      "sourceLoops": [
+        "loop-1",
+        "loop-2"
+      ],
+      "createdAt": "2026-03-01T08:00:00.000Z",
+      "updatedAt": "2026-03-02T09:30:00.250Z",
+      "useCount": 3,
+      "successRate": 1
+    },
+    {
+      "id": "learn-4e5f6071",
+      "type": "estimate",
+      "taskType": "feature",
+      "content": {
+        "avgIterationTime": 43500.5,
+        "totalIterations": 3,
+        "complexity": "medium",
+        "successRate": 0.6666666666666666
+      },
+      "confidence": 0.4,
+      "sourceLoops": [],
+      "createdAt": "2026-03-01T08:00:01.000Z",
+      "updatedAt": "2026-03-01T08:00:01.000Z",
+      "useCount": 0,
+      "successRate": 0.6666666666666666
+    }
+  ],
+  "stats": {
+    "totalLearnings": 2,
+    "byType": {
+      "strategy": 1,
+      "antipattern": 0,
+      "estimate": 1,
+      "convention": 0
+    },
+    "byTaskType": {
+      "test-fix": 1,
+      "feature": 1
+    }
+  }
+}"""
+
+STAGING = """\
+{
+  "version": "1.0.0",
+  "checksum": "d3feae9c813a93f9333ee8a7562186bae50dc1518c0635300ad796d16ce6a438",
+  "lastUpdated": "2026-03-01T08:06:00.000Z",
+  "staged": [
+    {
+      "id": "stage-1772352000000-0",
+      "learning": {
+        "type": "convention",
+        "taskType": "general",
+        "content": {
+          "pattern": "Tests in tests/",
+          "examples": [
+            "tests/test_a.py"
+          ]
+        },
+        "confidence": 0.7,
+        "sourceLoops": [
+          "loop-1"
+        ],
+        "successRate": 1
+      },
+      "status": "pending",
+      "stagedAt": "2026-03-01T08:00:00.000Z"
+    },
+    {
+      "id": "stage-1772352000000-1",
+      "learning": {
+        "type": "convention",
+        "taskType": "general",
+        "content": {
+          "pattern": "Tests in tests/",
+          "examples": [
+            "tests/test_a.py"
+          ]
+        },
+        "confidence": 0.8,
+        "sourceLoops": [
+          "loop-1"
+        ],
+        "successRate": 1
+      },
+      "status": "validated",
+      "stagedAt": "2026-03-01T08:00:00.000Z",
+      "validatedAt": "2026-03-01T08:05:00.000Z"
+    },
+    {
+      "id": "stage-1772352000000-2",
+      "learning": {
+        "type": "convention",
+        "taskType": "general",
+        "content": {
+          "pattern": "Tests in tests/",
+          "examples": [
+            "tests/test_a.py"
+          ]
+        },
+        "confidence": 0.1,
+        "sourceLoops": [
+          "loop-1"
+        ],
+        "successRate": 0.5
+      },
+      "status": "rejected",
+      "stagedAt": "2026-03-01T08:00:00.000Z",
+      "rejectionReason": "Confidence too low (< 0.3)"
+    }
+  ]
+}"""
+
+
+def a_file(*entries: object, name: str = "learnings", **fields: object) -> str:
+    """Give a file of these entries, with the right checksum unless another is given."""
+    return dumps({"version": "1.0.0", "checksum": checksum(entries), **fields, name: entries})
+
+
+def an_entry(**changes: object) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "id": "learn-1",
+        "type": "strategy",
+        "taskType": "feature",
+        "content": {"description": "Tests first"},
+        "confidence": 0.5,
+        "sourceLoops": ["loop-1"],
+        "createdAt": "2026-03-01T08:00:00.000Z",
+        "updatedAt": "2026-03-01T08:00:00.000Z",
+        "useCount": 0,
+        "successRate": 1,
+    }
+    return {name: value for name, value in {**entry, **changes}.items() if value != "absent"}
+
+
+def one(**changes: object) -> Memory:
+    found = read_learnings_json(a_file(an_entry(**changes)), AT)
+    assert found.problems == ()
+    return found.memories[0]
+
+
+def complaint(entry: object) -> str:
+    """Give what is said about an entry between two that nothing is wrong with."""
+    found = read_learnings_json(a_file(an_entry(), entry, an_entry()), AT)
+    assert len(found.memories) == 2
+    assert [problem.line for problem in found.problems] == [2]
+    return found.problems[0].why
+
+
+# --- ralph-learnings.json -----------------------------------------------------------
+
+
+def test_a_file_is_read_with_all_that_it_says() -> None:
+    found = read_learnings_json(LEARNINGS, AT)
+
+    assert (found.problems, found.is_intact, found.last_updated) == ((), True, "2026-03-02T09:30:00.250Z")
+    assert found.memories[0] == Memory(
+        id="learn-0a1b2c3d",
+        kind="strategy",
+        title="Erst prüfen — dann ändern ✓",
+        body="Erst prüfen — dann ändern ✓. 100 % effective over 4 iterations.",
+        content='{"description":"Erst prüfen — dann ändern ✓","effectiveness":1,"iterations":4,'
+        '"tiny":1e-7,"big":1e+21,"none":[]}',
+        task_type="test-fix",
+        source=Source.IMPORTED,
+        confidence=0.9,
+        uses=3,
+        success_rate=1.0,
+        support=2,
+        origin_loops=("loop-1", "loop-2"),
+        created_at="2026-03-01T08:00:00.000Z",
+        updated_at="2026-03-02T09:30:00.250Z",
+    )
+    assert found.memories[1].title == "Estimate for feature tasks (medium)"
+
+
+def test_what_was_read_is_written_to_the_letter() -> None:
+    assert write_learnings_json(read_learnings_json(LEARNINGS, AT).memories) == LEARNINGS
+
+
+def test_the_checksum_is_over_the_learnings_alone() -> None:
+    changed_stats = LEARNINGS.replace('"totalLearnings": 2', '"totalLearnings": 7')
+    changed_learning = LEARNINGS.replace('"useCount": 3', '"useCount": 4')
+
+    assert read_learnings_json(changed_stats, AT).is_intact
+    assert not read_learnings_json(changed_learning, AT).is_intact
+    assert [memory.uses for memory in read_learnings_json(changed_learning, AT).memories] == [4, 0]
+
+
+def test_other_spaces_and_keys_in_another_form_do_not_break_the_checksum() -> None:
+    respaced = json.dumps(json.loads(LEARNINGS), indent=1, ensure_ascii=True)
+
+    assert read_learnings_json(respaced, AT).is_intact
+
+
+def test_a_file_without_a_checksum_is_not_intact() -> None:
+    found = read_learnings_json('{"learnings": []}', AT)
+
+    assert found == LearningsFile(memories=(), problems=(), is_intact=False, last_updated="")
+
+
+def test_only_learnings_are_written_and_every_type_is_counted() -> None:
+    memories = [
+        a_memory("Tests first", kind="strategy", task_type="2024", updated_at="2026-03-05T00:00:00.000Z"),
+        a_memory("Use the cache", kind="pattern", updated_at="2026-04-05T00:00:00.000Z"),
+        a_memory("Tabs", kind="convention", updated_at="2026-03-01T00:00:00.000Z"),
+        a_memory("More tests", kind="strategy", task_type="2024", updated_at="2026-03-01T00:00:00.000Z"),
+    ]
+
+    written = json.loads(write_learnings_json(memories))
+
+    assert [learning["content"] for learning in written["learnings"]] == [
+        {"description": "Tests first"},
+        {"pattern": "Tabs"},
+        {"description": "More tests"},
+    ]
+    assert written["lastUpdated"] == "2026-03-05T00:00:00.000Z"
+    assert written["stats"] == {
+        "totalLearnings": 3,
+        "byType": {"strategy": 2, "antipattern": 0, "estimate": 0, "convention": 1},
+        "byTaskType": {"2024": 2, "general": 1},
+    }
+    assert list(written["stats"]["byType"]) == ["strategy", "antipattern", "estimate", "convention"]
+    assert json.loads(write_learnings_json(memories, AT))["lastUpdated"] == AT
+
+
+def test_an_empty_file_is_a_file_too() -> None:
+    found = read_learnings_json(write_learnings_json([], AT), AT)
+
+    assert found == LearningsFile(memories=(), problems=(), is_intact=True, last_updated=AT)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is not JSON: expecting value (line 1, column 1)"),
+        (LEARNINGS[:300], "it is not JSON: expecting ':' delimiter (line 11, column 22)"),
+        ("[" * 100_000, "it is not JSON: it is nested too deep"),
+        ("[]", "it has no list `learnings`"),
+        ('{"learnings": {}}', "it has no list `learnings`"),
+        (STAGING, "it has no list `learnings`"),
+        ('{"version": "2.0.0", "learnings": []}', "its version is not 1.0.0"),
+        ('{"version": [1], "learnings": []}', "its version is not 1.0.0"),
+    ],
+)
+def test_what_is_no_such_file_is_refused_with_a_sentence(text: str, why: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        read_learnings_json(text, AT)
+
+    assert str(refused.value) == f"No learnings can be read here: {why}."
+
+
+# --- one learning ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (None, "it is not an object"),
+        (an_entry(type="absent"), "it has no type"),
+        (an_entry(type=3), "it has no type"),
+        (an_entry(type="pattern"), "its type is not one of strategy, antipattern, estimate, convention"),
+        (an_entry(taskType=["feature"]), "its task type is not text"),
+        (an_entry(content="absent"), "its content is not an object that says something"),
+        (an_entry(content="Tests first"), "its content is not an object that says something"),
+        (an_entry(content={}), "its content is not an object that says something"),
+        (
+            an_entry(content={"description": "x" * 10**7}),
+            "its content has 10,000,018 characters, and a memory may have",
+        ),
+        (an_entry(confidence=7), "its confidence is not a number from 0 to 1"),
+        (an_entry(confidence=True), "its confidence is not a number from 0 to 1"),
+        (an_entry(successRate=-0.1), "its success rate is not a number from 0 to 1"),
+        (an_entry(useCount=1.5), "its use count is not a count"),
+        (an_entry(sourceLoops="loop-1"), "its source loops are not a list of names"),
+        (an_entry(sourceLoops=[{}]), "its source loops are not a list of names"),
+        (an_entry(sourceLoops=["x" * 10**7]), "its source loops are more than 10,000, or have names of over 100"),
+        (an_entry(createdAt="yesterday"), "'yesterday' is not a date"),
+        (an_entry(updatedAt=[]), "'[]' is not a date"),
+    ],
+)
+def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why: str) -> None:
+    assert complaint(entry).startswith(f"Entry 2 is left out: {why}")
+
+
+def test_numbers_that_json_does_not_have_cost_one_entry() -> None:
+    text = a_file(an_entry(), an_entry(confidence=0.123), an_entry(content={"description": "a", "n": [0.123]}))
+
+    found = read_learnings_json(text.replace("0.123", "NaN"), AT)
+
+    assert len(found.memories) == 1
+    assert [problem.why for problem in found.problems] == [
+        "Entry 2 is left out: its confidence is not a number from 0 to 1.",
+        "Entry 3 is left out: its content holds a number that JSON does not have.",
+    ]
+    assert not found.is_intact
+
+
+def test_what_a_learning_leaves_out_is_filled_in() -> None:
+    content = {"description": "a", "depth": [{"b": 1}]}
+
+    found = read_learnings_json(a_file({"type": "Strategy", "content": content}), AT).memories[0]
+
+    assert found == replace(
+        one(content=content, successRate=None, sourceLoops=[]),
+        id="",
+        task_type=None,
+        created_at=AT,
+        updated_at=AT,
+    )
+
+
+def test_moments_without_milliseconds_and_with_an_offset_are_read() -> None:
+    found = one(createdAt="2026-02-03T10:30:00Z", updatedAt="2026-02-03T12:30:00+01:00")
+
+    assert (found.created_at, found.updated_at) == ("2026-02-03T10:30:00.000Z", "2026-02-03T11:30:00.000Z")
+
+
+def test_the_content_is_cleaned_and_secrets_are_taken_out() -> None:
+    content = {"description": " Use\x00 \u200bit ", "apiKey": "abc123def456", "notes": ["password=hunter2hunter2"]}
+
+    found = one(content=content)
+
+    assert json.loads(found.content) == {
+        "description": " Use it ",
+        "apiKey": "[redacted]",
+        "notes": ["password=[redacted]"],
+    }
+    assert found.title == "Use it"
+
+
+# --- staging.json ------------------------------------------------------------------------
+
+
+def test_staged_learnings_wait_are_validated_or_rejected() -> None:
+    found = read_staging_json(STAGING, AT)
+
+    assert (found.problems, found.is_intact, found.last_updated) == ((), True, "2026-03-01T08:06:00.000Z")
+    assert [(memory.id, memory.state, memory.validated_at, memory.state_reason) for memory in found.memories] == [
+        ("stage-1772352000000-0", State.STAGED, None, ""),
+        ("stage-1772352000000-1", State.STAGED, "2026-03-01T08:05:00.000Z", ""),
+        ("stage-1772352000000-2", State.REJECTED, None, "Confidence too low (< 0.3)"),
+    ]
+    assert {memory.created_at for memory in found.memories} == {"2026-03-01T08:00:00.000Z"}
+
+
+def test_a_staging_file_is_written_to_the_letter() -> None:
+    found = read_staging_json(STAGING, AT)
+
+    assert write_staging_json(found.memories, found.last_updated) == STAGING
+
+
+def test_only_staged_and_rejected_learnings_are_in_a_staging_file() -> None:
+    memories = [
+        a_memory("a", kind="strategy", state=State.ACTIVE),
+        a_memory("b", kind="pattern", state=State.STAGED),
+        a_memory("c", kind="strategy", state=State.STAGED),
+    ]
+
+    staged = json.loads(write_staging_json(memories, AT))["staged"]
+
+    assert [entry["learning"]["content"] for entry in staged] == [{"description": "c"}]
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"status": "pending"}, "it has no learning"),
+        ({"learning": an_entry(), "status": "lost"}, "its status is not pending, validated or rejected"),
+        ({"learning": an_entry(), "status": ["pending"]}, "its status is not pending, validated or rejected"),
+        ({"learning": an_entry(confidence=2), "status": "pending"}, "its confidence is not a number from 0 to 1"),
+    ],
+)
+def test_an_odd_staged_entry_is_one_problem(entry: object, why: str) -> None:
+    sound = {"id": "stage-1-0", "learning": an_entry(), "status": "validated"}
+
+    found = read_staging_json(a_file(entry, sound, name="staged"), AT)
+
+    assert [problem.why for problem in found.problems] == [f"Entry 1 is left out: {why}."]
+    assert [memory.validated_at for memory in found.memories] == [AT]
+
+
+def test_a_file_of_learnings_is_no_staging_file() -> None:
+    with pytest.raises(ValueError, match="No staged learnings can be read here: it has no list `staged`"):
+        read_staging_json(LEARNINGS, AT)
+
+
+# --- there and back ------------------------------------------------------------------------
+
+MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") + "Z")
+SHARES = st.floats(0, 1)
+WORDS = st.text('abc ü✓(.-"\\😀', min_size=1, max_size=20).map(lambda text: f"x{text}x")
+CONTENTS = st.dictionaries(
+    st.sampled_from("description pattern complexity iterations occurrences impact examples 7 other".split()),
+    WORDS | st.floats(-1e30, 1e30) | st.integers() | st.lists(WORDS, max_size=2) | st.none() | st.booleans(),
+    min_size=1,
+)
+
+
+@st.composite
+def learnings(draw: st.DrawFn) -> Memory:
+    kind = draw(st.sampled_from(["strategy", "antipattern", "estimate", "convention"]))
+    task_type = draw(st.sampled_from(["feature", "bug-fix", "eigene Art"]))
+    content = dumps(draw(CONTENTS))
+    title, body = described(kind, task_type, json.loads(content))
+    loops = draw(st.lists(st.text("ab1-", min_size=1, max_size=8), unique=True, max_size=3))
+    return imported(
+        kind=kind,
+        title=title,
+        body=body,
+        at=AT,
+        id=draw(st.text("abc-1", min_size=1, max_size=20)),
+        task_type=task_type,
+        content=content,
+        confidence=draw(SHARES),
+        success_rate=draw(SHARES | st.none()),
+        origin_loops=tuple(loops),
+        support=max(1, len(loops)),
+        created_at=draw(MOMENTS),
+    )
+
+
+@given(st.lists(learnings(), max_size=3), st.integers(0, 10**9), MOMENTS)
+def test_learnings_come_back_as_they_were_written(memories: list[Memory], uses: int, updated_at: str) -> None:
+    used = tuple(replace(memory, uses=uses, updated_at=updated_at) for memory in memories)
+
+    found = read_learnings_json(write_learnings_json(used), AT)
+
+    assert found.memories == used
+    assert found.problems == ()
+    assert found.is_intact
+    assert write_learnings_json(found.memories) == write_learnings_json(used)
+
+
+@given(st.lists(learnings(), max_size=3), st.sampled_from(["pending", "validated", "rejected"]), WORDS, MOMENTS)
+def test_staged_learnings_come_back_as_they_were_written(
+    memories: list[Memory], status: str, reason: str, validated_at: str
+) -> None:
+    changes: dict[str, dict[str, object]] = {
+        "pending": {"state": State.STAGED},
+        "validated": {"state": State.STAGED, "validated_at": validated_at, "updated_at": validated_at},
+        "rejected": {"state": State.REJECTED, "state_reason": reason},
+    }
+    staged = tuple(replace(memory, **changes[status]) for memory in memories)
+
+    found = read_staging_json(write_staging_json(staged, AT), AT)
+
+    assert found == LearningsFile(memories=staged, problems=(), is_intact=True, last_updated=AT)
+
+
+# --- the file and its backup ------------------------------------------------------------------
+
+DAMAGED = LEARNINGS.replace('"useCount": 3', '"useCount": 4')
+NEWER = write_learnings_json([a_memory("Tests first", kind="strategy", updated_at=AT)])
+
+
+def test_an_intact_file_is_loaded_whatever_its_backup_is(tmp_path: Path) -> None:
+    path = tmp_path / "ralph-learnings.json"
+    path.write_text(LEARNINGS, encoding="utf-8")
+    (tmp_path / "ralph-learnings.json.bak").write_text("{", encoding="utf-8")
+
+    assert load_learnings(path, AT) == (read_learnings_json(LEARNINGS, AT), "")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (DAMAGED.encode(), "its checksum does not match"),
+        (LEARNINGS[:-5].encode(), "it is not JSON: expecting ',' delimiter (line 58, column 1)"),
+        (b"", "it is not JSON: expecting value (line 1, column 1)"),
+        (b"\x00" * 100, "it is not JSON: expecting value (line 1, column 1)"),
+        (b"\xff\xfe{}", "it is not UTF-8 text"),
+        (None, "it is not there"),
+    ],
+)
+def test_a_damaged_file_is_read_from_its_backup_and_left_as_it_is(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path, backup = tmp_path / "ralph-learnings.json", tmp_path / "ralph-learnings.json.bak"
+    if content is not None:
+        path.write_bytes(content)
+    backup.write_text(LEARNINGS, encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+
+    found, told = load_learnings(path, AT)
+
+    assert found == read_learnings_json(LEARNINGS, AT)
+    assert told == f"{path} cannot be used ({why}) and was left alone; its backup {backup.name} was read instead."
+    assert sorted(tmp_path.iterdir()) == before
+    assert content is None or path.read_bytes() == content
+    assert backup.read_text(encoding="utf-8") == LEARNINGS
+
+
+def test_when_both_are_damaged_both_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "ralph-learnings.json"
+    path.write_text(DAMAGED, encoding="utf-8")
+
+    with pytest.raises(ValueError) as refused:
+        load_learnings(path, AT)
+
+    assert str(refused.value) == (
+        f"Neither {path} (its checksum does not match) nor its backup {path}.bak (it is not there) can be used;"
+        " mend or remove the first."
+    )
+
+
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "ralph-learnings.json"
+    path.touch()
+    os.truncate(path, LARGEST_FILE + 1)
+    started = time.monotonic()
+
+    with pytest.raises(ValueError, match="it has more than 50,000,000 bytes"):
+        load_learnings(path, AT)
+
+    assert time.monotonic() - started < 1
+
+
+def test_saving_keeps_the_present_file_as_the_backup(tmp_path: Path) -> None:
+    path = tmp_path / "ralph-learnings.json"
+
+    save_learnings(path, LEARNINGS)
+    save_learnings(path, NEWER)
+
+    assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
+        "ralph-learnings.json": NEWER,
+        "ralph-learnings.json.bak": LEARNINGS,
+    }
+
+
+@pytest.mark.parametrize("damaged", [DAMAGED, LEARNINGS[:-5], "nothing of the kind"])
+def test_a_damaged_file_never_takes_the_place_of_a_good_backup(tmp_path: Path, damaged: str) -> None:
+    path = tmp_path / "ralph-learnings.json"
+    save_learnings(path, LEARNINGS)
+    save_learnings(path, LEARNINGS)
+    path.write_text(damaged, encoding="utf-8")
+
+    save_learnings(path, NEWER)
+
+    assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
+        "ralph-learnings.json": NEWER,
+        "ralph-learnings.json.bak": LEARNINGS,
+        "ralph-learnings.json.damaged": damaged,
+    }
+
+
+def test_a_staging_file_is_saved_the_same_way(tmp_path: Path) -> None:
+    path = tmp_path / "staging.json"
+
+    save_learnings(path, STAGING)
+    save_learnings(path, write_staging_json([], AT))
+
+    assert (tmp_path / "staging.json.bak").read_text(encoding="utf-8") == STAGING
+
+
+def test_saving_through_a_link_changes_the_file_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    target, link = tmp_path / "shared" / "learnings.json", tmp_path / "learnings.json"
+    target.write_text(LEARNINGS, encoding="utf-8")
+    target.chmod(0o640)
+    link.symlink_to(target)
+
+    save_learnings(link, NEWER)
+
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8") == NEWER
+    assert target.stat().st_mode & 0o777 == 0o640

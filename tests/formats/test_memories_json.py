@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.formats.imported import imported
+from ralph.formats.memories_json import read_memories_json, write_memories_json
+from ralph.formats.planned import Unreadable
+from ralph.records import Memory, Source
+
+AT = "2026-05-01T00:00:00.000Z"
+
+EXPORT = """\
+{
+  "version": 1,
+  "project": "shop",
+  "exported_at": "2026-03-01T08:00:00Z",
+  "memories": [
+    {
+      "id": "mem-4711",
+      "type": "pattern",
+      "title": "Prices are integers",
+      "content": "Prices are integers, in cents.\\nSee Money.",
+      "confidence": 0.85,
+      "tags": ["Money", "api"],
+      "file_refs": ["src/billing/*.go"],
+      "created_by_hat": "creator",
+      "source": "automatic",
+      "use_count": 5
+    }
+  ]
+}
+"""
+
+
+def one(**fields: object) -> Memory:
+    """Read a single memory that nothing is wrong with."""
+    memories, problems = read_memories_json(json.dumps([{"type": "fix", "content": "Restart it.", **fields}]), AT)
+    assert problems == ()
+    return memories[0]
+
+
+# --- reading -------------------------------------------------------------------------
+
+
+def test_an_export_is_read_with_all_that_it_says() -> None:
+    memories, problems = read_memories_json(EXPORT, AT)
+
+    assert problems == ()
+    assert memories == (
+        Memory(
+            id="mem-4711",
+            kind="pattern",
+            title="Prices are integers",
+            body="Prices are integers, in cents.\nSee Money.",
+            tags=("money", "api"),
+            files=("src/billing/*.go",),
+            hat="creator",
+            source=Source.AUTOMATIC,
+            confidence=0.85,
+            uses=5,
+            created_at=AT,
+            updated_at=AT,
+        ),
+    )
+
+
+def test_a_bare_list_is_read_too() -> None:
+    bare = json.dumps(json.loads(EXPORT)["memories"])
+
+    assert read_memories_json(bare, AT) == read_memories_json(EXPORT, AT)
+
+
+def test_type_and_content_are_enough() -> None:
+    assert one() == Memory(
+        id="",
+        kind="fix",
+        title="Restart it",
+        body="Restart it.",
+        source=Source.IMPORTED,
+        confidence=0.7,
+        created_at=AT,
+        updated_at=AT,
+    )
+
+
+def test_a_source_nobody_knows_is_an_import() -> None:
+    assert one(source="oracle").source is Source.IMPORTED
+    assert one(source=["explicit"]).source is Source.IMPORTED
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "the file is not JSON: expecting value (line 1, column 1)"),
+        (EXPORT[:100], "the file is not JSON: expecting value (line 6, column 5)"),
+        ("{" * 100_000, "the file is not JSON: expecting property name enclosed in double quotes (line 1, column 2)"),
+        ("[" * 100_000, "the file is not JSON: it is nested too deep"),
+        ("3", "the file has no list `memories`"),
+        ('{"memories": {}}', "the file has no list `memories`"),
+        ('{"version": 2, "memories": []}', "the export has version '2', and only version 1 is known"),
+        ('{"version": "1.1", "memories": []}', "the export has version '1.1', and only version 1 is known"),
+        ('{"version": true, "memories": []}', "the export has version 'True', and only version 1 is known"),
+    ],
+)
+def test_what_is_no_such_export_gets_one_sentence(text: str, why: str) -> None:
+    assert read_memories_json(text, AT) == ((), (Unreadable(line=1, why=f"No memories can be read here: {why}."),))
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("Restart it.", "it is not an object"),
+        ({"content": "Restart it."}, "it has no type"),
+        ({"type": "fix"}, "it says nothing"),
+        ({"type": "fix", "content": 3}, "its content is not text"),
+        ({"type": "fix", "content": "a", "title": []}, "its title is not text"),
+        ({"type": "fix", "content": "a", "confidence": 7}, "its confidence is not a number from 0 to 1"),
+        ({"type": "fix", "content": "a", "use_count": -1}, "its use count is not a count"),
+        ({"type": "fix", "content": "a", "tags": {"a": 1}}, "its tags or files are not a list"),
+        ({"type": "fix", "content": "a", "tags": ["x" * 10**6]}, "one of its tags or files has 1,000,000 characters"),
+        ({"type": "fix", "content": "a", "created_at": "soon"}, "'soon' is not a date"),
+        ({"type": "fix", "content": "a", "created_by_hat": 1}, "its created_by_hat is not text"),
+        ({"type": "estimate", "structured_content": []}, "its content is not an object that says something"),
+        ({"type": "fix", "content": "x" * 10**6}, "it has 1,000,000 characters, and a memory may have 100,000"),
+        ({"type": "fix", "content": "a", "success_rate": float("nan")}, "its success rate is not a number from 0 to 1"),
+    ],
+)
+def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why: str) -> None:
+    sound = {"type": "fix", "content": "Restart it."}
+
+    memories, problems = read_memories_json(json.dumps([sound, entry, sound]), AT)
+
+    assert len(memories) == 2
+    assert problems == (Unreadable(line=2, why=f"Entry 2 is left out: {why}."),)
+
+
+# --- writing -------------------------------------------------------------------------
+
+
+def test_an_export_has_the_fields_of_version_1_first_and_only_what_says_something_after_them() -> None:
+    memory = imported(kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0)
+
+    assert write_memories_json([memory], "shop", AT) == (
+        '{\n  "version": 1,\n  "project": "shop",\n  "exported_at": "2026-05-01T00:00:00.000Z",\n'
+        '  "memories": [\n    {\n      "id": "mem-1",\n      "type": "fix",\n      "title": "Restart",\n'
+        '      "content": "Restart it.",\n      "confidence": 1,\n      "tags": [],\n      "file_refs": [],\n'
+        '      "created_by_hat": null,\n      "source": "imported",\n      "use_count": 0,\n'
+        '      "created_at": "2026-05-01T00:00:00.000Z",\n      "updated_at": "2026-05-01T00:00:00.000Z"\n'
+        "    }\n  ]\n}\n"
+    )
+
+
+def test_a_memory_that_is_all_in_its_title_says_it_as_its_content() -> None:
+    memory = imported(kind="knowledge", title="Restart it", body="", content='{"a":1}', at=AT)
+
+    written = json.loads(write_memories_json([memory], "shop", AT))["memories"][0]
+
+    assert written["content"] == "Restart it"
+    assert written["structured_content"] == {"a": 1}
+
+
+MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") + "Z")
+SHARES = st.floats(0, 1)
+WORDS = st.text("abc ü✓\n(.-\"\\😀=,'", min_size=1, max_size=20).map(lambda text: f"x{text}x")
+NAMES = st.text("abc-1*/", min_size=1, max_size=10)
+
+
+@st.composite
+def exported(draw: st.DrawFn) -> Memory:
+    return imported(
+        kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
+        title=draw(NAMES),
+        body=draw(WORDS),
+        at=AT,
+        id=draw(NAMES),
+        content=draw(st.sampled_from(["", '{"description":"ü","tiny":1e-7}'])),
+        confidence=draw(SHARES),
+        tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
+        files=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
+        hat=draw(st.none() | NAMES),
+        source=draw(st.sampled_from(Source)),
+        uses=draw(st.integers(0, 10**9)),
+        created_at=draw(MOMENTS),
+        updated_at=draw(MOMENTS),
+        used_at=draw(st.none() | MOMENTS),
+        verified_at=draw(st.none() | MOMENTS),
+        success_rate=draw(st.none() | SHARES),
+        task_type=draw(st.none() | NAMES),
+    )
+
+
+@given(st.lists(exported(), max_size=3))
+def test_memories_come_back_as_they_were_written(memories: list[Memory]) -> None:
+    found, problems = read_memories_json(write_memories_json(memories, "shop", AT), AT)
+
+    assert problems == ()
+    assert list(found) == memories

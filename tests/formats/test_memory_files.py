@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralph.formats.bundle import write_bundle
+from ralph.formats.learnings_json import write_learnings_json, write_staging_json
+from ralph.formats.memories_csv import write_memories_csv
+from ralph.formats.memories_json import write_memories_json
+from ralph.formats.memories_md import write_memories_md
+from ralph.formats.memory_files import LONGEST_PAGE, Format, read_memories, recognise
+from ralph.formats.planned import Unreadable
+from ralph.records import State, replace
+from tests.make import a_memory
+
+AT = "2026-05-01T00:00:00.000Z"
+MEMORY = a_memory("Tabs", "They break the parser.", kind="pattern", tags=("parser",))
+LEARNING = a_memory(
+    "Test first", "Test first.", kind="strategy", task_type="test-fix", content='{"description":"Test first."}'
+)
+
+BUNDLE = "".join(write_bundle([(MEMORY, ())], "demo", AT))
+LEARNINGS = write_learnings_json([LEARNING], AT)
+STAGING = write_staging_json([replace(LEARNING, state=State.STAGED)], AT)
+MEMORIES_JSON = write_memories_json([MEMORY], "demo", AT)
+CSV = write_memories_csv([MEMORY])
+MEMORIES_MD = write_memories_md([MEMORY])
+KNOWLEDGE = '---\ntitle: "Tabs"\ntags: [parser]\ncreated_at: "2026-01-01T00:00:00Z"\n---\n\nThey break the parser.\n'
+PROGRESS = "# Progress Log\n\n## Codebase Patterns\n- Tabs break the parser.\n\n## 2026-01-12 - US-001\n- Did it.\n"
+GUARDRAILS = "# Guardrails\n\n### Sign: Read first\n- **Trigger**: Before a change\n- **Instruction**: Read the file\n"
+NOTES = "# Billing\n\n## Tabs\n\nThey break the parser.\n"
+TASKS = '{"id": "t-000001", "title": "Fix the parser", "status": "pending"}\n{"title": "Another"}\n'
+LOOP_STATE = json.dumps(
+    {"loopId": "loop-1", "objective": "Fix tests", "iterations": [{"number": 1, "learnings": ["a"]}]}
+)
+
+SAMPLES = {
+    Format.BUNDLE: BUNDLE,
+    Format.LEARNINGS: LEARNINGS,
+    Format.STAGING: STAGING,
+    Format.MEMORIES_JSON: MEMORIES_JSON,
+    Format.CSV: CSV,
+    Format.MEMORIES_MD: MEMORIES_MD,
+    Format.KNOWLEDGE: KNOWLEDGE,
+    Format.PROGRESS: PROGRESS,
+    Format.GUARDRAILS: GUARDRAILS,
+    Format.NOTES: NOTES,
+    Format.TASKS: TASKS,
+    Format.LOOP_STATE: LOOP_STATE,
+}
+WITH_MEMORIES = sorted(SAMPLES.keys() - {Format.TASKS, Format.LOOP_STATE})
+
+
+# --- what is it? ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "ralph-learnings.json.bak", "memories.md", "progress.txt", "GUARDRAILS.md", "a.csv"]
+)
+@pytest.mark.parametrize("format", SAMPLES)
+def test_a_file_is_told_by_what_it_says_whatever_its_name(format: Format, name: str) -> None:
+    assert recognise(SAMPLES[format], name) is format
+
+
+@pytest.mark.parametrize("format", SAMPLES)
+def test_byte_order_marks_and_carriage_returns_hide_nothing(format: Format) -> None:
+    text = "\ufeff" + SAMPLES[format].replace("\n", "\r\n")
+
+    assert recognise(text, "x") is format
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        # JSON
+        ('[{"type": "fix", "content": "Use tabs."}]', Format.MEMORIES_JSON),
+        ('{"version": 1, "memories": []}', Format.MEMORIES_JSON),
+        ('{"learnings": [], "memories": []}', Format.LEARNINGS),
+        ('{"version": "1.0.0", "learnings": [{"id": "a', Format.LEARNINGS),
+        ('{"staged": [{"id": "a', Format.STAGING),
+        ('{"ralph_bundle": 1, "proj', Format.BUNDLE),
+        ('[{"title": "Fix it"}]', Format.TASKS),
+        ('# Plan\n\n{"title": "Fix it"}\n', Format.TASKS),
+        ('{"iterations": []}', Format.UNKNOWN),
+        ('{"name": "app", "version": "1.0.0"}', Format.UNKNOWN),
+        ('{"memories": 3}', Format.UNKNOWN),
+        ("[]", Format.UNKNOWN),
+        ('["a"]', Format.UNKNOWN),
+        ('{"a": oops', Format.UNKNOWN),
+        # tables
+        ("id,type,taskType,confidence,successRate,useCount,createdAt\n", Format.CSV),
+        ("type;content\nfix;Use tabs\n", Format.CSV),
+        ("Type\tTitle\tContent\tOwner\n", Format.CSV),
+        ("name,age\nme,7\n", Format.UNKNOWN),
+        # markdown memories
+        ("# Memories\n\n## Patterns\n\n### mem-oops\nno quote\n", Format.MEMORIES_MD),
+        ("### mem-1767225600-0a1b\n> Use tabs.\n", Format.MEMORIES_MD),
+        ("# Memories\n\n### my note\n> Use tabs.\n<!-- tags: parser | created: 2026-01-01 -->\n", Format.MEMORIES_MD),
+        ("# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n", Format.MEMORIES_MD),
+        ("# Memories\n\n> Learned here.\n\n## Tabs\n\nThey break it.\n", Format.NOTES),
+        ("# How to\n\n```markdown\n### mem-1767225600-0a1b\n> Use tabs.\n```\n\n## Usage\n\nSo.\n", Format.NOTES),
+        # front matter
+        ("---\ntitle: Tabs\nfeature: parser\n---\nx", Format.KNOWLEDGE),
+        ("---\nname: skill\ndescription: does it\n---\n# Skill\n\nDo it.\n", Format.NOTES),
+        ("---\niteration: 1\n---\n\n# Ralph Progress Log\n", Format.PROGRESS),
+        # logs
+        ("# Progress Log\nStarted: now\n", Format.PROGRESS),
+        ("## Codebase Patterns\n- Use tabs.\n", Format.PROGRESS),
+        ("## Codebase Patterns\n- Use tabs.\n\n## Iteration 2 - setup-02\n- Did it.\n", Format.PROGRESS),
+        ("## ML-001 - A model\n**Status**: done\n\n### Learnings:\n- Use tabs.\n", Format.PROGRESS),
+        ("# Guide\n\n## Codebase Patterns\n- Use tabs.\n\n## Commands\n- `make`\n", Format.NOTES),
+        ("# Plan\n\n## Phase 1\n\nBuild it.\n\n## Learnings\n\nNone of them is dated.\n", Format.NOTES),
+        # guardrails
+        ("# Guardrails (Signs)\n\n## Learned signs\n- Never skip the gate.\n", Format.GUARDRAILS),
+        ("# Reference\n\n## Sign: A\n- Trigger: b\n- Instruction: c\n", Format.GUARDRAILS),
+        ("# README\n\n```\n### Sign: A\n- Trigger: b\n- Instruction: c\n```\n", Format.NOTES),
+        ("# Functions\n\n### Sign: sign(x)\n\nIt is -1, 0 or 1.\n", Format.NOTES),
+        ("# Guardrails\n\nDo not push on Fridays.\n", Format.NOTES),
+        ("# Guardrails\n\n## Scope\n- The plan.\n\n## Constraints\n- Never skip the gate.\n", Format.NOTES),
+        # tasks
+        ("# Plan\n\n- [ ] Fix it\n- [x] Test it\n", Format.TASKS),
+        ("# Rules\n\nAll of these hold.\n\nAlways.\n\n- [ ] tick me\n", Format.NOTES),
+        # notes
+        ("/home/me/.agent/memories.md", Format.NOTES),
+        ("Invoices are sent at night, never by day.", Format.NOTES),
+        ("[a link](there) and some more words to read", Format.NOTES),
+        # nothing
+        ("", Format.UNKNOWN),
+        ("\ufeff \r\n\t\n", Format.UNKNOWN),
+        ("\x00\x01PNG and some more words to read", Format.UNKNOWN),
+        ("\ufffd" * 50 + " and some more words to read", Format.UNKNOWN),
+        ("<!DOCTYPE html>\n<p>and some more words to read</p>", Format.UNKNOWN),
+        ("1 2 3", Format.UNKNOWN),
+    ],
+)
+def test_what_is_damaged_or_looks_like_another_is_told_as_well(text: str, format: Format) -> None:
+    assert recognise(text, "file") is format
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "format"),
+    [
+        (
+            "# Log\n\n## Codebase Patterns\n- Use tabs.\n\n## Commands\n- `make`\n",
+            "scripts/progress.txt",
+            Format.PROGRESS,
+        ),
+        ("# Rules we keep\n\n## Our signs\n- Never skip the gate.\n", ".ralph/guardrails.md", Format.GUARDRAILS),
+        ("# Work\n\nSome words.\n\nMore words.\n\n- [ ] Fix it\n", "plans/TODO.md", Format.TASKS),
+    ],
+)
+def test_the_name_decides_where_two_forms_are_possible(text: str, name: str, format: Format) -> None:
+    assert recognise(text, name) is format
+    assert recognise(text, "x") is Format.NOTES
+
+
+def test_no_notes_are_as_long_as_a_database() -> None:
+    assert recognise("# A\n\nwords here\n" * (LONGEST_PAGE // 10), "x") is Format.UNKNOWN
+    assert recognise("### mem-1-0000\n> a\n" * (LONGEST_PAGE // 15), "x") is Format.MEMORIES_MD
+
+
+# --- reading it ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", WITH_MEMORIES)
+def test_every_form_is_read_by_its_reader(format: Format) -> None:
+    found, (memories, unreadable) = read_memories(SAMPLES[format], "file", AT)
+
+    assert found is format
+    assert len(memories) == 1
+    assert unreadable == ()
+
+
+def test_a_staged_learning_stays_staged() -> None:
+    _, ((memory,), _) = read_memories(STAGING, "staging.json", AT)
+
+    assert memory.state is State.STAGED
+
+
+@pytest.mark.parametrize("text", [LEARNINGS, STAGING])
+def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> None:
+    changed = text.replace("Test first.", "Test last.")
+
+    refused = read_memories(changed, "ralph-learnings.json", AT)[1]
+    forced = read_memories(changed, "ralph-learnings.json", AT, force=True)[1]
+
+    why = "Its checksum does not match: it was changed or damaged after it was written"
+    assert refused == ((), (Unreadable(line=1, why=f"{why}; import it all the same with --force."),))
+    assert len(forced[0]) == 1
+    assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same."),)
+
+
+def test_a_form_that_is_given_is_not_guessed() -> None:
+    found, (memories, _) = read_memories(PROGRESS, "x", AT, Format.NOTES)
+
+    assert found is Format.NOTES
+    assert [memory.title for memory in memories] == ["Codebase Patterns", "2026-01-12 - US-001"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (TASKS, "plan.txt holds tasks: import them with `ralph task import`."),
+        (LOOP_STATE, "plan.txt is the state of a loop: it holds no memories, but they can be learned from it."),
+        ('{"a": 1}', "No memories were found in plan.txt."),
+        ("", "plan.txt is empty."),
+    ],
+)
+def test_what_holds_no_memories_says_so_in_one_sentence(text: str, why: str) -> None:
+    assert read_memories(text, "plan.txt", AT)[1] == ((), (Unreadable(line=1, why=why),))
+
+
+@pytest.mark.parametrize("format", SAMPLES)
+@pytest.mark.parametrize("text", ["", "x", "{", "[" * 9999, "---\ntitle: [\n---\n", '{"learnings": {}}', "\x00"])
+def test_no_reader_fails_on_what_is_not_its_own(text: str, format: Format) -> None:
+    found, (memories, unreadable) = read_memories(text, "x", AT, format)
+
+    assert found is format
+    assert all(memory.title for memory in memories)
+    assert all(problem.why for problem in unreadable)
+
+
+pieces = st.sampled_from([piece for text in SAMPLES.values() for piece in text.split("\n")])
+
+
+@given(st.text() | st.lists(pieces | st.text(max_size=9), max_size=12).map("\n".join))
+def test_no_text_makes_it_fail(text: str) -> None:
+    found, (memories, unreadable) = read_memories(text, "x", AT)
+
+    assert found is recognise(text, "x")
+    assert found is not Format.UNKNOWN or (memories == () and len(unreadable) == 1)
+
+
+# --- time ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda size: "a" * size,
+        lambda size: "```x\n" * (size // 5),
+        lambda size: "<!--\n" * (size // 5),
+        lambda size: "# a\nb\n" * (size // 6),
+        lambda size: "### Sign: a\n- Trigger: b\n  c\n" * (size // 29),
+        lambda size: "## 2026-01-01\n- **Learnings:**\n  - a b\n" * (size // 38),
+        lambda size: "- a\n" + "  b\n" * (size // 4),
+        lambda size: "- [ ] a\n" * (size // 8),
+        lambda size: "[" * size,
+        lambda size: '{"a": "' + "b" * size,
+        lambda size: "*_- #`:" * (size // 7),
+    ],
+)
+def test_four_times_the_text_takes_about_four_times_as_long(shape: Callable[[int], str]) -> None:
+    def seconds(size: int) -> float:
+        started = time.process_time()
+        read_memories(shape(size), "x", AT)
+        return time.process_time() - started
+
+    seconds(100)
+
+    # Sixteen times would be the sign of a loop within a loop.
+    assert seconds(32_000) < 10 * seconds(8_000) + 0.1
