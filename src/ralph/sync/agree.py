@@ -1,0 +1,41 @@
+"""The three-way rule that keeps an entry of a file and its memory in step. Pure.
+
+Each side is the entry's text, or None when it is not there. A person's edit in the
+file wins; a deletion never wins over a change.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    """What to do about one entry."""
+
+    NOTHING = "nothing"
+    TAKE = "take the file's text into the store"
+    WRITE = "write the store's text into the file"
+    REMOVE = "remove it from the file"
+    DELETE = "delete it in the store"
+
+
+def decide(base: str | None, file: str | None, store: str | None) -> tuple[Step, bool]:
+    """Give the step that brings file and store in step again, and whether both had changed.
+
+    `base` is what they last agreed on.
+    """
+    if file == store:
+        return Step.NOTHING, False
+    if file is None:
+        # Not in the file: taken out there, unless it is new or has changed here since.
+        if base is None:
+            return Step.WRITE, False
+        return (Step.DELETE, False) if store == base else (Step.WRITE, True)
+    if store is None:
+        # Not in the store, or no longer shown: taken out here, unless a person wrote it or changed it since.
+        if base is None:
+            return Step.TAKE, False
+        return (Step.REMOVE, False) if file == base else (Step.TAKE, True)
+    if file == base:
+        return Step.WRITE, False
+    return Step.TAKE, base != store

@@ -1,0 +1,204 @@
+"""Keep `.ralph/knowledge/*.md` in step with the knowledge entries, a file for each."""
+
+from __future__ import annotations
+
+import json
+
+from ralph.formats.imported import NotAMemory
+from ralph.formats.knowledge_md import Note, file_name, new_note, read_note, rewritten
+from ralph.memory.knowledge import title_key
+from ralph.memory.lifecycle import START
+from ralph.records import Memory, Source, State, now, record, replace
+from ralph.store.memories import Change, Wanted
+from ralph.sync.agree import Step, decide
+from ralph.sync.disk import KNOWLEDGE, Unusable
+from ralph.text import accept, paths_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralph.store import Store
+    from ralph.sync.disk import Content, Disk
+
+
+@record
+class NoteFile:
+    """A knowledge file that could be read."""
+
+    content: Content
+    note: Note
+
+
+class KnowledgeFolder:
+    """One sync of the folder, inside a transaction of the store."""
+
+    def __init__(self, store: Store, disk: Disk, change: Change) -> None:
+        self._memories = store.memories
+        self._disk = disk
+        self._change = change
+        self._base = disk.synced.entries_under(KNOWLEDGE)
+        """Memory id and agreed text of each file, by path."""
+        wanted = Wanted(kinds=("knowledge",))
+        self._left = {memory.id: memory for memory in store.memories.find(wanted) if memory.tags}
+        """The entries whose file was not found yet."""
+        self.taken = self.written = 0
+        self.problems: list[str] = []
+
+    def sync(self) -> None:
+        """Take in what the files say, then write what they lack."""
+        paths = self._disk.knowledge_paths()
+        # A folder that is gone is no sign that somebody wants everything forgotten.
+        if self._base and not self._disk.exists(KNOWLEDGE):
+            for path in self._base:
+                self._disk.synced.forget(path)
+            self._base = {}
+        changed = self._read_changed(paths)
+        self._follow_renames(changed, set(paths))
+        for path, file in changed.items():
+            self._step(path, file)
+        for path in set(self._base) - set(paths):
+            self._vanished(path)
+        self._write_new({path.removeprefix(KNOWLEDGE) for path in paths})
+
+    def _read_changed(self, paths: list[str]) -> dict[str, NoteFile]:
+        """Give the files that may need something done; what the others hold is dealt with."""
+        changed: dict[str, NoteFile] = {}
+        for path in paths:
+            id, agreed = self._base.get(path, ("", ""))
+            memory = self._left.get(id)
+            if memory and _stored(memory) == agreed and not self._disk.has_changed(path):
+                del self._left[id]
+                continue
+            try:
+                if content := self._disk.read(path):
+                    changed[path] = NoteFile(content=content, note=read_note(content.text))
+            except (Unusable, NotAMemory) as error:
+                self._left.pop(id, None)
+                why = str(error) if isinstance(error, Unusable) else f"{path} is no knowledge entry: {error}."
+                self.problems.append(why)
+        return changed
+
+    def _follow_renames(self, changed: dict[str, NoteFile], paths: set[str]) -> None:
+        """Let a file under a new name keep its memory: one with the text or title of a file that is gone."""
+        gone = {path: base for path, base in self._base.items() if path not in paths}
+        for path, file in changed.items():
+            if path in self._base or not gone:
+                continue
+            said, key = _said(file.note), title_key(file.note.title)
+            old = next((one for one, (_, agreed) in gone.items() if agreed == said), None) or next(
+                (one for one, (_, agreed) in gone.items() if title_key(json.loads(agreed)[0]) == key), None
+            )
+            if old:
+                self._base[path] = gone.pop(old)
+                del self._base[old]
+                self._disk.synced.forget(old)
+
+    def _step(self, path: str, file: NoteFile) -> None:
+        id, base = self._base.get(path) or (self._adopted(file.note), None)
+        memory = self._left.pop(id, None)
+        said, stored = _said(file.note), _stored(memory) if memory else None
+        step, is_conflict = decide(base, said, stored)
+        content: Content | None = file.content
+        try:
+            if step is Step.TAKE:
+                id = self._take(id, file.note, path, is_conflict)
+            elif step is Step.WRITE and memory:
+                content = self._disk.write(path, rewritten(file.content.text, _note(memory)), file.content)
+                self.written += 1
+            elif step is Step.REMOVE:
+                self.written += self._disk.delete(path, file.content)
+                self._disk.synced.forget(path)
+                return
+        except Unusable as error:
+            self.problems.append(str(error))
+            return
+        if content:
+            self._disk.synced.agree(path, {id: said if step is not Step.WRITE else stored})
+            self._disk.note(content)
+
+    def _adopted(self, note: Note) -> str:
+        """Give the entry without a file that a new file is about, if there is one."""
+        with_file = {id for id, _ in self._base.values()}
+        key = title_key(note.title)
+        return next((id for id, one in self._left.items() if id not in with_file and title_key(one.title) == key), "")
+
+    def _take(self, id: str, note: Note, path: str, is_conflict: bool) -> str:
+        """Take a file's text into the store; give the id of its memory."""
+        self.taken += 1
+        at = now()
+        change = replace(self._change, why=path)
+        fields: dict[str, Any] = {
+            "title": note.title,
+            "body": note.body,
+            "tags": note.tags,
+            "feature": note.feature,
+            "files": paths_in(note.body),
+        }
+        if id:
+            what = "conflict" if is_conflict else "edited"
+            state = {"kind": "knowledge", "state": State.ACTIVE, "state_reason": "", "updated_at": at}
+            self._memories.change(id, what, change, **fields, **state)
+            return id
+        source = Source.EXPLICIT
+        memory = Memory(
+            id="",
+            kind="knowledge",
+            source=source,
+            confidence=START[source],
+            created_at=note.created_at or at,
+            updated_at=at,
+            verified_at=at,
+            **fields,
+        )
+        return self._memories.insert(memory, change).id
+
+    def _vanished(self, path: str) -> None:
+        """Deal with a file that was taken away: its entry goes too, unless it has changed since."""
+        id, base = self._base[path]
+        self._disk.synced.forget(path)
+        memory = self._left.get(id)
+        if memory and decide(base, None, _stored(memory))[0] is Step.DELETE:
+            self.taken += 1
+            del self._left[id]
+            reason = f"{path} was deleted"
+            change = replace(self._change, why=path)
+            self._memories.change(id, "deleted", change, state=State.PRUNED, state_reason=reason, updated_at=now())
+
+    def _write_new(self, taken: set[str]) -> None:
+        """Write the entries that have no file yet, oldest first."""
+        for id, memory in reversed(self._left.items()):
+            name = file_name(memory.title, taken)
+            try:
+                content = self._disk.write(KNOWLEDGE + name, new_note(_note(memory)), None)
+            except Unusable as error:
+                self.problems.append(str(error))
+                return
+            taken.add(name)
+            if content:
+                self.written += 1
+                self._disk.synced.agree(content.path, {id: _stored(memory)})
+                self._disk.note(content)
+
+
+def _said(note: Note) -> str:
+    """Give what a file says, in the form that is compared."""
+    return json.dumps([note.title, list(note.tags), note.feature, _body(note.body)], ensure_ascii=False)
+
+
+def _stored(memory: Memory) -> str:
+    return _said(_note(memory))
+
+
+def _note(memory: Memory) -> Note:
+    return Note(
+        title=memory.title,
+        tags=memory.tags,
+        body=_body(memory.body),
+        feature=memory.feature,
+        created_at=memory.created_at,
+    )
+
+
+def _body(text: str) -> str:
+    return accept(text)
