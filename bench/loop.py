@@ -16,6 +16,7 @@ from ralph.loop.run import Loop, Order
 from ralph.project import Project, init_project
 from ralph.records import Memory, Reply, now
 from ralph.store import Store
+from ralph.store.memories import Change
 from ralph.store.tasks import NewTask
 
 PAST = 10_000
@@ -97,7 +98,7 @@ def fill(store: Store) -> None:
                 created_at=at,
                 updated_at=at,
             )
-            store.memories.add(memory, who="bench", why="bench")
+            store.memories.add(memory, Change(who="bench", why="bench"))
         store.scope.change("tasks", "status = 'done'", "status = 'pending'")
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 TOML_NAME = ".ralph.toml"
 LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
+MOST_BRACKETS = 10_000
+"""Reading nested lists takes time by the square of their depth."""
 YAML_NAMES = ("ralph.yml", "ralph.yaml")
 
 
@@ -88,6 +90,10 @@ class MemoriesConfig:
     inject: str = "auto"
     budget: int = 2000
     skill_injection: bool = False
+    files: bool = True
+    """Keep `.agent/memories.md` and `.ralph/knowledge/` in step with what is remembered."""
+    review: bool = False
+    """Let what is extracted from runs wait for a person before it is used."""
     filter: FilterConfig = FilterConfig()
 
 
@@ -171,6 +177,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
     try:
         text = _text(path)
+        if text.count("[") + text.count("{") > MOST_BRACKETS:
+            raise ConfigError(f"{path.name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
         # Aliases are how a few lines of YAML become gigabytes, and no settings need them.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{path.name} cannot be read: aliases (*name) are not allowed.")
@@ -326,6 +334,8 @@ TEMPLATE = """\
 # enabled = true
 # inject = "auto"          # or "manual", "none": whether memories go into prompts by themselves
 # budget = 2000            # tokens of a prompt; never more than 2000
+# files = true             # keep .agent/memories.md and .ralph/knowledge/ in step with what is remembered
+# review = false           # true: what is extracted from runs waits for: ralph learn review
 
 [memories.filter]          # which memories may be injected; empty or 0 means all
 # types = []

@@ -11,7 +11,7 @@ from ralph.project import Project
 from ralph.records import Difficulty, Outcome, Prompt, Recollection, Status, TaskMetrics, replace
 from ralph.store import Store
 from ralph.store.tasks import NewTask
-from tests.make import a_memory, a_report, begin, finish
+from tests.make import a_memory, a_report, begin, finish, remember
 
 
 def journal(store: Store, count: int, notes: str, task: str = "Something else") -> str:
@@ -59,7 +59,7 @@ def test_at_most_ten_words_are_searched_for(store: Store) -> None:
 
 @pytest.mark.parametrize("inject", ["manual", "none"])
 def test_memories_are_not_put_into_prompts_by_themselves_unless_asked(store: Store, inject: str) -> None:
-    store.memories.add(a_memory("Parser", "The parser wants tabs."), who="t", why="t")
+    remember(store, a_memory("Parser", "The parser wants tabs."))
 
     assert len(known(store, "Parser one").memories) == 1
     assert known(store, "Parser two", memories=MemoriesConfig(inject=inject)).memories == ()
@@ -68,8 +68,8 @@ def test_memories_are_not_put_into_prompts_by_themselves_unless_asked(store: Sto
 
 def test_the_filter_is_applied_before_the_best_are_chosen(store: Store) -> None:
     for n in range(20):
-        store.memories.add(a_memory(f"Parser {n}", "parser parser", tags=("x",)), who="t", why="t")
-    store.memories.add(a_memory("The fix", "parser", kind="fix", tags=("y",)), who="t", why="t")
+        remember(store, a_memory(f"Parser {n}", "parser parser", tags=("x",)))
+    remember(store, a_memory("The fix", "parser", kind="fix", tags=("y",)))
 
     by_type = known(store, "Parser one", memories=MemoriesConfig(filter=FilterConfig(types=("fix",))))
     by_tag = known(store, "Parser two", memories=MemoriesConfig(filter=FilterConfig(tags=("y",))))
@@ -81,13 +81,13 @@ def test_the_filter_is_applied_before_the_best_are_chosen(store: Store) -> None:
 
 
 def test_old_memories_are_left_out_when_only_recent_ones_are_wanted(store: Store) -> None:
-    store.memories.add(a_memory("Parser", "old", created_at="2020-01-01T00:00:00.000Z"), who="t", why="t")
+    remember(store, a_memory("Parser", "old", created_at="2020-01-01T00:00:00.000Z"))
 
     assert known(store, "Parser", memories=MemoriesConfig(filter=FilterConfig(recent=30))).memories == ()
 
 
 def test_a_memory_with_hardly_a_word_in_common_is_not_shown(store: Store) -> None:
-    store.memories.add(a_memory("Round money half up", "Use cents when you export.", tags=("money",)), who="t", why="t")
+    remember(store, a_memory("Round money half up", "Use cents when you export.", tags=("money",)))
     title = "Export customers with names addresses phones emails orders notes regions"
 
     assert known(store, title).memories == ()
@@ -120,7 +120,7 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
     task = project.add_task("Mend the parser")
     for n in range(6):
         memory = a_memory(f"Parser {n}", "parser " * 60, id=f"mem-1-{n:04}", tags=("parser",))
-        project.store.memories.add(memory, who="t", why="t")
+        remember(project.store, memory)
     run = project.store.attempts.start_run("test")
     attempt = begin(project.store, run.id)[1]
     finish(project.store, project.store.tasks.get(task.id), attempt, Outcome.FAILED, report=a_report(attempt))

@@ -19,7 +19,7 @@ from ralph.loop.run import Loop, Order, RunEnding, Summary
 from ralph.project import DATABASE, FOLDER, Project
 from ralph.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
 from ralph.store import open_store
-from tests.make import ScriptedAgent, a_memory, begin
+from tests.make import ScriptedAgent, a_memory, begin, remember
 
 DONE = "<task-done>TASK</task-done>"
 FAILED = "<task-failed>TASK</task-failed>"
@@ -293,9 +293,7 @@ def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> N
 
 
 def test_what_an_agent_repeats_from_its_prompt_is_not_learned_again(watched: Watched) -> None:
-    watched.project.store.memories.add(
-        a_memory("Parser", "MEMORY:fix:Old news about the parser", tags=("parser",)), who="t", why="t"
-    )
+    remember(watched.project.store, a_memory("Parser", "MEMORY:fix:Old news about the parser", tags=("parser",)))
     watched.project.add_task("Fix the parser")
 
     watched.run(ScriptedAgent(lambda prompt, session: prompt), Order(iterations=1))

@@ -109,7 +109,7 @@ def _verified(verdict: Verdict) -> Judgement:
     category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else trouble(failed.output)
     return Judgement(
         outcome=Outcome.RETRIED,
-        reason=f"the gate `{one_line(failed.command, 80)}` failed: {telling_line(failed)}",
+        reason=f"{_gate_failed(failed.command)}{telling_line(failed)}",
         error_type=error_type,
         category=category if category != "unknown" else "gate_failure",
     )
@@ -142,10 +142,13 @@ def conclude(
     max_retries: int,
     at: str,
     feedback: str = "",
+    injected: str = "",
+    before: FailureReport | None = None,
 ) -> Capture:
     """Give all that is to be kept of an attempt, ready to be settled.
 
-    `metrics` are those before this attempt; `feedback` is what a person said who interrupted it.
+    `metrics` are those before this attempt; `feedback` is what a person said who interrupted it;
+    `injected` is what the prompt told of earlier work; `before` is the task's latest failure report.
     """
     judgement = judge(task.id, reply, sigils, verdict)
     judgement = replace(judgement, reason=accept(judgement.reason))
@@ -166,14 +169,17 @@ def conclude(
     )
     status, reason = _next_status(judgement, metrics.failures_since_reset, max_retries)
     failed = judgement.outcome in FAILURES
+    learned, repeated = _news(memories_of(sigils, ended, task, at), injected)
+    noticed, _ = _news(_noticed(ended, verdict, before, at), injected)
+    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated)
     return Capture(
         attempt=ended,
         report=_report(ended, judgement.category, reply, sigils, verdict, at) if failed else None,
-        memories=tuple(memories_of(sigils, ended, task, at)),
+        memories=(*learned, *(_from_attempt(memory, ended) for memory in noticed)),
         task_status=status,
         task_reason=reason,
-        log=(_log_line(ended, status), *(f"Ignored: {problem}" for problem in sigils.problems[:MOST_PROBLEMS])),
-        ignored=sigils.problems[:MOST_PROBLEMS],
+        log=(_log_line(ended, status), *(f"Ignored: {problem}" for problem in problems)),
+        ignored=problems,
     )
 
 
@@ -255,6 +261,52 @@ def fingerprint(category: str, error: str) -> str:
 
 
 # --- memories ----------------------------------------------------------------------
+
+
+def _news(memories: list[Memory], injected: str) -> tuple[list[Memory], list[str]]:
+    """Give the memories that say something new, and a line for each that only repeats what the prompt told."""
+    if not memories or not injected:
+        return memories, []
+    from ralph.memory.fingerprint import Echo
+
+    echo = Echo(injected)
+    news = [memory for memory in memories if not echo.repeats(memory.body)]
+    repeated = [memory for memory in memories if memory not in news]
+    return news, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
+
+
+def _noticed(attempt: Attempt, verdict: Verdict, before: FailureReport | None, at: str) -> list[Memory]:
+    """Give what a done attempt shows without saying so: what mended a gate, and what its notes tell of the project."""
+    if attempt.outcome is not Outcome.DONE:
+        return []
+    from ralph.memory.handover import after_gate, at_completion
+
+    found = at_completion(attempt.notes, attempt.files, at)
+    for gate in verdict.gates if before else ():
+        problem = _what_failed(gate.command, before.why if before else "")
+        if problem and (attempt.notes or attempt.files):
+            found.append(after_gate(gate.command, problem, attempt.notes, attempt.files, at))
+    return found
+
+
+def _what_failed(command: str, why: str) -> str:
+    """Give what a report says of the failure of a gate, if that is what it is about."""
+    _, found, rest = why.partition(_gate_failed(command))
+    return rest.split("\n", 1)[0] if found else ""
+
+
+def _gate_failed(command: str) -> str:
+    return f"the gate `{one_line(command, 80)}` failed: "
+
+
+def _from_attempt(memory: Memory, attempt: Attempt) -> Memory:
+    return replace(
+        memory,
+        hat=attempt.hat,
+        origin_task=attempt.task_id,
+        origin_run=attempt.run_id,
+        origin_attempt=attempt.number,
+    )
 
 
 def memories_of(sigils: Sigils, attempt: Attempt, task: Task, at: str) -> list[Memory]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ralph.records import Attempt, FailureReport, Recollection, Task
 
+KNOWLEDGE = "Project Knowledge"
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
@@ -132,6 +133,11 @@ def build_prompt(
     return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown)
 
 
+def told(prompt: Prompt) -> str:
+    """Give what a prompt told from memory: an agent that says it again has learned nothing."""
+    return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE)
+
+
 def _section(name: str, text: str, cap_tokens: int | None = None) -> Section:
     return Section(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
 
@@ -183,7 +189,7 @@ def _feature(known: Recollection) -> list[Section]:
 def _knowledge(known: Recollection, cap_tokens: int, budget_tokens: int) -> Section:
     text, shown, left = knowledge_section(known.memories, budget_tokens)
     return Section(
-        name="Project Knowledge",
+        name=KNOWLEDGE,
         text=text,
         tokens=count_tokens(text),
         cap_tokens=cap_tokens,

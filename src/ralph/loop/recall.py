@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from ralph.memory.rank import allowed, path_words, rank
+from ralph.memory.rank import allowed, path_words, rank, score
 from ralph.memory.words import query_words
-from ralph.records import Outcome, Recollection, Status, replace, timestamp
+from ralph.records import LeftOut, Outcome, Recollection, State, Status, replace, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.config import Config
-    from ralph.records import Attempt, LeftOut, Recalled, Task, TaskMetrics
+    from ralph.records import Attempt, Feature, Memory, Recalled, Task, TaskMetrics
     from ralph.store import Store
 
 RECENT, MATCHED = 5, 5
@@ -55,6 +55,32 @@ def recall(
         recent_outcomes=tuple(attempts.recent_outcomes(RATE_OVER)),
     )
     return _with_memory(store, known, config) if with_memory else known
+
+
+def explain(
+    store: Store, config: Config, task: Task, memory: Memory
+) -> tuple[Recalled | None, int | None, LeftOut | None]:
+    """Give how a memory scores for a task, its place among all that are found, and why it is left out, if it is."""
+    feature = store.features.get(task.feature_id) if task.feature_id else None
+    text = f"{task.title} {task.body}" + (f" {feature.name}" if feature else "")
+    reason = f"it is {memory.state}: {memory.state_reason}".rstrip(": ")
+    if memory.state is not State.ACTIVE:
+        return None, None, LeftOut(what=memory.title, why=reason)
+    found = store.memories.search(query_words(text, MEMORY_WORDS), MOST_CANDIDATES)
+    scored = score(found, text, ())
+    place = next((place for place, one in enumerate(scored, 1) if one.memory.id == memory.id), None)
+    if place is None:
+        return None, None, LeftOut(what=memory.title, why="it has no telling word in common with the task")
+    mine = scored[place - 1]
+    shown, left = _memories(store, _bare(task, feature, store), config, [], text)
+    if any(one.memory.id == memory.id for one in shown):
+        return mine, place, None
+    why = next((one for one in left if one.what == memory.title), None)
+    return mine, place, why or LeftOut(what=memory.title, why=f"not among the best {CANDIDATES} that were found")
+
+
+def _bare(task: Task, feature: Feature | None, store: Store) -> Recollection:
+    return Recollection(task=task, metrics=store.attempts.metrics(task.id), feature=feature)
 
 
 def _with_memory(store: Store, known: Recollection, config: Config) -> Recollection:

@@ -15,13 +15,18 @@ from ralph.agents import Limits, Session
 from ralph.errors import AgentMissing, ClaimLost, StatementRefused, StoreError
 from ralph.loop import progress, worktree
 from ralph.loop.capture import claims_done, conclude
+from ralph.loop.episodes import histories
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.prepare import prepare
 from ralph.loop.progress import event, forgiving
+from ralph.loop.promotion import learn_from, tidy
+from ralph.loop.prompt import told
 from ralph.loop.sigils import read_sigils
 from ralph.loop.verify import check
 from ralph.loop.workers import Heartbeat, vanished, worker_name
 from ralph.records import Ending, Outcome, Reply, Sigils, Status, Verdict, fields_of, now, record, replace
+from ralph.store.memories import Change
+from ralph.sync import sync
 from ralph.text import accept
 
 if TYPE_CHECKING:
@@ -124,6 +129,7 @@ class Loop:
         self._interrupts = Interrupts()
         self._was_asked = False
         self._waits = False
+        self._file_problems: set[str] = set()
         self._agent_is_missing = False
         self._crash = ""
         self._crashed: list[str | None] = []
@@ -141,6 +147,7 @@ class Loop:
             try:
                 ending = self._work(run.id)
                 self._store.attempts.end_run(run.id, ending)
+                self._learn(run.id)
             except StoreError as error:
                 self._tell(event("warning", message=str(error)))
                 ending = RunEnding.BROKEN
@@ -155,6 +162,28 @@ class Loop:
         )
         self._tell(event("run_ended", **fields_of(summary)))
         return summary
+
+    def _learn(self, run_id: str) -> None:
+        """Draw from the whole run what no single attempt could say, and tidy up what is remembered."""
+        if not self._iterations:
+            return
+        change = Change(who="ralph", why=f"extracted from {run_id}")
+        counts = learn_from(self._store, histories(self._store, run_id), change, review=self._config.memories.review)
+        if counts.extracted:
+            self._tell(event("extracted", **fields_of(counts)))
+        superseded = tidy(self._store, self._iterations)
+        if superseded:
+            self._tell(event("consolidated", superseded=superseded))
+        self._sync()
+
+    def _sync(self) -> None:
+        """Take in what people wrote into the memory files, and write out what was learned."""
+        if not self._config.memories.files:
+            return
+        for problem in sync(self._store, self._directory).problems:
+            if problem not in self._file_problems:
+                self._file_problems.add(problem)
+                self._tell(event("warning", message=problem))
 
     def _recover(self) -> None:
         """Take back at once what workers of this machine left behind when they were killed."""
@@ -174,6 +203,7 @@ class Loop:
         while (limit := self._limit()) is None:
             if self._interrupts.wanted:
                 return RunEnding.INTERRUPTED
+            self._sync()
             begun = self._store.attempts.begin(
                 run_id,
                 self._worker,
@@ -287,7 +317,7 @@ class Loop:
         if self._should_stop() and reply.ending is Ending.FINISHED and not verdict.passed:
             # The gates were ended by us, so their verdict means nothing.
             reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
-        return self._conclude(begun, attempt, reply, sigils, verdict)
+        return self._conclude(begun, attempt, reply, sigils, verdict, prompt)
 
     def _session(self, task: Task, attempt: Attempt, prompt: Prompt) -> Reply:
         agent = self._config.agent
@@ -336,7 +366,16 @@ class Loop:
     def _tell_gate(self, command: str, result: GateResult | None) -> None:
         self._tell(progress.gate(command, result))
 
-    def _conclude(self, begun: Begun, attempt: Attempt, reply: Reply, sigils: Sigils, verdict: Verdict) -> Capture:
+    def _conclude(
+        self,
+        begun: Begun,
+        attempt: Attempt,
+        reply: Reply,
+        sigils: Sigils,
+        verdict: Verdict,
+        prompt: Prompt | None = None,
+    ) -> Capture:
+        reports = self._store.attempts.reports(1, task=begun.task.id) if begun.metrics.consecutive_failures else []
         return conclude(
             begun.task,
             attempt,
@@ -347,6 +386,8 @@ class Loop:
             max_retries=self._config.execution.max_retries,
             at=now(),
             feedback=self._feedback(begun.task) if reply.ending is Ending.STOPPED else "",
+            injected=told(prompt) if prompt else "",
+            before=reports[0] if reports else None,
         )
 
     def _feedback(self, task: Task) -> str:
@@ -377,8 +418,12 @@ class Loop:
         self._note_crash(attempt)
         for problem in capture.ignored:
             self._tell(event("ignored", problem=problem))
-        for memory in learned:
-            self._tell(event("learned", id=memory.id, kind=memory.kind, title=memory.title))
+        for one in learned:
+            memory = one.memory
+            if one.what in ("added", "learned again"):
+                self._tell(
+                    event("learned", id=memory.id, kind=memory.kind, title=memory.title, is_new=one.what == "added")
+                )
         self._tell(progress.attempt_ended(attempt, capture.task_status))
 
     def _note_crash(self, attempt: Attempt) -> None:

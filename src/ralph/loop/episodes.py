@@ -1,0 +1,49 @@
+"""Our own runs as loop histories, so that they are learned from by the same rules as others'."""
+
+from __future__ import annotations
+
+from ralph.memory.extract import is_strategy
+from ralph.memory.history import Iteration, LoopHistory
+from ralph.memory.task_type import task_type
+from ralph.records import FAILURES, Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.records import Attempt
+    from ralph.store import Store
+
+
+def histories(store: Store, run_id: str) -> list[LoopHistory]:
+    """Give what happened in a run, one history for each type of task it worked on."""
+    run = store.attempts.run(run_id)
+    groups: dict[str, tuple[str, list[Iteration]]] = {}
+    for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
+        if attempt.task_id is None or attempt.outcome is Outcome.INTERRUPTED:
+            continue
+        task = store.tasks.get(attempt.task_id)
+        objective = f"{task.title}\n{task.body}"
+        kind = task_type(task.title)
+        kind = kind if kind != "general" else task_type(objective)
+        groups.setdefault(kind, (objective, []))[1].append(_iteration(store, attempt))
+    return [
+        LoopHistory(
+            loop_id=run_id, objective=objective, iterations=tuple(iterations), is_complete=run.ended_at is not None
+        )
+        for objective, iterations in groups.values()
+    ]
+
+
+def _iteration(store: Store, attempt: Attempt) -> Iteration:
+    failed = attempt.outcome in FAILURES
+    report = store.attempts.report_of(attempt) if failed else None
+    learned = store.memories.learned_in(attempt.run_id, attempt.task_id or "", attempt.number or 0)
+    return Iteration(
+        number=attempt.iteration,
+        succeeded=attempt.outcome is Outcome.DONE,
+        failed=failed,
+        seconds=attempt.seconds,
+        # What an attempt said in its own words is a memory already; here only the way it worked counts.
+        learnings=tuple(filter(is_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
+        files=attempt.files,
+        error=(report.trace or report.why) if report else attempt.reason if failed else "",
+    )

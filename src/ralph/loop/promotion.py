@@ -1,0 +1,106 @@
+"""The way of an extracted learning: staged, checked against the rules, promoted."""
+
+from __future__ import annotations
+
+from ralph.memory.extract import extract
+from ralph.memory.staging import refusal, waits
+from ralph.records import State, now, record
+from ralph.store.memories import Change, Wanted, change_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.memory.history import LoopHistory
+    from ralph.records import Memory
+    from ralph.store import Store
+
+
+@record
+class Counts:
+    """What happened to learnings on one pass."""
+
+    extracted: int = 0
+    merged: int = 0
+    """Of the extracted, those that were known and gained support."""
+    validated: int = 0
+    rejected: int = 0
+    waiting: int = 0
+    """Estimates that need more data before they are judged."""
+    promoted: int = 0
+
+
+def stage(store: Store, histories: Iterable[LoopHistory], change: Change) -> Counts:
+    """Extract what histories teach and stage it; what is known gains support instead."""
+    with store.transaction():
+        at = now()
+        kept = [store.memories.add(one, change) for history in histories for one in extract(history, at)]
+    return Counts(extracted=len(kept), merged=sum(one.what != "added" for one in kept))
+
+
+def staged(store: Store) -> list[Memory]:
+    """Give what is staged, oldest first."""
+    return list(store.memories.find(Wanted(states=(State.STAGED,))))[::-1]
+
+
+def validate(store: Store, change: Change) -> Counts:
+    """Check what is pending against the rules."""
+    validated = rejected = waiting = 0
+    with store.transaction():
+        at = now()
+        for memory in staged(store):
+            if memory.validated_at:
+                continue
+            why = refusal(memory)
+            if why and waits(memory):
+                waiting += 1
+            elif why:
+                rejected += 1
+                store.memories.change(
+                    memory.id, "rejected", change, state=State.REJECTED, state_reason=why, updated_at=at
+                )
+            else:
+                validated += 1
+                store.memories.change(memory.id, "validated", change, validated_at=at, updated_at=at)
+    return Counts(validated=validated, rejected=rejected, waiting=waiting)
+
+
+def promote(store: Store, change: Change, ids: Sequence[str] = ()) -> Counts:
+    """Make validated learnings active: all of them, or the named ones."""
+    with store.transaction():
+        at = now()
+        ready = [one for one in staged(store) if one.validated_at and (not ids or one.id in ids)]
+        for memory in ready:
+            store.memories.change(memory.id, "promoted", change, state=State.ACTIVE, updated_at=at)
+    return Counts(promoted=len(ready))
+
+
+def tidy(store: Store, iterations: int) -> int:
+    """Consolidate near-duplicates when there are many memories; give how many were superseded."""
+    from ralph.memory.consolidate import clusters, is_due, merge
+
+    if not is_due(store.memories.count(), iterations):
+        return 0
+    with store.transaction():
+        at = now()
+        change = Change(who="ralph", why="consolidation", id=change_id())
+        found = clusters(store.memories.all(), at)
+        for kept, others in found:
+            store.memories.supersede(kept, merge(kept, others, at), others, change)
+    return sum(len(others) for _, others in found)
+
+
+def learn_from(store: Store, histories: Sequence[LoopHistory], change: Change, *, review: bool) -> Counts:
+    """Do the whole way at once; with `review` the promotion is left to a person."""
+    with store.transaction():
+        taken = stage(store, histories, change)
+        checked = validate(store, change)
+        promoted = 0 if review else promote(store, change).promoted
+    return Counts(
+        extracted=taken.extracted,
+        merged=taken.merged,
+        validated=checked.validated,
+        rejected=checked.rejected,
+        waiting=checked.waiting,
+        promoted=promoted,
+    )

@@ -1,0 +1,247 @@
+"""What a run teaches without being told: fixes, habits, strategies, antipatterns, estimates, conventions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ralph.config import Config, ExecutionConfig, MemoriesConfig
+from ralph.loop.progress import Event
+from ralph.loop.run import Loop, Order
+from ralph.project import Project
+from ralph.records import Memory, Reply, State, replace
+from tests.make import ScriptedAgent, a_memory, remember
+
+DONE = "<task-done>TASK</task-done>"
+FAILED = "<task-failed>TASK</task-failed>"
+
+
+def run(project: Project, agent: ScriptedAgent, *, gates: tuple[str, ...] = (), review: bool = False) -> list[Event]:
+    events: list[Event] = []
+    config = replace(
+        Config(), execution=replace(ExecutionConfig(), gates=gates), memories=replace(MemoriesConfig(), review=review)
+    )
+    Loop(
+        store=project.store,
+        agent=agent,
+        config=config,
+        directory=project.root,
+        order=Order(iterations=20),
+        tell=events.append,
+    ).run()
+    return events
+
+
+def of_kind(project: Project, kind: str) -> list[Memory]:
+    return [memory for memory in project.store.memories.all() if memory.kind == kind]
+
+
+def done(notes: str = "", files: tuple[str, ...] = ()) -> Reply:
+    return Reply(text=f"<journal>{notes}</journal>\n{DONE}", seconds=2.0, files=files)
+
+
+# --- gates, completion, hand-over (I3) -----------------------------------------------
+
+
+def test_a_gate_that_passes_after_failing_leaves_a_fix_with_problem_and_change(project: Project) -> None:
+    project.add_task("Write the greeting")
+    flag = project.root / "flag"
+
+    def second(prompt: str, session: object) -> str:
+        flag.write_text("x")
+        return f"<journal>Created the flag file in config/flags.toml first.</journal>{DONE}"
+
+    run(project, ScriptedAgent(DONE, second), gates=("test -e flag || { echo 'FlagError: no flag'; exit 1; }",))
+
+    (fix,) = of_kind(project, "fix")
+    assert "**Problem:**" in fix.body
+    assert "FlagError: no flag" in fix.body
+    assert "**Fix:** Created the flag file" in fix.body
+    assert "quality-gate" in fix.tags
+    assert fix.confidence == 0.7
+    assert fix.origin_task
+
+
+def test_a_gate_that_passes_at_once_leaves_no_fix(project: Project) -> None:
+    project.add_task("Write the greeting")
+
+    run(project, ScriptedAgent(done("All fine.")), gates=("true",))
+
+    assert of_kind(project, "fix") == []
+
+
+def test_the_notes_of_a_done_attempt_tell_of_the_project(project: Project) -> None:
+    project.add_task("Add an endpoint")
+    notes = "I looked around first. All API handlers live in internal/api/, one file per resource. Let me go on."
+
+    run(project, ScriptedAgent(done(notes)))
+
+    learned = [memory for memory in project.store.memories.all() if "internal/api/" in memory.body]
+    assert [memory.kind for memory in learned] in (["pattern"], ["convention"])
+    assert not any("looked around" in memory.body for memory in project.store.memories.all())
+
+
+def test_a_hand_over_between_roles_keeps_what_was_found(project: Project) -> None:
+    text = (
+        "- The API handlers are organised in internal/api/, with one file per resource.\n"
+        "- Uses testify for assertions instead of the standard testing package.\n"
+        "- Next I will look at the tests.\n"
+    )
+
+    kept = project.learning.extract_handover("explorer", "planner", text)
+
+    assert {one.memory.kind for one in kept} == {"architecture", "dependency"}
+    assert all(one.memory.source == "automatic" for one in kept)
+
+
+# --- echoes --------------------------------------------------------------------------
+
+
+def test_what_the_prompt_told_is_not_learned_when_an_agent_says_it_again(project: Project) -> None:
+    known = remember(
+        project.store, a_memory("Parser tabs", "The parser wants tabs in every grammar file.", tags=("parser",))
+    )
+    project.add_task("Fix the parser")
+
+    events = run(project, ScriptedAgent(f"MEMORY:pattern:The parser wants tabs in every grammar file.\n{DONE}"))
+
+    assert of_kind(project, "pattern") == []
+    assert project.store.memories.get(known.id).support == 1
+    ignored = [event.details["problem"] for event in events if event.what == "ignored"]
+    assert any("repeated from the prompt" in str(problem) for problem in ignored)
+
+
+def test_what_is_new_beside_it_is_learned(project: Project) -> None:
+    remember(project.store, a_memory("Parser tabs", "The parser wants tabs in every grammar file.", tags=("parser",)))
+    project.add_task("Fix the parser")
+
+    run(project, ScriptedAgent(f"MEMORY:pitfall:The lexer drops a trailing newline in grammar files.\n{DONE}"))
+
+    assert [memory.kind for memory in of_kind(project, "pitfall")] == ["pitfall"]
+
+
+# --- the end of a run (H4, H5) ---------------------------------------------------------
+
+
+def test_a_finished_run_is_extracted_validated_and_promoted_by_itself(project: Project) -> None:
+    for n in range(6):
+        project.add_task(f"Fix failing test {n}")
+    agent = ScriptedAgent(done("Write tests first, then the code.", ("src/app/core.py", "tests/test_core.py")))
+
+    events = run(project, agent)
+
+    (strategy,) = of_kind(project, "strategy")
+    content = json.loads(strategy.content)
+    assert strategy.task_type == "test-fix"
+    assert content["effectiveness"] == 1
+    assert content["iterations"] == 6
+    assert strategy.confidence == 0.9
+    (estimate,) = of_kind(project, "estimate")
+    assert json.loads(estimate.content)["totalIterations"] == 6
+    assert of_kind(project, "convention")
+    assert [event.what for event in events].count("extracted") == 1
+    assert "## Project Knowledge" in project.prompt(project.add_task("Fix failing test of the app").id).text
+
+
+def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Project) -> None:
+    project.add_task("Implement the importer")
+    report = (
+        "<failure-report>\nwhat_tried: x\nwhy_failed: ModuleNotFoundError: cannot find module foo\n</failure-report>"
+    )
+
+    run(project, ScriptedAgent(f"{report}{FAILED}", f"{report}{FAILED}", DONE))
+
+    (antipattern,) = of_kind(project, "antipattern")
+    assert json.loads(antipattern.content)["occurrences"] == 2
+    assert antipattern.success_rate == 0
+
+
+def test_with_review_what_is_extracted_waits_for_a_person(project: Project) -> None:
+    for n in range(3):
+        project.add_task(f"Fix failing test {n}")
+
+    run(project, ScriptedAgent(done("Write tests first.")), review=True)
+
+    waiting = project.learning.waiting()
+    assert waiting
+    assert of_kind(project, "strategy") == []
+    accepted = project.learning.accept(waiting[0].id)
+    rejected = project.learning.reject(waiting[1].id, "not true here")
+    assert accepted.state is State.ACTIVE
+    assert (rejected.state, rejected.state_reason) == (State.REJECTED, "not true here")
+
+
+def test_an_estimate_of_one_iteration_waits_for_more_instead_of_being_rejected(project: Project) -> None:
+    project.add_task("Refactor the parser")
+    run(project, ScriptedAgent(done()))
+    first = [(memory.kind, memory.state) for memory in project.learning.waiting()]
+
+    project.add_task("Refactor the lexer")
+    run(project, ScriptedAgent(done()))
+
+    assert first == [("estimate", State.STAGED)]
+    (estimate,) = of_kind(project, "estimate")
+    assert len(estimate.origin_loops) == 2
+
+
+def test_extracting_a_run_again_changes_nothing(project: Project) -> None:
+    for n in range(3):
+        project.add_task(f"Fix failing test {n}")
+    run(project, ScriptedAgent(done("Write tests first.")))
+    before = project.store.memories.last_event()
+
+    _, counts = project.learning.extract()
+
+    assert counts.extracted == counts.merged > 0
+    assert project.store.memories.last_event() == before
+
+
+STATE = {
+    "loopId": "ralph-001",
+    "objective": "Fix failing authentication tests",
+    "status": "completed",
+    "currentIteration": 3,
+    "iterations": [
+        {
+            "number": n,
+            "status": "completed",
+            "duration": 42000,
+            "analysis": {"progressMade": True},
+            "learnings": ["Write tests first"],
+            "filesModified": ["src/auth/login.ts", "test/auth/login.test.ts"],
+        }
+        for n in (1, 2, 3)
+    ],
+}
+
+
+def test_a_loop_state_of_another_program_can_be_learned_from(project: Project) -> None:
+    counts = project.learning.extract_state(json.dumps(STATE), "state.json")
+    checked = project.learning.validate()
+    promoted, _ = project.learning.promote()
+
+    assert counts.extracted >= 3
+    assert (checked.rejected, promoted.promoted) == (0, checked.validated)
+    assert {memory.origin_loops for memory in project.store.memories.all()} == {("ralph-001",)}
+
+
+@pytest.mark.parametrize("text", ["", "not json", "{}", "[1, 2]", '{"iterations": 5}'])
+def test_what_is_no_loop_state_is_one_sentence(project: Project, text: str) -> None:
+    with pytest.raises(Exception, match=r"cannot be learned from: .*"):
+        project.learning.extract_state(text, "state.json")
+
+
+def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Project) -> None:
+    for n in range(120):
+        body = f"The loader of module number{n} waits for the plugin host before it reads the settings"
+        remember(project.store, a_memory(f"One {n}", body, kind="pattern"))
+        remember(project.store, a_memory(f"Two {n}", f"{body} again", kind="pattern"))
+    for n in range(10):
+        project.add_task(f"Something {n}")
+
+    events = run(project, ScriptedAgent(DONE))
+
+    assert [event.what for event in events].count("consolidated") == 1
+    superseded = project.store.memories.count(State.SUPERSEDED)
+    assert superseded >= 100
