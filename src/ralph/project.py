@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ralph.config import Config
+    from ralph.extracting import Extracting
+    from ralph.formats.memory_files import Format
     from ralph.formats.planned import PlannedTask, Unreadable
+    from ralph.formats.sources import SourceFile
     from ralph.loop.progress import Tell
     from ralph.loop.run import Order, Summary
     from ralph.records import Attempt, FailureReport, Feature, LogEntry, Outcome, Prompt, Run, Task, TaskMetrics
+    from ralph.remembering import Brought, Remembering
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.tasks import NewTask
@@ -97,6 +101,7 @@ class Project:
         self.root = root
         self.store = store
         self.config = config
+        self._memory: Remembering | None = None
 
     @classmethod
     def open(cls, start: Path) -> Project:
@@ -113,6 +118,69 @@ class Project:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # --- memory ----------------------------------------------------------------------
+
+    @property
+    def memory(self) -> Remembering:
+        """What is remembered, and all that can be done with it."""
+        from ralph.remembering import Remembering
+
+        if self._memory is None:
+            self._memory = Remembering(self.store, self.root, self.config)
+        return self._memory
+
+    @property
+    def learning(self) -> Extracting:
+        """Learnings on their way into the memory."""
+        from ralph.extracting import Extracting
+
+        return Extracting(self.store, self.memory.sync)
+
+    def bring(
+        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
+    ) -> Brought:
+        """Take in a file from elsewhere, whatever it holds: memories, learnings, tasks, or a loop's state."""
+        from ralph.formats.memory_files import Format, recognise
+        from ralph.remembering import Brought
+
+        form = format or recognise(text, name)
+        if form is Format.TASKS:
+            imported = self.import_tasks(text, name)
+            return Brought(
+                name=name,
+                format=form.value,
+                tasks=len(imported.added),
+                known=imported.known,
+                problems=imported.unreadable,
+            )
+        if form is Format.LOOP_STATE:
+            counts = self.learning.extract_state(text, name)
+            note = "staged; look at them with: ralph learn list"
+            return Brought(
+                name=name, format=form.value, staged=counts.extracted - counts.merged, merged=counts.merged, note=note
+            )
+        return self.memory.bring(text, name, stage=stage, force=force, format=form)
+
+    def bring_path(
+        self, path: Path, *, stage: bool = False, force: bool = False, format: Format | None = None
+    ) -> list[Brought]:
+        """Take in a file, or all files of a folder that hold something to remember."""
+        from ralph.formats.sources import sources
+
+        return [self._bring_source(source, stage, force, format) for source in sources(path)]
+
+    def _bring_source(self, source: SourceFile, stage: bool, force: bool, format: Format | None) -> Brought:
+        from ralph.formats.bundle import is_bundle
+        from ralph.formats.memory_files import Format, recognise
+
+        if format is Format.BUNDLE or (format is None and is_bundle(source.start())):
+            return self.memory.bring_bundle(source.lines(), source.name, stage=stage)
+        text = source.text()
+        form = format or recognise(text, source.name)
+        if form in (Format.LEARNINGS, Format.UNKNOWN) and source.path.with_name(source.path.name + ".bak").exists():
+            return self.memory.bring_learnings(source.path, source.name, stage=stage, force=force)
+        return self.bring(text, source.name, stage=stage, force=force, format=form)
 
     # --- tasks -----------------------------------------------------------------------
 
@@ -499,6 +567,8 @@ def init_project(directory: Path) -> list[str]:
     except OSError as error:
         raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
     path = directory / FOLDER / DATABASE
+    if not path.exists() and (directory / FOLDER / "backups").is_dir():
+        raise RalphError(f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore")
     if not path.exists():
         done.append(f"created {FOLDER}/{DATABASE}")
     create_store(str(path), directory.name or "project").close()

@@ -25,8 +25,13 @@ COMMANDS = {
     "task": "Add, list and settle tasks",
     "feature": "Group tasks under a spec and a plan",
     "prompt": "Show what the next attempt at a task will be told",
+    "memory": "See, add to and correct what is remembered",
+    "learn": "Decide what is kept of what the runs taught",
     "journal": "Read what happened, attempt by attempt",
     "failures": "Read what went wrong, and how often",
+    "backup": "Make and check copies of all that is stored",
+    "restore": "Bring back a backup; what it replaces is kept",
+    "doctor": "Check that all is sound, and say what to do if not",
     "demo": "Watch the loop learn, in under 20 seconds",
     "completion": "Print the completion script for your shell",
 }
@@ -42,9 +47,25 @@ Exit codes: 0 fine, 1 failed or not found, 2 wrong usage, 3 nothing to do, 130 i
 """
 
 
+# Looking for translations of argparse's few words takes two thirds of the time it takes to build a parser.
+argparse._ = str  # type: ignore[attr-defined]
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32)
+        super().__init__(prog, max_help_position=32, width=_width())
+
+
+def _width() -> int:
+    """Give the width of the terminal; argparse would load a module for archives to find it."""
+    try:
+        return int(os.environ.get("COLUMNS", "")) - 2
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size().columns - 2
+    except (OSError, ValueError):
+        return 78
 
 
 class Parser(argparse.ArgumentParser):
@@ -96,6 +117,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone, which is no fault. Python must not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _mend_streams() -> None:

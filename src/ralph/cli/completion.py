@@ -107,17 +107,21 @@ def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
 
 def _known(dest: str, directory: str) -> list[tuple[str, str]]:
     """Give what the project has of the kind an argument names."""
+    from itertools import islice
     from pathlib import Path
 
     from ralph.cli.output import safe
     from ralph.errors import RalphError
     from ralph.project import Project
+    from ralph.store.memories import Wanted
 
     try:
         with Project.open(Path(directory)) as project:
             store = project.store
             if dest in ("id", "task", "parent", "needs", "add", "remove"):
                 return [(one.id, safe(one.title)) for one in store.tasks.all()]
+            if dest == "memory":
+                return [(one.id, safe(one.title)) for one in islice(store.memories.find(Wanted()), 50)]
             if dest == "feature":
                 return [(one.id, safe(one.name)) for one in store.features.all()]
             if dest == "run":

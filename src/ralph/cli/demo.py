@@ -36,6 +36,7 @@ CAVEAT = "The agent is scripted and its thinking time made up: this shows how me
 
 GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
 TITLE_WIDTH = 18
+NOTE_WIDTH = 46
 NOTE_INDENT = " " * 33
 
 
@@ -127,7 +128,7 @@ class Narrator:
 
     def _note(self, code: str, verb: str, titles: Sequence[str]) -> None:
         if titles:
-            self._say(code, NOTE_INDENT + verb, safe(" · ".join(titles)))
+            self._say(code, NOTE_INDENT + verb, _some(titles))
 
     def _say(self, code: str, start: str, rest: str) -> None:
         """Print a line of which the start is coloured, cut where the terminal ends."""
@@ -142,6 +143,16 @@ class Narrator:
 
 def _attempt(title: str, number: int) -> str:
     return f"{title.ljust(TITLE_WIDTH)}  try {number}  "
+
+
+def _some(titles: Sequence[str]) -> str:
+    """Give as many titles as fit on a line, and how many there are beside them."""
+    shown = safe(titles[0])
+    for count, title in enumerate(titles[1:], 1):
+        if len(shown) + len(title) > NOTE_WIDTH:
+            return f"{shown} · +{len(titles) - count}"
+        shown += f" · {safe(title)}"
+    return shown
 
 
 def paint(code: str, text: str) -> str:

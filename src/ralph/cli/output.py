@@ -110,8 +110,11 @@ def bold(text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Give `1 task`, `2 tasks`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Give `1 task`, `2 tasks`, `2 memories`."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    many = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
+    return f"{count:,} {many}"
 
 
 def moment(timestamp: str) -> str:

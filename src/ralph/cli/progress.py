@@ -231,7 +231,22 @@ def _ignored(details: dict[str, object]) -> list[tuple[str, str]]:
 
 
 def _learned(details: dict[str, object]) -> list[tuple[str, str]]:
-    return [("green", f"   learned: {details['title']} ({details['kind']})")]
+    what = "learned" if details["is_new"] else "confirmed"
+    return [("green", f"   {what}: {details['title']} ({details['kind']})")]
+
+
+def _extracted(details: dict[str, object]) -> list[tuple[str, str]]:
+    parts = [f"{details['promoted']} kept"]
+    parts += [f"{details[name]} {name}" for name in ("merged", "rejected") if details[name]]
+    if details["waiting"]:
+        parts.append(f"{details['waiting']} wait for more data")
+    if details["validated"] != details["promoted"]:
+        parts.append("see: ralph learn review")
+    return [("green", f"Drawn from the run: {_count(details['extracted'], 'learning')} ({', '.join(parts)}).")]
+
+
+def _consolidated(details: dict[str, object]) -> list[tuple[str, str]]:
+    return [("dim", f"Put aside as near-duplicates: {_count(details['superseded'], 'memory')}.")]
 
 
 def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -277,6 +292,8 @@ _TELLERS = {
     "gate_ended": _gate_ended,
     "ignored": _ignored,
     "learned": _learned,
+    "extracted": _extracted,
+    "consolidated": _consolidated,
     "attempt_ended": _attempt_ended,
     "warning": _warning,
     "run_ended": _run_ended,

@@ -1,0 +1,288 @@
+"""`ralph learn`."""
+
+from __future__ import annotations
+
+import sys
+
+from ralph.cli.output import add_format, open_project, plural, print_json, print_table, read_text, safe
+from ralph.errors import WrongUsage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from ralph.loop.promotion import Counts
+    from ralph.project import Project
+    from ralph.records import Memory
+    from ralph.store.memories import Kept
+
+    Do = Callable[[Project, argparse.Namespace], int | None]
+
+STATUSES = ("pending", "validated", "rejected", "quarantined", "all")
+
+EPILOG = """\
+What runs teach is extracted when they end, checked against rules, and kept. With
+`review = true` under [memories] in .ralph.toml it waits for you:
+  ralph learn review
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, do: Do, text: str) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=text, description=text + ".")
+        one.set_defaults(act=run, do=do)
+        return one
+
+    one = action("extract", extract, "Draw learnings from a run, a loop's state file or a role's last words")
+    one.add_argument("--run", metavar="ID", help="default: the latest")
+    one.add_argument(
+        "--state", metavar="FILE", help="the state file of a loop that ran elsewhere; - reads standard input"
+    )
+    one.add_argument("--from", dest="from_hat", metavar="HAT", help="the role that hands over")
+    one.add_argument("--to", dest="to_hat", metavar="HAT", help="the role that takes over")
+    one.add_argument("file", nargs="?", metavar="FILE", help="the words of the role; - or nothing reads standard input")
+    one.add_argument("--promote", action="store_true", help="also check them, and keep those that pass")
+    add_format(one)
+
+    one = action("list", list_learnings, "List what is staged, held back or rejected, oldest first")
+    one.add_argument("--status", choices=STATUSES, help="default: all that wait for a decision")
+    add_format(one)
+
+    one = action("validate", validate, "Check what is pending against the rules")
+    add_format(one)
+    action("review", review, "Decide on what is staged, one by one")
+
+    one = action("promote", promote, "Keep what passed the rules")
+    one.add_argument("learning", nargs="*", metavar="ID", help="default: all")
+    one.add_argument("--validate", action="store_true", help="check what is pending first")
+    add_format(one)
+
+    one = action("clear", clear, "Empty the staging area; undo brings it back")
+    one.add_argument("--yes", "-y", action="store_true", help="do not ask")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what is asked for, then say what is wrong with the files."""
+    with open_project(given) as project:
+        code = given.do(project, given) or 0
+        sys.stdout.flush()
+        for problem in project.memory.problems:
+            print(f"Warning: {safe(problem)}", file=sys.stderr)
+    return code
+
+
+# --- extract, validate, promote --------------------------------------------------------------
+
+
+def extract(project: Project, given: argparse.Namespace) -> None:
+    """Draw learnings from what happened, and stage them."""
+    if (given.from_hat is None) != (given.to_hat is None):
+        raise WrongUsage("Say both roles: --from HAT --to HAT.")
+    if sum(value is not None for value in (given.run, given.state, given.from_hat)) > 1:
+        raise WrongUsage("Say one source: --run, --state, or --from with --to.")
+    if given.file is not None and given.from_hat is None:
+        raise WrongUsage(f"Say what {given.file} is: --state {given.file}, or --from HAT --to HAT {given.file}.")
+    if given.from_hat is not None:
+        text = read_text(given.file or "-")
+        _print_handed_over(project.learning.extract_handover(given.from_hat, given.to_hat, text), given)
+        return
+    if given.state is not None:
+        name = "standard input" if given.state == "-" else given.state
+        counts = project.learning.extract_state(read_text(given.state), name)
+    else:
+        name, counts = project.learning.extract(given.run)
+    checked = project.learning.validate() if given.promote else None
+    promoted, left = project.learning.promote() if given.promote else (None, 0)
+    if given.format == "json":
+        print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if given.promote else {}))
+        return
+    print(f"{safe(name)}: {plural(counts.extracted, 'learning')} extracted, {counts.merged} of them known already.")
+    if checked and promoted:
+        _print_checked(checked)
+        _print_promoted(promoted, left)
+    elif counts.extracted > counts.merged:
+        print("They are staged. Look at them with: ralph learn list")
+
+
+def _fields(*counts: Counts | None) -> dict[str, int]:
+    """Give the counts of several passes together, those of none left out."""
+    from ralph.records import fields_of
+
+    together: dict[str, int] = {}
+    for one in filter(None, counts):
+        together |= {name: together.get(name, 0) + count for name, count in fields_of(one).items()}
+    return together
+
+
+def _print_handed_over(kept: list[Kept], given: argparse.Namespace) -> None:
+    from ralph.cli.memory_text import print_memories
+    from ralph.memory.public import public_fields
+
+    new = [one for one in kept if one.what == "added"]
+    if given.format == "json":
+        print_json([public_fields(one.memory) | {"what": one.what} for one in kept])
+        return
+    if kept:
+        print_memories(one.memory for one in kept)
+    print(f"{plural(len(kept), 'memory')} found, {len(kept) - len(new)} of them known already.")
+
+
+def validate(project: Project, given: argparse.Namespace) -> None:
+    """Check what is pending against the rules."""
+    counts = project.learning.validate()
+    if given.format == "json":
+        print_json({name: getattr(counts, name) for name in ("validated", "rejected", "waiting")})
+    else:
+        _print_checked(counts)
+
+
+def _print_checked(counts: Counts) -> None:
+    print(f"{counts.validated} validated, {counts.rejected} rejected, {counts.waiting} wait for more data.")
+    if counts.rejected:
+        print("To see why: ralph learn list --status rejected")
+
+
+def promote(project: Project, given: argparse.Namespace) -> None:
+    """Keep what passed the rules."""
+    counts, left = project.learning.promote(given.learning, validate_first=given.validate)
+    if given.format == "json":
+        print_json({"promoted": counts.promoted, "left": left})
+    else:
+        _print_promoted(counts, left)
+
+
+def _print_promoted(counts: Counts, left: int) -> None:
+    print(f"{plural(counts.promoted, 'learning')} promoted, {left} left in the staging area.")
+
+
+# --- looking at them -------------------------------------------------------------------------
+
+
+def list_learnings(project: Project, given: argparse.Namespace) -> None:
+    """List learnings by what became of them so far."""
+    from ralph.cli.memory_text import in_words
+    from ralph.memory.public import public_fields
+
+    found = [(one, status(one)) for one in _listed(project, given.status)]
+    if given.format == "json":
+        print_json([public_fields(one) | {"status": state} for one, state in found])
+    elif found:
+        rows = [
+            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, one.state_reason or "-", in_words(one))
+            for one, state in found
+        ]
+        print_table(("ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"), rows)
+    else:
+        print("No learning matches." if given.status else "Nothing waits. What runs teach comes here when they end.")
+
+
+def _listed(project: Project, wanted: str | None) -> list[Memory]:
+    waiting = project.learning.waiting()
+    if wanted is None:
+        return waiting
+    rejected = project.learning.rejected() if wanted in ("rejected", "all") else []
+    return [one for one in (*waiting, *rejected) if wanted in ("all", status(one))]
+
+
+def status(learning: Memory) -> str:
+    """Give where a learning stands on its way: pending, validated, rejected or quarantined."""
+    if learning.state == "staged":
+        return "validated" if learning.validated_at else "pending"
+    return str(learning.state)
+
+
+# --- deciding --------------------------------------------------------------------------------
+
+
+def review(project: Project, given: argparse.Namespace) -> None:
+    """Show what is staged one by one, and let a person decide."""
+    from ralph.cli.editor import is_attended
+
+    if not is_attended():
+        raise WrongUsage("A review needs a person at a terminal; without one, see: ralph learn promote --validate")
+    waiting = project.learning.waiting()
+    counts = {"kept": 0, "rejected": 0, "skipped": 0}
+    for place, learning in enumerate(waiting, start=1):
+        decided = _decide(project, learning, f"{place}/{len(waiting)}")
+        if decided == "quit":
+            break
+        counts[decided] += 1
+    if not waiting:
+        print("Nothing waits for a decision.")
+        return
+    left = len(waiting) - counts["kept"] - counts["rejected"]
+    print(f"{counts['kept']} kept, {counts['rejected']} rejected, {left} left.")
+
+
+def _decide(project: Project, learning: Memory, place: str) -> str:
+    """Ask what is to become of a learning, and do it."""
+    from ralph.cli.memory_text import origin, print_body, print_facts, print_heading
+
+    print(f"\n{place}  ", end="")
+    print_heading(learning)
+    facts = {
+        "Confidence": f"{learning.confidence:.2f}",
+        "From": origin(learning),
+        "Learned": f"{learning.support} times" if learning.support > 1 else "",
+        "Held back": learning.state_reason,
+    }
+    print_facts(facts)
+    print_body(learning)
+    while True:
+        answer = _asked("[y]es [n]o [e]dit [s]kip [q]uit: ")
+        if answer in ("y", "yes"):
+            project.learning.accept(learning.id)
+            return "kept"
+        if answer in ("n", "no"):
+            project.learning.reject(learning.id, _asked("Why? (Enter: no reason) ", ""))
+            return "rejected"
+        if answer in ("e", "edit"):
+            if body := _reworded(learning):
+                project.learning.accept(learning.id, body)
+                return "kept"
+        elif answer in ("s", "skip"):
+            return "skipped"
+        elif answer in ("q", "quit"):
+            return "quit"
+
+
+def _reworded(learning: Memory) -> str:
+    """Give the words a person wants instead, from their editor or from one line; nothing when there are none."""
+    import os
+
+    from ralph.cli.editor import edited
+
+    if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        return edited(learning.body)
+    return _asked("In one line (Enter: leave it): ", "")
+
+
+def _asked(question: str, at_end: str = "quit") -> str:
+    """Give a person's answer; the end of the input has the meaning given."""
+    try:
+        answer = input(question).strip()
+    except EOFError:
+        print()
+        return at_end
+    return answer.lower() if at_end else answer
+
+
+def clear(project: Project, given: argparse.Namespace) -> int:
+    """Empty the staging area."""
+    if not given.yes:
+        if not sys.stdin.isatty():
+            raise WrongUsage("There is nobody to ask: say --yes to empty the staging area.")
+        if _asked("Take everything out of the staging area? [y/N] ", "no") not in ("y", "yes"):
+            print("Nothing was changed.")
+            return 1
+    count, change = project.learning.clear()
+    if count:
+        print(f"{plural(count, 'learning')} taken out of the staging area. To undo: ralph memory undo {change}")
+    else:
+        print("The staging area is empty already.")
+    return 0

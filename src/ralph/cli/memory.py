@@ -1,0 +1,643 @@
+"""`ralph memory`."""
+
+from __future__ import annotations
+
+import sys
+
+from ralph.cli.output import add_format, count_of, open_project, plural, print_json, print_table, read_text, safe
+from ralph.errors import WrongUsage
+from ralph.records import KINDS, State
+from ralph.text import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from ralph.project import Project
+    from ralph.records import Memory, MemoryEvent
+    from ralph.remembering import Removal
+    from ralph.store.memories import Wanted
+
+    Do = Callable[[Project, argparse.Namespace], int | None]
+
+SHOWN = 10
+WIDEST_REASON = 60
+DAY_SECONDS = 86_400
+MOST_DAYS = 36_500
+POLL_SECONDS = 0.5
+WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "cleanup", "consolidate")
+"""Actions that fail when they cannot bring the files up to date."""
+RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
+IMPORTS = (
+    "bundle",
+    "json",
+    "learnings",
+    "staging",
+    "csv",
+    "markdown",
+    "knowledge",
+    "progress",
+    "guardrails",
+    "notes",
+    "tasks",
+    "loop-state",
+)
+EXPORTS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowledge")
+
+EPILOG = """\
+Examples:
+  ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
+  ralph memory search docker
+  ralph memory prime --budget 2000                what an agent should know first
+  ralph memory import notes.md other-project/     files, folders, or a pipe
+  ralph memory export > memories.jsonl            all that is remembered, with its history
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, do: Do, text: str) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=text, description=text + ".")
+        one.set_defaults(act=run, do=do)
+        return one
+
+    one = action("add", add, "Remember something")
+    one.add_argument("words", nargs="?", metavar="CONTENT", help="what to remember; - reads standard input")
+    one.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
+    one.add_argument(
+        "--type", "-t", dest="kind", metavar="TYPE", default="pattern", help=f"{', '.join(KINDS)} (default: pattern)"
+    )
+    one.add_argument("--title", help="default: the first sentence")
+    one.add_argument("--tags", type=words_of, default=(), help="separated by commas")
+    one.add_argument("--files", type=paths_of, default=(), help="files it is about, separated by commas")
+    one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1 (default: 0.6)")
+    _add_project(one)
+    one.add_argument("--format", choices=("table", "json", "quiet"), default="table", help="quiet prints the id alone")
+
+    one = action("search", search, "Find memories, best first")
+    one.add_argument("query", nargs="*", metavar="QUERY", help="any words; without them the newest are shown")
+    _add_filters(one)
+    one.add_argument("--all", action="store_true", help=f"show all, not only the best {SHOWN}")
+    one.add_argument("--ranker", choices=RANKERS, help="rank by another formula")
+    one.add_argument("--explain", action="store_true", help="show what each score is made of")
+    _add_text_format(one)
+
+    one = action("list", list_memories, "List memories, newest first")
+    _add_filters(one)
+    one.add_argument("--last", type=count_of("memories"), default=0, metavar="N", help="only the newest N")
+    _add_state(one)
+    one.add_argument("--task-type", metavar="TYPE", help="only those learned from tasks of this type")
+    one.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    _add_text_format(one)
+
+    one = action("show", show, "Show all about a memory")
+    one.add_argument("memory", metavar="ID")
+    _add_text_format(one)
+
+    one = action("edit", edit, "Change a memory; without options, in your editor")
+    one.add_argument("memory", metavar="ID")
+    one.add_argument("--content", metavar="TEXT", help="- reads standard input")
+    one.add_argument("--title")
+    one.add_argument("--type", "-t", dest="kind", metavar="TYPE")
+    one.add_argument("--tags", type=words_of, help="separated by commas; '' takes all away")
+    one.add_argument("--files", type=paths_of, help="separated by commas; '' takes all away")
+    one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
+    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+
+    one = action("delete", delete, "Take memories out of use; undo brings them back")
+    one.add_argument("memory", nargs="+", metavar="ID")
+    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+
+    one = action("prime", prime, "Print the memories to put before an agent")
+    one.add_argument("--budget", type=not_negative, default=0, metavar="TOKENS", help="at most so many tokens")
+    one.add_argument(
+        "--type", "-t", dest="kinds", metavar="TYPES", type=words_of, default=(), help="separated by commas"
+    )
+    one.add_argument("--tags", type=words_of, default=(), help="any of these, separated by commas")
+    one.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only from the last so many days")
+    one.add_argument("--format", choices=("markdown", "json"), default="markdown", help="(default: markdown)")
+
+    one = action("init", init, "Make the markdown file that people and git can edit")
+    one.add_argument("--force", action="store_true", help="make it anew; the old one is kept as .bak")
+
+    one = action("why", why, "Say where a memory comes from, or why a task is shown it or not")
+    one.add_argument("memory", metavar="ID")
+    one.add_argument("--task", metavar="ID")
+    add_format(one)
+
+    one = action("history", history, "Show all that happened to a memory")
+    one.add_argument("memory", metavar="ID")
+    add_format(one)
+
+    one = action("undo", undo, "Take back the latest change of a memory, or all of a change")
+    one.add_argument("memory", metavar="ID", help="a memory, or a change made to several (chg-…)")
+    one.add_argument("--to", type=not_negative, metavar="EVENT", help="all that came after this event of its history")
+
+    one = action("verify", verify, "Check that what is stored is undamaged")
+    add_format(one)
+    one = action("stats", stats, "Count the memories")
+    add_format(one)
+
+    one = action("cleanup", cleanup, "Take memories out of use that are doubtful, old and unused")
+    one.add_argument("--min-confidence", type=share, metavar="X", help="take those that are less sure or do worse")
+    one.add_argument(
+        "--older-than", type=not_negative, metavar="DAYS", help="take those neither changed nor used since"
+    )
+    one.add_argument("--unused", action="store_true", help="take those that were never used")
+    _add_caution(one)
+    _add_project(one)
+    one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
+    _add_caution(one)
+
+    one = action("import", import_memories, "Take in memories from files, folders or other programs")
+    one.add_argument("path", nargs="*", metavar="PATH", help="- or nothing reads standard input")
+    one.add_argument("--stage", action="store_true", help="hold them back until they are reviewed")
+    one.add_argument("--force", action="store_true", help="also when a checksum does not match")
+    one.add_argument("--from", dest="form", choices=IMPORTS, help="what it is, when that cannot be told")
+    _add_project(one)
+    add_format(one)
+
+    one = action("export", export, "Write memories in a format for elsewhere")
+    one.add_argument("--to", metavar="FILE", help="default: standard output")
+    one.add_argument(
+        "--format", choices=EXPORTS, default="bundle", help="bundle keeps all, with the history (default: bundle)"
+    )
+    one.add_argument("--force", action="store_true", help="replace files that are there")
+    _add_filters(one)
+    _add_state(one)
+
+    one = action("merge", merge, "Take in all memories of another project")
+    one.add_argument("path", metavar="PATH", help="its folder or database, or anything that import reads")
+    add_format(one)
+
+    one = action("watch", watch, "Show what happens to memories, as it happens")
+    one.add_argument("--since", type=not_negative, metavar="EVENT", help="begin after this event (default: now)")
+    one.add_argument("--for", dest="seconds", type=not_negative, metavar="SECONDS", help="default: until Ctrl+C")
+    add_format(one)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--type", "-t", dest="kinds", metavar="TYPE", type=words_of, default=(), help="only of this type"
+    )
+    parser.add_argument("--tags", type=words_of, default=(), help="only with any of these, separated by commas")
+    parser.add_argument("--after", type=moment, metavar="DATE", help="only made then (UTC) or later")
+    parser.add_argument("--before", type=moment, metavar="DATE", help="only made before then (UTC)")
+    parser.add_argument("--min-confidence", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    _add_project(parser)
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", choices=(*State, "all"), help="(default: active)")
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", metavar="NAME", help="name or id of this project; another is refused")
+
+
+def _add_caution(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--yes", "-y", action="store_true", help="also when it is more than a fifth of all")
+
+
+def _add_text_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("table", "json", "markdown"), default="table", help="how to print (default: table)"
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what is asked for, then say what is wrong with the files."""
+    with open_project(given) as project:
+        project.memory.expect_project(getattr(given, "project", None))
+        code = given.do(project, given) or 0
+        sys.stdout.flush()
+        for problem in project.memory.problems:
+            print(f"Warning: {safe(problem)}", file=sys.stderr)
+        if project.memory.is_unwritten and given.action in WRITING:
+            print("It is stored, and will be written to the files with the next command.", file=sys.stderr)
+            return 1
+    return code
+
+
+# --- one memory ------------------------------------------------------------------------------
+
+
+def add(project: Project, given: argparse.Namespace) -> int:
+    """Remember something."""
+    if (given.words is None) == (given.content is None):
+        raise WrongUsage("Say what to remember, once: ralph memory add CONTENT")
+    kept = project.memory.add(
+        _content(given.words if given.content is None else given.content),
+        kind=given.kind,
+        title=given.title or "",
+        tags=given.tags,
+        files=given.files,
+        confidence=given.confidence,
+    )
+    memory = kept.memory
+    if kept.what == "refused":
+        print(f"A person has deleted this: {memory.id} stays as it is, and nothing was stored.", file=sys.stderr)
+        return 1
+    if given.format == "json":
+        _print_json(memory)
+    elif given.format == "quiet":
+        print(memory.id)
+    elif kept.what == "added":
+        print(f"📝 Memory stored: {memory.id}")
+    else:
+        print(f"📝 Known already: {memory.id} (learned {plural(memory.support, 'time')})")
+    return 0
+
+
+def show(project: Project, given: argparse.Namespace) -> None:
+    """Show all about a memory."""
+    view = project.memory.show(given.memory)
+    if given.format == "json":
+        from ralph.memory.public import public_fields
+
+        beside = {
+            "confidence_now": view.confidence,
+            "links": dict(view.links),
+            "linked_from": [other.id for other in view.linked_from],
+            "shown_to": view.shown_to,
+        }
+        print_json(public_fields(view.memory) | beside)
+    elif given.format == "markdown":
+        _print_markdown([view.memory])
+    else:
+        from ralph.cli.memory_text import print_view
+
+        print_view(view)
+
+
+def edit(project: Project, given: argparse.Namespace) -> None:
+    """Change a memory, by options or in an editor."""
+    names = ("title", "kind", "tags", "files", "confidence")
+    changes = {name: getattr(given, name) for name in names}
+    body = _content(given.content) if given.content is not None else None
+    if body is None and all(value is None for value in changes.values()):
+        body = _from_editor(project, given.memory)
+        if body is None:
+            print("Nothing was changed.")
+            return
+    memory = project.memory.edit(given.memory, body=body, why=given.why, **changes)
+    print(f"Memory changed: {memory.id}")
+    print(f"To undo: ralph memory undo {memory.id}")
+
+
+def _from_editor(project: Project, id: str) -> str | None:
+    """Give the text of a memory as a person changed it; None when they did not."""
+    from ralph.cli.editor import edited, is_attended
+
+    if not is_attended():
+        raise WrongUsage("Say what to change: --content, --title, --type, --tags, --files or --confidence.")
+    body = project.memory.show(id).memory.body
+    after = edited(body)
+    return after if after != body else None
+
+
+def delete(project: Project, given: argparse.Namespace) -> None:
+    """Take memories out of use."""
+    deleted, change = project.memory.delete(*given.memory, why=given.why)
+    for memory in deleted:
+        print(f"🗑️  Memory deleted: {memory.id}")
+    print(f"To undo: ralph memory undo {deleted[0].id if len(deleted) == 1 else change}")
+
+
+def why(project: Project, given: argparse.Namespace) -> None:
+    """Say where a memory comes from, or how it scores for a task."""
+    from ralph.cli.memory_text import print_in_brief, print_why
+    from ralph.memory.public import public_fields
+
+    if given.task:
+        found = project.memory.why(given.memory, given.task)
+        if given.format == "json":
+            print_json(
+                {
+                    "memory": public_fields(found.memory),
+                    "task_id": found.task_id,
+                    "is_shown": found.is_shown,
+                    "reason": found.reason,
+                    "score": found.score,
+                    "because": dict(found.because),
+                    "rank": found.rank,
+                }
+            )
+        else:
+            print_why(found)
+        return
+    view, events = project.memory.show(given.memory), project.memory.history(given.memory)
+    if given.format == "json":
+        print_json(
+            {
+                "memory": public_fields(view.memory),
+                "confidence_now": view.confidence,
+                "history": [_event_fields(event) for event in events],
+                "shown_to": view.shown_to,
+            }
+        )
+    else:
+        print_in_brief(view, events)
+
+
+def history(project: Project, given: argparse.Namespace) -> None:
+    """Show all that happened to a memory."""
+    from ralph.cli.memory_text import print_history
+
+    events = project.memory.history(given.memory)
+    if given.format == "json":
+        print_json([_event_fields(event) for event in events])
+    else:
+        print_history(events)
+
+
+def undo(project: Project, given: argparse.Namespace) -> None:
+    """Take back what was done to one memory, or to several at once."""
+    undone = project.memory.undo(given.memory, to=given.to)
+    for memory in undone[:SHOWN]:
+        print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
+    if len(undone) > SHOWN:
+        print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
+
+
+# --- many ------------------------------------------------------------------------------------
+
+
+def search(project: Project, given: argparse.Namespace) -> None:
+    """Find memories, best first."""
+    limit = SHOWN if given.format == "table" and not given.all else sys.maxsize
+    found = project.memory.search(" ".join(given.query), _wanted(given), limit + 1, given.ranker or "")
+    shown = found[:limit]
+    if given.format == "json":
+        from ralph.memory.public import public_fields
+
+        scores = [{"score": one.score, "because": dict(one.because)} for one in shown]
+        print_json([public_fields(one.memory) | score for one, score in zip(shown, scores, strict=True)])
+    elif given.format == "markdown":
+        _print_markdown([one.memory for one in shown])
+    elif shown:
+        from ralph.cli.memory_text import print_found
+
+        print_found(shown, explain=given.explain)
+        if len(found) > len(shown):
+            print(f"{len(shown)} shown; --all shows all.")
+    else:
+        print("Nothing found.")
+
+
+def list_memories(project: Project, given: argparse.Namespace) -> None:
+    """List memories, newest first."""
+    from ralph.store.memories import Wanted
+
+    wanted = _wanted(given)
+    found = project.memory.find(wanted, given.last)
+    if given.format == "json":
+        _print_json_list(found)
+    elif given.format == "markdown":
+        _print_markdown(found)
+    elif found:
+        from ralph.cli.memory_text import print_memories
+
+        print_memories(found)
+    else:
+        print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
+
+
+def prime(project: Project, given: argparse.Namespace) -> None:
+    """Print the memories to put before an agent; nothing when there are none."""
+    from ralph.store.memories import Wanted
+
+    wanted = Wanted(kinds=given.kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
+    found = project.memory.prime(wanted, given.budget)
+    if given.format == "json":
+        _print_json_list(found)
+    else:
+        _print_markdown(found)
+
+
+def _days_ago(days: int) -> str:
+    import time
+
+    from ralph.records import timestamp
+
+    return timestamp(time.time() - min(days, MOST_DAYS) * DAY_SECONDS)
+
+
+def verify(project: Project, given: argparse.Namespace) -> int:
+    """Check what is stored; 1 when something is wrong."""
+    problems = project.memory.verify()
+    if given.format == "json":
+        print_json(problems)
+    else:
+        print("\n".join(map(safe, problems)) or "✓ All that is stored is undamaged.")
+        if problems:
+            print("To bring back a sound copy: ralph restore")
+    return 1 if problems else 0
+
+
+def stats(project: Project, given: argparse.Namespace) -> None:
+    """Count the memories."""
+    found = project.memory.stats()
+    if given.format == "json":
+        print_json(found)
+    else:
+        from ralph.cli.memory_text import print_stats
+
+        print_stats(found)
+
+
+def cleanup(project: Project, given: argparse.Namespace) -> None:
+    """Take memories out of use that are no longer worth their place."""
+    removal = project.memory.cleanup(
+        min_confidence=given.min_confidence,
+        older_than_days=given.older_than,
+        unused=given.unused,
+        yes=given.yes,
+        dry_run=given.dry_run,
+    )
+    _print_removal(removal, given, "taken out of use", "Nothing to clean up.")
+
+
+def consolidate(project: Project, given: argparse.Namespace) -> None:
+    """Let one memory stand for its near-duplicates."""
+    removal = project.memory.consolidate(yes=given.yes, dry_run=given.dry_run)
+    _print_removal(removal, given, "put aside", "Nothing to consolidate.")
+
+
+def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothing: str) -> None:
+    from ralph.cli.memory_text import in_words
+
+    if not removal.removed:
+        print(nothing)
+        return
+    rows = [(memory.id, memory.kind, one_line(why, WIDEST_REASON), in_words(memory)) for memory, why in removal.removed]
+    print_table(("ID", "TYPE", "WHY", "MEMORY"), rows)
+    counted = f"{len(rows):,} of {plural(removal.present, 'memory')}"
+    if given.dry_run:
+        print(f"{counted} would be {done}. Nothing was changed.")
+    else:
+        print(f"{counted} {done}. To undo: ralph memory undo {removal.change_id}")
+
+
+def watch(project: Project, given: argparse.Namespace) -> None:
+    """Show what happens to memories, as it happens."""
+    import time
+
+    since = project.memory.last_event() if given.since is None else given.since
+    deadline = time.monotonic() + given.seconds if given.seconds is not None else float("inf")
+    while True:
+        for event, memory in project.memory.happened(since):
+            _print_event(event, memory, given)
+            since = event.seq
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(POLL_SECONDS, left))
+
+
+def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Namespace) -> None:
+    if given.format == "json":
+        import json
+
+        fields = _event_fields(event) | {"title": memory.title if memory else None}
+        print(json.dumps(fields, ensure_ascii=False), flush=True)
+        return
+    from ralph.cli.memory_text import change_of, in_words, when
+
+    said = in_words(memory) if event.was is None and memory else change_of(event)
+    print(f"{event.seq}  {when(event.at)}  {event.who} {event.what} {event.memory_id}: {safe(said)}", flush=True)
+
+
+# --- files and other programs ----------------------------------------------------------------
+
+
+def init(project: Project, given: argparse.Namespace) -> None:
+    """Make the markdown file."""
+    print(f"Memories file made: {project.memory.init_file(force=given.force)}")
+
+
+def import_memories(project: Project, given: argparse.Namespace) -> int:
+    """Take in memories from files, folders or a pipe."""
+    from ralph.cli.transfer import import_memories
+
+    return import_memories(project, given)
+
+
+def export(project: Project, given: argparse.Namespace) -> None:
+    """Write memories in a format for elsewhere."""
+    from ralph.cli.transfer import export
+
+    export(project, given, _wanted(given))
+
+
+def merge(project: Project, given: argparse.Namespace) -> int:
+    """Take in all memories of another project."""
+    from ralph.cli.transfer import merge
+
+    return merge(project, given)
+
+
+# --- what is given, and how it is printed ----------------------------------------------------
+
+
+def _wanted(given: argparse.Namespace) -> Wanted:
+    from ralph.store.memories import Wanted
+
+    state = getattr(given, "state", None)
+    states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
+    if state is None and given.format == "staging":
+        states = (State.STAGED, State.REJECTED)
+    return Wanted(
+        kinds=given.kinds,
+        states=states,
+        tags=given.tags,
+        task_type=getattr(given, "task_type", None),
+        min_confidence=given.min_confidence,
+        min_success_rate=getattr(given, "min_success_rate", 0.0),
+        after=given.after or "",
+        before=given.before or "",
+    )
+
+
+def _content(text: str) -> str:
+    return read_text("-") if text == "-" else text
+
+
+def _print_markdown(memories: Sequence[Memory]) -> None:
+    from ralph.memory.prime import primed
+
+    print(primed(memories), end="")
+
+
+def _print_json(memory: Memory) -> None:
+    from ralph.memory.public import public_fields
+
+    print_json(public_fields(memory))
+
+
+def _print_json_list(memories: Sequence[Memory]) -> None:
+    from ralph.memory.public import public_fields
+
+    print_json([public_fields(memory) for memory in memories])
+
+
+def _event_fields(event: MemoryEvent) -> dict[str, object]:
+    from ralph.cli.memory_text import changed_fields
+    from ralph.records import fields_of
+
+    changed = {name: {"was": was, "became": became} for name, (was, became) in changed_fields(event).items()}
+    return {name: value for name, value in fields_of(event).items() if name not in ("was", "became")} | {
+        "changed": changed
+    }
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Read words with commas between them, in lower case."""
+    return tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
+
+
+def paths_of(text: str) -> tuple[str, ...]:
+    """Read paths with commas between them."""
+    return tuple(dict.fromkeys(path.strip() for path in text.split(",") if path.strip()))
+
+
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"it must be a number from 0 to 1, not {text!r}")
+    return value
+
+
+def not_negative(text: str) -> int:
+    """Read a whole number of 0 or more."""
+    import argparse
+
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"it must be a whole number of at most nine digits, not {text!r}")
+    return int(text)
+
+
+def moment(text: str) -> str:
+    """Read a date or a date and time, in UTC unless it says otherwise."""
+    import argparse
+
+    from ralph.formats.imported import NotAMemory, moment_of
+
+    try:
+        found = moment_of(text.strip())
+    except NotAMemory:
+        found = ""
+    if not found:
+        raise argparse.ArgumentTypeError(f"it must be a date like 2025-01-31, not {text!r}")
+    return found

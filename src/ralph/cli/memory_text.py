@@ -1,0 +1,278 @@
+"""How memories, their history and their scores look in a terminal."""
+
+from __future__ import annotations
+
+from ralph.cli.output import bold, colour, plural, print_table, safe
+from ralph.text import clean, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ralph.records import Memory, MemoryEvent, Recalled
+    from ralph.remembering import MemoryView, Stats, Why
+    from ralph.store.database import Row
+
+WIDEST_TAGS = 30
+WIDEST_TEXT = 200
+WIDEST_CHANGE = 40
+SHOWN_LOOPS = 3
+HISTORY_IN_BRIEF = 5
+
+
+def in_words(memory: Memory) -> str:
+    """Give a memory on one line: its title, and what it says beyond that."""
+    start = memory.title.removesuffix("...")
+    text = memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}"
+    return one_line(clean(text), WIDEST_TEXT)
+
+
+def print_memories(memories: Iterable[Memory]) -> None:
+    """Print memories as a table."""
+    rows = [(one.id, *_kind_and_trust(one), _tags(one), in_words(one)) for one in memories]
+    print_table(("ID", "TYPE", "SURE", "CREATED", "TAGS", "MEMORY"), rows)
+
+
+def print_found(found: Sequence[Recalled], *, explain: bool) -> None:
+    """Print what a search found, with what each score is made of if wanted."""
+    if not explain:
+        print_memories(one.memory for one in found)
+        return
+    rows = [(one.memory.id, f"{one.score:.3f}", shares(one.because), in_words(one.memory)) for one in found]
+    print_table(("ID", "SCORE", "BECAUSE", "MEMORY"), rows)
+
+
+def shares(because: Iterable[tuple[str, float]]) -> str:
+    """Give what a score is made of: `words 0.500, recency 0.098`."""
+    return ", ".join(f"{name} {share:.3f}" for name, share in because) or "-"
+
+
+def _kind_and_trust(memory: Memory) -> tuple[str, str, str]:
+    from ralph.memory.lifecycle import faded
+    from ralph.records import now
+
+    return memory.kind, f"{faded(memory, now()):.2f}", memory.created_at[:10]
+
+
+def _tags(memory: Memory) -> str:
+    return one_line(", ".join(memory.tags), WIDEST_TAGS) or "-"
+
+
+# --- one memory ------------------------------------------------------------------------
+
+
+def print_view(view: MemoryView) -> None:
+    """Print all about a memory."""
+    memory = view.memory
+    print_heading(memory)
+    print_facts(
+        {
+            "State": memory.state_reason and f"{memory.state}: {memory.state_reason}",
+            "Replaced by": memory.superseded_by,
+            "Confidence": _confidence(memory, view.confidence),
+            "Tags": ", ".join(memory.tags),
+            "Files": ", ".join(memory.files),
+            "Feature": memory.feature,
+            "Task type": memory.task_type,
+            **_facts_of_origin(memory),
+            "Used": _uses(memory),
+            "Links to": ", ".join(f"{title} ({id or 'no memory has this title'})" for title, id in view.links),
+            "Linked from": ", ".join(f"{other.title} ({other.id})" for other in view.linked_from),
+        }
+    )
+    print_body(memory)
+    print_shown_to(view.shown_to)
+
+
+def print_heading(memory: Memory) -> None:
+    """Print the line that names a memory."""
+    print(f"{bold(safe(memory.id))}  {safe(memory.kind)}  {colour(memory.state, memory.state)}  {safe(memory.title)}")
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Print those of the facts that say something, a line each."""
+    for name, value in facts.items():
+        if value:
+            print(f"  {name}: {safe(str(value))}")
+
+
+def print_body(memory: Memory) -> None:
+    """Print the text of a memory as it is laid out, indented; one that only repeats the title is not said twice."""
+    if memory.body.rstrip(".!?") != memory.title:
+        print()
+        print("\n".join(f"  {line.expandtabs(4)}".rstrip() for line in clean(memory.body).split("\n")))
+
+
+def print_shown_to(attempts: Sequence[Row]) -> None:
+    """Print the attempts a memory was shown to, and how they went."""
+    if attempts:
+        rows = [
+            (
+                f"{row['run_id']}/{row['iteration']}",
+                when(row["started_at"]),
+                row["task_id"],
+                row["outcome"] or "running",
+            )
+            for row in attempts
+        ]
+        print()
+        print_table(("SHOWN TO", "WHEN", "TASK", "OUTCOME"), rows)
+
+
+def origin(memory: Memory) -> str:
+    """Say where a memory comes from."""
+    loops = ", ".join(memory.origin_loops[:SHOWN_LOOPS])
+    more = len(memory.origin_loops) - SHOWN_LOOPS
+    parts = (
+        memory.source,
+        memory.hat and f"{memory.hat} role",
+        memory.origin_task and f"task {memory.origin_task}",
+        memory.origin_run and f"{memory.origin_run}",
+        memory.origin_attempt and f"attempt {memory.origin_attempt}",
+        memory.origin_session and f"session {memory.origin_session}",
+        loops and f"loops {loops}" + (f" and {more} more" if more > 0 else ""),
+    )
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _facts_of_origin(memory: Memory) -> dict[str, object]:
+    often = f", {memory.support} times by now" if memory.support > 1 else ""
+    return {
+        "From": origin(memory),
+        "Learned": when(memory.created_at) + often,
+        "Changed": memory.updated_at != memory.created_at and when(memory.updated_at),
+    }
+
+
+def _confidence(memory: Memory, now: float) -> str:
+    if round(now, 2) == round(memory.confidence, 2):
+        return f"{now:.2f}"
+    return f"{now:.2f}, down from {memory.confidence:.2f}: nothing has spoken for it for a while"
+
+
+def _uses(memory: Memory) -> str:
+    if not memory.uses:
+        return "never"
+    rate = "" if memory.success_rate is None else f", {memory.success_rate:.0%} of them in attempts that went well"
+    last = f", last {when(memory.used_at)}" if memory.used_at else ""
+    return plural(memory.uses, "time") + last + rate
+
+
+def when(timestamp: str) -> str:
+    """Give a timestamp for people: the local day, with its year, and time of day."""
+    import time
+    from calendar import timegm
+
+    try:
+        seconds = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (ValueError, OverflowError):  # an imported one may be before any clock's time
+        return timestamp[:16].replace("T", " ")
+
+
+# --- history -----------------------------------------------------------------------------
+
+
+def print_history(events: Sequence[MemoryEvent]) -> None:
+    """Print what happened to a memory, oldest first."""
+    rows = [(event.seq, when(event.at), event.who, event.what, change_of(event)) for event in events]
+    print_table(("EVENT", "WHEN", "WHO", "WHAT", "CHANGE"), rows)
+
+
+def change_of(event: MemoryEvent) -> str:
+    """Say in short what an event changed, from what to what, and why."""
+    changes = changed_fields(event)
+    # Moments say little, and a title mostly follows from the text.
+    passed_over = ("updated_at", "validated_at", "verified_at", "used_at", "title" if "body" in changes else "")
+    said = [
+        f"{name}: {_short(was, became)} → {_short(became, was)}"
+        for name, (was, became) in changes.items()
+        if name not in passed_over
+    ]
+    undone = f"takes back event {event.undoes}" if event.undoes else ""
+    return "; ".join(filter(None, [*said, undone, event.why])) or "-"
+
+
+def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
+    """Give the fields an event changed, each as it was and as it became."""
+    import json
+
+    was, became = json.loads(event.was or "{}"), json.loads(event.became or "{}")
+    return {name: (_plain(was.get(name)), _plain(became[name])) for name in became}
+
+
+def _plain(stored: object) -> object:
+    """Give a list that is stored as text as words with commas."""
+    import json
+
+    if isinstance(stored, str) and stored.startswith("["):
+        try:
+            return ", ".join(map(str, json.loads(stored)))
+        except ValueError:
+            pass
+    return stored
+
+
+def _short(value: object, other: object) -> str:
+    """Give a value in a few words: of a long text, where it begins to differ from the other."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    text, beside = str(value), str(other)
+    same = 0
+    if len(text) > WIDEST_CHANGE:
+        while same < min(len(text), len(beside)) and text[same] == beside[same]:
+            same += 1
+    start = max(0, same - WIDEST_CHANGE // 4)
+    return one_line(clean(("…" if start else "") + text[start : start + WIDEST_CHANGE * 2]), WIDEST_CHANGE)
+
+
+# --- why, and what it all adds up to ---------------------------------------------------------
+
+
+def print_why(why: Why) -> None:
+    """Print what a memory's score for a task is made of."""
+    print_heading(why.memory)
+    if why.score is not None:
+        print(f"  Score for {why.task_id}: {why.score:.3f} ({shares(why.because)}), place {why.rank}")
+    if why.is_shown:
+        print(f"  It is shown to the next attempt at {why.task_id}.")
+    else:
+        print(f"  It is not shown to the next attempt at {why.task_id}: {safe(why.reason)}.")
+
+
+def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
+    """Print where a memory comes from, what happened to it, and how it went where it was shown."""
+    memory = view.memory
+    print_heading(memory)
+    print_facts({**_facts_of_origin(memory), "Confidence": _confidence(memory, view.confidence), "Used": _uses(memory)})
+    print()
+    print_history(events[-HISTORY_IN_BRIEF:])
+    if len(events) > HISTORY_IN_BRIEF:
+        print(f"{plural(len(events) - HISTORY_IN_BRIEF, 'earlier event')}: ralph memory history {safe(memory.id)}")
+    print_shown_to(view.shown_to)
+    if not view.shown_to:
+        print("\nIt was not shown to any attempt yet.")
+
+
+def print_stats(stats: Stats) -> None:
+    """Print what the memories add up to."""
+    rate = "" if stats.average_success_rate is None else f"{stats.average_success_rate:.0%}"
+    print(f"{plural(stats.total, 'memory')}, used {plural(stats.uses, 'time')}")
+    print_facts(
+        {
+            "By state": _counts(stats.by_state),
+            "By type": _counts(stats.by_kind),
+            "By task type": _counts({name or "any": count for name, count in stats.by_task_type.items()}),
+            "By source": _counts(stats.by_source),
+            "Average confidence": stats.total and f"{stats.average_confidence:.2f}",
+            "Average success rate": rate,
+            "Most used": stats.most_used and f"{stats.most_used.title} ({stats.most_used.id})",
+            "Last changed": stats.last_updated and when(stats.last_updated),
+        }
+    )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())

@@ -1,0 +1,146 @@
+"""`ralph memory import`, `export` and `merge`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ralph.cli.output import plural, print_json, safe
+from ralph.errors import WrongUsage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from ralph.project import Project
+    from ralph.remembering import Brought
+    from ralph.store.memories import Wanted
+
+MOST_COMPLAINTS = 20
+STANDARD_INPUT = "standard input"
+
+
+def import_memories(project: Project, given: argparse.Namespace) -> int:
+    """Take in memories; fails when nothing could be read from one of the paths."""
+    from ralph.formats.memory_files import Format
+
+    form = Format(given.form) if given.form else None
+    results = []
+    with project.memory.together() as change:
+        for path in _paths(given):
+            if path == "-":
+                text = _standard_input()
+                brought = [project.bring(text, STANDARD_INPUT, stage=given.stage, force=given.force, format=form)]
+            else:
+                brought = project.bring_path(Path(path), stage=given.stage, force=given.force, format=form)
+            results.append((STANDARD_INPUT if path == "-" else path, brought))
+    return _print_brought(results, given, change)
+
+
+def _paths(given: argparse.Namespace) -> list[str]:
+    paths: list[str] = given.path
+    if not paths and sys.stdin.isatty():
+        raise WrongUsage("Say what to import: a file, a folder, or - for standard input.")
+    for path in paths:
+        # Nothing is imported when one of several paths is mistyped.
+        if path != "-" and not Path(path).exists():
+            raise WrongUsage(f"{path} cannot be read: there is no such file.")
+    return paths or ["-"]
+
+
+def _standard_input() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def merge(project: Project, given: argparse.Namespace) -> int:
+    """Take in all memories of another project."""
+    from ralph.remembering import is_store
+
+    path = Path(given.path)
+    with project.memory.together() as change:
+        brought = [project.memory.merge(path)] if is_store(path) else project.bring_path(path)
+    return _print_brought([(given.path, brought)], given, change)
+
+
+def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], given: argparse.Namespace, change: str) -> int:
+    groups = [(path, group) for path, brought in results for group in _by_format(brought)]
+    has_changed = any(one.change_id for _, group in groups for one in group)
+    if given.format == "json":
+        print_json([_fields(path, group) for path, group in groups])
+    else:
+        for path, group in groups:
+            print(_counted(path, group))
+        if has_changed:
+            print(f"To undo: ralph memory undo {change}")
+    _print_complaints([one for _, brought in results for one in brought])
+    return 1 if any(not any(map(_holds_something, brought)) for _, brought in results) else 0
+
+
+def _by_format(brought: Sequence[Brought]) -> list[list[Brought]]:
+    groups: dict[str, list[Brought]] = {}
+    for one in brought:
+        groups.setdefault(one.format, []).append(one)
+    return list(groups.values())
+
+
+def _counted(path: str, group: Sequence[Brought]) -> str:
+    """Give the line that says what became of the files of one format."""
+    form = group[0].format
+    what = form if len(group) == 1 else plural(len(group), f"{form} file")
+    known, merged = sum(one.known for one in group), sum(one.merged for one in group)
+    if any(one.tasks for one in group) or form == "tasks":
+        counts = f"{plural(sum(one.tasks for one in group), 'task')} added, {known} already there"
+    elif any(one.staged for one in group) or form == "loop-state":
+        counts = f"{plural(sum(one.staged for one in group), 'learning')} new, {merged} merged"
+    else:
+        counts = f"{sum(one.new for one in group)} new, {merged} merged, {known} already known"
+    rejected = sum(len(one.problems) for one in group)
+    notes = dict.fromkeys(one.note for one in group if one.note)
+    return "; ".join([f"{safe(path)} ({what}): {counts}, {rejected} rejected", *notes])
+
+
+def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
+    return {
+        "path": path,
+        "format": group[0].format,
+        "files": len(group),
+        "new": sum(one.new for one in group),
+        "merged": sum(one.merged for one in group),
+        "known": sum(one.known for one in group),
+        "rejected": [{"file": one.name, "line": bad.line, "why": bad.why} for one in group for bad in one.problems],
+        "tasks": sum(one.tasks for one in group),
+        "staged": sum(one.staged for one in group),
+        "change_id": next((one.change_id for one in group if one.change_id), ""),
+    }
+
+
+def _holds_something(one: Brought) -> bool:
+    return bool(one.new or one.merged or one.known or one.tasks or one.staged) or not one.problems
+
+
+def _print_complaints(brought: Sequence[Brought]) -> None:
+    sys.stdout.flush()
+    complaints = [f"{one.name}:{problem.line}: {problem.why}" for one in brought for problem in one.problems]
+    for complaint in complaints[:MOST_COMPLAINTS]:
+        print(safe(complaint), file=sys.stderr)
+    if len(complaints) > MOST_COMPLAINTS:
+        print(f"… and {len(complaints) - MOST_COMPLAINTS} more.", file=sys.stderr)
+
+
+def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
+    """Write memories to a file, to a folder or to standard output."""
+    if given.format == "knowledge" and not given.to:
+        raise WrongUsage("Knowledge is a folder of files: say where with --to FOLDER.")
+    exported = project.memory.export(given.format, wanted)
+    if given.to:
+        project.memory.save(exported, given.format, Path(given.to), force=given.force)
+        print(f"{plural(exported.count, 'memory')} written to {safe(given.to)}.")
+    else:
+        sys.stdout.flush()
+        for _, pieces in exported.files:
+            for piece in pieces:
+                sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
+    if exported.left_out:
+        have = "has" if exported.left_out == 1 else "have"
+        print(f"{plural(exported.left_out, 'memory')} of other kinds {have} no place in this format.", file=sys.stderr)

@@ -1,0 +1,738 @@
+"""What can be done with the memories of a project, by any door.
+
+Before an operation what people changed in the files is taken in; after it the
+files are brought up to date. Nothing here erases: what is taken away is kept with
+its history, and can be brought back.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from ralph.errors import NotFound, RalphError, WrongUsage
+from ralph.memory.lifecycle import START, faded
+from ralph.records import KINDS, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
+from ralph.store.memories import BATCH, Change, Wanted, change_id
+from ralph.text import accept, one_line, paths_in, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from ralph.config import Config
+    from ralph.formats.memory_files import Format
+    from ralph.formats.planned import Unreadable
+    from ralph.records import LeftOut
+    from ralph.store import Store
+    from ralph.store.database import Row
+    from ralph.store.memories import Kept
+
+SEARCH_WORDS = 12
+WHOLE = ("bundle", "store")
+"""Where memories come from with all that is known of them."""
+MOST_CANDIDATES = 2_000
+"""So many of the newest memories a documents' ranker looks at, and `prime` chooses from."""
+SHOWN_ATTEMPTS = 20
+BULK = 50
+"""An import of more than this is preceded by a backup."""
+LONGEST_BODY = 20_000
+MOST_TAGS = 20
+"""What a problem says when a file is not as it should be, although all is stored."""
+SQLITE = b"SQLite format 3\0"
+"""How a database file begins."""
+
+
+@record
+class MemoryView:
+    """All about one memory."""
+
+    memory: Memory
+    confidence: float
+    """As of now: it falls while nothing speaks for the memory."""
+    links: tuple[tuple[str, str | None], ...]
+    """Titles it links to, each with the id of the memory that has it."""
+    linked_from: tuple[Memory, ...]
+    shown_to: tuple[Row, ...]
+
+
+@record
+class Why:
+    """Why a memory is, or is not, shown for a task."""
+
+    memory: Memory
+    task_id: str
+    score: float | None
+    because: tuple[tuple[str, float], ...]
+    rank: int | None
+    """Its place among all that were found, from 1."""
+    is_shown: bool
+    reason: str
+    """Why it is not shown; empty when it is."""
+
+
+@record
+class Stats:
+    """What the memories of a project add up to."""
+
+    total: int
+    by_state: dict[str, int]
+    by_kind: dict[str, int]
+    by_task_type: dict[str, int]
+    by_source: dict[str, int]
+    average_confidence: float
+    average_success_rate: float | None
+    uses: int
+    most_used: Memory | None
+    last_updated: str | None
+
+
+@record
+class Removal:
+    """What a cleanup or consolidation did, or would do."""
+
+    removed: tuple[tuple[Memory, str], ...]
+    """Each with the reason."""
+    present: int
+    change_id: str = ""
+    """What to undo; empty when nothing was done."""
+    backup: str = ""
+
+
+@record
+class Brought:
+    """What an import came to."""
+
+    name: str
+    format: str
+    new: int = 0
+    merged: int = 0
+    known: int = 0
+    problems: tuple[Unreadable, ...] = ()
+    tasks: int = 0
+    """Tasks that were added, when the file was one of tasks."""
+    staged: int = 0
+    """Learnings that were staged, when the file was the state of a loop."""
+    change_id: str = ""
+    note: str = ""
+
+
+@record
+class Exported:
+    """Memories in a format for elsewhere."""
+
+    files: Iterable[tuple[str, Iterable[str]]]
+    """Name and pieces of each file; a format of one file gives it no name."""
+    count: int
+    left_out: int
+    """Of the wanted memories, those the format has no place for."""
+
+
+class Remembering:
+    """The memories of one opened project."""
+
+    def __init__(self, store: Store, root: Path, config: Config) -> None:
+        self._store = store
+        self._memories = store.memories
+        self._root = root
+        self._config = config
+        self._together = ""
+        self.problems: list[str] = []
+        """What is wrong with the files, one sentence each."""
+        self.is_unwritten = False
+        """Whether a file could not be brought up to date; the next sync tries again."""
+
+    @property
+    def project_name(self) -> str:
+        """The name of the project these memories are of."""
+        rows = self._store.database.query("SELECT name FROM projects WHERE id = :id", id=self._store.project_id)
+        return str(rows[0]["name"])
+
+    def expect_project(self, name_or_id: str | None) -> None:
+        """Refuse to work on any project but this one, if one is named."""
+        if name_or_id is not None and name_or_id not in (self._store.project_id, self.project_name):
+            raise WrongUsage(f"There is no project {name_or_id!r} here: this one is {self.project_name!r}.")
+
+    def sync(self) -> None:
+        """Bring the files and the store in step."""
+        if self._config.memories.files and not self._together:
+            from ralph.sync import sync
+
+            outcome = sync(self._store, self._root)
+            self.problems += [problem for problem in outcome.problems if problem not in self.problems]
+            self.is_unwritten = outcome.is_unwritten
+
+    @contextmanager
+    def together(self) -> Iterator[str]:
+        """Make all that is imported inside one change, whose id is given; the files are brought in step around it."""
+        self.sync()
+        self._together = change_id()
+        try:
+            yield self._together
+        finally:
+            self._together = ""
+            self.sync()
+
+    # --- one memory ------------------------------------------------------------------
+
+    def add(
+        self,
+        body: str,
+        *,
+        kind: str = "pattern",
+        title: str = "",
+        tags: Sequence[str] = (),
+        files: Sequence[str] = (),
+        confidence: float | None = None,
+        feature: str | None = None,
+    ) -> Kept:
+        """Keep a memory somebody states; one that says the same as a known one makes that one surer."""
+        text = _body(body)
+        if not text:
+            raise WrongUsage("There is nothing to remember: the content is empty.")
+        if confidence is not None and not 0 <= confidence <= 1:
+            raise WrongUsage("The confidence must be a number from 0 to 1.")
+        at = now()
+        heading = one_line(accept(title)) or title_of(text)
+        memory = Memory(
+            id="",
+            kind=_kind(kind),
+            title=heading,
+            body=text,
+            tags=_tags(tags) or (_tags_from(heading) if kind == "knowledge" else ()),
+            files=tuple(dict.fromkeys(filter(None, map(accept, files)))) or paths_in(text),
+            feature=feature,
+            source=Source.EXPLICIT,
+            confidence=START[Source.EXPLICIT] if confidence is None else confidence,
+            created_at=at,
+            updated_at=at,
+            **_origin(),
+        )
+        self.sync()
+        kept = self._memories.add(memory, _by("added by command"), by_person=not _in_session())
+        self.sync()
+        return kept
+
+    def show(self, id: str) -> MemoryView:
+        """Give all about a memory."""
+        self.sync()
+        memory = self._memories.get(id)
+        links, back = self._memories.links(id)
+        return MemoryView(
+            memory=memory,
+            confidence=faded(memory, now()),
+            links=tuple((title, other.id if other else None) for title, other in links),
+            linked_from=tuple(back),
+            shown_to=tuple(self._memories.shown_to(id, SHOWN_ATTEMPTS)),
+        )
+
+    def edit(
+        self,
+        id: str,
+        *,
+        body: str | None = None,
+        title: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        files: Sequence[str] | None = None,
+        confidence: float | None = None,
+        why: str = "",
+    ) -> Memory:
+        """Change a memory; None leaves a thing as it is."""
+        self.sync()
+        known = self._memories.get(id)
+        fields: dict[str, object] = {}
+        if body is not None:
+            text = _body(body)
+            if not text:
+                raise WrongUsage(f"A memory needs a text. To remove it: ralph memory delete {id}")
+            fields |= {"body": text, "files": paths_in(text)}
+            if known.title == title_of(known.body):
+                fields["title"] = title_of(text)
+        if title is not None:
+            fields["title"] = one_line(accept(title)) or title_of(str(fields.get("body", known.body)))
+        if kind is not None:
+            fields["kind"] = _kind(kind)
+        if tags is not None:
+            fields["tags"] = _tags(tags)
+        if files is not None:
+            fields["files"] = tuple(dict.fromkeys(filter(None, map(accept, files))))
+        if confidence is not None:
+            if not 0 <= confidence <= 1:
+                raise WrongUsage("The confidence must be a number from 0 to 1.")
+            fields["confidence"] = confidence
+        if not fields:
+            raise WrongUsage("There is nothing to change: say what, for example --content or --tags.")
+        edited = self._memories.change(id, "edited", _by(accept(why)), **fields, updated_at=now())
+        self.sync()
+        return edited
+
+    def delete(self, *ids: str, why: str = "") -> tuple[list[Memory], str]:
+        """Take memories out of use, all or none; give them, and the id of the change that undo takes back."""
+        self.sync()
+        change = replace(_by(accept(why)), id=change_id())
+        fields = {"state": State.PRUNED, "state_reason": change.why or f"deleted by {change.who}", "updated_at": now()}
+        with self._store.transaction():
+            for id in dict.fromkeys(ids):
+                memory = self._memories.get(id)
+                if memory.state in (State.PRUNED, State.SUPERSEDED, State.REJECTED):
+                    raise NotFound("Memory", f"{id} (it is {memory.state}; to bring it back: ralph memory undo {id})")
+            deleted = [self._memories.change(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
+        self.sync()
+        return deleted, change.id
+
+    def history(self, id: str) -> list[MemoryEvent]:
+        """Give all that happened to a memory, oldest first."""
+        self.sync()
+        self._memories.get(id)
+        return self._memories.history(id)
+
+    def undo(self, id: str, *, to: int | None = None) -> list[Memory]:
+        """Take back the latest change of a memory, all of a change made together, or all after an event."""
+        self.sync()
+        if id.startswith("chg-"):
+            undone = self._memories.undo_change(id, _by(f"undid {id}"))
+        elif to is not None:
+            before = self._memories.version(id, to)
+            fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
+            undone = [self._memories.change(id, "undone", _by(f"back to event {to}"), **fields | {"updated_at": now()})]
+        else:
+            undone = [self._memories.undo(id, _by("undid the latest change"))[0]]
+        self.sync()
+        return undone
+
+    # --- many ------------------------------------------------------------------------
+
+    def find(self, wanted: Wanted, last: int = 0) -> list[Memory]:
+        """Give the wanted memories, newest first; `last` gives only so many."""
+        self.sync()
+        found = sorted(self._memories.find(wanted), key=_made, reverse=True)
+        return found[:last] if last else found
+
+    def _candidates(self, wanted: Wanted) -> list[Memory]:
+        """Give those of the wanted memories that came in last, enough to choose from."""
+        self.sync()
+        return [memory for memory, _ in zip(self._memories.find(wanted), range(MOST_CANDIDATES), strict=False)]
+
+    def search(self, query: str, wanted: Wanted, limit: int, ranker: str = "") -> list[Recalled]:
+        """Find memories by words, best first, then those that merely hold the text; any text is safe as a query."""
+        self.sync()
+        query = accept(query)
+        if ranker:
+            return self._ranked(query, wanted, ranker)[:limit]
+        if not query:
+            return [Recalled(memory=memory, score=0.0) for memory in self.find(wanted, limit)]
+        from ralph.memory.words import query_words
+
+        words = query_words(query, SEARCH_WORDS)
+        matches = self._memories.search(words, limit if wanted == Wanted() else MOST_CANDIDATES, kinds=wanted.kinds)
+        found = [
+            Recalled(memory=memory, score=score, because=(("words", score),))
+            for memory, score in matches
+            if wanted.holds(memory)
+        ][:limit]
+        seen = {one.memory.id for one in found}
+        for memory in self._memories.find(wanted, text=query):
+            if len(found) == limit:
+                break
+            if memory.id not in seen:
+                found.append(Recalled(memory=memory, score=0.0, because=(("text", 0.0),)))
+        return found
+
+    def _ranked(self, query: str, wanted: Wanted, ranker: str) -> list[Recalled]:
+        from ralph.memory.profiles import PROFILES, Context
+        from ralph.memory.task_type import task_type
+
+        if ranker not in PROFILES:
+            raise WrongUsage(f"There is no ranker {ranker!r}: it is one of {', '.join(PROFILES)}.")
+        context = Context(title=query, files=paths_in(query), task_type=task_type(query), at=now())
+        return PROFILES[ranker](self._candidates(wanted), context)
+
+    def prime(self, wanted: Wanted, budget_tokens: int = 0) -> list[Memory]:
+        """Give the memories to put before an agent, within a budget: the surest of each kind in turn."""
+        found = self._candidates(wanted)
+        if not budget_tokens:
+            return found
+        from ralph.memory.prime import within
+
+        return within(found, budget_tokens, now())
+
+    def why(self, id: str, task_id: str) -> Why:
+        """Say what a memory's score for a task is made of, or why it is not shown."""
+        from ralph.loop.recall import explain
+
+        self.sync()
+        memory = self._memories.get(id)
+        return _why(memory, task_id, explain(self._store, self._config, self._store.tasks.get(task_id), memory))
+
+    def stats(self) -> Stats:
+        """Say what the memories add up to."""
+        self.sync()
+        averages = self._memories.averages()
+        return Stats(
+            total=averages["total"],
+            by_state=self._memories.counts("state"),
+            by_kind=self._memories.counts("kind"),
+            by_task_type=self._memories.counts("task_type"),
+            by_source=self._memories.counts("source"),
+            average_confidence=averages["confidence"] or 0.0,
+            average_success_rate=averages["success_rate"],
+            uses=averages["uses"],
+            most_used=self._memories.most_used(),
+            last_updated=averages["last_updated"],
+        )
+
+    def events(self, since: int, limit: int = 500) -> list[MemoryEvent]:
+        """Give what happened to any memory after an event, oldest first."""
+        return self._memories.events(since, limit)
+
+    def happened(self, since: int, limit: int = 500) -> list[tuple[MemoryEvent, Memory | None]]:
+        """Give what happened after an event, oldest first, with each memory as it is now; the files are looked at."""
+        self.sync()
+        return [(event, self._memories.find_one(event.memory_id)) for event in self.events(since, limit)]
+
+    def last_event(self) -> int:
+        """Give the number of the newest event, or 0."""
+        return self._memories.last_event()
+
+    # --- upkeep ----------------------------------------------------------------------
+
+    def cleanup(
+        self,
+        *,
+        min_confidence: float | None = None,
+        older_than_days: float | None = None,
+        unused: bool = False,
+        yes: bool = False,
+        dry_run: bool = False,
+    ) -> Removal:
+        """Take memories out of use that are no longer worth their place; more than a fifth only with `yes`."""
+        from ralph.memory.lifecycle import cleanup_candidates, too_many
+
+        self.sync()
+        present = self._memories.all()
+        going = cleanup_candidates(
+            present, now(), min_confidence=min_confidence, older_than_days=older_than_days, unused=unused
+        )
+        if dry_run or not going:
+            return Removal(removed=tuple(going), present=len(present))
+        if too_many(len(going), len(present)) and not yes:
+            raise RalphError(
+                f"This would remove {len(going):,} of {len(present):,} memories, more than a fifth:"
+                " look at them with --dry-run, then say --yes. Nothing was changed."
+            )
+        backup = self._backup("before cleanup")
+        change = replace(_by("cleanup"), id=change_id())
+        pruned = [
+            (memory, replace(memory, state=State.PRUNED, state_reason=why, updated_at=now())) for memory, why in going
+        ]
+        self._memories.replace_all(pruned, "pruned", change)
+        self.sync()
+        return Removal(removed=tuple(going), present=len(present), change_id=change.id, backup=backup)
+
+    def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
+        """Let one memory stand for its near-duplicates, which stay in the history as superseded."""
+        from ralph.memory.consolidate import clusters, merge
+        from ralph.memory.lifecycle import too_many
+
+        self.sync()
+        present, at = self._memories.all(), now()
+        found = clusters(present, at)
+        going = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
+        if dry_run or not going:
+            return Removal(removed=tuple(going), present=len(present))
+        if too_many(len(going), len(present)) and not yes:
+            raise RalphError(
+                f"This would put {len(going):,} of {len(present):,} memories aside, more than a fifth:"
+                " look at them with --dry-run, then say --yes. Nothing was changed."
+            )
+        backup = self._backup("before consolidation")
+        change = replace(_by("consolidation"), id=change_id())
+        with self._store.transaction():
+            for kept, others in found:
+                self._memories.supersede(kept, merge(kept, others, at), others, change)
+        self.sync()
+        return Removal(removed=tuple(going), present=len(present), change_id=change.id, backup=backup)
+
+    def _backup(self, reason: str) -> str:
+        from ralph.store.backup import make_backup
+
+        return make_backup(self._store.database.where, reason).path
+
+    def verify(self) -> list[str]:
+        """Give what is wrong with what is stored, one sentence each."""
+        from ralph.store.health import check
+
+        return list(check(self._store.database.where, deep=True).problems)
+
+    # --- files -----------------------------------------------------------------------
+
+    def init_file(self, *, force: bool = False) -> str:
+        """Make the markdown file from the template and what is known; give its path."""
+        from ralph.files import write_whole
+        from ralph.formats.memories_md import TEMPLATE
+        from ralph.store.synced import Synced
+        from ralph.sync.disk import memories_path
+
+        name = memories_path(self._root)
+        path = self._root / name
+        is_there = os.path.lexists(path)
+        if is_there and not force:
+            raise RalphError(f"{name} is there already. To make it anew: ralph memory init --force")
+        self.sync()
+        try:
+            if is_there:
+                write_whole(path.with_name(path.name + ".bak"), path.read_bytes())
+            # Or the sync would take the entries that the template does not have for deleted.
+            Synced(self._store.scope).forget(name)
+            write_whole(path, TEMPLATE.encode())
+        except OSError as error:
+            raise RalphError(f"{name} cannot be written: {error.strerror}.") from error
+        self.sync()
+        return name
+
+    def bring(
+        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
+    ) -> Brought:
+        """Keep the memories of a file from elsewhere; doing it once more changes nothing."""
+        from ralph.formats.memory_files import Format, read_memories, recognise
+
+        if (format or recognise(text, name)) is Format.BUNDLE:
+            return self.bring_bundle(text.splitlines(keepends=True), name, stage=stage)
+        form, (memories, problems) = read_memories(text, name, now(), format, force=force)
+        return self.bring_all(memories, name, form.value, problems=problems, stage=stage)
+
+    def bring_bundle(self, lines: Iterable[str], name: str, *, stage: bool = False) -> Brought:
+        """Keep the memories of a bundle, however large, as its lines come."""
+        from ralph.formats.bundle import read_bundle
+
+        return self.bring_all(read_bundle(lines), name, "bundle", stage=stage)
+
+    def bring_learnings(self, path: Path, name: str, *, stage: bool = False, force: bool = False) -> Brought:
+        """Keep the learnings of a file that has a backup next to it; the backup is read when the file is damaged."""
+        from ralph.formats.learnings_json import load_learnings
+
+        try:
+            file, note = load_learnings(path, now())
+        except ValueError:
+            return self.bring(path.read_bytes().decode("utf-8", "replace"), name, stage=stage, force=force)
+        brought = self.bring_all(file.memories, name, "learnings", problems=file.problems, stage=stage)
+        return replace(brought, note=note)
+
+    def bring_all(
+        self,
+        items: Iterable[Memory | MemoryEvent | Unreadable],
+        name: str,
+        form: str,
+        *,
+        problems: Sequence[Unreadable] = (),
+        stage: bool = False,
+    ) -> Brought:
+        """Keep memories from elsewhere, a batch at a time; events are the history of the memory before them."""
+        self.sync()
+        change = replace(_by(f"imported from {one_line(name, 100)}"), id=self._together or change_id())
+        counts = {"added": 0, "merged": 0, "known": 0}
+        complaints = list(problems)
+        for number, batch in enumerate(_batches(items, complaints)):
+            if number == 0 and len(batch) > BULK:
+                self._backup(f"before importing {one_line(name, 40)}")
+            arriving = [(_arriving(memory, stage, form), events) for memory, events in batch]
+            for one in self._memories.bring(arriving, change):
+                counts[one.what] += 1
+        self.sync()
+        return Brought(
+            name=name,
+            format=form,
+            new=counts["added"],
+            merged=counts["merged"],
+            known=counts["known"],
+            problems=tuple(complaints),
+            change_id=change.id if counts["added"] or counts["merged"] else "",
+        )
+
+    def merge(self, path: Path) -> Brought:
+        """Take in all memories of another project; they are the same whether brought once or twice."""
+        from ralph.store.elsewhere import open_copy
+
+        with open_copy(path) as other:
+            return self.bring_all(other.memories.everything(), str(path), "store")
+
+    def export(self, form: str, wanted: Wanted) -> Exported:
+        """Give the wanted memories in a format for elsewhere, oldest first."""
+        found = self.find(wanted)[::-1]
+        if form == "knowledge":
+            kept = [one for one in found if one.kind == "knowledge" and one.tags]
+            return Exported(files=_notes(kept), count=len(kept), left_out=len(found) - len(kept))
+        kept, pieces = self._written(form, found)
+        return Exported(files=[("", pieces)], count=len(kept), left_out=len(found) - len(kept))
+
+    def save(self, exported: Exported, form: str, to: Path, *, force: bool = False) -> None:
+        """Write what was exported to a file, or for a format of many files to a folder."""
+        from ralph.files import write_whole
+        from ralph.formats.learnings_json import save_learnings
+
+        files = [(to / name if name else to, "".join(pieces)) for name, pieces in exported.files]
+        # The programs that share these two files expect the one before as a backup next to it.
+        has_backup = form in ("learnings", "staging")
+        taken = next((path for path, _ in files if os.path.lexists(path)), None)
+        if taken and not force and not has_backup:
+            raise WrongUsage(f"{taken} is there already: replace it with --force.")
+        try:
+            for path, text in files:
+                if has_backup:
+                    save_learnings(path, text)
+                else:
+                    write_whole(path, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise RalphError(f"{to} cannot be written: {error.strerror}.") from error
+
+    def _written(self, form: str, found: list[Memory]) -> tuple[list[Memory], Iterable[str]]:
+        """Give those of the memories that a format has a place for, and what it makes of them."""
+        if form == "bundle":
+            from ralph.formats.bundle import write_bundle
+
+            with_history = ((memory, self._memories.history(memory.id)) for memory in found)
+            return found, write_bundle(with_history, self.project_name, now())
+        if form == "json":
+            from ralph.formats.memories_json import write_memories_json
+
+            return found, [write_memories_json(found, self.project_name, now())]
+        if form == "csv":
+            from ralph.formats.memories_csv import write_memories_csv
+
+            return found, [write_memories_csv(found)]
+        if form == "markdown":
+            from ralph.formats.memories_md import SECTIONS, write_memories_md
+
+            kept = [one for one in found if one.kind in SECTIONS]
+            return kept, [write_memories_md(kept)]
+        from ralph.formats.learnings_json import write_learnings_json, write_staging_json
+        from ralph.memory.learning import LEARNING_KINDS
+
+        kept = [one for one in found if one.kind in LEARNING_KINDS]
+        if form == "learnings":
+            return kept, [write_learnings_json(kept), "\n"]
+        kept = [one for one in kept if one.state in (State.STAGED, State.REJECTED)]
+        return kept, [write_staging_json(kept, now()), "\n"]
+
+
+def is_store(path: Path) -> bool:
+    """Say whether a path is a project with a store, or the file of one."""
+    if path.is_dir():
+        return any((path / name).is_file() for name in ("ralph.db", ".ralph/ralph.db"))
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
+
+
+def _notes(memories: Iterable[Memory]) -> Iterator[tuple[str, list[str]]]:
+    """Give knowledge entries as files, each under a name of its own."""
+    from ralph.formats.knowledge_md import Note, file_name, new_note
+
+    taken: set[str] = set()
+    for one in memories:
+        name = file_name(one.title, taken)
+        taken.add(name)
+        note = Note(title=one.title, tags=one.tags, body=one.body, feature=one.feature, created_at=one.created_at)
+        yield name, [new_note(note)]
+
+
+def _why(memory: Memory, task_id: str, found: tuple[Recalled | None, int | None, LeftOut | None]) -> Why:
+    recalled, place, left = found
+    return Why(
+        memory=memory,
+        task_id=task_id,
+        score=recalled.score if recalled else None,
+        because=recalled.because if recalled else (),
+        rank=place,
+        is_shown=left is None,
+        reason=left.why if left else "",
+    )
+
+
+def _batches(
+    items: Iterable[Memory | MemoryEvent | Unreadable], complaints: list[Unreadable]
+) -> Iterator[list[tuple[Memory, list[MemoryEvent]]]]:
+    """Give memories with their history, so many at a time that any number takes the same room."""
+    batch: list[tuple[Memory, list[MemoryEvent]]] = []
+    for item in items:
+        if isinstance(item, Memory):
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+            batch.append((item, []))
+        elif isinstance(item, MemoryEvent):
+            batch[-1][1].append(item)
+        else:
+            complaints.append(item)
+    if batch:
+        yield batch
+
+
+def _made(memory: Memory) -> tuple[str, str]:
+    """Give what tells the newer of two memories: not which came in last, but its date and then the time in its id."""
+    return memory.created_at, memory.id.rpartition("-")[0]
+
+
+def _arriving(memory: Memory, stage: bool, form: str) -> Memory:
+    """Give a memory as it comes in: active when a person brings it, held back when an agent does."""
+    if form not in WHOLE and memory.verified_at is None:
+        # Somebody vouches for it today, however old it is: it must not fade before it was ever used here.
+        memory = replace(memory, verified_at=now())
+    if memory.state is State.ACTIVE and _in_session():
+        return replace(memory, state=State.QUARANTINED, state_reason="brought in by an agent", **_origin())
+    if memory.state is State.ACTIVE and stage:
+        return replace(memory, state=State.STAGED)
+    return memory
+
+
+def _in_session() -> bool:
+    """Say whether it is an agent of ours that runs the command."""
+    return bool(os.environ.get("RALPH_SESSION"))
+
+
+def _origin() -> dict[str, Any]:
+    """Give where a memory comes from when an agent runs the command."""
+    if not _in_session():
+        return {}
+    number = os.environ.get("RALPH_ATTEMPT", "")
+    return {
+        "origin_task": os.environ.get("RALPH_TASK_ID") or None,
+        "origin_run": os.environ.get("RALPH_RUN_ID") or None,
+        "origin_attempt": int(number) if number.isdecimal() else None,
+    }
+
+
+def _by(why: str) -> Change:
+    return Change(who="agent" if _in_session() else "person", why=why)
+
+
+def _body(text: str) -> str:
+    if len(text) > LONGEST_BODY:  # looked at first, because cleaning megabytes takes seconds
+        raise WrongUsage(f"A memory may have {LONGEST_BODY:,} characters; this has {len(text):,}. Split it.")
+    return accept(text)
+
+
+def _kind(text: str) -> str:
+    kind = accept(text).lower()
+    if not kind or len(kind) > 50 or kind.split() != [kind]:
+        raise WrongUsage(f"{one_line(text, 40)!r} is no type of memory: it is one word, like {', '.join(KINDS[:4])}.")
+    return kind
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    found = dict.fromkeys(filter(None, (" ".join(accept(tag).lower().split()) for tag in tags)))
+    if len(found) > MOST_TAGS or any(len(tag) > 100 for tag in found):
+        raise WrongUsage(f"A memory may have {MOST_TAGS} tags of 100 characters each.")
+    return tuple(found)
+
+
+def _tags_from(title: str) -> tuple[str, ...]:
+    """Give a knowledge entry, which needs a tag, some from its title."""
+    from ralph.memory.words import query_words
+
+    return tuple(query_words(title, 3)) or ("general",)

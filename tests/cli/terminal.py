@@ -1,0 +1,51 @@
+"""A person at a terminal, for tests: what they see, and what they type when they see it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+SECONDS = 20.0
+
+
+def at_terminal(
+    directory: Path, *words: str, typed: Sequence[tuple[str, str]] = (), environment: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Run one command in a terminal; give its exit code and all that was shown.
+
+    Each of `typed` is what to wait for and what to type then.
+    """
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(environment or {})
+        os.execv(sys.executable, [sys.executable, "-m", "ralph", "-C", str(directory), *words])
+    seen = b""
+    for awaited, keys in typed:
+        start = len(seen)
+        while awaited.encode() not in seen[start:]:
+            more = _read(terminal)
+            assert more, f"{awaited!r} was not shown: {seen.decode(errors='replace')}"
+            seen += more
+        os.write(terminal, keys.encode())
+    while more := _read(terminal):
+        seen += more
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), seen.decode(errors="replace").replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    """Give what is shown next; nothing when the program has ended, or is silent for too long."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                return os.read(terminal, 4096)
+            except OSError:
+                return b""
+    return b""

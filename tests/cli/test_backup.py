@@ -1,0 +1,238 @@
+"""`ralph backup` and `ralph restore` as a person uses them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ralph.cli import main
+from ralph.project import Project, init_project
+
+Ralph = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Give a project with one task."""
+    init_project(tmp_path)
+    add(tmp_path, "Kept")
+    return tmp_path
+
+
+@pytest.fixture
+def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
+    """Run one command in the project; give its exit code and what it printed."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            code = main(["-C", str(here), *words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def add(root: Path, title: str) -> None:
+    with Project.open(root) as project:
+        project.add_task(title)
+
+
+def tasks(root: Path) -> list[str]:
+    with Project.open(root) as project:
+        return [task.title for task in project.tasks()]
+
+
+def made(root: Path) -> list[Path]:
+    return sorted((root / ".ralph" / "backups").glob("*.db"))
+
+
+def database(root: Path) -> Path:
+    return root / ".ralph" / "ralph.db"
+
+
+# --- backup ------------------------------------------------------------------------------
+
+
+def test_a_backup_is_made_and_said_to_be_where_it_is(ralph: Ralph, here: Path) -> None:
+    code, out, err = ralph("backup")
+
+    assert (code, err) == (0, "")
+    assert len(made(here)) == 1
+    assert out.splitlines()[0] == f"Backup made and checked: {made(here)[0]}"
+    assert out.splitlines()[1].endswith("KB: 0 memories, 0 attempts, 1 task")
+
+
+def test_backups_are_listed_newest_first(ralph: Ralph, here: Path) -> None:
+    assert ralph("backup", "--list")[1] == "No backups yet. Make one with: ralph backup\n"
+    ralph("backup")
+    add(here, "Second")
+    told = json.loads(ralph("backup", "--format", "json")[1])
+
+    code, out, _ = ralph("backup", "--list")
+
+    assert code == 0
+    assert out.splitlines()[1].split()[0::9] == [Path(told["path"]).name]
+    listed = json.loads(ralph("backup", "--list", "--format", "json")[1])
+    assert listed[0] == told
+    assert [one["tasks"] for one in listed] == [2, 1]
+
+
+def test_older_backups_than_wanted_go(ralph: Ralph, here: Path) -> None:
+    for _ in range(4):
+        ralph("backup", "--keep", "2")
+
+    assert len(made(here)) == 2
+    assert ralph("backup", "--keep", "0")[0] == 2
+
+
+def test_checking_backups_fails_when_one_is_damaged(ralph: Ralph, here: Path) -> None:
+    assert ralph("backup", "--verify")[0] == 0
+    ralph("backup")
+    ralph("backup")
+    sound = ralph("backup", "--verify")
+    bad, good = made(here)
+    bad.write_bytes(b"damaged")
+
+    code, out, _ = ralph("backup", "--verify")
+
+    assert sound[0] == 0
+    assert sound[1].count("sound") == 2
+    assert code == 1
+    assert "damaged" in next(line for line in out.splitlines() if line.startswith(bad.name))
+    assert ralph("backup", "--verify", good.name)[0] == 0
+    assert ralph("backup", "--verify", bad.stem)[0] == 1
+    assert ralph("backup", "--verify", "none")[0] == 1
+    assert "1 backup cannot be read" in ralph("backup", "--list")[1]
+    states = json.loads(ralph("backup", "--verify", "--format", "json")[1])
+    assert sorted(bool(one["problems"]) for one in states) == [False, True]
+
+
+def test_a_damaged_database_is_not_backed_up_and_the_way_out_is_said(ralph: Ralph, here: Path) -> None:
+    database(here).write_bytes(b"damaged" * 1000)
+
+    code, _, err = ralph("backup")
+
+    assert code == 1
+    assert "ralph restore" in err
+    assert made(here) == []
+
+
+# --- restore -----------------------------------------------------------------------------
+
+
+def test_a_damaged_database_is_brought_back_and_kept(ralph: Ralph, here: Path) -> None:
+    ralph("backup")
+    database(here).write_bytes(b"damaged" * 1000)
+
+    code, out, _ = ralph("restore", "--yes")
+
+    assert code == 0
+    assert "The database: It cannot be read: file is not a database." in out
+    assert f"Restored {made(here)[0]}." in out
+    kept = next((here / ".ralph" / "damaged").glob("*/ralph.db"))
+    assert f"is kept in {kept.parent}." in out
+    assert kept.read_bytes() == b"damaged" * 1000
+    assert tasks(here) == ["Kept"]
+
+
+def test_a_database_that_is_gone_is_brought_back_from_a_folder_below(here: Path, tmp_path: Path) -> None:
+    main(["-C", str(here), "backup"])
+    database(here).unlink()
+    below = here / "src" / "deep"
+    below.mkdir(parents=True)
+
+    assert main(["-C", str(below), "restore", "--yes"]) == 0
+    assert tasks(here) == ["Kept"]
+
+
+def test_the_nearest_project_is_the_one_that_is_restored(here: Path) -> None:
+    main(["-C", str(here), "backup"])
+    inner = here / "inner"
+    inner.mkdir()
+    init_project(inner)
+    add(inner, "Inner")
+    main(["-C", str(inner), "backup"])
+    database(inner).unlink()
+    before = database(here).read_bytes()
+
+    main(["-C", str(inner), "restore", "--yes"])
+
+    assert tasks(inner) == ["Inner"]
+    assert database(here).read_bytes() == before
+
+
+def test_a_dry_run_tells_what_is_lost_and_changes_nothing(ralph: Ralph, here: Path) -> None:
+    ralph("backup")
+    add(here, "Since then")
+
+    code, out, _ = ralph("restore", "--dry-run", "--yes")
+
+    assert code == 0
+    assert "Lost: 1 task added after" in out
+    assert out.endswith("Nothing was changed.\n")
+    assert tasks(here) == ["Kept", "Since then"]
+    assert not (here / ".ralph" / "damaged").exists()
+
+
+def test_without_a_terminal_nothing_is_restored_unasked(
+    ralph: Ralph, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ralph("backup")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    code, _, err = ralph("restore")
+
+    assert code == 2
+    assert "--yes" in err
+    assert not (here / ".ralph" / "damaged").exists()
+
+
+def test_a_backup_that_is_not_there_or_damaged_is_refused(ralph: Ralph, here: Path) -> None:
+    assert ralph("restore", "--yes")[0] == 1
+    ralph("backup")
+    made(here)[0].write_bytes(b"damaged")
+
+    code, _, err = ralph("restore", made(here)[0].name, "--yes")
+
+    assert code == 1
+    assert "nothing was changed" in err
+    assert ralph("restore", "none", "--yes")[0] == 1
+    assert tasks(here) == ["Kept"]
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, ["Kept"]), ("", 1, ["Kept", "Since then"])])
+def test_a_person_is_asked(here: Path, answer: str, code: int, left: list[str]) -> None:
+    main(["-C", str(here), "backup"])
+    add(here, "Since then")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "ralph", "-C", str(here), "restore"])
+    seen = read_until(fd, "[y/N]")
+    os.write(fd, answer.encode() + b"\n")
+    read_until(fd, "is kept in" if answer else "Nothing was changed")
+    _, status = os.waitpid(pid, 0)
+    os.close(fd)
+
+    assert os.waitstatus_to_exitcode(status) == code
+    assert "Lost: 1 task added" in seen
+    assert tasks(here) == left
+
+
+def read_until(fd: int, text: str) -> str:
+    seen = ""
+    deadline = time.monotonic() + 20
+    while text not in seen and time.monotonic() < deadline:
+        seen += os.read(fd, 4096).decode("utf-8", "replace")
+    assert text in seen
+    return seen
