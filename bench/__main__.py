@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, loop
+from bench import cold, loop, memory
 from bench.measure import Table
 
-MEASUREMENTS = {"loop": loop.run, "cold": cold.run}
+MEASUREMENTS = {"loop": loop.run, "memory": memory.run, "cold": cold.run}
 
 
 def main() -> int:
