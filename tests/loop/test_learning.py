@@ -141,7 +141,9 @@ def test_a_finished_run_is_extracted_validated_and_promoted_by_itself(project: P
     assert json.loads(estimate.content)["totalIterations"] == 6
     assert of_kind(project, "convention")
     assert [event.what for event in events].count("extracted") == 1
-    assert "## Project Knowledge" in project.prompt(project.add_task("Fix failing test of the app").id).text
+    told = project.prompt(project.add_task("Fix failing test: estimate the test-driven development approach").id).text
+    assert "## Knowledge Base (from previous loops)\n\n## Proven Strategies\n\n- " in told
+    assert "(effectiveness: 100%)" in told
 
 
 def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Project) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.memory.profiles import PROFILES, Context, estimate_for, knowledge_base, overlaps
-from ralph.records import Memory, Recalled
+from ralph.memory.loop_lines import knowledge_base
+from ralph.memory.profiles import PROFILES, Context, estimate_for, overlaps
+from ralph.records import Memory
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
@@ -239,7 +240,7 @@ def test_learnings_go_by_use_and_success_and_the_unused_are_not_lost() -> None:
 
 
 def shown(*memories: Memory) -> str:
-    return knowledge_base([Recalled(memory=memory, score=1.0) for memory in memories])
+    return knowledge_base(memories)
 
 
 def test_what_previous_loops_teach_has_four_sections() -> None:

@@ -12,11 +12,9 @@ import re
 from ralph.memory.learning import content_of
 from ralph.memory.lifecycle import days_between, faded
 from ralph.memory.rank import path_words
-from ralph.memory.render import quoted
 from ralph.memory.task_type import task_type
 from ralph.memory.words import query_words
 from ralph.records import Recalled, record
-from ralph.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +140,7 @@ def _is_about(memory: Memory, errors: Iterable[str]) -> bool:
 
 
 def _is_for_other_files(memory: Memory, files: Sequence[str]) -> bool:
-    examples = _content(memory).get("examples") if memory.kind == "convention" else None
+    examples = content_of(memory).get("examples") if memory.kind == "convention" else None
     if not isinstance(examples, list) or not examples or not files:
         return False
     return not any(_is_like(path, str(example)) for path in files for example in examples[:20])
@@ -255,68 +253,6 @@ def _best_first(found: Iterable[Recalled]) -> list[Recalled]:
     return sorted(found, key=lambda one: -one.score)
 
 
-# --- what previous loops teach -----------------------------------------------------
-
-KNOWLEDGE_BASE = "## Knowledge Base (from previous loops)"
-_SECTIONS = {
-    "strategy": "## Proven Strategies",
-    "antipattern": "## Anti-Patterns to Avoid",
-    "estimate": "## Time/Iteration Estimates",
-    "convention": "## Project Conventions",
-}
-
-
-def knowledge_base(recalled: Iterable[Recalled]) -> str:
-    """Give what previous loops teach as text for a prompt, by kind; nothing when there is nothing."""
-    lines: dict[str, list[str]] = {kind: [] for kind in _SECTIONS}
-    for one in recalled:
-        if one.memory.kind in lines:
-            lines[one.memory.kind].append(_line(one.memory))
-    sections = [f"{_SECTIONS[kind]}\n\n" + "\n".join(entries) for kind, entries in lines.items() if entries]
-    return "\n\n".join([KNOWLEDGE_BASE, *sections]) + "\n" if sections else ""
-
-
-def _line(memory: Memory) -> str:
-    content = _content(memory)
-    said = content.get("pattern" if memory.kind == "convention" else "description")
-    text = _shown(said if isinstance(said, str) and said.strip() else memory.body or memory.title)
-    if memory.kind == "strategy":
-        share = _number(content.get("effectiveness"), most=1)
-        return f"- {text} (effectiveness: {share:.0%})" if share is not None else f"- {text}"
-    if memory.kind == "antipattern":
-        return f"- {text}" if text.lower().startswith("avoid") else f"- Avoid: {text}"
-    if memory.kind == "estimate":
-        return _estimate_line(memory, content) or f"- {text}"
-    examples = content.get("examples")
-    names = [_shown(one, 120) for one in examples if isinstance(one, str)] if isinstance(examples, list) else []
-    return f"- {text}\n  Examples: {', '.join(names[:5])}" if names else f"- {text}"
-
-
-def _estimate_line(memory: Memory, content: dict[str, object]) -> str:
-    iterations, milliseconds = _number(content.get("totalIterations")), _number(content.get("avgIterationTime"))
-    if iterations is None or milliseconds is None:
-        return ""
-    which = _shown(f"{memory.task_type or 'general'} tasks", 60)
-    complexity = content.get("complexity")
-    if isinstance(complexity, str) and complexity:
-        which += f" of {_shown(complexity, 20)} complexity"
-    return f"- {which}: ~{iterations:.0f} iterations, ~{milliseconds / 1000:.0f}s per iteration"
-
-
-def _shown(text: str, width: int = 300) -> str:
-    return one_line(quoted(text), width)
-
-
-def _number(value: object, most: float = 1e15) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        return None
-    return float(value)
-
-
-def _content(memory: Memory) -> dict[str, object]:
-    return content_of(memory) if memory.content else {}
-
-
 def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | None = None) -> Memory | None:
     """Give the surest estimate for tasks of a type and, when it is given, a complexity; None when there is none."""
     fitting = [
@@ -324,6 +260,6 @@ def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | N
         for memory in memories
         if memory.kind == "estimate"
         and memory.task_type == task_type
-        and (not complexity or _content(memory).get("complexity") == complexity)
+        and (not complexity or content_of(memory).get("complexity") == complexity)
     ]
     return max(fitting, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)

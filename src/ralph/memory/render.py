@@ -47,12 +47,16 @@ def quoted(text: str) -> str:
 
 def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple[str, list[Memory], list[LeftOut]]:
     """Give the section with as many memories as fit, best first, the ones shown, and why others are not."""
+    from ralph.memory.loop_lines import KNOWLEDGE_BASE, LONGEST_SECTION, knowledge_base, loop_line
+
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
+    if any(one.memory.content for one in recalled):
+        room -= len(KNOWLEDGE_BASE) + 4
     shown: list[tuple[Memory, str]] = []
     left: list[LeftOut] = []
     for one in recalled:
-        entry = _entry(one.memory)
-        cost = len(entry) + len(_group(one.memory)) + 8
+        entry = loop_line(one.memory) if one.memory.content else _entry(one.memory)
+        cost = len(entry) + (LONGEST_SECTION if one.memory.content else len(_group(one.memory)) + 8)
         if cost > room:
             left.append(LeftOut(what=one.memory.title, why=f"no room left in {budget_tokens} tokens"))
         else:
@@ -60,7 +64,9 @@ def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple
             shown.append((one.memory, entry))
     if not shown:
         return "", [], left
-    text = "\n\n".join([HEADING, PREFACE, *_blocks(shown)]) + "\n"
+    from_loops = knowledge_base(memory for memory, _ in shown if memory.content)
+    stated = _blocks([(memory, entry) for memory, entry in shown if not memory.content])
+    text = "\n\n".join(filter(None, [HEADING, PREFACE, *stated, from_loops.rstrip()])) + "\n"
     return text, [memory for memory, _ in shown], left
 
 
