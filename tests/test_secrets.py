@@ -264,6 +264,9 @@ api_key: <your key>
 The password field is required, the token is not.
 Set the secret: it must be at least 32 characters long.
 secretsManager::RotationSchedule
+detect-secrets==1.5.0
+UPDATE tasks SET claim_token = :claim_token WHERE token = @token
+It says token=self.next_token. It should not.
 Use Bearer authentication, not Basic authentication.
 Authorization: Bearer <token>
 f"Bearer {{self.token}}"

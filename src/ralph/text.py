@@ -105,11 +105,11 @@ _TELLING = r"key|pass|pw|secret|token|slack|softlayer|xox"
 _ASSIGNMENT = (
     r"(?i)((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}"
     r"|(?:passphrase|pwd|_pass|token))"
-    r"[\"']?\s{0,3}(?:=>|:=|=|:(?!:))\s{0,3})(?:\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
+    r"[\"']?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3})(?:\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
 )
 _REFERENCE = (
-    r"(?i)[()\[\]{}<>]|^\$|^[a-z_]+(?:\.[a-z_]+)+$"
-    r"|^[a-z_.]*(?:passwd|password|passphrase|pwd|_pass|secret|token|key)(?:_?id)?$"
+    r"(?i)[()\[\]{}<>]|^\$|^[a-z_]+(?:\.[a-z_]+)+\.?$"
+    r"|^[:@]?[a-z_.]*(?:passwd|password|passphrase|pwd|_pass|secret|token|key)(?:_?id)?\.?$"
 )
 
 # What the library could find, with less detail: whatever one of its detectors matches, one of these does.

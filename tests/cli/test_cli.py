@@ -8,7 +8,6 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,7 @@ import pytest
 from ralph.cli import COMMANDS, main
 from ralph.project import Project, init_project
 from ralph.records import Status
-
-Ralph = Callable[..., "Ran"]
-
-
-class Ran:
-    """What a command printed and how it ended."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> object:
-        return json.loads(self.out)
+from tests.cli.ran import Ralph, run
 
 
 @pytest.fixture
@@ -41,16 +28,7 @@ def here(tmp_path: Path) -> Path:
 def ralph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
     """Run one command in the test's directory."""
 
-    def run(*words: str) -> Ran:
-        capsys.readouterr()
-        try:
-            code = main(["-C", str(tmp_path), *words])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run
+    return lambda *words: run(capsys, tmp_path, *words)
 
 
 def add(ralph: Ralph, *words: str) -> str:

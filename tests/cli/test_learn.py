@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,10 @@ from ralph.cli import main
 from ralph.project import Project, init_project
 from ralph.records import Memory, Source, State, now
 from ralph.store.memories import Change
+from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 
-Ralph = Callable[..., "Ran"]
 QUESTION = "[q]uit: "
-
-
-class Ran:
-    """What a command printed and how it ended."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -41,17 +29,11 @@ def here(tmp_path: Path) -> Path:
 def ralph(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ralph:
     """Run one `ralph learn` command, with something on standard input."""
 
-    def run(*words: str, given: str = "", noun: str = "learn") -> Ran:
+    def learn(*words: str, given: str = "", noun: str = "learn") -> Ran:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-        capsys.readouterr()
-        try:
-            code = main(["-C", str(here), noun, *words])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run(capsys, here, noun, *words)
 
-    return run
+    return learn
 
 
 def stage(here: Path, body: str, **fields: Any) -> str:

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,8 @@ from ralph.formats.memory_files import Format
 from ralph.memory.profiles import PROFILES
 from ralph.project import Project, init_project
 from ralph.store.memories import Wanted
+from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
-
-Ralph = Callable[..., "Ran"]
-
-
-class Ran:
-    """What a command printed and how it ended."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -50,18 +37,12 @@ def here(tmp_path: Path) -> Path:
 def ralph(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ralph:
     """Run one `ralph memory` command in the project, or in another one, with something on standard input."""
 
-    def run(*words: str, at: Path = here, given: str | bytes = "") -> Ran:
+    def memory(*words: str, at: Path = here, given: str | bytes = "") -> Ran:
         data = given.encode() if isinstance(given, str) else given
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        capsys.readouterr()
-        try:
-            code = main(["-C", str(at), "memory", *words])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run(capsys, at, "memory", *words)
 
-    return run
+    return memory
 
 
 def remember(ralph: Ralph, text: str, *options: str, at: Path | None = None) -> str:

@@ -11,7 +11,6 @@ from ralph.formats.knowledge_md import (
     LONGEST_FRONT_MATTER,
     Note,
     file_name,
-    links_in,
     new_note,
     read_knowledge_md,
     read_note,
@@ -420,37 +419,3 @@ def test_any_title_has_a_name_that_is_free_and_short_enough(title: str, number: 
     assert len(name) <= 83
     assert name.casefold() not in {one.casefold() for one in taken}
     assert not set(name) & set('/\\:*?"<>|\n\x00 ')
-
-
-@pytest.mark.parametrize(
-    ("body", "titles"),
-    [
-        ("See [[Run Loop]] and [[ Error: handling ]].", ("Run Loop", "Error: handling")),
-        ("[[A]] [[b]] [[a]]", ("A", "b")),
-        ("[[]] [[ ]] [[a\nb]] [[a[b]]] [a] [[a] ]", ()),
-        ("[[" + "x" * 200 + "]] [[" + "y" * 201 + "]]", ("x" * 200,)),
-        ("`[[a]]` [[b]] ``x ` [[c]]`` [[d]]", ("b", "d")),
-        ("a ` alone [[b]]\n\nand ` here [[c]]", ("b", "c")),
-        ("`code\nover lines [[a]]` [[b]]", ("b",)),
-        ("[[a `b` c]]", ()),
-        ("```toml\n[[bin]]\n```\n[[b]]", ("b",)),
-        ("- x\n    ~~~\n    [[a]]\n    ~~~\n[[b]]", ("b",)),
-        ("[[a]]\n```toml\n[[bin]]\n[truncated]", ("a",)),
-        ("> ```\n> [[bin]]\n> ```\n[[b]]", ("b",)),
-        ("a\r\n```\r\n[[bin]]\r\n```\r\n[[b]]", ("b",)),
-        ("", ()),
-    ],
-)
-def test_links_are_titles_in_double_brackets_that_are_no_code(body: str, titles: tuple[str, ...]) -> None:
-    assert links_in(body) == titles
-
-
-@pytest.mark.parametrize(
-    "body", ["[[" * 500_000, "`" * 1_000_000, "` ``" * 200_000, "```\n" * 200_000, "[[a" * 300_000]
-)
-def test_links_are_found_in_one_pass(body: str) -> None:
-    started = time.perf_counter()
-
-    links_in(body)
-
-    assert time.perf_counter() - started < 3

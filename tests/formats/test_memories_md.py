@@ -16,10 +16,10 @@ from ralph.formats.memories_md import (
     header_id,
     read_document,
     read_memories_md,
-    without_code,
     write_memories_md,
 )
 from ralph.formats.planned import Unreadable
+from ralph.markdown import without_code
 from ralph.records import Source, replace
 from tests.make import a_memory
 

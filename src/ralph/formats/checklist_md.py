@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
+from ralph.markdown import FENCE
 from ralph.records import Status, replace
 from ralph.text import accept
 
@@ -28,7 +29,6 @@ DONE_MARKS = ("x", "X")
 CANCELLED_MARK = "-"
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[(.?)\](?:[ \t]+(.*))?$")
-_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)$")
 _ID_IN_COMMENT = re.compile(r"\s*id:\s*([\w.-]{1,100})\s*$")
 _ID_IN_PARENTHESES = re.compile(r"\((t-[0-9a-f]{6})\)$")
@@ -66,7 +66,7 @@ def _rows(text: str, unreadable: list[Unreadable]) -> Iterator[tuple[int, str, b
             closing, opened = ("" if "-->" in bare else "-->"), line
         else:
             yield line, row, False
-            if fence := _FENCE.match(row):
+            if fence := FENCE.match(row):
                 closing, opened = fence[1], line
     if closing:
         what = "comment" if closing == "-->" else "code block"

@@ -12,7 +12,6 @@ from functools import cache
 from itertools import count
 
 from ralph.formats.imported import LONGEST_BODY, LONGEST_TITLE, NotAMemory, imported, moment_of, tags_of
-from ralph.formats.memories_md import without_code
 from ralph.formats.planned import unify_newlines
 from ralph.records import Memory, record
 from ralph.text import accept, clean, one_line, slug
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 LONGEST_FRONT_MATTER = 64 * 1024
 MOST_BRACKETS = 1000
 """So many `[` and `{` may be in front matter: the time to read them goes with the square of their number."""
-LONGEST_LINK = 200
 LONGEST_SLUG = 80
 LONGEST_NAME_BYTES = 240
 
@@ -34,7 +32,6 @@ _START = re.compile(r"\ufeff?---\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)\r?$\n?", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[^\W\d_][\w./-]*")
 _WORDS_OF_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-_LINK = re.compile(rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]")
 
 
 @record
@@ -124,40 +121,6 @@ def read_knowledge_md(text: str, at: str) -> Memory:
         feature=note.feature,
         created_at=note.created_at,
     )
-
-
-def links_in(body: str) -> tuple[str, ...]:
-    """Give the titles in `[[Title]]` links, each once in any case of letters; what stands in code is no link."""
-    rows, unclosed = without_code(unify_newlines(body).split("\n"))
-    if unclosed:  # a text that was cut inside a code block
-        rows = rows[: unclosed[0]]
-    paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
-    titles: dict[str, str] = {}
-    for paragraph in paragraphs:
-        for link in _LINK.finditer(_without_code_spans(paragraph)):
-            if title := link[1].strip():
-                titles.setdefault(title.casefold(), title)
-    return tuple(titles.values())
-
-
-def _without_code_spans(text: str) -> str:
-    """Give the text with a line break for every `code` span, which ends at as many backticks as it starts with."""
-    runs = [found.span() for found in re.finditer(r"`+", text)]
-    closing: dict[int, int] = {}
-    latest: dict[int, int] = {}
-    for number in reversed(range(len(runs))):
-        length = runs[number][1] - runs[number][0]
-        if length in latest:
-            closing[number] = latest[length]
-        latest[length] = number
-    parts, done, number = [], 0, 0
-    while number < len(runs):
-        if number in closing:
-            parts.append(text[done : runs[number][0]])
-            number = closing[number]
-            done = runs[number][1]
-        number += 1
-    return "\n".join([*parts, text[done:]])
 
 
 # --- front matter ----------------------------------------------------------------------

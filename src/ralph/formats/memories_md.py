@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 
 from ralph.formats.imported import NotAMemory, id_of, imported, moment_of, tags_of
 from ralph.formats.planned import Unreadable, quote
+from ralph.markdown import without_code
 from ralph.records import Memory, record, replace
 
 TYPE_CHECKING = False
@@ -40,7 +41,6 @@ _ID = re.compile(r"mem-[\w-]+")
 _DAY = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _DATE = re.compile(rf"{_DAY}(?![0-9])")
 _USUAL_COMMENT = re.compile(rf"<!-- tags: ([^|>]*) \| created: ({_DAY}) -->")
-_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}+(?=[^`]*$)|~{3,}+)")
 
 
 @record
@@ -306,37 +306,6 @@ def _tags(value: str) -> tuple[str, ...]:
 def _is_own(row: str) -> bool:
     """Say whether a row below an entry's heading belongs to the entry and not to somebody's notes."""
     return row[:1] == ">" or ("<!--" in row and _metadata(row) is not None)
-
-
-def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
-    """Give the rows with code blocks emptied, and where code starts that never ends; that is not emptied."""
-    fences = [
-        (row, found[1], not text.strip().strip(found[1][0]))
-        for row, text in enumerate(rows)
-        if ("```" in text or "~~~" in text) and (found := _FENCE.match(text))
-    ]
-    # Looked up from the end, or a page of openings without a closing would be searched through for each.
-    longest = {"`": 0, "~": 0}
-    closable = []
-    for _, mark, is_bare in reversed(fences):
-        closable.append(longest[mark[0]] >= len(mark))
-        if is_bare:
-            longest[mark[0]] = max(longest[mark[0]], len(mark))
-    closable.reverse()
-    emptied = rows.copy()
-    unclosed = []
-    opening = ""
-    opened = 0
-    for (row, mark, is_bare), can_close in zip(fences, closable, strict=True):
-        if opening:
-            if is_bare and mark.startswith(opening):
-                emptied[opened : row + 1] = [""] * (row + 1 - opened)
-                opening = ""
-        elif can_close:
-            opening, opened = mark, row
-        else:
-            unclosed.append(row)
-    return emptied, unclosed
 
 
 # --- what git could not merge --------------------------------------------------------

@@ -11,6 +11,7 @@ import re
 
 from ralph.formats.imported import LONGEST_TITLE, NotAMemory, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
+from ralph.markdown import FENCE
 from ralph.text import one_line, title_of
 
 TYPE_CHECKING = False
@@ -70,7 +71,6 @@ _KINDS = (
 _KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{words}))" for kind, words in _KINDS), re.IGNORECASE)
 _KIND_ORDER = tuple(kind for kind, _ in _KINDS)
 
-_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _BULLET = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])(?:[ \t]+|$)")
 _FIELD = re.compile(r"[\w-]+[ \t]*:")
@@ -350,7 +350,7 @@ def _paragraphs(rows: Iterable[Row]) -> Iterator[tuple[int, str]]:
     line = 1
     for item in items_in(rows):
         is_lead = bool(paragraph) and paragraph[-1].rstrip().endswith(":")
-        is_code = bool(_FENCE.match(item.rows[0]))
+        is_code = bool(FENCE.match(item.rows[0]))
         if paragraph and (item.is_rule or (item.after_blank and not is_lead and not is_code)):
             yield line, "\n".join(paragraph).strip()
             paragraph = []
@@ -470,7 +470,7 @@ def rows_of(text: str) -> Iterator[Row]:
                 closing = "-->"
             elif rest := bare.partition("-->")[2].strip():
                 yield number, rest, TEXT
-        elif (fence := _FENCE.match(row)) and fences.get(fence[1][:LONGEST_FENCE], 0) > number:
+        elif (fence := FENCE.match(row)) and fences.get(fence[1][:LONGEST_FENCE], 0) > number:
             yield number, row, CODE
             closing = fence[1]
         elif bare and number < len(lines) and _is_underline(lines[number]) and not _BULLET.match(row):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ralph.markdown import without_code, without_code_spans
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.records import Memory
@@ -11,7 +13,6 @@ if TYPE_CHECKING:
 TAG_OVERLAP = 0.5
 LONGEST_LINK = 200
 
-_CODE = re.compile(r"^(?P<fence>```+|~~~+)[^\n]*$|(?P<tick>`+)(?!`)", re.MULTILINE)
 _LINK = re.compile(rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]")
 
 
@@ -35,23 +36,16 @@ def is_update(known: Memory, new: Memory) -> bool:
 
 
 def links_in(body: str) -> tuple[str, ...]:
-    """Give the titles a text links to as `[[Title]]`, each once; what stands in code is no link."""
+    """Give the titles in `[[Title]]` links, each once in any case of letters; what stands in code is no link."""
     if "[[" not in body:
         return ()
-    return tuple(dict.fromkeys(title for match in _LINK.finditer(_without_code(body)) if (title := match[1].strip())))
-
-
-def _without_code(text: str) -> str:
-    """Give the text without fenced blocks and code spans."""
-    kept: list[str] = []
-    start = 0
-    while found := _CODE.search(text, start):
-        mark = found["fence"] or found["tick"]
-        closing = f"\n{mark}" if found["fence"] else mark
-        end = text.find(closing, found.end())
-        kept.append(text[start : found.start()])
-        if end < 0 and found["fence"]:
-            return "".join(kept)  # a fence that is never closed runs to the end
-        start = found.end() if end < 0 else end + len(closing)
-    kept.append(text[start:])
-    return " ".join(kept)
+    rows, unclosed = without_code(body.replace("\r\n", "\n").split("\n"))
+    if unclosed:  # a text that was cut inside a code block
+        rows = rows[: unclosed[0]]
+    paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
+    titles: dict[str, str] = {}
+    for paragraph in paragraphs:
+        for link in _LINK.finditer(without_code_spans(paragraph)):
+            if title := link[1].strip():
+                titles.setdefault(title.casefold(), title)
+    return tuple(titles.values())
