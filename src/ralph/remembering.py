@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ralph.store.memories import Kept
 
 SEARCH_WORDS = 12
+TITLE = 0.5
+"""What a title that holds all words adds to a memory's score in a search."""
 WHOLE = ("bundle", "store")
 """Where memories come from with all that is known of them."""
 MOST_CANDIDATES = 2_000
@@ -328,11 +330,8 @@ class Remembering:
 
         words = query_words(query, SEARCH_WORDS)
         matches = self._memories.search(words, limit if wanted == Wanted() else MOST_CANDIDATES, kinds=wanted.kinds)
-        found = [
-            Recalled(memory=memory, score=score, because=(("words", score),))
-            for memory, score in matches
-            if wanted.holds(memory)
-        ][:limit]
+        found = [_scored(memory, score, words) for memory, score in matches if wanted.holds(memory)]
+        found = sorted(found, key=lambda one: -one.score)[:limit]
         seen = {one.memory.id for one in found}
         for memory in self._memories.find(wanted, text=query):
             if len(found) == limit:
@@ -652,6 +651,13 @@ def _why(memory: Memory, task_id: str, found: tuple[Recalled | None, int | None,
         is_shown=left is None,
         reason=left.why if left else "",
     )
+
+
+def _scored(memory: Memory, share: float, words: Sequence[str]) -> Recalled:
+    """Give a found memory with its score: what it holds of the words, and what its title holds of them."""
+    title = memory.title.lower()
+    in_title = TITLE * sum(word in title for word in words) / len(words)
+    return Recalled(memory=memory, score=share + in_title, because=(("words", share), ("title", in_title)))
 
 
 def _batches(

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from ralph.records import record
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ralph.store.database import Scope
-
-
-@record
-class SyncedFile:
-    """A file as it was when it was last in step."""
-
-    path: str
-    bytes: int
-    changed_ns: int
-    digest: str
-    synced_ns: int
 
 
 class Synced:
@@ -29,32 +16,35 @@ class Synced:
         self._scope = scope
         self._place = place
 
-    def event(self) -> int:
-        """Give the newest event of any memory when all was last in step; -1 when it never was."""
+    def mark(self) -> tuple[int, str]:
+        """Give the newest event of any memory, and a mark of all files, as of when all was in step."""
         rows = self._scope.query(
-            "SELECT event_seq FROM synced_places WHERE project_id = :project_id AND place = :place", place=self._place
+            "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
+            place=self._place,
         )
-        return int(rows[0]["event_seq"]) if rows else -1
+        return (int(rows[0]["event_seq"]), str(rows[0]["files_mark"])) if rows else (0, "")
 
-    def note_event(self, seq: int) -> None:
-        """Note that all is in step up to this event."""
+    def note_mark(self, event_seq: int, files_mark: str) -> None:
+        """Note that all is in step up to this event, with files that have this mark."""
         self._scope.execute(
             """
-            INSERT INTO synced_places (project_id, place, event_seq) VALUES (:project_id, :place, :seq)
-            ON CONFLICT (project_id, place) DO UPDATE SET event_seq = excluded.event_seq
+            INSERT INTO synced_places (project_id, place, event_seq, files_mark)
+            VALUES (:project_id, :place, :event_seq, :files_mark)
+            ON CONFLICT (project_id, place)
+            DO UPDATE SET event_seq = excluded.event_seq, files_mark = excluded.files_mark
             """,
             place=self._place,
-            seq=seq,
+            event_seq=event_seq,
+            files_mark=files_mark,
         )
 
-    def files(self) -> dict[str, SyncedFile]:
-        """Give the files that were in step, by path."""
-        from ralph.store.rows import to_record
-
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Give size and date of the files that were in step, by path."""
         rows = self._scope.query(
-            "SELECT * FROM synced_files WHERE project_id = :project_id AND place = :place", place=self._place
+            "SELECT path, bytes, changed_ns FROM synced_files WHERE project_id = :project_id AND place = :place",
+            place=self._place,
         )
-        return {row["path"]: to_record(SyncedFile, row, {}) for row in rows}
+        return {row["path"]: (row["bytes"], row["changed_ns"]) for row in rows}
 
     def entries(self, path: str) -> dict[str, str]:
         """Give what was agreed on for each memory in a file, by the memory's id."""
@@ -102,19 +92,19 @@ class Synced:
                     agreed=text,
                 )
 
-    def note(self, file: SyncedFile) -> None:
-        """Note how a file is now that it is in step."""
-        from ralph.records import fields_of
-
+    def note(self, path: str, size: tuple[int, int]) -> None:
+        """Note size and date of a file that is in step."""
         self._scope.execute(
             """
-            INSERT INTO synced_files (project_id, place, path, bytes, changed_ns, digest, synced_ns)
-            VALUES (:project_id, :place, :path, :bytes, :changed_ns, :digest, :synced_ns)
-            ON CONFLICT (project_id, place, path) DO UPDATE SET bytes = excluded.bytes,
-                changed_ns = excluded.changed_ns, digest = excluded.digest, synced_ns = excluded.synced_ns
+            INSERT INTO synced_files (project_id, place, path, bytes, changed_ns)
+            VALUES (:project_id, :place, :path, :bytes, :changed_ns)
+            ON CONFLICT (project_id, place, path)
+            DO UPDATE SET bytes = excluded.bytes, changed_ns = excluded.changed_ns
             """,
             place=self._place,
-            **fields_of(file),
+            path=path,
+            bytes=size[0],
+            changed_ns=size[1],
         )
 
     def forget(self, path: str) -> None:

@@ -7,10 +7,11 @@ import time
 
 from ralph.files import is_inside, write_whole
 from ralph.records import record
-from ralph.store.synced import Synced, SyncedFile
+from ralph.store.synced import Synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ralph.store import Store
@@ -20,9 +21,8 @@ OLD_MEMORIES = ".ralph/agent/memories.md"
 KNOWLEDGE = ".ralph/knowledge/"
 LARGEST = 64 * 1024 * 1024
 TICK_NS = 20_000_000
-"""A file changed this shortly before it was noted may change again and keep its date."""
+"""A file changed this shortly ago may change again and keep its date: it is read a moment later."""
 SETTLING_SECONDS = 0.5
-NEVER = -1
 
 
 class Unusable(Exception):
@@ -53,41 +53,42 @@ class Disk:
         self.root = root
         self.synced = Synced(store.scope, place)
         self._store = store
-        self._known = self.synced.files()
         self.memories = memories_path(root)
         self.is_unwritten = False
+        self._known: dict[str, tuple[int, int]] | None = None
 
     def is_stale(self) -> bool:
         """Say whether a file or the store has changed since they were in step."""
-        event = self._store.memories.last_event()
-        synced = self.synced.event()
-        if event != synced and (event or self._known or synced != NEVER):
-            return True
-        paths = {self.memories, *self.knowledge_paths()}
-        return any(path not in paths for path in self._known) or any(self.has_changed(path) for path in paths)
+        return (self._store.memories.last_event(), _mark(self._sizes())) != self.synced.mark()
+
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        """Give size and date of every file there is."""
+        found: dict[str, tuple[int, int]] = {}
+        try:
+            with os.scandir(os.path.join(self.root, KNOWLEDGE)) as entries:  # noqa: PTH118
+                for one in entries:
+                    if one.name.endswith(".md") and not one.name.startswith("."):
+                        stat = one.stat()
+                        found[KNOWLEDGE + one.name] = stat.st_size, stat.st_mtime_ns
+        except OSError:
+            pass  # no folder, or one that cannot be read: the sync says so
+        if size := self._stat(self.memories):
+            found[self.memories] = size
+        return found
 
     def knowledge_paths(self) -> list[str]:
         """Give the paths of the knowledge files, in order."""
         try:
-            with os.scandir(self.root / KNOWLEDGE) as found:
-                names = [one.name for one in found if one.name.endswith(".md") and not one.name.startswith(".")]
+            names = os.listdir(self.root / KNOWLEDGE)
         except OSError:
             return []
-        return [KNOWLEDGE + name for name in sorted(names)]
+        return [KNOWLEDGE + name for name in sorted(names) if name.endswith(".md") and not name.startswith(".")]
 
     def has_changed(self, path: str) -> bool:
         """Say whether a file is not as it was when it was last in step."""
-        known, stat = self._known.get(path), self._stat(path)
-        if known is None:
-            return stat is not None
-        if stat != (known.bytes, known.changed_ns):
-            return True
-        if known.changed_ns + TICK_NS < known.synced_ns or stat is None:
-            return False
-        try:
-            return _digest(self._bytes(path)) != known.digest
-        except Unusable:
-            return True
+        if self._known is None:
+            self._known = self.synced.files()
+        return self._stat(path) != self._known.get(path)
 
     def exists(self, path: str) -> bool:
         """Say whether there is something at a path."""
@@ -104,7 +105,7 @@ class Disk:
         """Wait, not for long, until an editor has stopped writing."""
         deadline = time.monotonic() + SETTLING_SECONDS
         stat = self._stat(path)
-        while stat and time.time_ns() - stat[1] < TICK_NS and time.monotonic() < deadline:
+        while stat and 0 <= time.time_ns() - stat[1] < TICK_NS and time.monotonic() < deadline:
             time.sleep(TICK_NS / 1e9)
             stat = self._stat(path)
         return stat
@@ -136,24 +137,17 @@ class Disk:
         return True
 
     def note(self, content: Content) -> None:
-        """Remember that a file is in step as it was read or written."""
-        self.synced.note(
-            SyncedFile(
-                path=content.path,
-                bytes=content.stat[0],
-                changed_ns=content.stat[1],
-                digest=_digest(content.text.encode("utf-8", "surrogateescape")),
-                synced_ns=time.time_ns(),
-            )
-        )
+        """Remember that a file is in step, or cannot be, as it was read or written."""
+        self.synced.note(content.path, content.stat)
 
     def settle(self) -> None:
-        """Note that all is in step up to the newest event, or that it is not."""
-        self.synced.note_event(NEVER if self.is_unwritten else self._store.memories.last_event())
+        """Note that all is in step up to the newest event; when something could not be written, that it is not."""
+        mark = "" if self.is_unwritten else _mark(self.synced.files())
+        self.synced.note_mark(self._store.memories.last_event(), mark)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:
-            found = (self.root / path).stat()
+            found = os.stat(os.path.join(self.root, path))  # noqa: PTH116, PTH118
         except OSError:
             return None
         return found.st_size, found.st_mtime_ns
@@ -173,7 +167,9 @@ class Disk:
             raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
 
 
-def _digest(content: bytes) -> str:
-    import hashlib
+def _mark(files: Mapping[str, tuple[int, int]]) -> str:
+    """Give a mark that changes when a file is added, taken away, or gets another size or date."""
+    import zlib
 
-    return hashlib.sha256(content).hexdigest()
+    text = "".join(f"{path}:{size}:{date}\n" for path, (size, date) in sorted(files.items())).encode()
+    return f"{len(files)}-{zlib.crc32(text):08x}-{zlib.adler32(text):08x}" if files else ""

@@ -70,13 +70,18 @@ class KnowledgeFolder:
             if memory and _stored(memory) == agreed and not self._disk.has_changed(path):
                 del self._left[id]
                 continue
+            content = None
             try:
                 if content := self._disk.read(path):
                     changed[path] = NoteFile(content=content, note=read_note(content.text))
-            except (Unusable, NotAMemory) as error:
+            except Unusable as error:
                 self._left.pop(id, None)
-                why = str(error) if isinstance(error, Unusable) else f"{path} is no knowledge entry: {error}."
-                self.problems.append(why)
+                self.problems.append(str(error))
+            except NotAMemory as error:
+                self._left.pop(id, None)
+                self.problems.append(f"{path} is no knowledge entry: {error}.")
+                if content:
+                    self._disk.note(content)  # read again when it changes, and named by `ralph doctor` until then
         return changed
 
     def _follow_renames(self, changed: dict[str, NoteFile], paths: set[str]) -> None:

@@ -35,14 +35,13 @@ CREATE TABLE synced_files (
     path TEXT NOT NULL,
     bytes BIGINT NOT NULL,
     changed_ns BIGINT NOT NULL,
-    digest TEXT NOT NULL,
-    synced_ns BIGINT NOT NULL,
     PRIMARY KEY (project_id, place, path)
 );
 CREATE TABLE synced_places (
     project_id TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
     place TEXT NOT NULL,
     event_seq BIGINT NOT NULL,
+    files_mark TEXT NOT NULL,
     PRIMARY KEY (project_id, place)
 );
 CREATE TABLE synced_entries (
