@@ -334,6 +334,7 @@ TEMPLATE = """\
 # enabled = true
 # inject = "auto"          # or "manual", "none": whether memories go into prompts by themselves
 # budget = 2000            # tokens of a prompt; never more than 2000
+# skill_injection = false  # true: prompts also say how to use the memory by command
 # files = true             # keep .agent/memories.md and .ralph/knowledge/ in step with what is remembered
 # review = false           # true: what is extracted from runs waits for: ralph learn review
 

@@ -6,6 +6,8 @@ hide a broken settings file.
 
 from __future__ import annotations
 
+import os
+
 from ralph.config import load_config
 from ralph.errors import RalphError
 from ralph.project import DATABASE, FOLDER
@@ -29,6 +31,8 @@ class Finding:
     says: str
     mend: str = ""
     """What to do, when something is wrong."""
+    waits: str = ""
+    """What waits for a person, though nothing is wrong."""
 
 
 def examine(root: Path) -> list[Finding]:
@@ -50,26 +54,41 @@ def _database(root: Path) -> Iterator[Finding]:
     )
     problems = check(str(root / FOLDER / DATABASE), deep=True).problems
     for problem in problems:
-        yield Finding(about="database", is_fine=False, says=problem, mend="ralph restore")
+        # The others tell of the file itself, where a single memory cannot be put right.
+        is_memory = " checksum: " in problem and not problem.startswith("In ")
+        mend = (
+            "ralph restore, or if it reads right: ralph memory edit ID --content TEXT" if is_memory else "ralph restore"
+        )
+        yield Finding(about="database", is_fine=False, says=problem, mend=mend)
     if not problems:
-        yield Finding(about="database", is_fine=True, says=_contents(root))
+        yield _contents(root)
 
 
-def _contents(root: Path) -> str:
+def _contents(root: Path) -> Finding:
     from ralph.store import open_store
 
     try:
         store = open_store(str(root / FOLDER / DATABASE))
     except RalphError as error:
-        return str(error)
+        return Finding(about="database", is_fine=True, says=str(error))
     try:
         states = store.memories.counts("state")
         attempts = store.attempts.totals()["attempts"]
     finally:
         store.close()
     waiting = states.get("staged", 0) + states.get("quarantined", 0)
-    review = f", {waiting:,} wait for: ralph learn review" if waiting else ""
-    return f"sound; {states.get('active', 0):,} active memories, {attempts:,} attempts{review}"
+    wait = "learning waits" if waiting == 1 else "learnings wait"
+    return Finding(
+        about="database",
+        is_fine=True,
+        says=f"sound; {_count(states.get('active', 0), 'active memory', 'active memories')}, "
+        + _count(attempts, "attempt", "attempts"),
+        waits=f"{waiting:,} {wait} for you: ralph learn review" if waiting else "",
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _backups(root: Path) -> Iterator[Finding]:
@@ -99,7 +118,8 @@ def _settings(root: Path) -> Iterator[Finding]:
 
 
 def _memories_file(root: Path) -> Iterator[Finding]:
-    from ralph.formats.memories_md import read_document
+    from ralph.formats.memories_md import SECTIONS, header_id, read_document
+    from ralph.memory.lifecycle import too_many
     from ralph.sync.disk import MEMORIES, OLD_MEMORIES, memories_path
 
     name = memories_path(root)
@@ -108,15 +128,30 @@ def _memories_file(root: Path) -> Iterator[Finding]:
         yield Finding(
             about="memories", is_fine=False, says=says, mend=f"ralph memory import {OLD_MEMORIES}, then remove it"
         )
-    if not (root / name).exists():
+    folder = (root / name).parent
+    if os.path.lexists(folder) and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        says = f"{name} cannot be written: {folder.name} is no folder that can be written to"
+        yield Finding(about="memories", is_fine=False, says=says, mend="make it one")
+        return
+    if not os.path.lexists(root / name):
         yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory makes it")
         return
     try:
-        document = read_document((root / name).read_bytes().decode("utf-8", "replace"))
+        document = read_document(_text(root, name))
     except OSError as error:
         mend = "check the permissions of the file and its folder"
         yield Finding(about="memories", is_fine=False, says=f"{name} cannot be read: {error.strerror}", mend=mend)
         return
+    except ValueError as error:
+        mend = "put a file in its place, or remove it: then it is made anew"
+        yield Finding(about="memories", is_fine=False, says=f"{name} is left alone: {error}", mend=mend)
+        return
+    there = {entry.id for entry in document.entries}
+    gone = [id for id in _stored(root, tuple(SECTIONS)) if header_id(id) not in there]
+    if there and too_many(len(gone), len(gone) + len(there)):
+        says = f"{len(gone):,} memories are not in {name}, too many to be believed deleted"
+        mend = "write them back with ralph memory init --force, or delete them with ralph memory delete ID"
+        yield Finding(about="memories", is_fine=False, says=says, mend=mend)
     if document.has_conflict:
         says = f"{name} has conflict markers of git"
         yield Finding(about="memories", is_fine=False, says=says, mend="resolve them; until then the file is only read")
@@ -124,21 +159,69 @@ def _memories_file(root: Path) -> Iterator[Finding]:
         says = f"{name}, line {problem.line}: {problem.why}"
         yield Finding(about="memories", is_fine=False, says=says, mend="correct the entry; it is left as it is")
     if not document.problems and not document.has_conflict:
-        yield Finding(about="memories", is_fine=True, says=f"{len(document.entries):,} entries in {name}")
+        yield Finding(
+            about="memories", is_fine=True, says=f"{_count(len(document.entries), 'entry', 'entries')} in {name}"
+        )
 
 
 def _knowledge_files(root: Path) -> Iterator[Finding]:
     from ralph.formats.imported import NotAMemory
     from ralph.formats.knowledge_md import read_note
+    from ralph.memory.lifecycle import too_many
     from ralph.sync.disk import KNOWLEDGE
 
     read = 0
-    for path in sorted((root / KNOWLEDGE).glob("*.md")):
+    paths = sorted((root / KNOWLEDGE).glob("*.md"))
+    gone = len(_stored(root, ("knowledge",))) - len(paths)
+    if paths and too_many(gone, gone + len(paths)):
+        says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many to be believed deleted"
+        mend = "remove the folder to have them written back, or delete them with ralph memory delete ID"
+        yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
+    for path in paths:
         try:
-            read_note(path.read_bytes().decode("utf-8", "replace"))
+            read_note(_text(root, KNOWLEDGE + path.name))
             read += 1
-        except (NotAMemory, OSError) as error:
+        except (ValueError, OSError) as error:
             says = f"{KNOWLEDGE}{path.name} is skipped: {error}"
-            mend = "give it a front matter with a title and at least one tag"
+            is_text = isinstance(error, NotAMemory)
+            mend = (
+                "give it a front matter with a title and at least one tag"
+                if is_text
+                else "put a text file in its place"
+            )
             yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
-    yield Finding(about="knowledge", is_fine=True, says=f"{read:,} entries in {KNOWLEDGE}")
+    yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
+
+
+def _text(root: Path, name: str) -> str:
+    """Give what a mirrored file says; one that is left alone is a ValueError."""
+    from ralph.files import is_inside
+    from ralph.sync.disk import LARGEST
+
+    path = root / name
+    if not is_inside(path, root):
+        raise ValueError("it is a link that leads out of the project")
+    if not path.is_file() or path.stat().st_size > LARGEST:
+        raise ValueError(f"it is no regular file of at most {LARGEST // 1024 // 1024} MB")
+    content = path.read_bytes()
+    if b"\0" in content:
+        raise ValueError("it is no text, because it holds NUL bytes")
+    return content.decode("utf-8", "replace")
+
+
+def _stored(root: Path, kinds: tuple[str, ...]) -> list[str]:
+    """Give the ids of the memories of some kinds that files should hold; none when that cannot be known."""
+    from ralph.store import open_store
+
+    try:
+        if not load_config(root).memories.files:
+            return []
+        store = open_store(str(root / FOLDER / DATABASE))
+    except RalphError:
+        return []
+    try:
+        return [str(row["id"]) for row in store.memories.texts(kinds)]
+    except RalphError:
+        return []
+    finally:
+        store.close()

@@ -6,6 +6,7 @@ from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.records import State, now, replace
 from ralph.store.memories import Change, Wanted, change_id
 from ralph.text import accept, title_of
+from ralph.who import refuse_agents, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Extracting:
         from ralph.formats.loop_state import read_loop_state
         from ralph.loop.promotion import stage
 
+        refuse_agents("What another loop's state teaches")
         try:
             history = read_loop_state(text)
         except ValueError as error:
@@ -84,17 +86,20 @@ class Extracting:
         """Make validated learnings active, all or the named ones; give how many stay staged too."""
         from ralph.loop.promotion import promote
 
+        refuse_agents("What is promoted")
         if validate_first:
             self.validate()
         for id in ids:
-            if self._store.memories.get(id).state not in WAITING:
-                raise NotFound("Staged learning", id)
+            memory = self._waiting(id)
+            if memory.state is not State.STAGED or not memory.validated_at:
+                raise WrongUsage(f"{id} has not been validated. Look at it with: ralph learn review")
         counts = promote(self._store, _by("promoted"), ids)
         self._changed()
         return counts, self._store.memories.count(State.STAGED)
 
     def accept(self, id: str, body: str | None = None) -> Memory:
         """Let a person's yes make a waiting learning active, with other words if there are any."""
+        refuse_agents("What is kept")
         self._waiting(id)
         text = accept(body or "")
         # The words are a person's now, no longer made from figures.
@@ -140,4 +145,4 @@ class Extracting:
 
 
 def _by(why: str) -> Change:
-    return Change(who="person", why=why)
+    return Change(who=who(), why=why)

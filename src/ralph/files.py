@@ -1,7 +1,7 @@
 """Files other programs and people use too: read whole, replaced whole.
 
 A file is never half written: the new one is complete and on the disk before it
-takes the old one's place.
+takes the old one's place. What somebody saved meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -12,13 +12,46 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    Size = tuple[int, int]
+    """Bytes, and when it was changed in nanoseconds."""
 
-def write_whole(path: Path, content: bytes, changed_ns: int | None = None) -> os.stat_result:
-    """Put a file in place of the one at a path, durably, with the same permissions; give what it is like now.
+NOTHING = (-1, -1)
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 
-    `changed_ns` is the date to give it, if not now.
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in place of the one at a path, durably, with the same permissions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = _complete(path, content, None, durably=True)
+    try:
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: int, durably: bool = True) -> bool:
+    """Put a file in place of the one that was seen at a path; False when somebody has saved another one since.
+
+    `seen` is its size and date, None when there was none; `changed_ns` is the date to give the new one. Whoever
+    writes many may make them durable together, later.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    new = _complete(path, content, changed_ns, durably=durably)
+    try:
+        if not _put_in_place(new, path, seen or NOTHING):
+            return False
+    finally:
+        new.unlink(missing_ok=True)
+    if durably:
+        sync_folder(path.parent)
+    return True
+
+
+def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
+    """Write all of a file next to where it is to be, with the permissions of the one that is there."""
     new = path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
     try:
         with new.open("xb") as file:
@@ -28,14 +61,49 @@ def write_whole(path: Path, content: bytes, changed_ns: int | None = None) -> os
             file.flush()
             if changed_ns is not None:
                 os.utime(file.fileno(), ns=(changed_ns, changed_ns))
-            os.fsync(file.fileno())
-            written = os.fstat(file.fileno())
-        new.replace(path)
+            if durably:
+                os.fsync(file.fileno())
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
-    return written
+    return new
+
+
+def _put_in_place(new: Path, path: Path, seen: Size) -> bool:
+    """Let a new file take the place of the one that was seen; what it displaces is looked at once more."""
+    if _size(path) != seen:
+        return False
+    if seen == NOTHING:
+        try:
+            path.hardlink_to(new)
+        except FileExistsError:
+            return False
+        return True
+    if not _exchange(new, path):
+        new.replace(path)
+    elif _size(new) != seen:  # a save came between the look and the exchange: it goes back
+        _exchange(new, path)
+        return False
+    return True
+
+
+def _size(path: Path) -> Size:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return NOTHING
+    return found.st_size, found.st_mtime_ns
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two files trade places in one step; False where the system cannot."""
+    import ctypes
+
+    try:
+        exchange = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(exchange(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
 
 
 def sync_folder(folder: Path) -> None:

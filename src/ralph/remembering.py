@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from itertools import islice
 
 from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.memory.lifecycle import START, faded
-from ralph.records import KINDS, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
+from ralph.records import KINDS, LEARNING_CATEGORIES, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
 from ralph.store.memories import BATCH, Change, Wanted, change_id
 from ralph.text import accept, one_line, paths_in, title_of
+from ralph.who import in_session, refuse_agents, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ralph.config import Config
     from ralph.formats.memory_files import Format
     from ralph.formats.planned import Unreadable
+    from ralph.memory.profiles import Context
     from ralph.records import LeftOut
     from ralph.store import Store
     from ralph.store.database import Row
@@ -111,7 +114,15 @@ class Brought:
     format: str
     new: int = 0
     merged: int = 0
+    revived: int = 0
+    """Were out of use, and are in use again."""
     known: int = 0
+    again: int = 0
+    """Said more than once in the file."""
+    refused: int = 0
+    """A person has deleted them here, so they stay deleted."""
+    quarantined: int = 0
+    """Of the new ones, those that wait for a person, because an agent brought them."""
     problems: tuple[Unreadable, ...] = ()
     tasks: int = 0
     """Tasks that were added, when the file was one of tasks."""
@@ -141,6 +152,7 @@ class Remembering:
         self._root = root
         self._config = config
         self._together = ""
+        self._has_backup = False
         self.problems: list[str] = []
         """What is wrong with the files, one sentence each."""
         self.is_unwritten = False
@@ -149,8 +161,7 @@ class Remembering:
     @property
     def project_name(self) -> str:
         """The name of the project these memories are of."""
-        rows = self._store.database.query("SELECT name FROM projects WHERE id = :id", id=self._store.project_id)
-        return str(rows[0]["name"])
+        return self._store.project_name
 
     def expect_project(self, name_or_id: str | None) -> None:
         """Refuse to work on any project but this one, if one is named."""
@@ -175,6 +186,7 @@ class Remembering:
             yield self._together
         finally:
             self._together = ""
+            self._has_backup = False
             self.sync()
 
     # --- one memory ------------------------------------------------------------------
@@ -183,7 +195,7 @@ class Remembering:
         self,
         body: str,
         *,
-        kind: str = "pattern",
+        kind: str | None = None,
         title: str = "",
         tags: Sequence[str] = (),
         files: Sequence[str] = (),
@@ -197,13 +209,14 @@ class Remembering:
         if confidence is not None and not 0 <= confidence <= 1:
             raise WrongUsage("The confidence must be a number from 0 to 1.")
         at = now()
+        word = self._known_kind(kind or "pattern")
         heading = one_line(accept(title)) or title_of(text)
         memory = Memory(
             id="",
-            kind=_kind(kind),
+            kind=word,
             title=heading,
             body=text,
-            tags=_tags(tags) or (_tags_from(heading) if kind == "knowledge" else ()),
+            tags=_tags(tags) or (_tags_from(heading) if word == "knowledge" else ()),
             files=tuple(dict.fromkeys(filter(None, map(accept, files)))) or paths_in(text),
             feature=feature,
             source=Source.EXPLICIT,
@@ -213,9 +226,35 @@ class Remembering:
             **_origin(),
         )
         self.sync()
-        kept = self._memories.add(memory, _by("added by command"), by_person=not _in_session())
+        kept = self._memories.add(memory, _by("added by command"), by_person=not in_session())
+        if kept.what != "added" and kept.what != "refused" and not in_session():
+            kept = replace(kept, memory=self._as_stated(kept.memory, memory, kind, title, confidence))
         self.sync()
         return kept
+
+    def _as_stated(
+        self, known: Memory, stated: Memory, kind: str | None, title: str, confidence: float | None
+    ) -> Memory:
+        """Give a known memory what a person stated of it, beside its words."""
+        fields: dict[str, object] = {}
+        if kind:
+            fields["kind"] = stated.kind
+        if title:
+            fields["title"] = stated.title
+        if confidence is not None:
+            fields["confidence"] = confidence
+        return self._memories.change(known.id, "edited", _by("stated again"), **fields) if fields else known
+
+    def _known_kind(self, text: str) -> str:
+        """Give a type of memory that is known here: one of ours, or one that an agent has used."""
+        kind = _kind(text)
+        if kind in (*KINDS, *LEARNING_CATEGORIES) or kind in (used := self._memories.counts("kind")):
+            return kind
+        import difflib
+
+        close = difflib.get_close_matches(kind, [*KINDS, *LEARNING_CATEGORIES, *used], n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise WrongUsage(f"There is no type of memory {kind!r}: it is one of {', '.join(KINDS)}.{hint}")
 
     def show(self, id: str) -> MemoryView:
         """Give all about a memory."""
@@ -256,9 +295,11 @@ class Remembering:
         if title is not None:
             fields["title"] = one_line(accept(title)) or title_of(str(fields.get("body", known.body)))
         if kind is not None:
-            fields["kind"] = _kind(kind)
+            fields["kind"] = self._known_kind(kind)
         if tags is not None:
             fields["tags"] = _tags(tags)
+        if fields.get("kind", known.kind) == "knowledge" and not fields.get("tags", known.tags):
+            fields["tags"] = _tags_from(str(fields.get("title", known.title)))
         if files is not None:
             fields["files"] = tuple(dict.fromkeys(filter(None, map(accept, files))))
         if confidence is not None:
@@ -294,12 +335,16 @@ class Remembering:
     def undo(self, id: str, *, to: int | None = None) -> list[Memory]:
         """Take back the latest change of a memory, all of a change made together, or all after an event."""
         self.sync()
-        if id.startswith("chg-"):
+        refuse_agents("What is taken back")
+        if id.startswith("chg-") and not self._memories.find_one(id):
+            if to is not None:
+                raise WrongUsage(f"{id} is a change of several memories: --to goes with the id of one memory.")
             undone = self._memories.undo_change(id, _by(f"undid {id}"))
         elif to is not None:
             before = self._memories.version(id, to)
             fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
-            undone = [self._memories.change(id, "undone", _by(f"back to event {to}"), **fields | {"updated_at": now()})]
+            change = _by(f"back to event {to}")
+            undone = [self._memories.change(id, "set back", change, **fields | {"updated_at": now()})]
         else:
             undone = [self._memories.undo(id, _by("undid the latest change"))[0]]
         self.sync()
@@ -310,20 +355,23 @@ class Remembering:
     def find(self, wanted: Wanted, last: int = 0) -> list[Memory]:
         """Give the wanted memories, newest first; `last` gives only so many."""
         self.sync()
-        found = sorted(self._memories.find(wanted), key=_made, reverse=True)
-        return found[:last] if last else found
+        at = now()
+        found = (
+            one for one in self._memories.find(wanted, order="created_at") if faded(one, at) >= wanted.min_confidence
+        )
+        return list(islice(found, last or None))
 
-    def _candidates(self, wanted: Wanted) -> list[Memory]:
-        """Give those of the wanted memories that came in last, enough to choose from."""
-        self.sync()
-        return [memory for memory, _ in zip(self._memories.find(wanted), range(MOST_CANDIDATES), strict=False)]
+    def search(
+        self, query: str, wanted: Wanted, limit: int, ranker: str = "", task_id: str | None = None
+    ) -> list[Recalled]:
+        """Find memories by words, best first, then those that merely hold the text; any text is safe as a query.
 
-    def search(self, query: str, wanted: Wanted, limit: int, ranker: str = "") -> list[Recalled]:
-        """Find memories by words, best first, then those that merely hold the text; any text is safe as a query."""
+        With a `ranker`, as one of the published formulas would rank them for the query, or for a task.
+        """
         self.sync()
         query = accept(query)
         if ranker:
-            return self._ranked(query, wanted, ranker)[:limit]
+            return self._ranked(query, wanted, ranker, task_id)[:limit]
         if not query:
             return [Recalled(memory=memory, score=0.0) for memory in self.find(wanted, limit)]
         from ralph.memory.words import query_words
@@ -340,23 +388,45 @@ class Remembering:
                 found.append(Recalled(memory=memory, score=0.0, because=(("text", 0.0),)))
         return found
 
-    def _ranked(self, query: str, wanted: Wanted, ranker: str) -> list[Recalled]:
+    def _ranked(self, query: str, wanted: Wanted, ranker: str, task_id: str | None) -> list[Recalled]:
         from ralph.memory.profiles import PROFILES, Context
         from ralph.memory.task_type import task_type
 
         if ranker not in PROFILES:
             raise WrongUsage(f"There is no ranker {ranker!r}: it is one of {', '.join(PROFILES)}.")
         context = Context(title=query, files=paths_in(query), task_type=task_type(query), at=now())
-        return PROFILES[ranker](self._candidates(wanted), context)
+        if task_id:
+            context = replace(self._context(task_id), title=f"{self._store.tasks.get(task_id).title} {query}".strip())
+        return PROFILES[ranker](list(islice(self._memories.find(wanted), MOST_CANDIDATES)), context)
+
+    def _context(self, task_id: str) -> Context:
+        """Give what the published formulas want to know of a task."""
+        from ralph.memory.profiles import Context
+        from ralph.memory.task_type import task_type
+
+        task = self._store.tasks.get(task_id)
+        entries = self._store.attempts.latest(1)
+        reports = self._store.attempts.reports(1, task=task_id)
+        return Context(
+            title=task.title,
+            body=task.body,
+            files=tuple(dict.fromkeys((entries[0].files if entries else ()) + paths_in(task.body))),
+            errors=tuple(f"{report.category} {report.why}" for report in reports),
+            hat="creator",
+            feature=self._store.features.get(task.feature_id).name if task.feature_id else None,
+            task_type=task_type(f"{task.title} {task.body}"),
+            at=now(),
+        )
 
     def prime(self, wanted: Wanted, budget_tokens: int = 0) -> list[Memory]:
         """Give the memories to put before an agent, within a budget: the surest of each kind in turn."""
-        found = self._candidates(wanted)
+        self.sync()
         if not budget_tokens:
-            return found
+            return list(self._memories.find(wanted))
         from ralph.memory.prime import within
 
-        return within(found, budget_tokens, now())
+        surest = islice(self._memories.find(wanted, order="confidence"), MOST_CANDIDATES)
+        return within(surest, budget_tokens, now())
 
     def why(self, id: str, task_id: str) -> Why:
         """Say what a memory's score for a task is made of, or why it is not shown."""
@@ -422,14 +492,30 @@ class Remembering:
                 f"This would remove {len(going):,} of {len(present):,} memories, more than a fifth:"
                 " look at them with --dry-run, then say --yes. Nothing was changed."
             )
-        backup = self._backup("before cleanup")
+        backup = self._store.backup("before cleanup")
         change = replace(_by("cleanup"), id=change_id())
         pruned = [
             (memory, replace(memory, state=State.PRUNED, state_reason=why, updated_at=now())) for memory, why in going
         ]
-        self._memories.replace_all(pruned, "pruned", change)
+        gone = {memory.id for memory in self._memories.replace_all(pruned, "pruned", change)}
         self.sync()
-        return Removal(removed=tuple(going), present=len(present), change_id=change.id, backup=backup)
+        removed = tuple((memory, why) for memory, why in going if memory.id in gone)
+        return Removal(removed=removed, present=len(present), change_id=change.id, backup=backup)
+
+    def clear(self, *, yes: bool = False) -> Removal:
+        """Take all memories out of use, if that is what is wanted; one undo brings them back."""
+        self.sync()
+        present = self._memories.all()
+        if not yes:
+            raise RalphError(f"This would remove all {len(present):,} memories: if you mean it, say --yes.")
+        change = replace(_by("cleared"), id=change_id())
+        backup = self._store.backup("before clearing")
+        going = [(one, replace(one, state=State.PRUNED, state_reason="cleared", updated_at=now())) for one in present]
+        gone = self._memories.replace_all(going, "deleted", change)
+        self.sync()
+        return Removal(
+            removed=tuple((one, "cleared") for one in gone), present=len(present), change_id=change.id, backup=backup
+        )
 
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Let one memory stand for its near-duplicates, which stay in the history as superseded."""
@@ -447,18 +533,13 @@ class Remembering:
                 f"This would put {len(going):,} of {len(present):,} memories aside, more than a fifth:"
                 " look at them with --dry-run, then say --yes. Nothing was changed."
             )
-        backup = self._backup("before consolidation")
+        backup = self._store.backup("before consolidation")
         change = replace(_by("consolidation"), id=change_id())
         with self._store.transaction():
             for kept, others in found:
                 self._memories.supersede(kept, merge(kept, others, at), others, change)
         self.sync()
         return Removal(removed=tuple(going), present=len(present), change_id=change.id, backup=backup)
-
-    def _backup(self, reason: str) -> str:
-        from ralph.store.backup import make_backup
-
-        return make_backup(self._store.database.where, reason).path
 
     def verify(self) -> list[str]:
         """Give what is wrong with what is stored, one sentence each."""
@@ -532,23 +613,30 @@ class Remembering:
         """Keep memories from elsewhere, a batch at a time; events are the history of the memory before them."""
         self.sync()
         change = replace(_by(f"imported from {one_line(name, 100)}"), id=self._together or change_id())
-        counts = {"added": 0, "merged": 0, "known": 0}
+        counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
+        held = 0
         complaints = list(problems)
         for number, batch in enumerate(_batches(items, complaints)):
-            if number == 0 and len(batch) > BULK:
-                self._backup(f"before importing {one_line(name, 40)}")
             arriving = [(_arriving(memory, stage, form), events) for memory, events in batch]
+            if number == 0 and not self._has_backup and self._memories.count_news([one for one, _ in arriving]) > BULK:
+                self._store.backup(f"before importing {one_line(name, 40)}")
+                self._has_backup = bool(self._together)
             for one in self._memories.bring(arriving, change):
                 counts[one.what] += 1
+                held += one.what == "added" and one.memory.state is State.QUARANTINED
         self.sync()
         return Brought(
             name=name,
             format=form,
             new=counts["added"],
             merged=counts["merged"],
+            revived=counts["revived"],
             known=counts["known"],
+            again=counts["again"],
+            refused=counts["refused"],
+            quarantined=held,
             problems=tuple(complaints),
-            change_id=change.id if counts["added"] or counts["merged"] else "",
+            change_id=change.id if counts["added"] or counts["merged"] or counts["revived"] else "",
         )
 
     def merge(self, path: Path) -> Brought:
@@ -612,9 +700,9 @@ class Remembering:
 
         kept = [one for one in found if one.kind in LEARNING_KINDS]
         if form == "learnings":
-            return kept, [write_learnings_json(kept), "\n"]
+            return kept, [write_learnings_json(kept)]
         kept = [one for one in kept if one.state in (State.STAGED, State.REJECTED)]
-        return kept, [write_staging_json(kept, now()), "\n"]
+        return kept, [write_staging_json(kept, now())]
 
 
 def is_store(path: Path) -> bool:
@@ -672,16 +760,12 @@ def _batches(
                 batch = []
             batch.append((item, []))
         elif isinstance(item, MemoryEvent):
-            batch[-1][1].append(item)
+            if batch:
+                batch[-1][1].append(item)
         else:
             complaints.append(item)
     if batch:
         yield batch
-
-
-def _made(memory: Memory) -> tuple[str, str]:
-    """Give what tells the newer of two memories: not which came in last, but its date and then the time in its id."""
-    return memory.created_at, memory.id.rpartition("-")[0]
 
 
 def _arriving(memory: Memory, stage: bool, form: str) -> Memory:
@@ -689,21 +773,17 @@ def _arriving(memory: Memory, stage: bool, form: str) -> Memory:
     if form not in WHOLE and memory.verified_at is None:
         # Somebody vouches for it today, however old it is: it must not fade before it was ever used here.
         memory = replace(memory, verified_at=now())
-    if memory.state is State.ACTIVE and _in_session():
-        return replace(memory, state=State.QUARANTINED, state_reason="brought in by an agent", **_origin())
+    if in_session():
+        held = State.QUARANTINED if memory.state in (State.ACTIVE, State.STAGED) else memory.state
+        return replace(memory, id="", state=held, state_reason="brought in by an agent", validated_at=None, **_origin())
     if memory.state is State.ACTIVE and stage:
         return replace(memory, state=State.STAGED)
     return memory
 
 
-def _in_session() -> bool:
-    """Say whether it is an agent of ours that runs the command."""
-    return bool(os.environ.get("RALPH_SESSION"))
-
-
 def _origin() -> dict[str, Any]:
     """Give where a memory comes from when an agent runs the command."""
-    if not _in_session():
+    if not in_session():
         return {}
     number = os.environ.get("RALPH_ATTEMPT", "")
     return {
@@ -714,7 +794,7 @@ def _origin() -> dict[str, Any]:
 
 
 def _by(why: str) -> Change:
-    return Change(who="agent" if _in_session() else "person", why=why)
+    return Change(who=who(), why=why)
 
 
 def _body(text: str) -> str:

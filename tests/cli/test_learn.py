@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
+from ralph.cli.progress import lines_of
+from ralph.loop.progress import event
 from ralph.project import Project, init_project
 from ralph.records import Memory, Source, State, now
 from ralph.store.memories import Change
@@ -135,6 +137,17 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[
     assert ran.err.count("\n") == 1
 
 
+def test_what_a_run_taught_adds_up() -> None:
+    counts = {"extracted": 3, "merged": 2, "validated": 2, "rejected": 0, "waiting": 1, "promoted": 1}
+
+    lines = [line for _, line in lines_of(event("extracted", **counts))]
+
+    assert lines == [
+        "Drawn from the run: 3 learnings: 1 new, 2 known already.",
+        "Checked: 1 kept, 1 for you to decide (ralph learn review), 1 with too little data so far.",
+    ]
+
+
 # --- list, validate, promote -----------------------------------------------------------------
 
 
@@ -157,6 +170,13 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     table = ralph("list", "--status", "rejected").out.splitlines()
     assert table[0].split() == ["ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"]
     assert "too vague" in table[1]
+
+
+def test_an_estimate_that_waits_says_what_for(here: Path, ralph: Ralph) -> None:
+    content = '{"factor": "x", "recommendedIterations": 3, "averageTimePerIteration": 60, "sampleSize": 1}'
+    stage(here, "Tests take 3 iterations", kind="estimate", content=content, task_type="bugfix", confidence=0.2)
+
+    assert "needs more iterations" in ralph("list").out
 
 
 def test_learnings_are_checked_and_promoted(here: Path, ralph: Ralph) -> None:
@@ -212,6 +232,7 @@ def test_a_person_reviews_one_by_one(here: Path, ralph: Ralph) -> None:
 
     assert code == 0, seen
     assert "1/5  " in seen
+    assert "  n  reject it; you may say why\n" in seen
     assert "From: automatic, task t-1" in seen
     assert "2 kept, 1 rejected, 2 left." in seen
     active = {one["id"]: one["content"] for one in ralph("list", "--format", "json", noun="memory").json}

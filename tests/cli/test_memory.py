@@ -201,6 +201,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: P
     assert "Warning: .agent/memories.md cannot be written" in ran.err
     assert "It is stored, and will be written to the files with the next command." in ran.err
     assert (listed.code, "Docker must run" in listed.out) == (0, True)
+    assert listed.err == "Warning: 1 thing in the memory files needs attention: ralph doctor\n"
     assert "> Docker must run" in (here / ".agent/memories.md").read_text()
 
 
@@ -252,7 +253,7 @@ def test_scores_are_explained(ralph: Ralph) -> None:
 
     assert "words 1.000" in ralph("search", "docker", "--explain").out
     assert "confidence 0.240" in ralph("search", "docker", "--ranker", "weighted", "--explain").out
-    assert ralph("search", "docker", "--format", "json").json[0]["because"] == {"words": 1.0}
+    assert ralph("search", "docker", "--format", "json").json[0]["because"] == {"words": 1.0, "title": 0.5}
 
 
 def test_rankers_and_formats_are_those_there_are() -> None:
@@ -356,9 +357,13 @@ def test_edit_changes_what_is_named_and_the_history_says_so(here: Path, ralph: R
 
     assert ran.out == f"Memory changed: {id}\nTo undo: ralph memory undo {id}\n"
     assert "> Docker compose first" in (here / ".agent/memories.md").read_text()
-    row = events.out.splitlines()[-1]
-    assert "person" in row
-    assert "body: Docker first → Docker compose first; tags: docker → docker, net; more exact" in row
+    row, *changes = events.out.splitlines()[-4:]
+    assert row.split()[3:] == ["person", "edited", "more", "exact"]
+    assert changes == [
+        "  title: Docker first → Docker compose first",
+        "  content: Docker first → Docker compose first",
+        "  tags: docker → docker, net",
+    ]
     assert ralph("history", id, "--format", "json").json[-1]["changed"]["tags"] == {
         "was": "docker",
         "became": "docker, net",
@@ -632,7 +637,7 @@ def test_watch_shows_what_happened_and_what_is_edited_in_the_file(here: Path, ra
     ]
 
     assert f"person added {id}: Docker" in seen.out
-    assert f"file edited {id}: body: Docker first → Docker last" in seen.out
+    assert f"file edited {id}: content: Docker first → Docker last" in seen.out
     assert [(one["what"], one["memory_id"]) for one in told] == [("added", id), ("edited", id)]
     assert ralph("watch", "--for", "0").out == ""
 
@@ -717,9 +722,9 @@ def test_what_is_exported_is_imported_once(
     wanted = contents(filled, kinds)
     assert len(wanted) >= 2
     assert contents(there) == wanted
-    assert f"({form}): {len(wanted)} new, 0 merged, 0 already known, 0 rejected\n" in first.out
+    assert f"({form}): {len(wanted)} new\n" in first.out
     assert re.search(r"To undo: ralph memory undo chg-\w+\n$", first.out)
-    assert second.out == f"standard input ({form}): 0 new, 0 merged, {len(wanted)} already known, 0 rejected\n"
+    assert second.out == f"standard input ({form}): 0 new, {len(wanted)} already known\n"
     left_out = len(contents(filled)) - len(wanted)
     assert (f"{left_out} memories of other kinds have no place in this format." in exported.err) == bool(left_out)
     assert again.code == 0
@@ -758,8 +763,8 @@ def test_knowledge_is_exported_to_a_folder_and_imported_from_one(filled: Path, t
 
     assert sorted(path.name for path in folder.iterdir()) == ["locking.md", "money.md"]
     assert exported.out == f"2 memories written to {folder}.\n"
-    assert first.out.splitlines()[0] == f"{folder} (2 knowledge files): 2 new, 0 merged, 0 already known, 0 rejected"
-    assert second.out == f"{folder} (2 knowledge files): 0 new, 0 merged, 2 already known, 0 rejected\n"
+    assert first.out.splitlines()[0] == f"{folder} (2 knowledge files): 2 new"
+    assert second.out == f"{folder} (2 knowledge files): 0 new, 2 already known\n"
     assert contents(there) == contents(filled, ("knowledge",))
     assert refused.code == 2
     assert "is there already: replace it with --force." in refused.err
@@ -847,7 +852,7 @@ def test_rejected_entries_are_told_with_their_reasons(tmp_path: Path, ralph: Ral
     ran, told = ralph("import", str(path)), ralph("import", str(path), "--format", "json").json
 
     assert ran.code == 0
-    assert "1 new, 0 merged, 0 already known, 25 rejected" in ran.out
+    assert ": 1 new, 25 rejected\n" in ran.out
     assert ran.err.splitlines()[0] == "m.json:2: Entry 2 is left out: it says nothing."
     assert ran.err.splitlines()[-1] == "… and 5 more."
     assert (told[0]["known"], len(told[0]["rejected"])) == (1, 25)
@@ -898,6 +903,8 @@ def test_learnings_with_a_wrong_checksum_need_force(filled: Path, tmp_path: Path
     assert refused.code == 1
     assert "--force" in refused.err
     assert forced.code == 0
+    assert "rejected" not in forced.out
+    assert "it was imported all the same." in forced.err
     assert len(contents(there)) >= 2
 
 
@@ -911,8 +918,8 @@ def test_tasks_and_loop_states_are_taken_in_too(tmp_path: Path, ralph: Ralph, he
 
     assert ran.code == 0, ran.err
     first, second = ran.out.splitlines()
-    assert first == f"{tasks} (tasks): 2 tasks added, 0 already there, 0 rejected"
-    assert re.fullmatch(rf"{state} \(loop-state\): \d learnings? new, 0 merged, 0 rejected; .*ralph learn list", second)
+    assert first == f"{tasks} (tasks): 2 tasks added"
+    assert re.fullmatch(rf"{state} \(loop-state\): \d learnings? new; .*ralph learn list", second)
 
 
 def test_what_an_agent_imports_is_quarantined(tmp_path: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -935,8 +942,9 @@ def test_another_project_is_merged_once(filled: Path, tmp_path: Path, ralph: Ral
 
     assert first.code == second.code == 0, first.err
     assert "(store): " in first.out
-    assert ", 1 merged, " in first.out
-    assert "0 new, 0 merged, " in second.out
+    assert " new, 1 merged\n" in first.out
+    assert ": 0 new, " in second.out
+    assert "merged" not in second.out.split(": ", 1)[1]
     assert {one[1] for one in contents(there)} == {one[1] for one in contents(filled)}
 
 
@@ -946,6 +954,153 @@ def test_a_file_can_be_merged_as_well(tmp_path: Path, ralph: Ralph) -> None:
 
     assert "(json): 1 new" in ralph("merge", str(path)).out
     assert ralph("merge", str(tmp_path / "nowhere")).code == 2
+
+
+# --- in a terminal of 80 columns -------------------------------------------------------------
+
+
+LONG = "The integration tests need docker compose to be up before they start, or every one of them fails at once."
+
+
+def seen_at_80(here: Path, *words: str) -> list[str]:
+    code, seen = at_terminal(here, "memory", *words, environment={"NO_COLOR": "1"})
+    assert code == 0, seen
+    lines = seen.rstrip("\n").split("\n")
+    assert max(map(len, lines)) <= 80, seen
+    return lines
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--state", "all"), ("search", "docker", "--explain")])
+def test_a_table_never_wraps(here: Path, ralph: Ralph, words: tuple[str, ...]) -> None:
+    id = remember(ralph, LONG, "-t", "architecture", "--tags", "docker,compose,integration,testing")
+
+    heading, row = seen_at_80(here, *words)
+
+    assert heading.startswith("ID ")
+    assert row.startswith(id)
+    assert row.endswith("…")
+    assert "The integration tes" in row
+
+
+def test_near_duplicates_are_named_in_full(here: Path, ralph: Ralph) -> None:
+    kept = remember(ralph, LONG, "-t", "fix", "--tags", "docker,compose")
+    other = remember(ralph, LONG.replace("every one", "each one"), "-t", "fix", "--tags", "docker,compose")
+
+    _, row, why, _ = seen_at_80(here, "consolidate", "--dry-run")
+
+    assert row.startswith(other)
+    assert why.startswith(f"  why: says the same as {kept} (")
+
+
+def test_a_change_is_shown_whole_however_long_it_is(here: Path, ralph: Ralph) -> None:
+    id = remember(ralph, LONG, "-t", "fix", "--tags", "docker")
+    why = "what was said before is true of the old machines alone, which are gone"
+    ralph("edit", id, "--content", LONG.replace("docker", "podman"), "-t", "pitfall", "--why", why)
+
+    for words in (("history", id), ("why", id)):
+        lines = seen_at_80(here, *words)
+        assert "  type: fix → pitfall" in lines
+        text = " ".join(" ".join(lines).split())
+        assert f"content: {LONG} → {LONG.replace('docker', 'podman')}" in text
+        assert " title: The integration tests need docker" in text
+        assert f"why: {why}" in text
+
+
+def test_a_text_is_wrapped_between_words(here: Path, ralph: Ralph) -> None:
+    id = remember(ralph, f"{LONG} {LONG[:-1]} too.")
+
+    text = " ".join(" ".join(seen_at_80(here, "show", id)).split())
+
+    assert f"{LONG} {LONG[:-1]} too." in text
+
+
+def test_examples_fit_80_columns() -> None:
+    import importlib
+
+    for name in ("memory", "learn", "demo"):
+        epilog = importlib.import_module(f"ralph.cli.{name}").EPILOG
+        assert max(map(len, epilog.splitlines())) <= 80
+
+
+# --- what a newcomer stumbled over -----------------------------------------------------------
+
+
+def test_the_reason_of_a_change_is_said_once(ralph: Ralph) -> None:
+    id = remember(ralph, "Docker first")
+    ralph("delete", id, "--why", "no longer true")
+
+    lines = ralph("history", id).out.splitlines()
+
+    assert lines[-2].endswith("deleted  no longer true")
+    assert lines[-1] == "  state: active → pruned"
+
+
+@pytest.mark.parametrize("words", [("list",), ("search", "x"), ("prime",), ("export",)])
+def test_an_unknown_type_is_refused_with_a_better_one(ralph: Ralph, words: tuple[str, ...]) -> None:
+    ran = ralph(*words, "--type", "patern")
+
+    assert ran.code == 2
+    assert ran.err.endswith("Did you mean pattern?\n")
+    assert ralph(*words, "--type", "fix,tool_usage").code == 0
+
+
+def test_old_is_ninety_days_unless_a_number_is_given(ralph: Ralph) -> None:
+    remember(ralph, "Docker first")
+
+    assert ralph("cleanup", "--older-than", "--dry-run").out == "Nothing to clean up.\n"
+
+
+def test_what_was_out_of_use_is_brought_back(ralph: Ralph) -> None:
+    id = remember(ralph, "Docker first")
+    ralph("delete", id)
+
+    ran = ralph("add", "Docker first")
+
+    assert ran.out == f"📝 Brought back: {id}\n"
+
+
+def test_an_import_says_what_stays_deleted_and_what_is_said_twice(tmp_path: Path, ralph: Ralph) -> None:
+    ralph("delete", remember(ralph, "Docker first", "-t", "fix"))
+    path = tmp_path / "m.json"
+    entries = [{"type": "fix", "content": text} for text in ("Docker first", "Tabs are wanted", "Tabs are wanted")]
+    path.write_text(json.dumps({"version": 1, "memories": entries}))
+
+    ran = ralph("import", str(path))
+
+    assert ran.out.splitlines()[0] == f"{path} (json): 1 new, 1 said twice in it, 1 stay deleted"
+
+
+def test_the_undo_of_an_import_says_that_tasks_stay(tmp_path: Path, ralph: Ralph) -> None:
+    tasks, memories = tmp_path / "todo.md", tmp_path / "m.json"
+    tasks.write_text("# Plan\n- [ ] One\n")
+    memories.write_text('[{"type": "fix", "content": "Docker first"}]')
+
+    ran = ralph("import", str(tasks), str(memories))
+
+    assert "\nTo undo (the tasks stay): ralph memory undo chg-" in ran.out
+
+
+def test_the_bundle_is_explained_to_a_person(here: Path, ralph: Ralph) -> None:
+    remember(ralph, "Docker first")
+
+    _, seen = at_terminal(here, "memory", "export")
+
+    assert seen.endswith("--format json is the version 1 document.\n")
+    assert ralph("export").err == ""
+
+
+def test_a_fix_is_listed_without_its_problem(here: Path, ralph: Ralph) -> None:
+    body = "**Problem:** FAIL: test_x\n\n**Fix:** Start docker first."
+    id = remember(ralph, body, "-t", "fix", "--title", "Fix for tests failure: FAIL: test_x")
+
+    assert "Fix for tests failure: FAIL: test_x: Start docker first.\n" in ralph("list").out
+    assert "**Problem:** FAIL: test_x" in ralph("show", id).out
+
+
+def test_markdown_of_one_memory_is_its_text_as_it_is(ralph: Ralph) -> None:
+    id = remember(ralph, "Docker\n\n# Heading\n\x1b[31mred\x1b[0m", "-t", "fix")
+
+    assert f"### {id}\n> Docker\n>\n> # Heading\n> red\n<!-- created: " in ralph("show", id, "--format", "markdown").out
 
 
 # --- the program itself ----------------------------------------------------------------------

@@ -270,8 +270,81 @@ def test_what_was_deleted_here_is_not_brought_back_by_an_import(store: Store) ->
 
     (again,) = bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
 
-    assert again.what == "known"
+    assert again.what == "refused"
     assert store.memories.count() == 0
+
+
+def test_an_import_that_was_undone_can_be_made_again(store: Store) -> None:
+    change = replace(PERSON, id=change_id())
+    bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], change)
+    store.memories.undo_change(change.id, PERSON)
+
+    (again,) = bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
+
+    assert again.what == "revived"
+    assert store.memories.get("mem-1-aaaa").state is State.ACTIVE
+
+
+def test_what_an_agent_brings_changes_nothing_that_is_here(store: Store) -> None:
+    bring(store, [a_fact("The config file is read at the start.", id="mem-1-aaaa", tags=("a",))], T)
+
+    held = a_fact("The config file is read at the start.", tags=("b",), state=State.QUARANTINED)
+    (again,) = bring(store, [held], T)
+
+    assert again.what == "known"
+    assert store.memories.get("mem-1-aaaa").tags == ("a",)
+
+
+def test_a_person_who_says_what_is_staged_makes_it_active(store: Store) -> None:
+    staged = remember(store, a_fact("Use tabs.", state=State.STAGED))
+
+    said = store.memories.add(a_fact("Use tabs."), PERSON, by_person=True)
+
+    assert (said.what, said.memory.id, said.memory.state) == ("revived", staged.id, State.ACTIVE)
+
+
+def test_what_somebody_changed_meanwhile_is_left_alone_by_a_change_of_many(store: Store) -> None:
+    one, other = remember(store, a_fact("One.")), remember(store, a_fact("Other."))
+    store.memories.change(one.id, "edited", PERSON, body="One, edited.")
+
+    pairs = [(memory, replace(memory, state=State.PRUNED)) for memory in (one, other)]
+    changed = store.memories.replace_all(pairs, "pruned", T)
+
+    assert [memory.id for memory in changed] == [other.id]
+    assert store.memories.get(one.id).body == "One, edited."
+
+
+def test_an_event_cannot_turn_one_memory_into_another(store: Store) -> None:
+    victim, other = remember(store, a_fact("Victim.")), remember(store, a_fact("Other."))
+    store.memories.change(other.id, "edited", T, body="Changed.")
+    forged = json.dumps({"id": victim.id, "body": "Owned."})
+    store.database.execute("UPDATE memory_events SET was = :was WHERE what = 'edited'", was=forged)
+
+    store.memories.undo(other.id, T)
+
+    assert store.memories.get(victim.id).body == "Victim."
+    assert store.memories.get(other.id).body == "Owned."
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Separate tags with `,`", "Separate tags with `;`"),
+        ("Do not check in generated files", "Do not check generated files"),
+    ],
+)
+def test_signs_in_code_and_small_words_make_a_difference(store: Store, one: str, other: str) -> None:
+    remember(store, a_fact(one))
+    remember(store, a_fact(other))
+
+    assert len(store.memories.all()) == 2
+
+
+def test_what_is_warned_of_is_not_what_is_recommended(store: Store) -> None:
+    remember(store, a_memory("Globals", "Use global state.", kind="pattern"))
+    remember(store, a_memory("Globals", "Use global state.", kind="pitfall"))
+
+    assert len(store.memories.all()) == 2
 
 
 # --- finding -----------------------------------------------------------------------

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import tracemalloc
 from collections.abc import Iterator
 
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.formats import bundle
-from ralph.formats.bundle import is_bundle, read_bundle, write_bundle
-from ralph.formats.imported import LONGEST_BODY
+from ralph.formats.bundle import is_bundle, read_bundle, verify_bundle, write_bundle
 from ralph.formats.planned import Unreadable
+from ralph.memory.limits import LONGEST_BODY
 from ralph.records import KINDS, Memory, MemoryEvent, Source, State, fields_of, replace, timestamp
 from ralph.text import accept
 from tests.make import a_memory
@@ -315,6 +316,90 @@ def test_a_cut_bundle_is_never_taken_for_a_whole_one(kept: int) -> None:
     *_, problem = [*read_bundle(text[: min(kept, len(text) - 1)].split("\n"))]
 
     assert isinstance(problem, Unreadable)
+
+
+# --- is it whole? ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        lines_of(),
+        list(write_bundle([(FULL, CHANGES), (replace(FULL, tags=("checksum", "event")), CHANGES)], "demo", AT)),
+        [line.replace("\n", "\r\n") for line in lines_of(FULL)],
+        ["\ufeff" + lines_of(FULL)[0], "\n", *lines_of(FULL)[1:], "\n"],
+        sealed({"kind": "fix", "body": "Spaces."}, {"event": {}}, "{oops\n", count=1),
+    ],
+)
+def test_a_whole_bundle_is_verified(lines: list[str]) -> None:
+    assert verify_bundle(lines) == ""
+
+
+WHOLE = list(write_bundle([(FULL, CHANGES), (replace(FULL, id="mem-2"), ())], "demo", AT))
+FORCE = "; import it all the same with --force."
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            [line.replace("Test first", "Test last") for line in WHOLE],
+            f"The checksum does not match: the bundle was changed after it was written{FORCE}",
+        ),
+        (
+            WHOLE[:2] + WHOLE[3:],
+            f"The checksum does not match: the bundle was changed after it was written{FORCE}",
+        ),
+        (WHOLE[:-1], f"The bundle was cut off: its last line, which counts the memories, is missing{FORCE}"),
+        (
+            sealed({"kind": "fix", "body": "Spaces."}, count=2),
+            f"The last line gives another number of memories than the 1 there are{FORCE}",
+        ),
+        ([*WHOLE, "more\n"], f"There is more after the last line; it was not read{FORCE}"),
+        ([], "This is no bundle: of its first line, it is not JSON."),
+        (
+            ['{"ralph_bundle": 2}\n'],
+            "The bundle has version 2, and this Ralph knows 1: upgrade Ralph to read it.",
+        ),
+    ],
+)
+def test_what_is_no_whole_bundle_gets_a_sentence(lines: list[str], why: str) -> None:
+    assert verify_bundle(lines) == why
+
+
+@given(st.lists(st.text(max_size=40) | st.sampled_from(WHOLE), max_size=6))
+def test_a_bundle_that_is_verified_is_read_to_its_end(lines: list[str]) -> None:
+    why = verify_bundle(lines)
+
+    *_, last = [None, *read_bundle(lines)]
+    assert (why != "") == (isinstance(last, Unreadable) and not last.why.startswith("Line "))
+
+
+@given(st.integers(0, 3000))
+def test_a_cut_bundle_is_never_verified(kept: int) -> None:
+    text = "".join(WHOLE).rstrip("\n")
+
+    assert verify_bundle(text[: min(kept, len(text) - 1)].split("\n"))
+
+
+def test_verifying_takes_a_small_part_of_the_time_of_reading() -> None:
+    lines = list(write_bundle(many(5000), "demo", AT))
+
+    started = time.perf_counter()
+    assert sum(isinstance(found, Memory) for found in read_bundle(lines)) == 5000
+    read = time.perf_counter()
+    assert verify_bundle(lines) == ""
+    verified = time.perf_counter()
+
+    assert verified - read < (read - started) / 3
+
+
+def test_more_tags_than_a_memory_may_have_are_a_problem_and_many_loops_are_not() -> None:
+    tags = [f"tag {number}" for number in range(51)]
+
+    assert len(one(tags=tags[:50], origin_loops=tags * 20).tags) == 50
+    problem, *_ = read_bundle(sealed({"kind": "fix", "body": "Spaces.", "tags": tags}))
+    assert problem == Unreadable(line=2, why="Line 2 is left out: it has 51 tags, and a memory may have 50.")
 
 
 def test_secrets_and_invisible_characters_do_not_come_in() -> None:

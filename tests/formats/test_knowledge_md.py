@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats.imported import LONGEST_BODY, NotAMemory, tags_of
+from ralph.formats.imported import NotAMemory, tags_of
 from ralph.formats.knowledge_md import (
     LONGEST_FRONT_MATTER,
     Note,
@@ -16,6 +16,7 @@ from ralph.formats.knowledge_md import (
     read_note,
     rewritten,
 )
+from ralph.memory.limits import LONGEST_BODY
 from ralph.records import Source, replace
 from ralph.text import accept, one_line
 

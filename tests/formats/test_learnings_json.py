@@ -496,6 +496,29 @@ def test_staged_learnings_come_back_as_they_were_written(
     assert found == LearningsFile(memories=staged, problems=(), is_intact=True, last_updated=AT)
 
 
+LINES = st.text("ab .:ü", max_size=20).map(lambda text: f"x{text}x")
+TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}y")
+
+
+@given(st.sampled_from(["strategy", "antipattern", "estimate", "convention"]), LINES, TEXTS)
+def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str, body: str) -> None:
+    stated = imported(kind=kind, title=title, body=body, at=AT, id="mem-1", task_type="general")
+
+    found = read_learnings_json(write_learnings_json([stated]), AT)
+
+    assert found.memories == (stated,)
+    assert found.is_intact
+
+
+@pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
+def test_a_learning_that_is_all_in_its_title_keeps_its_words(kind: str) -> None:
+    stated = imported(kind=kind, title="Tests  first", body="Tests  first", at=AT, id="mem-1")
+
+    (found,) = read_learnings_json(write_learnings_json([stated]), AT).memories
+
+    assert (found.title, found.body) == ("Tests  first", "Tests  first")
+
+
 # --- the file and its backup ------------------------------------------------------------------
 
 DAMAGED = LEARNINGS.replace('"useCount": 3', '"useCount": 4')

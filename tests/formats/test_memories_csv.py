@@ -128,6 +128,21 @@ def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: st
     assert problems == (Unreadable(line=4, why=f"The row is left out: {why}."),)
 
 
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("{oops", "its structured content is not JSON: expecting property name enclosed in double quotes"),
+        ("[1]", "its content is not an object that says something"),
+        ("[" * 100_000, "its structured content is not JSON: it is nested too deep"),
+    ],
+)
+def test_structured_content_that_makes_no_sense_is_one_problem(cell: str, why: str) -> None:
+    memories, problems = read_memories_csv(f"type,content,structured\nstrategy,a,{cell}\nstrategy,b,\n", AT)
+
+    assert [(memory.body, memory.content) for memory in memories] == [("b", "")]
+    assert problems[0].why.startswith(f"The row is left out: {why}")
+
+
 def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
     started = time.monotonic()
 
@@ -150,8 +165,8 @@ def test_the_columns_of_the_original_come_first() -> None:
     )
 
     assert write_memories_csv([memory]) == (
-        "id,type,taskType,confidence,successRate,useCount,createdAt,title,content,tags,files,source\n"
-        'mem-1,fix,,1,,0,2026-05-01T00:00:00.000Z,Restart,Restart it.,"a,b",,imported\n'
+        "id,type,taskType,confidence,successRate,useCount,createdAt,title,content,tags,files,source,structured\n"
+        'mem-1,fix,,1,,0,2026-05-01T00:00:00.000Z,Restart,Restart it.,"a,b",,imported,\n'
     )
 
 
@@ -195,6 +210,7 @@ def listed(draw: st.DrawFn) -> Memory:
         created_at=draw(MOMENTS),
         success_rate=draw(st.none() | SHARES),
         task_type=draw(st.none() | NAMES),
+        content=draw(st.sampled_from(["", '{"description":"ü, \\"x\\"\\n","tiny":1e-7}'])),
     )
 
 

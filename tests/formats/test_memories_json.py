@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ralph.formats.imported import imported
 from ralph.formats.memories_json import read_memories_json, write_memories_json
 from ralph.formats.planned import Unreadable
-from ralph.records import Memory, Source
+from ralph.memory.public import public_fields
+from ralph.records import Memory, Source, State, fields_of
 
 AT = "2026-05-01T00:00:00.000Z"
 
@@ -125,6 +126,11 @@ def test_what_is_no_such_export_gets_one_sentence(text: str, why: str) -> None:
         ({"type": "fix", "content": "a", "created_at": "soon"}, "'soon' is not a date"),
         ({"type": "fix", "content": "a", "created_by_hat": 1}, "its created_by_hat is not text"),
         ({"type": "estimate", "structured_content": []}, "its content is not an object that says something"),
+        ({"type": "fix", "content": "a", "state": "lost"}, "its state 'lost' is unknown"),
+        ({"type": "fix", "content": "a", "state": ["active"]}, "its state \"['active']\" is unknown"),
+        ({"type": "fix", "content": "a", "support": -1}, "its support is not a count"),
+        ({"type": "fix", "content": "a", "source_loops": "l"}, "its source loops are not a list of names"),
+        ({"type": "fix", "content": "a", "feature": 7}, "its feature is not text"),
         ({"type": "fix", "content": "x" * 10**6}, "it has 1,000,000 characters, and a memory may have 100,000"),
         ({"type": "fix", "content": "a", "success_rate": float("nan")}, "its success rate is not a number from 0 to 1"),
     ],
@@ -167,13 +173,14 @@ MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") 
 SHARES = st.floats(0, 1)
 WORDS = st.text("abc ü✓\n(.-\"\\😀=,'", min_size=1, max_size=20).map(lambda text: f"x{text}x")
 NAMES = st.text("abc-1*/", min_size=1, max_size=10)
+TITLES = st.text("ab \t\u00a0ü", max_size=10).map(lambda text: f"x{text}x")
 
 
 @st.composite
 def exported(draw: st.DrawFn) -> Memory:
     return imported(
         kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
-        title=draw(NAMES),
+        title=draw(TITLES),
         body=draw(WORDS),
         at=AT,
         id=draw(NAMES),
@@ -190,7 +197,22 @@ def exported(draw: st.DrawFn) -> Memory:
         verified_at=draw(st.none() | MOMENTS),
         success_rate=draw(st.none() | SHARES),
         task_type=draw(st.none() | NAMES),
+        validated_at=draw(st.none() | MOMENTS),
+        support=draw(st.integers(1, 10**9)),
+        feature=draw(st.none() | NAMES),
+        origin_loops=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
+        state=draw(st.sampled_from(State)),
+        state_reason=draw(st.just("") | WORDS),
+        superseded_by=draw(st.none() | NAMES),
     )
+
+
+@given(exported())
+def test_what_a_command_prints_can_be_imported(memory: Memory) -> None:
+    found, problems = read_memories_json(json.dumps([public_fields(memory)]), AT)
+
+    assert problems == ()
+    assert [fields_of(one) for one in found] == [fields_of(memory)]
 
 
 @given(st.lists(exported(), max_size=3))

@@ -195,6 +195,17 @@ def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> Non
     assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same."),)
 
 
+def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
+    changed = BUNDLE.replace(MEMORY.title, "Another title")
+    cut = BUNDLE[: BUNDLE.rindex('{"count"')]
+
+    for text in (changed, cut):
+        (refused, (problem,)), (forced, _) = (read_memories(text, "x", AT, force=force)[1] for force in (False, True))
+        assert refused == ()
+        assert problem.why.endswith("; import it all the same with --force.")
+        assert len(forced) == 1
+
+
 def test_a_form_that_is_given_is_not_guessed() -> None:
     found, (memories, _) = read_memories(PROGRESS, "x", AT, Format.NOTES)
 

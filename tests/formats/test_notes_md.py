@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats.imported import LONGEST_BODY
 from ralph.formats.notes_md import MOST_WORDS, read_notes_md
 from ralph.formats.planned import Unreadable
+from ralph.memory.limits import LONGEST_BODY
 from ralph.records import Memory
 
 AT = "2026-05-01T00:00:00.000Z"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.memory.learning import content_of, described, identity, merged_content
+from ralph.memory.learning import LEARNING_KINDS, content_of, described, identity, merged_content
 from tests.make import a_memory
 
 KINDS = st.sampled_from(["strategy", "antipattern", "estimate", "convention", "pattern", ""])
@@ -45,7 +45,8 @@ def merged(kind: str, old: object, new: object, old_support: int = 1) -> object:
             "Tests first!",
             "Tests first! Over 1 iteration.",
         ),
-        ("strategy", {"description": "Tests  first"}, "Tests first", "Tests first"),
+        ("strategy", {"description": "Tests  first"}, "Tests  first", "Tests  first"),
+        ("strategy", {"description": " Tests\n first"}, "Tests first", "Tests first"),
         (
             "antipattern",
             {"description": "Avoid: timeouts", "occurrences": 3, "impact": "high"},
@@ -103,9 +104,24 @@ def test_a_learning_in_plain_words_gets_a_content() -> None:
 
     assert content_of(convention) == {"pattern": "Tabs, not spaces", "details": "Everywhere."}
     assert content_of(strategy) == content_of(damaged) == {"description": "Tests first"}
-    assert described("convention", None, content_of(convention)) == (
+
+
+LINES = st.text("ab .:ü", min_size=1, max_size=20).map(lambda text: f"x{text}x")
+TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}x")
+
+
+@given(st.sampled_from(LEARNING_KINDS), LINES, TEXTS)
+def test_what_came_in_plain_words_is_told_in_the_same_words(kind: str, title: str, body: str) -> None:
+    assert described(kind, "feature", content_of(a_memory(title, body, kind=kind))) == (title, body)
+    assert described(kind, "feature", content_of(a_memory(title, title, kind=kind))) == (title, title)
+
+
+def test_a_text_beside_structured_fields_is_told_with_them() -> None:
+    content = {"pattern": "Tabs, not spaces", "details": "Everywhere.", "examples": ["a.py"]}
+
+    assert described("convention", None, content) == (
         "Tabs, not spaces",
-        "Tabs, not spaces. Everywhere.",
+        "Tabs, not spaces. Everywhere. Examples: a.py",
     )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, colour, directory_of, print_json, safe
+from ralph.cli.output import add_format, colour, directory_of, print_json, safe, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from ralph.doctor import Finding
+
+INDENT = " " * 18
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +32,16 @@ def examine(given: argparse.Namespace) -> int:
         return 1 if wrong else 0
     for one in findings:
         mark = colour("done", "ok   ") if one.is_fine else colour("failed", "WRONG")
-        print(f"{mark}  {one.about:<9}  {safe(one.says)}")
+        print(mark + wrapped(safe(one.says), f"  {one.about:<9}  ", INDENT))
         if not one.is_fine:
-            print(f"       {'':<9}  -> {safe(one.mend)}")
-    print(
-        f"\n{len(wrong)} things need attention."
-        if len(wrong) > 1
-        else "\nOne thing needs attention."
-        if wrong
-        else "\nAll is well."
-    )
+            print(wrapped(safe(one.mend), f"{INDENT}-> ", f"{INDENT}   "))
+    print(f"\n{_ending(findings)}")
     return 1 if wrong else 0
+
+
+def _ending(findings: Sequence[Finding]) -> str:
+    """Say in one line what it all comes to, and what waits for a person."""
+    wrong = sum(not one.is_fine for one in findings)
+    state = f"{wrong} things need attention" if wrong > 1 else "One thing needs attention" if wrong else "All is well"
+    waits = [one.waits for one in findings if one.waits]
+    return "; ".join([state, *waits]) if waits else f"{state}."

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import add_format, open_project, plural, print_json, print_table, read_text, safe
+from ralph.cli.output import (
+    add_format,
+    open_project,
+    plural,
+    print_file_problems,
+    print_json,
+    print_table,
+    read_text,
+    safe,
+)
 from ralph.errors import WrongUsage
 
 TYPE_CHECKING = False
@@ -20,10 +29,16 @@ if TYPE_CHECKING:
     Do = Callable[[Project, argparse.Namespace], int | None]
 
 STATUSES = ("pending", "validated", "rejected", "quarantined", "all")
+KEYS = """\
+  y  keep it
+  n  reject it; you may say why
+  e  keep it in other words
+  s  leave it for later
+  q  stop here; what is decided stays so"""
 
 EPILOG = """\
-What runs teach is extracted when they end, checked against rules, and kept. With
-`review = true` under [memories] in .ralph.toml it waits for you:
+What runs teach is extracted when they end, checked against rules, and kept.
+With `review = true` under [memories] in .ralph.toml it waits for you:
   ralph learn review
 """
 
@@ -49,8 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--promote", action="store_true", help="also check them, and keep those that pass")
     add_format(one)
 
-    one = action("list", list_learnings, "List what is staged, held back or rejected, oldest first")
-    one.add_argument("--status", choices=STATUSES, help="default: all that wait for a decision")
+    one = action("list", list_learnings, "List what runs taught and is not in use yet, oldest first")
+    one.add_argument(
+        "--status",
+        choices=STATUSES,
+        help="default: what waits for a decision, which is staged (pending, validated) or quarantined",
+    )
     add_format(one)
 
     one = action("validate", validate, "Check what is pending against the rules")
@@ -70,9 +89,7 @@ def run(given: argparse.Namespace) -> int:
     """Do what is asked for, then say what is wrong with the files."""
     with open_project(given) as project:
         code = given.do(project, given) or 0
-        sys.stdout.flush()
-        for problem in project.memory.problems:
-            print(f"Warning: {safe(problem)}", file=sys.stderr)
+        print_file_problems(project, in_full=given.action != "list")
     return code
 
 
@@ -173,12 +190,20 @@ def list_learnings(project: Project, given: argparse.Namespace) -> None:
         print_json([public_fields(one) | {"status": state} for one, state in found])
     elif found:
         rows = [
-            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, one.state_reason or "-", in_words(one))
+            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, _reason(one), in_words(one))
             for one, state in found
         ]
         print_table(("ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"), rows)
     else:
         print("No learning matches." if given.status else "Nothing waits. What runs teach comes here when they end.")
+
+
+def _reason(learning: Memory) -> str:
+    from ralph.memory.staging import waits
+
+    if learning.state == "staged" and not learning.validated_at and waits(learning):
+        return "needs more iterations"
+    return learning.state_reason or "-"
 
 
 def _listed(project: Project, wanted: str | None) -> list[Memory]:
@@ -223,8 +248,8 @@ def _decide(project: Project, learning: Memory, place: str) -> str:
     """Ask what is to become of a learning, and do it."""
     from ralph.cli.memory_text import origin, print_body, print_facts, print_heading
 
-    print(f"\n{place}  ", end="")
-    print_heading(learning)
+    print()
+    print_heading(learning, f"{place}  ")
     facts = {
         "Confidence": f"{learning.confidence:.2f}",
         "From": origin(learning),
@@ -234,7 +259,7 @@ def _decide(project: Project, learning: Memory, place: str) -> str:
     print_facts(facts)
     print_body(learning)
     while True:
-        answer = _asked("[y]es [n]o [e]dit [s]kip [q]uit: ")
+        answer = _asked("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
         if answer in ("y", "yes"):
             project.learning.accept(learning.id)
             return "kept"
@@ -249,6 +274,8 @@ def _decide(project: Project, learning: Memory, place: str) -> str:
             return "skipped"
         elif answer in ("q", "quit"):
             return "quit"
+        else:
+            print(KEYS)
 
 
 def _reworded(learning: Memory) -> str:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import add_format, count_of, open_project, plural, print_json, print_table, read_text, safe
+from ralph.cli.output import (
+    add_format,
+    count_of,
+    open_project,
+    plural,
+    print_file_problems,
+    print_json,
+    print_table,
+    read_text,
+    safe,
+)
 from ralph.errors import WrongUsage
-from ralph.records import KINDS, State
+from ralph.records import KINDS, LEARNING_CATEGORIES, State
 from ralph.text import one_line
 
 TYPE_CHECKING = False
@@ -27,7 +37,8 @@ DAY_SECONDS = 86_400
 MOST_DAYS = 36_500
 POLL_SECONDS = 0.5
 WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "cleanup", "consolidate")
-"""Actions that fail when they cannot bring the files up to date."""
+"""Actions that change something: they fail when they cannot bring the files up to date."""
+OLD_DAYS = 90
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
 IMPORTS = (
     "bundle",
@@ -49,9 +60,9 @@ EPILOG = """\
 Examples:
   ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
   ralph memory search docker
-  ralph memory prime --budget 2000                what an agent should know first
-  ralph memory import notes.md other-project/     files, folders, or a pipe
-  ralph memory export > memories.jsonl            all that is remembered, with its history
+  ralph memory prime --budget 2000             what an agent should know first
+  ralph memory import notes.md other-project/  files, folders, or a pipe
+  ralph memory export > memories.jsonl         all of it, with its history
 """
 
 
@@ -68,9 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = action("add", add, "Remember something")
     one.add_argument("words", nargs="?", metavar="CONTENT", help="what to remember; - reads standard input")
     one.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
-    one.add_argument(
-        "--type", "-t", dest="kind", metavar="TYPE", default="pattern", help=f"{', '.join(KINDS)} (default: pattern)"
-    )
+    one.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(KINDS)} (default: pattern)")
     one.add_argument("--title", help="default: the first sentence")
     one.add_argument("--tags", type=words_of, default=(), help="separated by commas")
     one.add_argument("--files", type=paths_of, default=(), help="files it is about, separated by commas")
@@ -145,7 +154,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = action("cleanup", cleanup, "Take memories out of use that are doubtful, old and unused")
     one.add_argument("--min-confidence", type=share, metavar="X", help="take those that are less sure or do worse")
     one.add_argument(
-        "--older-than", type=not_negative, metavar="DAYS", help="take those neither changed nor used since"
+        "--older-than",
+        type=not_negative,
+        nargs="?",
+        const=OLD_DAYS,
+        metavar="DAYS",
+        help=f"take those neither changed nor used for so long (without a number: {OLD_DAYS})",
     )
     one.add_argument("--unused", action="store_true", help="take those that were never used")
     _add_caution(one)
@@ -182,11 +196,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--type", "-t", dest="kinds", metavar="TYPE", type=words_of, default=(), help="only of this type"
+        "--type",
+        "-t",
+        dest="kinds",
+        metavar="TYPES",
+        type=words_of,
+        default=(),
+        help="only of these, separated by commas",
     )
     parser.add_argument("--tags", type=words_of, default=(), help="only with any of these, separated by commas")
     parser.add_argument("--after", type=moment, metavar="DATE", help="only made then (UTC) or later")
-    parser.add_argument("--before", type=moment, metavar="DATE", help="only made before then (UTC)")
+    parser.add_argument("--before", type=moment, metavar="DATE", help="only made then (UTC) or before")
     parser.add_argument("--min-confidence", type=share, default=0.0, metavar="X", help="from 0 to 1")
     _add_project(parser)
 
@@ -215,9 +235,7 @@ def run(given: argparse.Namespace) -> int:
     with open_project(given) as project:
         project.memory.expect_project(getattr(given, "project", None))
         code = given.do(project, given) or 0
-        sys.stdout.flush()
-        for problem in project.memory.problems:
-            print(f"Warning: {safe(problem)}", file=sys.stderr)
+        print_file_problems(project, in_full=given.action in WRITING)
         if project.memory.is_unwritten and given.action in WRITING:
             print("It is stored, and will be written to the files with the next command.", file=sys.stderr)
             return 1
@@ -249,6 +267,8 @@ def add(project: Project, given: argparse.Namespace) -> int:
         print(memory.id)
     elif kept.what == "added":
         print(f"📝 Memory stored: {memory.id}")
+    elif kept.what == "revived":
+        print(f"📝 Brought back: {memory.id}")
     else:
         print(f"📝 Known already: {memory.id} (learned {plural(memory.support, 'time')})")
     return 0
@@ -268,7 +288,9 @@ def show(project: Project, given: argparse.Namespace) -> None:
         }
         print_json(public_fields(view.memory) | beside)
     elif given.format == "markdown":
-        _print_markdown([view.memory])
+        from ralph.cli.memory_text import print_entry
+
+        print_entry(view.memory)
     else:
         from ralph.cli.memory_text import print_view
 
@@ -370,8 +392,8 @@ def undo(project: Project, given: argparse.Namespace) -> None:
 
 def search(project: Project, given: argparse.Namespace) -> None:
     """Find memories, best first."""
-    limit = SHOWN if given.format == "table" and not given.all else sys.maxsize
-    found = project.memory.search(" ".join(given.query), _wanted(given), limit + 1, given.ranker or "")
+    limit = SHOWN if given.format == "table" and not given.all else sys.maxsize - 1
+    found = project.memory.search(" ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "")
     shown = found[:limit]
     if given.format == "json":
         from ralph.memory.public import public_fields
@@ -394,7 +416,7 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
     """List memories, newest first."""
     from ralph.store.memories import Wanted
 
-    wanted = _wanted(given)
+    wanted = _wanted(project, given)
     found = project.memory.find(wanted, given.last)
     if given.format == "json":
         _print_json_list(found)
@@ -403,7 +425,7 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
     elif found:
         from ralph.cli.memory_text import print_memories
 
-        print_memories(found)
+        print_memories(found, with_state=given.state is not None)
     else:
         print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
 
@@ -412,7 +434,8 @@ def prime(project: Project, given: argparse.Namespace) -> None:
     """Print the memories to put before an agent; nothing when there are none."""
     from ralph.store.memories import Wanted
 
-    wanted = Wanted(kinds=given.kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
+    kinds = _known_kinds(project, given.kinds)
+    wanted = Wanted(kinds=kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
     found = project.memory.prime(wanted, given.budget)
     if given.format == "json":
         _print_json_list(found)
@@ -437,6 +460,7 @@ def verify(project: Project, given: argparse.Namespace) -> int:
         print("\n".join(map(safe, problems)) or "✓ All that is stored is undamaged.")
         if problems:
             print("To bring back a sound copy: ralph restore")
+            print("To keep a memory that reads right: ralph memory edit ID --content TEXT")
     return 1 if problems else 0
 
 
@@ -532,7 +556,7 @@ def export(project: Project, given: argparse.Namespace) -> None:
     """Write memories in a format for elsewhere."""
     from ralph.cli.transfer import export
 
-    export(project, given, _wanted(given))
+    export(project, given, _wanted(project, given))
 
 
 def merge(project: Project, given: argparse.Namespace) -> int:
@@ -545,7 +569,7 @@ def merge(project: Project, given: argparse.Namespace) -> int:
 # --- what is given, and how it is printed ----------------------------------------------------
 
 
-def _wanted(given: argparse.Namespace) -> Wanted:
+def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
     from ralph.store.memories import Wanted
 
     state = getattr(given, "state", None)
@@ -553,7 +577,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     if state is None and given.format == "staging":
         states = (State.STAGED, State.REJECTED)
     return Wanted(
-        kinds=given.kinds,
+        kinds=_known_kinds(project, given.kinds),
         states=states,
         tags=given.tags,
         task_type=getattr(given, "task_type", None),
@@ -562,6 +586,22 @@ def _wanted(given: argparse.Namespace) -> Wanted:
         after=given.after or "",
         before=given.before or "",
     )
+
+
+def _known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Give the types back; refuse one that nobody knows and that no memory has."""
+    known = {*KINDS, *LEARNING_CATEGORIES}
+    if not known.issuperset(kinds):
+        import difflib
+
+        known |= set(project.memory.stats().by_kind)
+        for kind in kinds:
+            if kind not in known:
+                close = difflib.get_close_matches(kind, sorted(known), n=1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                said = f"There is no type of memory {one_line(kind, 40)!r}: it is one of {', '.join(KINDS)}."
+                raise WrongUsage(said + hint)
+    return kinds
 
 
 def _content(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import bold, colour, plural, print_table, safe
+from ralph.cli.output import bold, colour, plural, print_table, safe, terminal_width, wrapped
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -16,21 +16,36 @@ if TYPE_CHECKING:
 WIDEST_TAGS = 30
 WIDEST_TEXT = 200
 WIDEST_CHANGE = 40
+WIDEST_CHANGE_IN_HISTORY = 300
+WIDEST_EVENT = 54
+"""Columns that the number, time, doer and name of an event take up."""
 SHOWN_LOOPS = 3
 HISTORY_IN_BRIEF = 5
+FIX = "**Fix:**"
+"""What stands before the solution in the text of a fix; what stands before this is in the title."""
+FIELDS = {"kind": "type", "body": "content", "content": "figures", "origin_loops": "loops", "state_reason": "reason"}
+"""What people call fields that have another name inside."""
+MOMENTS = ("updated_at", "validated_at", "verified_at", "used_at")
 
 
 def in_words(memory: Memory) -> str:
     """Give a memory on one line: its title, and what it says beyond that."""
     start = memory.title.removesuffix("...")
-    text = memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}"
+    _, is_fix, fix = memory.body.partition(FIX)
+    if is_fix:
+        text = f"{memory.title}: {fix.strip()}"
+    else:
+        text = memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}"
     return one_line(clean(text), WIDEST_TEXT)
 
 
-def print_memories(memories: Iterable[Memory]) -> None:
-    """Print memories as a table."""
-    rows = [(one.id, *_kind_and_trust(one), _tags(one), in_words(one)) for one in memories]
-    print_table(("ID", "TYPE", "SURE", "CREATED", "TAGS", "MEMORY"), rows)
+def print_memories(memories: Iterable[Memory], *, with_state: bool = False) -> None:
+    """Print memories as a table, with the state of each if wanted."""
+    rows = [
+        (one.id, one.kind, *[one.state] * with_state, _sure(one), one.created_at[:10], _tags(one), in_words(one))
+        for one in memories
+    ]
+    print_table(("ID", "TYPE", *["STATE"] * with_state, "SURE", "CREATED", "TAGS", "MEMORY"), rows)
 
 
 def print_found(found: Sequence[Recalled], *, explain: bool) -> None:
@@ -47,11 +62,11 @@ def shares(because: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {share:.3f}" for name, share in because) or "-"
 
 
-def _kind_and_trust(memory: Memory) -> tuple[str, str, str]:
+def _sure(memory: Memory) -> str:
     from ralph.memory.lifecycle import faded
     from ralph.records import now
 
-    return memory.kind, f"{faded(memory, now()):.2f}", memory.created_at[:10]
+    return f"{faded(memory, now()):.2f}"
 
 
 def _tags(memory: Memory) -> str:
@@ -84,23 +99,43 @@ def print_view(view: MemoryView) -> None:
     print_shown_to(view.shown_to)
 
 
-def print_heading(memory: Memory) -> None:
-    """Print the line that names a memory."""
-    print(f"{bold(safe(memory.id))}  {safe(memory.kind)}  {colour(memory.state, memory.state)}  {safe(memory.title)}")
+def print_entry(memory: Memory) -> None:
+    """Print a memory as an entry of a markdown file, its text as it is."""
+    from ralph.memory.prime import HEADING
+    from ralph.memory.render import group_of
+
+    title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
+    text = clean(title + (memory.body or memory.title))
+    tags = f"tags: {safe(', '.join(memory.tags))} | " if memory.tags else ""
+    print(f"{HEADING}\n## {group_of(memory.kind)}\n\n### {safe(memory.id)}")
+    print("\n".join(f"> {line}".rstrip() for line in text.split("\n")))
+    print(f"<!-- {tags}created: {memory.created_at[:10]} -->")
+
+
+def print_heading(memory: Memory, place: str = "") -> None:
+    """Print the line that names a memory, after its place among several."""
+    id, kind = safe(memory.id), safe(memory.kind)
+    start = f"{place}{id}  {kind}  {memory.state}  "
+    lines = wrapped(safe(memory.title), start, "  ")
+    print(f"{place}{bold(id)}  {kind}  {colour(memory.state, memory.state)}  {lines.removeprefix(start)}")
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print those of the facts that say something, a line each."""
     for name, value in facts.items():
         if value:
-            print(f"  {name}: {safe(str(value))}")
+            print(wrapped(f"{name}: {safe(str(value))}", "  ", "    "))
 
 
 def print_body(memory: Memory) -> None:
     """Print the text of a memory as it is laid out, indented; one that only repeats the title is not said twice."""
     if memory.body.rstrip(".!?") != memory.title:
         print()
-        print("\n".join(f"  {line.expandtabs(4)}".rstrip() for line in clean(memory.body).split("\n")))
+        for line in clean(memory.body).split("\n"):
+            laid_out = f"  {line.expandtabs(4)}".rstrip()
+            text = laid_out.lstrip()
+            indent = laid_out[: len(laid_out) - len(text)]
+            print(wrapped(text, indent, indent))
 
 
 def print_shown_to(attempts: Sequence[Row]) -> None:
@@ -174,23 +209,40 @@ def when(timestamp: str) -> str:
 
 
 def print_history(events: Sequence[MemoryEvent]) -> None:
-    """Print what happened to a memory, oldest first."""
-    rows = [(event.seq, when(event.at), event.who, event.what, change_of(event)) for event in events]
-    print_table(("EVENT", "WHEN", "WHO", "WHAT", "CHANGE"), rows)
+    """Print what happened to a memory, oldest first, what changed on lines of its own."""
+    room = terminal_width() - WIDEST_EVENT
+    rows, below = [], []
+    for event in events:
+        why = _why(event)
+        fits = len(safe(why)) <= room
+        rows.append((event.seq, when(event.at), event.who, event.what, (fits and why) or "-"))
+        below.append([*changes_of(event, WIDEST_CHANGE_IN_HISTORY), *[f"why: {why}"] * (not fits)])
+    print_table(("EVENT", "WHEN", "WHO", "WHAT", "WHY"), rows, below)
 
 
 def change_of(event: MemoryEvent) -> str:
-    """Say in short what an event changed, from what to what, and why."""
-    changes = changed_fields(event)
-    # Moments say little, and a title mostly follows from the text.
-    passed_over = ("updated_at", "validated_at", "verified_at", "used_at", "title" if "body" in changes else "")
-    said = [
-        f"{name}: {_short(was, became)} → {_short(became, was)}"
-        for name, (was, became) in changes.items()
-        if name not in passed_over
-    ]
+    """Say on one line what an event changed, from what to what, and why; a title mostly follows from the text."""
+    changes = changes_of(event, WIDEST_CHANGE)
+    if any(change.startswith("content: ") for change in changes):
+        changes = [change for change in changes if not change.startswith("title: ")]
+    return "; ".join(filter(None, [*changes, _why(event)])) or "-"
+
+
+def _why(event: MemoryEvent) -> str:
     undone = f"takes back event {event.undoes}" if event.undoes else ""
-    return "; ".join(filter(None, [*said, undone, event.why])) or "-"
+    return "; ".join(filter(None, [undone, event.why]))
+
+
+def changes_of(event: MemoryEvent, width: int) -> list[str]:
+    """Give what an event changed, a line for each field; moments say little, and the reason is said once."""
+    changes = changed_fields(event)
+    if changes.get("state_reason", (None, None))[1] == event.why:
+        changes.pop("state_reason", None)
+    return [
+        f"{FIELDS.get(name, name)}: {_short(was, became, width)} → {_short(became, was, width)}"
+        for name, (was, became) in changes.items()
+        if name not in MOMENTS
+    ]
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
@@ -213,7 +265,7 @@ def _plain(stored: object) -> object:
     return stored
 
 
-def _short(value: object, other: object) -> str:
+def _short(value: object, other: object, width: int) -> str:
     """Give a value in a few words: of a long text, where it begins to differ from the other."""
     if value is None or value == "":
         return "none"
@@ -221,11 +273,11 @@ def _short(value: object, other: object) -> str:
         return f"{value:.2f}"
     text, beside = str(value), str(other)
     same = 0
-    if len(text) > WIDEST_CHANGE:
+    if len(text) > width:
         while same < min(len(text), len(beside)) and text[same] == beside[same]:
             same += 1
-    start = max(0, same - WIDEST_CHANGE // 4)
-    return one_line(clean(("…" if start else "") + text[start : start + WIDEST_CHANGE * 2]), WIDEST_CHANGE)
+    start = max(0, same - width // 4)
+    return one_line(clean(("…" if start else "") + text[start : start + width * 2]), width)
 
 
 # --- why, and what it all adds up to ---------------------------------------------------------
@@ -235,11 +287,12 @@ def print_why(why: Why) -> None:
     """Print what a memory's score for a task is made of."""
     print_heading(why.memory)
     if why.score is not None:
-        print(f"  Score for {why.task_id}: {why.score:.3f} ({shares(why.because)}), place {why.rank}")
+        score = f"Score for {why.task_id}: {why.score:.3f} ({shares(why.because)}), place {why.rank}"
+        print(wrapped(score, "  ", "    "))
     if why.is_shown:
         print(f"  It is shown to the next attempt at {why.task_id}.")
     else:
-        print(f"  It is not shown to the next attempt at {why.task_id}: {safe(why.reason)}.")
+        print(wrapped(f"It is not shown to the next attempt at {why.task_id}: {safe(why.reason)}.", "  ", "    "))
 
 
 def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:

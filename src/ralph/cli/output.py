@@ -26,6 +26,16 @@ _COLOURS = {
     "pending": "0",
 }
 
+_GAP = "  "
+LEAST_LAST = 20
+"""Columns that the last column of a table keeps."""
+_CUT = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "CATEGORY": 12}
+"""Columns before the last that are cut in a narrow terminal, and the width they keep."""
+_MOVE_BELOW = ("WHY", "REASON", "BECAUSE")
+"""Columns before the last that go under their row when they do not fit: what they say is worth a line."""
+_LEFT_OUT = ("CREATED", "TIMES")
+"""Columns that are left out when nothing else helps; `show` has them."""
+
 
 def open_project(given: argparse.Namespace) -> Project:
     """Open the project the command is about, and print what its settings file has that nobody knows."""
@@ -35,6 +45,22 @@ def open_project(given: argparse.Namespace) -> Project:
     for warning in project.config.warnings:
         print(f"Warning: {safe(warning)}", file=sys.stderr)
     return project
+
+
+def print_file_problems(project: Project, *, in_full: bool) -> None:
+    """Print what is wrong with the memory files: each thing, or for a command that only reads, that there are some."""
+    sys.stdout.flush()
+    problems = project.memory.problems
+    if in_full:
+        for problem in problems:
+            print(f"Warning: {safe(problem)}", file=sys.stderr)
+    elif problems:
+        count = (
+            "1 thing in the memory files needs"
+            if len(problems) == 1
+            else (f"{len(problems):,} things in the memory files need")
+        )
+        print(f"Warning: {count} attention: ralph doctor", file=sys.stderr)
 
 
 def directory_of(given: argparse.Namespace) -> Path:
@@ -69,21 +95,83 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows in columns; the last column gives way when a terminal is too narrow."""
-    cells = [[safe(str(cell)) for cell in row] for row in rows]
-    widths = [max([len(heading), *(len(row[place]) for row in cells)]) for place, heading in enumerate(headings)]
-    left = _terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-    print(bold("  ".join(h.ljust(w) for h, w in zip(headings, widths, strict=True)).rstrip()))
-    for row in cells:
-        last = row[-1] if len(row[-1]) <= max(left, 20) else row[-1][: max(left, 20) - 1] + "…"
-        padded = [colour(cell, cell.ljust(width)) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-        print("  ".join([*padded, colour(last, last)]).rstrip())
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], below: Sequence[Sequence[str]] = ()) -> None:
+    """Print rows in columns, each on one line of a terminal however narrow; `below` are lines to go under each row."""
+    width = terminal_width()
+    names, cells = list(headings), [[safe(str(cell)) for cell in row] for row in rows]
+    notes = [list(lines) for lines in below] or [[] for _ in rows]
+    for name in (*_MOVE_BELOW, *_LEFT_OUT):
+        if name in names[:-1] and _least_width(names, cells) > width:
+            place = names.index(name)
+            names.pop(place)
+            for row, lines in zip(cells, notes, strict=True):
+                cell = row.pop(place)
+                lines += [f"{name.lower()}: {cell}"] * (name in _MOVE_BELOW and cell != "-")
+    widths = _fitted(names, cells, width)
+    print(bold(cut_to(_GAP.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
+    for row, lines in zip(cells, notes, strict=True):
+        print(_row(row, widths, width))
+        for line in lines:
+            print(wrapped(safe(line), "  ", "    "))
 
 
-def _terminal_width() -> int:
+def _widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max([len(name), *(len(row[place]) for row in cells)]) for place, name in enumerate(names)]
+
+
+def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """Give how wide a table is when all that may be cut is cut."""
+    *middle, last = _widths(names, cells)
+    cut = [min(width, _CUT.get(name, width)) for name, width in zip(names, middle, strict=False)]
+    return sum(cut) + min(last, LEAST_LAST) + len(_GAP) * len(middle)
+
+
+def _fitted(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Give the widths of columns that fit a terminal: those that may be cut give way before the last one does."""
+    widths = _widths(names, cells)
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    for place, name in enumerate(names[:-1]):
+        gives = max(0, min(over, widths[place] - _CUT.get(name, widths[place])))
+        widths[place] -= gives
+        over -= gives
+    widths[-1] -= max(0, min(over, widths[-1] - LEAST_LAST))
+    return widths
+
+
+def _row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
+    cut = [cut_to(cell, room).ljust(room) for cell, room in zip(row, widths, strict=True)]
+    plain = _GAP.join(cut).rstrip()
+    if len(plain) > width:
+        return cut_to(plain, width)
+    coloured = [colour(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
+    return _GAP.join(coloured).rstrip()
+
+
+def cut_to(text: str, width: int) -> str:
+    """Give at most so many characters of a line, with … when some are missing."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def wrapped(text: str, start: str = "", further: str = "") -> str:
+    """Give a line after a start, as several lines broken between words where a terminal is too narrow for it."""
+    width = terminal_width()
+    if len(start) + len(text) <= width:
+        return start + text
+    import textwrap
+
+    return textwrap.fill(
+        text,
+        max(width, LEAST_LAST + len(further)),
+        initial_indent=start,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+    )
+
+
+def terminal_width() -> int:
+    """Give the columns of the terminal that is printed to; out of it, lines may be as long as they like."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
         return 10_000
 

@@ -236,13 +236,21 @@ def _learned(details: dict[str, object]) -> list[tuple[str, str]]:
 
 
 def _extracted(details: dict[str, object]) -> list[tuple[str, str]]:
-    parts = [f"{details['promoted']} kept"]
-    parts += [f"{details[name]} {name}" for name in ("merged", "rejected") if details[name]]
-    if details["waiting"]:
-        parts.append(f"{details['waiting']} wait for more data")
-    if details["validated"] != details["promoted"]:
-        parts.append("see: ralph learn review")
-    return [("green", f"Drawn from the run: {_count(details['extracted'], 'learning')} ({', '.join(parts)}).")]
+    """Say what a run taught, and what came of it and of what waited from earlier runs, which is checked with it."""
+    count = {name: number for name, number in details.items() if isinstance(number, int)}
+    drawn = {"new": count["extracted"] - count["merged"], "known already": count["merged"]}
+    checked = {
+        "kept": count["promoted"],
+        "rejected": count["rejected"],
+        "for you to decide (ralph learn review)": count["validated"] - count["promoted"],
+        "with too little data so far": count["waiting"],
+    }
+    lines = [("green", f"Drawn from the run: {plural(count['extracted'], 'learning')}: {_counts(drawn)}.")]
+    return lines + [("green", f"Checked: {_counts(checked)}.")] * any(number > 0 for number in checked.values())
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number > 0)
 
 
 def _consolidated(details: dict[str, object]) -> list[tuple[str, str]]:

@@ -13,12 +13,24 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ralph.formats.planned import Unreadable
     from ralph.project import Project
     from ralph.remembering import Brought
     from ralph.store.memories import Wanted
 
 MOST_COMPLAINTS = 20
 STANDARD_INPUT = "standard input"
+NOTES = (
+    "it was imported all the same.",
+    "both sides are read.",
+    "taken as today.",
+    "the bundle was changed after it was written.",
+    "which counts the memories, is missing.",
+    "there are.",
+    "added as blocked.",
+    "which was not found.",
+)
+"""How a sentence about a file ends when the entry was taken in all the same."""
 
 
 def import_memories(project: Project, given: argparse.Namespace) -> int:
@@ -65,15 +77,17 @@ def merge(project: Project, given: argparse.Namespace) -> int:
 
 def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], given: argparse.Namespace, change: str) -> int:
     groups = [(path, group) for path, brought in results for group in _by_format(brought)]
-    has_changed = any(one.change_id for _, group in groups for one in group)
+    all_brought = [one for _, group in groups for one in group]
+    has_changed = any(one.change_id for one in all_brought)
     if given.format == "json":
         print_json([_fields(path, group) for path, group in groups])
     else:
         for path, group in groups:
             print(_counted(path, group))
         if has_changed:
-            print(f"To undo: ralph memory undo {change}")
-    _print_complaints([one for _, brought in results for one in brought])
+            but = " (the tasks stay)" if any(one.tasks for one in all_brought) else ""
+            print(f"To undo{but}: ralph memory undo {change}")
+    _print_complaints(all_brought)
     return 1 if any(not any(map(_holds_something, brought)) for _, brought in results) else 0
 
 
@@ -88,16 +102,37 @@ def _counted(path: str, group: Sequence[Brought]) -> str:
     """Give the line that says what became of the files of one format."""
     form = group[0].format
     what = form if len(group) == 1 else plural(len(group), f"{form} file")
-    known, merged = sum(one.known for one in group), sum(one.merged for one in group)
-    if any(one.tasks for one in group) or form == "tasks":
-        counts = f"{plural(sum(one.tasks for one in group), 'task')} added, {known} already there"
-    elif any(one.staged for one in group) or form == "loop-state":
-        counts = f"{plural(sum(one.staged for one in group), 'learning')} new, {merged} merged"
-    else:
-        counts = f"{sum(one.new for one in group)} new, {merged} merged, {known} already known"
-    rejected = sum(len(one.problems) for one in group)
     notes = dict.fromkeys(one.note for one in group if one.note)
-    return "; ".join([f"{safe(path)} ({what}): {counts}, {rejected} rejected", *notes])
+    return "; ".join([f"{safe(path)} ({what}): {_counts(form, group)}", *notes])
+
+
+def _counts(form: str, group: Sequence[Brought]) -> str:
+    """Say how many came in, and what became of the others; of nothing nothing is said."""
+
+    def count(name: str) -> int:
+        return sum(getattr(one, name) for one in group)
+
+    known = "already known"
+    if count("tasks") or form == "tasks":
+        came, known = f"{plural(count('tasks'), 'task')} added", "already there"
+    elif count("staged") or form == "loop-state":
+        came = f"{plural(count('staged'), 'learning')} new"
+    else:
+        came = f"{count('new')} new"
+    others = {
+        "merged": count("merged"),
+        "brought back": count("revived"),
+        known: count("known"),
+        "said twice in it": count("again"),
+        "stay deleted": count("refused"),
+        "rejected": sum(not _is_note(bad) for one in group for bad in one.problems),
+        "wait for: ralph learn review": count("quarantined"),
+    }
+    return ", ".join([came, *(f"{number:,} {what}" for what, number in others.items() if number)])
+
+
+def _is_note(problem: Unreadable) -> bool:
+    return problem.why.endswith(NOTES)
 
 
 def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
@@ -107,16 +142,31 @@ def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
         "files": len(group),
         "new": sum(one.new for one in group),
         "merged": sum(one.merged for one in group),
+        "revived": sum(one.revived for one in group),
         "known": sum(one.known for one in group),
-        "rejected": [{"file": one.name, "line": bad.line, "why": bad.why} for one in group for bad in one.problems],
+        "again": sum(one.again for one in group),
+        "refused": sum(one.refused for one in group),
+        "quarantined": sum(one.quarantined for one in group),
+        "rejected": _complaints(group, are_notes=False),
+        "notes": _complaints(group, are_notes=True),
         "tasks": sum(one.tasks for one in group),
         "staged": sum(one.staged for one in group),
         "change_id": next((one.change_id for one in group if one.change_id), ""),
     }
 
 
+def _complaints(group: Sequence[Brought], *, are_notes: bool) -> list[dict[str, object]]:
+    return [
+        {"file": one.name, "line": bad.line, "why": bad.why}
+        for one in group
+        for bad in one.problems
+        if _is_note(bad) is are_notes
+    ]
+
+
 def _holds_something(one: Brought) -> bool:
-    return bool(one.new or one.merged or one.known or one.tasks or one.staged) or not one.problems
+    kept = one.new or one.merged or one.revived or one.known or one.again or one.refused
+    return bool(kept or one.tasks or one.staged) or not one.problems
 
 
 def _print_complaints(brought: Sequence[Brought]) -> None:
@@ -141,6 +191,9 @@ def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
         for _, pieces in exported.files:
             for piece in pieces:
                 sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
+        if given.format == "bundle" and sys.stdout.isatty():
+            sys.stdout.flush()
+            print("This is the bundle, with the history; --format json is the version 1 document.", file=sys.stderr)
     if exported.left_out:
         have = "has" if exported.left_out == 1 else "have"
         print(f"{plural(exported.left_out, 'memory')} of other kinds {have} no place in this format.", file=sys.stderr)

@@ -8,30 +8,55 @@ whose file gives it no id has an empty one until it is stored.
 from __future__ import annotations
 
 import math
+import re
 
+from ralph.formats.planned import Unreadable, quote
+from ralph.memory.lifecycle import START
+from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE
+from ralph.memory.limits import MOST_TAGS as MOST_TAGS
 from ralph.records import Memory, Source
 from ralph.text import accept, one_line, paths_in, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from enum import StrEnum
+    from typing import Any, TypeVar
 
-    from ralph.formats.planned import Unreadable
-
+    Entry = TypeVar("Entry")
+    Word = TypeVar("Word", bound=StrEnum)
     Reading = tuple[tuple[Memory, ...], tuple[Unreadable, ...]]
 
-IMPORTED_CONFIDENCE = 0.7
-LONGEST_TITLE = 200
-LONGEST_BODY = 100_000
-LONGEST_TAG = 100
 LONGEST_ID = 100
-MOST_TAGS = 50
+LONGEST_WORD = 200
 MOST_COUNT = 10**9
+MOST_LOOPS = 10_000
+MOMENT = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
+"""A timestamp of ours, on a day that every month has."""
+_MOMENT = re.compile(MOMENT, re.ASCII)
 
 
 class NotAMemory(ValueError):
     """An entry cannot be one; says why in a few words."""
+
+
+def read_entries(entries: Iterable[tuple[int, Entry]], make: Callable[[Entry], Memory], what: str) -> Reading:
+    """Give the memories made of numbered entries, and a problem for each that is none; `what` names one, `Entry {}`."""
+    memories: list[Memory] = []
+    problems: list[Unreadable] = []
+    for number, entry in entries:
+        try:
+            memories.append(make(entry))
+        except NotAMemory as error:
+            problems.append(Unreadable(line=number, why=f"{what.format(number)} is left out: {error}."))
+    return tuple(memories), tuple(problems)
+
+
+def object_of(entry: object) -> dict[str, object]:
+    """Give the fields of an entry; raises `NotAMemory` when it has none."""
+    if not isinstance(entry, dict):
+        raise NotAMemory("it is not an object")
+    return entry
 
 
 def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
@@ -42,7 +67,7 @@ def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -
     if len(body) > LONGEST_BODY:
         raise NotAMemory(f"it has {len(body):,} characters, and a memory may have {LONGEST_BODY:,}")
     text = accept(body)
-    heading = one_line(accept(title[:LONGEST_BODY]), LONGEST_TITLE) or title_of(text)
+    heading = heading_of(accept(title[:LONGEST_BODY])) or title_of(text)
     if not heading or not (text or fields.get("content")):
         raise NotAMemory("it says nothing")
     created = fields.pop("created_at", "") or at
@@ -54,11 +79,17 @@ def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -
         body=text,
         files=fields.pop("files", ()) or paths_in(text),
         source=fields.pop("source", Source.IMPORTED),
-        confidence=IMPORTED_CONFIDENCE if confidence is None else confidence,
+        confidence=START[Source.IMPORTED] if confidence is None else confidence,
         created_at=created,
         updated_at=fields.pop("updated_at", "") or created,
         **fields,
     )
+
+
+def heading_of(text: str) -> str:
+    """Give a title as it is stored: a line keeps its spaces, and what is more than a line becomes one."""
+    is_line = len(text) <= LONGEST_TITLE and len(text.splitlines()) <= 1
+    return text if is_line else one_line(text, LONGEST_TITLE)
 
 
 def kind_of(word: object) -> str:
@@ -77,8 +108,18 @@ def id_of(value: object) -> str:
     return text if text.isprintable() and not any(c.isspace() for c in text) else ""
 
 
+def word_of(value: Any, name: str, words: type[Word]) -> Word:
+    """Give the one of our words that a value is; raises `NotAMemory` for anything else."""
+    try:
+        return words(value)
+    except ValueError:
+        raise NotAMemory(f"its {name} {quote(str(value))} is unknown") from None
+
+
 def share_of(value: object, name: str) -> float | None:
     """Give a number between 0 and 1, or None when there is none; raises `NotAMemory` for anything else."""
+    if type(value) is float and 0 <= value <= 1:
+        return value
     if value is None or value == "":
         return None
     if isinstance(value, str):
@@ -93,6 +134,8 @@ def share_of(value: object, name: str) -> float | None:
 
 def count_of(value: object, name: str) -> int:
     """Give a whole number of 0 or more; nothing counts as 0; raises `NotAMemory` for anything else."""
+    if type(value) is int and 0 <= value <= MOST_COUNT:
+        return value
     if value is None or value == "":
         return 0
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
@@ -139,10 +182,27 @@ def _item(value: object, lower: bool) -> str:
     return text.lower() if lower else text
 
 
+def loops_of(value: object) -> tuple[str, ...]:
+    """Give the names of the loops that taught something, from a list, each once."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(loop, str) for loop in value):
+        raise NotAMemory("its source loops are not a list of names")
+    if len(value) > MOST_LOOPS or any(len(loop) > LONGEST_ID for loop in value):
+        raise NotAMemory(
+            f"its source loops are more than {MOST_LOOPS:,}, or have names of over {LONGEST_ID} characters"
+        )
+    loops = dict.fromkeys(" ".join(accept(loop).split()) for loop in value)
+    loops.pop("", None)
+    return tuple(loops)
+
+
 def moment_of(value: object) -> str:
     """Give a moment as a timestamp: an ISO-8601 date or time with any offset; empty when there is none."""
     if value is None or value == "":
         return ""
+    if type(value) is str and _MOMENT.fullmatch(value):
+        return value
     import datetime
 
     if isinstance(value, datetime.datetime):

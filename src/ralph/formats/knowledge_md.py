@@ -11,8 +11,9 @@ import re
 from functools import cache
 from itertools import count
 
-from ralph.formats.imported import LONGEST_BODY, LONGEST_TITLE, NotAMemory, imported, moment_of, tags_of
+from ralph.formats.imported import NotAMemory, heading_of, imported, moment_of, tags_of
 from ralph.formats.planned import unify_newlines
+from ralph.memory.limits import LONGEST_BODY
 from ralph.records import Memory, record
 from ralph.text import accept, clean, one_line, slug
 
@@ -190,7 +191,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 def _line(value: object) -> str:
     """Give a value as one line of text; a list or a mapping is none."""
-    return "" if value is None or isinstance(value, list | dict) else one_line(accept(str(value)), LONGEST_TITLE)
+    return "" if value is None or isinstance(value, list | dict) else heading_of(accept(str(value)))
 
 
 def _tags(value: object) -> tuple[str, ...]:

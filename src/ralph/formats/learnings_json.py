@@ -10,19 +10,20 @@ import math
 
 from ralph.files import write_whole
 from ralph.formats.imported import (
-    LONGEST_BODY,
-    LONGEST_ID,
     NotAMemory,
     count_of,
     id_of,
     imported,
     kind_of,
+    loops_of,
     moment_of,
+    object_of,
+    read_entries,
     share_of,
 )
 from ralph.formats.js_json import checksum, dumps, loads
-from ralph.formats.planned import Unreadable
-from ralph.memory.learning import GENERAL, LEARNING_KINDS, content_of, described
+from ralph.memory.learning import GENERAL, LEARNING_KINDS, content_of, described, in_plain_words
+from ralph.memory.limits import LONGEST_BODY
 from ralph.records import Memory, State, record
 from ralph.text import REDACTED, accept, clean, cut, one_line, redact
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from ralph.formats.planned import Unreadable
+
     Fields = dict[str, object]
 
 VERSION = "1.0.0"
@@ -38,7 +41,6 @@ START_CONFIDENCE = 0.5
 """For a learning that does not say; what the original gives it."""
 LARGEST_FILE = 50_000_000
 """Bytes."""
-MOST_LOOPS = 10_000
 LONGEST_REASON = 2000
 BEGINNING = "1970-01-01T00:00:00.000Z"
 
@@ -85,17 +87,11 @@ def _read_learnings(text: str, at: str) -> LearningsFile:
 def _read(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> LearningsFile:
     """Give what the file holds; raises `ValueError` with a clause that says what it is not."""
     store, entries = _opened(text, name)
-    memories, problems = [], []
-    for place, entry in enumerate(entries, start=1):
-        try:
-            if not isinstance(entry, dict):
-                raise NotAMemory("it is not an object")
-            memories.append(memory_of(entry))
-        except NotAMemory as error:
-            problems.append(Unreadable(line=place, why=f"Entry {place} is left out: {error}."))
+    numbered = enumerate(entries, start=1)
+    memories, problems = read_entries(numbered, lambda entry: memory_of(object_of(entry)), "Entry {}")
     return LearningsFile(
-        memories=tuple(memories),
-        problems=tuple(problems),
+        memories=memories,
+        problems=problems,
         is_intact=store.get("checksum") == checksum(entries),
         last_updated=_moment(store.get("lastUpdated")),
     )
@@ -165,14 +161,16 @@ def _memory(fields: Fields, at: str, **more: object) -> Memory:
     task_type = _task_type(fields.get("taskType"))
     content = structured(fields.get("content"))
     confidence = share_of(fields.get("confidence"), "confidence")
-    loops = _loops(fields.get("sourceLoops"))
+    loops = loops_of(fields.get("sourceLoops"))
     title, body = described(kind, task_type, content)
+    # A memory in plain words got a content only to be written here.
+    is_plain = "details" in content and in_plain_words(kind, content)
     return imported(
         kind=kind,
         title=title,
         body=body,
         at=at,
-        content=dumps(content),
+        content="" if is_plain else dumps(content),
         task_type=task_type,
         confidence=START_CONFIDENCE if confidence is None else confidence,
         success_rate=share_of(fields.get("successRate"), "success rate"),
@@ -213,20 +211,6 @@ def _accepted(value: object, name: str) -> object:
     if isinstance(value, int | float) and not math.isfinite(value):
         raise NotAMemory("its content holds a number that JSON does not have")
     return value
-
-
-def _loops(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(loop, str) for loop in value):
-        raise NotAMemory("its source loops are not a list of names")
-    if len(value) > MOST_LOOPS or any(len(loop) > LONGEST_ID for loop in value):
-        raise NotAMemory(
-            f"its source loops are more than {MOST_LOOPS:,}, or have names of over {LONGEST_ID} characters"
-        )
-    loops = dict.fromkeys(" ".join(accept(loop).split()) for loop in value)
-    loops.pop("", None)
-    return tuple(loops)
 
 
 # --- writing -------------------------------------------------------------------

@@ -16,39 +16,51 @@ from ralph.formats.imported import (
     kind_of,
     moment_of,
     paths_of,
+    read_entries,
     share_of,
     tags_of,
 )
-from ralph.formats.js_json import number
+from ralph.formats.js_json import dumps, loads, number
+from ralph.formats.learnings_json import structured
 from ralph.formats.planned import Unreadable, unify_newlines
+from ralph.memory.learning import content_of
 from ralph.records import Source
 from ralph.text import accept, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ralph.formats.imported import Reading
     from ralph.records import Memory
 
-COLUMNS = (
-    "id",
-    "type",
-    "taskType",
-    "confidence",
-    "successRate",
-    "useCount",
-    "createdAt",
-    "title",
-    "content",
-    "tags",
-    "files",
-    "source",
-)
+COLUMNS: dict[str, Callable[[Memory], str]] = {
+    "id": lambda memory: memory.id,
+    "type": lambda memory: memory.kind,
+    "taskType": lambda memory: memory.task_type or "",
+    "confidence": lambda memory: number(memory.confidence),
+    "successRate": lambda memory: "" if memory.success_rate is None else number(memory.success_rate),
+    "useCount": lambda memory: str(memory.uses),
+    "createdAt": lambda memory: memory.created_at,
+    "title": lambda memory: memory.title,
+    "content": lambda memory: memory.body or memory.title,
+    "tags": lambda memory: ",".join(memory.tags),
+    "files": lambda memory: ",".join(memory.files),
+    "source": lambda memory: memory.source,
+    "structured": lambda memory: dumps(content_of(memory)) if memory.content else "",
+}
+"""What stands in each cell, by the name of its column."""
 NEEDED = ("type", "content")
-OTHER_NAMES = {"body": "content", "kind": "type", "category": "type", "filerefs": "files"}
+OTHER_NAMES = {
+    "body": "content",
+    "kind": "type",
+    "category": "type",
+    "filerefs": "files",
+    "structuredcontent": "structured",
+}
 """As they are compared: lower case, letters only."""
 
+_NAMES = {name.lower(): name for name in COLUMNS}
 _FORMULA = re.compile(r"'*+[=+\-@\t\r]")
 _APOSTROPHE = re.compile(r"'++[=+\-@\t\r]")
 
@@ -58,33 +70,21 @@ _APOSTROPHE = re.compile(r"'++[=+\-@\t\r]")
 
 def read_memories_csv(text: str, at: str) -> Reading:
     """Give the memories of a table, and what could not be read; `at` is the present moment, for what is undated."""
-    rows = _rows(unify_newlines(text))
+    cut_off: list[Unreadable] = []
+    rows = _rows(unify_newlines(text), cut_off)
     header = next(rows, None)
     if header is None:
-        return (), ()
-    if isinstance(header, Unreadable):
-        return (), (header,)
+        return (), tuple(cut_off)
     names = _names(header[1])
     if missing := [name for name in NEEDED if name not in names]:
         why = f"The table has no column `{'` and no column `'.join(missing)}`; no memory can be read from it."
         return (), (Unreadable(line=header[0], why=why),)
-    memories, problems = [], []
-    for row in rows:
-        if isinstance(row, Unreadable):
-            problems.append(row)
-            continue
-        line, cells = row
-        try:
-            if len(cells) > len(names) and any(cells[len(names) :]):
-                raise NotAMemory("it has more cells than the table has columns")
-            memories.append(_memory(dict(zip(names, map(_plain, cells), strict=False)), at))
-        except NotAMemory as error:
-            problems.append(Unreadable(line=line, why=f"The row is left out: {error}."))
-    return tuple(memories), tuple(problems)
+    memories, problems = read_entries(rows, lambda cells: _memory(_named(cells, names), at), "The row")
+    return memories, (*problems, *cut_off)
 
 
-def _rows(text: str) -> Iterator[tuple[int, list[str]] | Unreadable]:
-    """Give every row that is not blank, after the line it starts on."""
+def _rows(text: str, cut_off: list[Unreadable]) -> Iterator[tuple[int, list[str]]]:
+    """Give every row that is not blank, after the line it starts on; what ends the reading early goes to `cut_off`."""
     import csv
     import io
 
@@ -98,7 +98,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]] | Unreadable]:
             line = reader.line_num + 1
     except csv.Error:
         why = f"A cell has more than {csv.field_size_limit():,} characters; from this row on nothing is read."
-        yield Unreadable(line=line, why=why)
+        cut_off.append(Unreadable(line=line, why=why))
 
 
 def _delimiter(text: str) -> str:
@@ -109,13 +109,22 @@ def _delimiter(text: str) -> str:
 
 def _names(header: list[str]) -> list[str]:
     """Give the header with our names for the columns; of two with the same name the first one counts."""
-    ours = {name.lower(): name for name in COLUMNS}
     names: list[str] = []
-    for cell in header:
-        plain = re.sub(r"[^a-z]", "", cell.lower())
-        name = ours.get(OTHER_NAMES.get(plain, plain), "")
+    for name in map(column_of, header):
         names.append("" if name in names else name)
     return names
+
+
+def column_of(cell: str) -> str:
+    """Give our name for the column that a cell of the header names; empty for one of others."""
+    plain = re.sub(r"[ _]", "", cell.strip(" \"'\ufeff").lower())
+    return _NAMES.get(OTHER_NAMES.get(plain, plain), "")
+
+
+def _named(cells: list[str], names: list[str]) -> dict[str, str]:
+    if len(cells) > len(names) and any(cells[len(names) :]):
+        raise NotAMemory("it has more cells than the table has columns")
+    return dict(zip(names, map(_plain, cells), strict=False))
 
 
 def _memory(cells: Mapping[str, str], at: str) -> Memory:
@@ -136,7 +145,17 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
         tags=tags_of(cells.get("tags")),
         files=paths_of(cells.get("files")),
         source=Source(source) if source in tuple(Source) else Source.IMPORTED,
+        content=_content(cells.get("structured", "").strip()),
     )
+
+
+def _content(cell: str) -> str:
+    try:
+        return dumps(structured(loads(cell))) if cell else ""
+    except NotAMemory:
+        raise
+    except ValueError as error:
+        raise NotAMemory(f"its structured content is not JSON: {error}") from None
 
 
 def _number(cells: Mapping[str, str], name: str) -> str:
@@ -159,25 +178,8 @@ def write_memories_csv(memories: Iterable[Memory]) -> str:
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(COLUMNS)
     for memory in memories:
-        writer.writerow(map(_guarded, _cells(memory)))
+        writer.writerow(_guarded(cell(memory)) for cell in COLUMNS.values())
     return table.getvalue()
-
-
-def _cells(memory: Memory) -> tuple[str, ...]:
-    return (
-        memory.id,
-        memory.kind,
-        memory.task_type or "",
-        number(memory.confidence),
-        "" if memory.success_rate is None else number(memory.success_rate),
-        str(memory.uses),
-        memory.created_at,
-        memory.title,
-        memory.body or memory.title,
-        ",".join(memory.tags),
-        ",".join(memory.files),
-        memory.source,
-    )
 
 
 def _guarded(cell: str) -> str:

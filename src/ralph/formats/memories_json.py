@@ -7,23 +7,28 @@ follows, for readers of version 1 pass over fields they do not know.
 from __future__ import annotations
 
 from ralph.formats.imported import (
+    LONGEST_WORD,
     NotAMemory,
     count_of,
     id_of,
     imported,
     kind_of,
+    loops_of,
     moment_of,
+    object_of,
     paths_of,
+    read_entries,
     share_of,
     tags_of,
+    word_of,
 )
 from ralph.formats.js_json import dumps, loads
-from ralph.formats.learnings_json import structured
+from ralph.formats.learnings_json import LONGEST_REASON, structured
 from ralph.formats.planned import Unreadable, quote
 from ralph.memory.learning import content_of
 from ralph.memory.public import version_1
-from ralph.records import Source
-from ralph.text import accept, one_line
+from ralph.records import Source, State
+from ralph.text import accept, cut, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,13 +51,7 @@ def read_memories_json(text: str, at: str) -> Reading:
         entries = _entries(text)
     except ValueError as error:
         return (), (Unreadable(line=1, why=f"No memories can be read here: {error}."),)
-    memories, problems = [], []
-    for place, entry in enumerate(entries, start=1):
-        try:
-            memories.append(_memory(entry, at))
-        except NotAMemory as error:
-            problems.append(Unreadable(line=place, why=f"Entry {place} is left out: {error}."))
-    return tuple(memories), tuple(problems)
+    return read_entries(enumerate(entries, start=1), lambda entry: _memory(object_of(entry), at), "Entry {}")
 
 
 def write_memories_json(memories: Iterable[Memory], project: str, at: str) -> str:
@@ -77,11 +76,8 @@ def _entries(text: str) -> list[object]:
     return entries
 
 
-def _memory(entry: object, at: str) -> Memory:
-    if not isinstance(entry, dict):
-        raise NotAMemory("it is not an object")
-    fields: Fields = entry
-    source, content = fields.get("source"), fields.get("structured_content")
+def _memory(fields: Fields, at: str) -> Memory:
+    source, state, content = (fields.get(name) for name in ("source", "state", "structured_content"))
     return imported(
         kind=kind_of(fields.get("type")),
         title=_text(fields, "title"),
@@ -99,8 +95,15 @@ def _memory(entry: object, at: str) -> Memory:
         updated_at=moment_of(fields.get("updated_at")),
         used_at=moment_of(fields.get("last_used_at")) or None,
         verified_at=moment_of(fields.get("verified_at")) or None,
+        validated_at=moment_of(fields.get("validated_at")) or None,
         success_rate=share_of(fields.get("success_rate"), "success rate"),
+        support=max(1, count_of(fields.get("support"), "support")),
         task_type=_word(fields, "task_type"),
+        feature=_word(fields, "feature", LONGEST_WORD),
+        origin_loops=loops_of(fields.get("source_loops")),
+        state=State.ACTIVE if state is None else word_of(state, "state", State),
+        state_reason=cut(accept(_text(fields, "state_reason")), LONGEST_REASON),
+        superseded_by=id_of(fields.get("superseded_by")) or None,
     )
 
 
@@ -111,8 +114,8 @@ def _text(fields: Fields, name: str) -> str:
     return value or ""
 
 
-def _word(fields: Fields, name: str) -> str | None:
-    return one_line(accept(_text(fields, name)), 50) or None
+def _word(fields: Fields, name: str, width: int = 50) -> str | None:
+    return one_line(accept(_text(fields, name)), width) or None
 
 
 def _fields(memory: Memory) -> Fields:
@@ -121,9 +124,16 @@ def _fields(memory: Memory) -> Fields:
         "updated_at": memory.updated_at,
         "last_used_at": memory.used_at,
         "verified_at": memory.verified_at,
+        "validated_at": memory.validated_at,
         "success_rate": memory.success_rate,
+        "support": memory.support if memory.support > 1 else None,
         "task_type": memory.task_type,
+        "feature": memory.feature,
         "structured_content": content_of(memory) if memory.content else None,
+        "source_loops": memory.origin_loops or None,
+        "state": memory.state if memory.state is not State.ACTIVE else None,
+        "state_reason": memory.state_reason or None,
+        "superseded_by": memory.superseded_by,
     }
     return {
         **version_1(memory),

@@ -43,11 +43,6 @@ class Format(StrEnum):
 LISTS = {"learnings": Format.LEARNINGS, "staged": Format.STAGING, "memories": Format.MEMORIES_JSON}
 """The field that holds the entries tells a JSON file."""
 LOOP_FIELDS = frozenset({"loopId", "objective", "currentIteration"})
-COLUMNS = frozenset(
-    "id type kind category task_type tasktype confidence success_rate successrate use_count usecount created_at "
-    "createdat title content body tags files file_refs filerefs source".split()
-)
-"""Names of columns in lower case that a table of memories may have."""
 MOST_COLUMNS = 100
 LONGEST_COLUMN = 30
 LEAST_KNOWN_COLUMNS = 3
@@ -77,8 +72,8 @@ def read_memories(
 ) -> tuple[Format, Reading]:
     """Give what a file is, its memories, and what could not be read; `name` is what to call the file.
 
-    `at` is the present moment, for what the file leaves undated. A file of learnings
-    whose checksum is wrong gives nothing, unless by `force`.
+    `at` is the present moment, for what the file leaves undated. A bundle or a file of
+    learnings whose checksum is wrong gives nothing, unless by `force`.
     """
     found = format or recognise(text, name)
     return found, _read(text, name, at, found, force)
@@ -87,7 +82,7 @@ def read_memories(
 def _read(text: str, name: str, at: str, format: Format, force: bool) -> Reading:
     match format:
         case Format.BUNDLE:
-            return _bundle(text)
+            return _bundle(text, force)
         case Format.LEARNINGS | Format.STAGING:
             return _learnings(text, at, format, force)
         case Format.KNOWLEDGE:
@@ -130,11 +125,14 @@ def _nothing(why: str) -> Reading:
     return (), (Unreadable(line=1, why=why),)
 
 
-def _bundle(text: str) -> Reading:
-    from ralph.formats.bundle import read_bundle
+def _bundle(text: str, force: bool) -> Reading:
+    from ralph.formats.bundle import read_bundle, verify_bundle
     from ralph.records import Memory
 
-    read = list(read_bundle(text.split("\n")))
+    lines = text.split("\n")
+    if not force and (why := verify_bundle(lines)):
+        return _nothing(why)
+    read = list(read_bundle(lines))
     memories = tuple(one for one in read if isinstance(one, Memory))
     return memories, tuple(one for one in read if isinstance(one, Unreadable))
 
@@ -224,12 +222,14 @@ def _is_task(fields: dict[str, Any]) -> bool:
 
 def _is_table(text: str) -> bool:
     """Say whether the first line names columns of memories."""
+    from ralph.formats.memories_csv import column_of
+
     header = text.lstrip("\n").partition("\n")[0][:4000].lower()
     delimiter = max(",;\t", key=header.count)
     columns = [column.strip(" \"'") for column in header.split(delimiter)]
     if not 1 < len(columns) <= MOST_COLUMNS or any(not 0 < len(column) <= LONGEST_COLUMN for column in columns):
         return False
-    known = sum(column.replace(" ", "_") in COLUMNS for column in columns)
+    known = sum(bool(column_of(column)) for column in columns)
     return known >= LEAST_KNOWN_COLUMNS or known == len(columns)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 
-from ralph.formats.imported import LONGEST_TITLE, NotAMemory, imported, moment_of
+from ralph.formats.imported import NotAMemory, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
 from ralph.markdown import FENCE
+from ralph.memory.limits import LONGEST_TITLE
 from ralph.text import one_line, title_of
 
 TYPE_CHECKING = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ralph.memory.lifecycle import START
 from ralph.records import (
     FAILURES,
     Capture,
@@ -29,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.records import Attempt, GateResult, Reply, Sigils, Task, TaskMetrics, Verdict
 
-EXPLICIT_CONFIDENCE = 0.6
 MOST_PROBLEMS = 10
 NO_SIGIL = "no sigil"
 UNSAID = (
@@ -325,7 +325,7 @@ def memories_of(sigils: Sigils, attempt: Attempt, task: Task, at: str) -> list[M
             source=Source.EXPLICIT,
             state=State.ACTIVE,
             hat=attempt.hat,
-            confidence=EXPLICIT_CONFIDENCE,
+            confidence=START[Source.EXPLICIT],
             origin_task=task.id,
             origin_run=attempt.run_id,
             origin_attempt=attempt.number,

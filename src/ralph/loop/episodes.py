@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def histories(store: Store, run_id: str) -> list[LoopHistory]:
     """Give what happened in a run, one history for each type of task it worked on."""
     run = store.attempts.run(run_id)
-    groups: dict[str, tuple[str, list[Iteration]]] = {}
+    groups: dict[str, tuple[list[str], list[Iteration]]] = {}
     for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
         if attempt.task_id is None or attempt.outcome is Outcome.INTERRUPTED:
             continue
@@ -24,12 +24,20 @@ def histories(store: Store, run_id: str) -> list[LoopHistory]:
         objective = f"{task.title}\n{task.body}"
         kind = task_type(task.title)
         kind = kind if kind != "general" else task_type(objective)
-        groups.setdefault(kind, (objective, []))[1].append(_iteration(store, attempt))
+        objectives, iterations = groups.setdefault(kind, ([], []))
+        iterations.append(_iteration(store, attempt))
+        if objective not in objectives:
+            objectives.append(objective)
     return [
         LoopHistory(
-            loop_id=run_id, objective=objective, iterations=tuple(iterations), is_complete=run.ended_at is not None
+            loop_id=run_id,
+            objective=objectives[0],
+            task_type=kind,
+            tasks=len(objectives),
+            iterations=tuple(iterations),
+            is_complete=run.ended_at is not None,
         )
-        for objective, iterations in groups.values()
+        for kind, (objectives, iterations) in groups.items()
     ]
 
 

@@ -47,5 +47,6 @@ def prepare(
         stuck_after=config.execution.stuck_after,
         budget_tokens=config.prompt.budget_tokens,
         memories_tokens=config.memories.budget,
+        with_skill=config.memories.enabled and config.memories.skill_injection,
     )
     return Prepared(choice=choice, known=known, prompt=prompt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralph.memory.extract import extract
 from ralph.memory.staging import refusal, waits
-from ralph.records import State, now, record
+from ralph.records import Source, State, now, record, replace
 from ralph.store.memories import Change, Wanted, change_id
 
 TYPE_CHECKING = False
@@ -43,13 +43,13 @@ def staged(store: Store) -> list[Memory]:
     return list(store.memories.find(Wanted(states=(State.STAGED,))))[::-1]
 
 
-def validate(store: Store, change: Change) -> Counts:
+def validate(store: Store, change: Change, *, only_extracted: bool = False) -> Counts:
     """Check what is pending against the rules."""
     validated = rejected = waiting = 0
     with store.transaction():
         at = now()
         for memory in staged(store):
-            if memory.validated_at:
+            if memory.validated_at or (only_extracted and memory.source is not Source.AUTOMATIC):
                 continue
             why = refusal(memory)
             if why and waits(memory):
@@ -65,37 +65,65 @@ def validate(store: Store, change: Change) -> Counts:
     return Counts(validated=validated, rejected=rejected, waiting=waiting)
 
 
-def promote(store: Store, change: Change, ids: Sequence[str] = ()) -> Counts:
+def promote(store: Store, change: Change, ids: Sequence[str] = (), *, only_extracted: bool = False) -> Counts:
     """Make validated learnings active: all of them, or the named ones."""
     with store.transaction():
         at = now()
-        ready = [one for one in staged(store) if one.validated_at and (not ids or one.id in ids)]
+        ready = [
+            one
+            for one in staged(store)
+            if one.validated_at
+            and (not ids or one.id in ids)
+            and (not only_extracted or one.source is Source.AUTOMATIC)
+        ]
         for memory in ready:
             store.memories.change(memory.id, "promoted", change, state=State.ACTIVE, updated_at=at)
     return Counts(promoted=len(ready))
 
 
-def tidy(store: Store, iterations: int) -> int:
+def tidy(store: Store) -> int:
     """Consolidate near-duplicates when there are many memories; give how many were superseded."""
     from ralph.memory.consolidate import clusters, is_due, merge
+    from ralph.memory.lifecycle import too_many
 
-    if not is_due(store.memories.count(), iterations):
+    present = store.memories.count()
+    if not is_due(present, store.attempts.count_since(store.memories.last("consolidated"))):
         return 0
+    at = now()
+    change = Change(who="ralph", why="consolidation", id=change_id())
+    found = clusters(store.memories.all(), at)
+    going = sum(len(others) for _, others in found)
+    if not going or too_many(going, present):
+        return 0  # so many at once are for a person to look at: ralph memory consolidate
+    store.backup("before consolidation")
     with store.transaction():
-        at = now()
-        change = Change(who="ralph", why="consolidation", id=change_id())
-        found = clusters(store.memories.all(), at)
         for kept, others in found:
             store.memories.supersede(kept, merge(kept, others, at), others, change)
-    return sum(len(others) for _, others in found)
+    return going
+
+
+def retire(store: Store) -> int:
+    """Take out of use what runs taught long ago and nothing has spoken for since; give how many."""
+    from ralph.memory.lifecycle import outlived, too_many
+
+    at = now()
+    present = store.memories.all()
+    going = [memory for memory in present if outlived(memory, at)]
+    if not going or too_many(len(going), len(present)):
+        return 0
+    why = "old, and not used for a month"
+    change = Change(who="ralph", why=why, id=change_id())
+    pruned = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=at)) for one in going]
+    return len(store.memories.replace_all(pruned, "pruned", change))
 
 
 def learn_from(store: Store, histories: Sequence[LoopHistory], change: Change, *, review: bool) -> Counts:
     """Do the whole way at once; with `review` the promotion is left to a person."""
     with store.transaction():
         taken = stage(store, histories, change)
-        checked = validate(store, change)
-        promoted = 0 if review else promote(store, change).promoted
+        # What a person staged waits for a person.
+        checked = validate(store, change, only_extracted=True)
+        promoted = 0 if review else promote(store, change, only_extracted=True).promoted
     return Counts(
         extracted=taken.extracted,
         merged=taken.merged,

@@ -88,6 +88,20 @@ MEMORY:pattern:How something specific is done here
 Also keep CLAUDE.md current with what every session in this project should know.
 """
 
+SKILL = """\
+## Project Memories by Command
+
+What is remembered of this project can also be asked for and added to while you work:
+
+  ralph memory search "words"            find what is known about something before you explore it
+  ralph memory show ID                   read one entry whole
+  ralph memory add "what is so" --type fix --tags docker,database
+
+Types: pattern (how it is done here), decision (what was chosen, and why), fix (what mends a recurring problem), context
+(what a newcomer has to know). One fact each, exact and with its reason; look whether it is known before you add it.
+Never put keys or passwords into a memory.
+"""
+
 STUCK = """\
 ### Stuck Loop Warning
 
@@ -112,12 +126,16 @@ def build_prompt(
     stuck_after: int,
     budget_tokens: int,
     memories_tokens: int = 0,
+    with_skill: bool = False,
 ) -> Prompt:
     """Give the prompt for one attempt, with the receipt of what it shows and leaves out.
 
-    `memories_tokens` is what the project allows for knowledge, if that is less than usual.
+    `memories_tokens` is what the project allows for knowledge, if that is less than usual; `with_skill` adds how
+    to use the memory by command.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
+    if with_skill and known.with_memory:
+        fixed.append(_section("Skill", SKILL))
     task = [_task(known), *_feature(known)]
     tail = [
         *_attempts(known),

@@ -6,7 +6,7 @@ import time
 
 from ralph.memory.rank import allowed, path_words, rank, score
 from ralph.memory.words import query_words
-from ralph.records import LeftOut, Outcome, Recollection, State, Status, replace, timestamp
+from ralph.records import LeftOut, Outcome, Recollection, State, Status, now, replace, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def explain(
     if memory.state is not State.ACTIVE:
         return None, None, LeftOut(what=memory.title, why=reason)
     found = store.memories.search(query_words(text, MEMORY_WORDS), MOST_CANDIDATES)
-    scored = score(found, text, ())
+    scored = score(found, text, (), now())
     place = next((place for place, one in enumerate(scored, 1) if one.memory.id == memory.id), None)
     if place is None:
         return None, None, LeftOut(what=memory.title, why="it has no telling word in common with the task")
@@ -91,7 +91,9 @@ def _with_memory(store: Store, known: Recollection, config: Config) -> Recollect
     tried = known.attempt_number > 1
     reports = attempts.reports(REPORTS, task=task.id) if tried else []
     interrupted = attempts.latest(3, task=task.id, outcome=Outcome.INTERRUPTED) if tried else []
-    memories, left = _memories(store, known, config, recent, text) if config.injects else ([], [])
+    # After a failure, what was learned of such failures matters too.
+    about = f"{text} {reports[0].category.replace('_', ' ')}" if reports else text
+    memories, left = _memories(store, known, config, recent, about) if config.injects else ([], [])
     return replace(
         known,
         journal=(*recent, *matched),
@@ -114,5 +116,5 @@ def _memories(
     found = store.memories.search(words, limit, kinds=only.types, since=since)
     kept, filtered = allowed(found, only)
     files = recent[-1].files if recent else ()
-    ranked, left = rank(kept, text, path_words(files))
+    ranked, left = rank(kept, text, path_words(files), now())
     return ranked, [*left, *filtered]

@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, Session
-from ralph.errors import AgentMissing, ClaimLost, StatementRefused, StoreError
+from ralph.errors import AgentMissing, ClaimLost, RalphError, StatementRefused, StoreError
 from ralph.loop import progress, worktree
 from ralph.loop.capture import claims_done, conclude
 from ralph.loop.episodes import histories
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.prepare import prepare
 from ralph.loop.progress import event, forgiving
-from ralph.loop.promotion import learn_from, tidy
+from ralph.loop.promotion import learn_from, retire, tidy
 from ralph.loop.prompt import told
 from ralph.loop.sigils import read_sigils
 from ralph.loop.verify import check
@@ -147,7 +147,7 @@ class Loop:
             try:
                 ending = self._work(run.id)
                 self._store.attempts.end_run(run.id, ending)
-                self._learn(run.id)
+                self._learn_quietly(run.id)
             except StoreError as error:
                 self._tell(event("warning", message=str(error)))
                 ending = RunEnding.BROKEN
@@ -163,6 +163,15 @@ class Loop:
         self._tell(event("run_ended", **fields_of(summary)))
         return summary
 
+    def _learn_quietly(self, run_id: str) -> None:
+        """Draw from the run what it taught; whatever goes wrong there, the run itself went well."""
+        try:
+            self._learn(run_id)
+        except StoreError:
+            raise
+        except RalphError as error:
+            self._tell(event("warning", message=f"Nothing was drawn from the run: {error}"))
+
     def _learn(self, run_id: str) -> None:
         """Draw from the whole run what no single attempt could say, and tidy up what is remembered."""
         if not self._iterations:
@@ -171,7 +180,7 @@ class Loop:
         counts = learn_from(self._store, histories(self._store, run_id), change, review=self._config.memories.review)
         if counts.extracted:
             self._tell(event("extracted", **fields_of(counts)))
-        superseded = tidy(self._store, self._iterations)
+        superseded = tidy(self._store) + retire(self._store)
         if superseded:
             self._tell(event("consolidated", superseded=superseded))
         self._sync()
@@ -420,7 +429,10 @@ class Loop:
             self._tell(event("ignored", problem=problem))
         for one in learned:
             memory = one.memory
-            if one.what in ("added", "learned again"):
+            if one.what == "refused":
+                problem = f"a person has deleted this, so it is not learned again: {memory.title}"
+                self._tell(event("ignored", problem=problem))
+            if one.what in ("added", "learned again", "revived"):
                 self._tell(
                     event("learned", id=memory.id, kind=memory.kind, title=memory.title, is_new=one.what == "added")
                 )

@@ -1,13 +1,17 @@
 """What a memory from elsewhere does to one that is here already.
 
 Bringing the same thing twice must change nothing the second time, so only what is
-new counts: other tags, other files, loops not heard of yet, or a later text.
+new counts: other tags, other files, loops not heard of yet, or a later text. What
+a file does not say, perhaps because its format has no place for it, stays as it is.
 """
 
 from __future__ import annotations
 
+from ralph.memory.learning import content_of
+from ralph.memory.lifecycle import restated, united
+from ralph.memory.limits import MOST_TAGS
 from ralph.records import replace
-from ralph.text import paths_in
+from ralph.text import paths_in, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,35 +25,72 @@ def brought(known: Memory, new: Memory) -> Memory | None:
     """Give the known memory with what the new one adds; None when they only happen to share an id."""
     from ralph.memory.fingerprint import fingerprint
 
-    if fingerprint(known) != fingerprint(new):
-        return _edited(known, new) if _have_much_in_common(known, new) else None
-    united = replace(
-        known,
-        tags=_united(known.tags, new.tags),
-        files=_united(known.files, new.files),
-        origin_loops=_united(known.origin_loops, new.origin_loops),
+    is_same = fingerprint(known) == fingerprint(new) or _is_in_other_form(known, new)
+    if not is_same and not _have_much_in_common(known, new):
+        return None
+    after = replace(
+        _completed(known, new) if is_same else _edited(known, new),
+        origin_loops=united(known.origin_loops, new.origin_loops),
     )
-    heard = len(united.origin_loops) - len(known.origin_loops)
+    heard = len(after.origin_loops) - len(known.origin_loops)
     if not heard or not known.origin_loops:
-        return united
-    evidence = replace(united, support=known.support + heard, confidence=max(known.confidence, new.confidence))
-    return _with_content(evidence, known, new) if known.content and new.content else evidence
+        return after
+    words = restated(known, new) if is_same and known.content and new.content else {}
+    confidence = max(known.confidence, new.confidence)
+    return replace(after, **words, support=known.support + heard, confidence=confidence)
+
+
+def _is_in_other_form(known: Memory, new: Memory) -> bool:
+    """Say whether one is the other in mere words, as it comes out of a format without structured content."""
+    if known.kind != new.kind or bool(known.content) == bool(new.content):
+        return False
+    return (known.title, known.body or known.title) == (new.title, new.body or new.title)
+
+
+def _completed(known: Memory, new: Memory) -> Memory:
+    """Give the known memory with what another copy of it says beyond it."""
+    files = _joined(known.files, new.files)
+    # What was only found in its text is no news: it is the same text.
+    is_news = files != known.files and new.files != paths_in(new.body)
+    return replace(
+        known,
+        content=_content(known, new),
+        tags=_joined(known.tags, new.tags),
+        files=files if is_news else known.files,
+    )
+
+
+def _content(known: Memory, new: Memory) -> str:
+    """Give our content, or theirs if ours is in mere words and theirs says more than they do."""
+    if known.content or not new.content or content_of(new) == content_of(known):
+        return known.content
+    return new.content
 
 
 def _edited(known: Memory, new: Memory) -> Memory:
     """Give the later of two texts of one entry; a text changed here yields only to a later one."""
     if known.updated_at > known.created_at and new.updated_at <= known.updated_at:
         return known
+    has_no_title = new.title == title_of(new.body) and known.title != title_of(known.body)
     return replace(
         known,
         kind=new.kind,
-        title=new.title,
-        body=new.body,
-        content=new.content,
-        tags=new.tags,
-        files=new.files or paths_in(new.body),
+        title=known.title if has_no_title else new.title,
+        body=new.body or known.body,
+        content=new.content or known.content,
+        tags=new.tags or known.tags,
+        files=_files(known, new),
         updated_at=max(known.updated_at, new.updated_at),
     )
+
+
+def _files(known: Memory, new: Memory) -> tuple[str, ...]:
+    """Give the files the new one names; if they merely stand in its text, those the known one names stay."""
+    mentioned = paths_in(new.body)
+    if new.files and new.files != mentioned:
+        return new.files
+    were_mentioned = paths_in(known.body)
+    return _joined(mentioned, tuple(path for path in known.files if path not in were_mentioned))
 
 
 def _have_much_in_common(known: Memory, new: Memory) -> bool:
@@ -57,15 +98,6 @@ def _have_much_in_common(known: Memory, new: Memory) -> bool:
     return len(ours & theirs) >= SAME_ENTRY * max(1, min(len(ours), len(theirs)))
 
 
-def _with_content(evidence: Memory, known: Memory, new: Memory) -> Memory:
-    import json
-
-    from ralph.memory.learning import described, merged_content
-
-    content = merged_content(known.kind, known.content, new.content, known.support)
-    title, body = described(known.kind, known.task_type or "general", json.loads(content))
-    return replace(evidence, content=content, title=title, body=body)
-
-
-def _united(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(ours + theirs))
+def _joined(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
+    """Give both, but no more than a memory may have besides what ours has already."""
+    return united(ours, theirs)[: max(MOST_TAGS, len(ours))]

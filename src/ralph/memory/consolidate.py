@@ -28,11 +28,15 @@ TAG_OVERLAP = 0.5
 TOO_MANY_ACTIVE = 200
 EVERY_ITERATIONS = 10
 
-_NEGATIONS = frozenset("no not never none nor neither without avoid non".split())
+_NEGATIONS = frozenset(
+    "no not never none nor neither without avoid non unless if only except until before after instead with when while"
+    " then".split()
+)
+"""Words that turn or bound what is said: two texts must have the same of them."""
 # Words that can come or go without changing what is said. Not "can", "all", "before", "only": those can.
 _SOFT = frozenset(
-    "always and as because but by do does each every for has have if into its must need needs our own per prefer should"
-    " so such their them then they use used uses using via we when where which while with within you your".split()
+    "always and as because but by do does each every for has have into its must need needs our own per prefer should"
+    " so such their them they use used uses using via we where which within you your".split()
 )
 _ENDINGS = ("ing", "ed", "es", "ly", "e", "s")
 
@@ -161,16 +165,10 @@ def _is_near(fewer: _Text, more: _Text, threshold: float) -> bool:
     if common <= threshold and not _share_tags(fewer.memories[0], more.memories[0]):
         return False
     shared = set(fewer.telling)
-    return _is_same_order(fewer.telling, tuple(word for word in more.telling if word in shared))
+    # In the same order: "the cache uses the database" is not "the database uses the cache".
+    return fewer.telling == tuple(word for word in more.telling if word in shared)
 
 
 def _share_tags(one: Memory, other: Memory) -> bool:
     fewer = min(len(one.tags), len(other.tags))
     return bool(fewer) and len(set(one.tags) & set(other.tags)) >= TAG_OVERLAP * fewer
-
-
-def _is_same_order(words: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Say whether words come in the same order, or one after the other when the second half is put first."""
-    if words == others:
-        return True
-    return f" {' '.join(words)} " in f" {' '.join(others + others)} "

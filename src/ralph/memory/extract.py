@@ -50,7 +50,7 @@ def is_strategy(text: str) -> bool:
 def extract(history: LoopHistory, at: str) -> list[Memory]:
     """Give the learnings of a loop, to be staged: strategies, antipatterns, an estimate and conventions."""
     made = [*_strategies(history), *_antipatterns(history), *_estimate(history), *_conventions(history)]
-    kind = task_type(history.objective)
+    kind = history.task_type or task_type(history.objective)
     return [_memory(one, GENERAL if one.kind == "convention" else kind, history.loop_id, at) for one in made]
 
 
@@ -298,13 +298,20 @@ def _estimate(history: LoopHistory) -> Iterator[_Found]:
         kind="estimate",
         content={
             "avgIterationTime": round(1000 * sum(seconds) / max(1, len(seconds)), 3),
-            "totalIterations": total,
-            "complexity": complexity(total, len(_files(history.iterations))),
+            "totalIterations": _each(total, history.tasks),
+            "complexity": complexity(
+                _each(total, history.tasks), _each(len(_files(history.iterations)), history.tasks)
+            ),
             "successRate": rate,
         },
         confidence=min(len(completed) / ENOUGH_COMPLETED, SUREST_ESTIMATE),
         success_rate=rate,
     )
+
+
+def _each(count: int, tasks: int) -> int:
+    """Give how much one of several tasks took."""
+    return max(1, round(count / tasks)) if count else 0
 
 
 def complexity(iterations: int, files: int) -> str:

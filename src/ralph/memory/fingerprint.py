@@ -19,10 +19,8 @@ SEQUENCE = 4
 LONGEST_CACHED = 2000
 """Characters of a text whose words are kept for the next text."""
 
-FILLERS = frozenset(
-    "a an the is are be been being am to of in on at that this these those it its there here"
-    " very just really quite simply please also".split()
-)
+WARNINGS = ("pitfall", "antipattern")
+FILLERS = frozenset("a an the very just really quite simply please also".split())
 _NOT_PLURAL = frozenset("https news macos does this always perhaps besides whereas towards".split())
 _OPENING = "\"'“”‘«,;()[]{}|·•—–。，、；：（）「」"
 # At the start of a word these can be part of it: `.env`, `!ready`, `:memory:`.
@@ -43,8 +41,11 @@ def same_words(text: str) -> str:
 
 def _words_of(chunk: str) -> str:
     """Give the words of what stands between two spaces, or nothing for a filler."""
-    if "`" in chunk:  # code: neither filler nor plural
-        return " ".join(filter(None, (_trimmed(part) for part in _BETWEEN.sub("`", chunk.lower()).split("`"))))
+    if "`" in chunk:  # code stays as it is: `,` is not `;`
+        parts = chunk.lower().split("`")
+        return " ".join(
+            filter(None, (_code(part) if place % 2 else _trimmed(part) for place, part in enumerate(parts)))
+        )
     inner = _trimmed(chunk)
     if _BETWEEN.search(inner):
         return " ".join(filter(None, (_plain(_trimmed(part)) for part in _BETWEEN.split(inner))))
@@ -52,6 +53,11 @@ def _words_of(chunk: str) -> str:
 
 
 _word = lru_cache(maxsize=30_000)(_words_of)
+
+
+def _code(part: str) -> str:
+    """Give code as it is, but for what also stands around words; nothing but such signs is kept: `,` is not `;`."""
+    return _BETWEEN.sub(" ", part).strip() or part
 
 
 def _trimmed(chunk: str) -> str:
@@ -80,13 +86,16 @@ def fingerprint(memory: Memory) -> str:
     import hashlib
 
     if memory.kind == "knowledge":
-        same = "knowledge " + " ".join(memory.title.casefold().split())
+        from ralph.memory.knowledge import title_key
+
+        same = f"knowledge {title_key(memory.title)}"
     elif memory.content:
         from ralph.memory.learning import identity
 
         same = identity(memory.kind, memory.task_type, memory.content)
     else:
-        same = same_words(memory.body or memory.title)
+        # What is recommended and what is warned of may be put in the same words.
+        same = ("avoid: " if memory.kind in WARNINGS else "") + same_words(memory.body or memory.title)
     return hashlib.sha256(same.encode("utf-8", "replace")).hexdigest()[:16]
 
 

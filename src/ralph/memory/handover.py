@@ -131,7 +131,7 @@ _CUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "convention": (
         (
             r"\b(?:live|lives|go|goes|belong|belongs|are kept|is kept|are put|is put) (?:in|under|next to) `?[\w.-]+/",
-            r"^conventions?:|\bby convention\b|\bnaming (?:is|convention|scheme)\b|\bline length\b",
+            r"^conventions?:|\bby convention\b|\bconvention is\b|\bnaming (?:is|convention|scheme)\b|\bline length\b",
             r"\b(?:is|are|in|uses?|stay) (?:always |all )?`?(?:lower|upper|snake|camel|kebab|pascal)[-_ ]?case",
             r"\b(?:is|are) (?:always |all )?(?:named|prefixed|suffixed|formatted|sorted|ordered|spelled|indented)\b",
             r"\b(?:error|commit|log) messages? (?:lower|upper)case\b",
@@ -196,6 +196,13 @@ _PASSING = re.compile(
     r"|looks? (?:good|fine|ok)|lgtm|no (?:issues|problems)|not sure|i think|might|seems?|probably|unclear|todo)\b",
     re.IGNORECASE,
 )
+# What happened once, in words of time and effort.
+_EPISODE = re.compile(
+    r"\b(?:took|tried|failed|fails|could(?:n't| not)|attempts?|today|yesterday|tomorrow|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday|was|were|had|did|approv\w+|finish\w*|\d{4}-\d\d-\d\d"
+    r"|after \d+ ?(?:s|ms|min|h)|times? out)\b",
+    re.IGNORECASE,
+)
 _OWN_DECISION = re.compile(
     r"(?:i|we) (?:chose|decided|picked|opted|went|prefer|keep|kept|settled|ruled)\b", re.IGNORECASE
 )
@@ -242,7 +249,7 @@ def at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
 
     A file that is named without its directory is one of the changed `files`, if there is one of that name.
     """
-    found = [_memory(one, at) for one in _findings(notes, COMPLETION, MOST)]
+    found = [_memory(one, at) for one in _findings(notes, COMPLETION, MOST, sure=True)]
     return [replace(one, files=tuple(_whole_path(path, files) for path in one.files)) for one in found]
 
 
@@ -311,11 +318,15 @@ def _memory(
 # --- which sentences ---------------------------------------------------------------
 
 
-def _findings(text: str, kinds: Sequence[str], most: int) -> list[_Finding]:
-    """Give the most telling sentences of these kinds, in the order of the text."""
+def _findings(text: str, kinds: Sequence[str], most: int, *, sure: bool = False) -> list[_Finding]:
+    """Give the most telling sentences of these kinds, in the order of the text.
+
+    With `sure`, only those that cannot be the story of a session: notes tell mostly of that.
+    """
     if not kinds:
         return []
-    made = (_finding(sentence, kinds, place) for place, sentence in enumerate(_sentences(accept(text[-LONGEST_TEXT:]))))
+    sentences = [one for one in _sentences(accept(text[-LONGEST_TEXT:])) if not (sure and _EPISODE.search(one))]
+    made = (_finding(sentence, kinds, place, sure) for place, sentence in enumerate(sentences))
     kept: list[_Finding] = []
     words: list[set[str]] = []
     for one in sorted(filter(None, made), key=lambda one: (-one.strength, one.place)):
@@ -326,20 +337,22 @@ def _findings(text: str, kinds: Sequence[str], most: int) -> list[_Finding]:
     return sorted(kept, key=lambda one: one.place)
 
 
-def _finding(sentence: str, kinds: Sequence[str], place: int) -> _Finding | None:
+def _finding(sentence: str, kinds: Sequence[str], place: int, sure: bool) -> _Finding | None:
     text = _without_lead(sentence)
     if not SHORTEST <= len(text) <= LONGEST or text.endswith(("?", ":", ",")) or not _is_lasting(text, kinds):
         return None
     concrete = len(set(_CONCRETE.findall(text)))
-    cues, kind = max(((_weigh(text, kind), kind) for kind in kinds), key=lambda one: one[0])
+    cues, kind = max(((_weigh(text, kind, sure), kind) for kind in kinds), key=lambda one: one[0])
     if cues < ENOUGH or not concrete:
         return None
     return _Finding(kind=kind, text=text, strength=cues + min(concrete, 3), place=place)
 
 
-def _weigh(text: str, kind: str) -> int:
+def _weigh(text: str, kind: str, sure: bool) -> int:
     """Give how much speaks for the sentence being of this kind."""
     strong, weak = _patterns(kind)
+    if sure and not any(cue.search(text) for cue in strong):
+        return 0
     return ENOUGH * sum(1 for cue in strong if cue.search(text)) + sum(1 for cue in weak if cue.search(text))
 
 

@@ -29,5 +29,9 @@ class LoopHistory:
 
     loop_id: str
     objective: str
+    task_type: str = ""
+    """What kind of task it worked on, when that is known; else the objective tells."""
+    tasks: int = 1
+    """On so many tasks the iterations were spent."""
     iterations: tuple[Iteration, ...] = ()
     is_complete: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from ralph.memory.limits import LONGEST_TITLE
 from ralph.text import cut, title_of
 
 TYPE_CHECKING = False
@@ -25,7 +26,6 @@ GENERAL = "general"
 """The task type of what holds for all tasks."""
 IMPACTS = ("low", "medium", "high")
 MOST_EXAMPLES = 10
-LONGEST_TITLE = 200
 LARGEST_NUMBER = 1e15
 
 
@@ -34,6 +34,8 @@ LARGEST_NUMBER = 1e15
 
 def described(kind: str, task_type: str | None, content: Content) -> tuple[str, str]:
     """Give a title and a body that say what the content does."""
+    if words := in_plain_words(kind, content):
+        return words
     if kind == "estimate":
         return _estimate(task_type, content)
     said = _said(kind, content)
@@ -126,9 +128,25 @@ def content_of(memory: Memory) -> dict[str, object]:
     """Give the content of a learning; one that came in plain words gets a content that says the same."""
     if content := _object(memory.content):
         return content
-    said = {"pattern" if memory.kind == "convention" else "description": memory.title}
     details = "" if memory.body == memory.title else memory.body
-    return {**said, **({"details": details} if details else {})}
+    return {_headline(memory.kind): memory.title, **({"details": details} if details else {})}
+
+
+def in_plain_words(kind: str, content: Content) -> tuple[str, str] | None:
+    """Give the title and the body of a learning whose content says no more than they do; None for any other."""
+    if not content.keys() <= {_headline(kind), "details"}:
+        return None
+    title, details = content.get(_headline(kind)), content.get("details", "")
+    if not isinstance(title, str) or not isinstance(details, str) or not title or len(title) > LONGEST_TITLE:
+        return None
+    # Only what comes back to the letter when it is written again.
+    if title.split("\n") != [title.strip()] or details != details.strip() or details == title:
+        return None
+    return title, details or title
+
+
+def _headline(kind: str) -> str:
+    return "pattern" if kind == "convention" else "description"
 
 
 # --- compared and put together ---------------------------------------------------

@@ -6,7 +6,8 @@ reading it twice, or cleaning up twice, takes nothing away twice.
 
 from __future__ import annotations
 
-from ralph.records import Source, replace
+from ralph.memory.limits import MOST_TAGS as MOST_TAGS
+from ralph.records import LEARNING_CATEGORIES, Source, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ SUREST_ESTIMATE = 0.9
 DOUBTFUL = 0.15
 """What is less sure than this, was never used and is old is of no use."""
 OLD_DAYS = 30
+LEARNING_DAYS = 90
 MOST_SHARE = 0.2
 """A cleanup that takes more of a store than this is more likely a mistake."""
 FEW = 5
-MOST_TAGS = 50
 
 
 def faded(memory: Memory, at: str) -> float:
@@ -42,9 +43,10 @@ def faded(memory: Memory, at: str) -> float:
     return max(min(LOWEST, memory.confidence), round(memory.confidence - DECAY_PER_WEEK * weeks, 6))
 
 
-def after_use(memory: Memory, at: str) -> Memory:
-    """Count a use, and trust the memory a little more."""
-    return replace(memory, uses=memory.uses + 1, used_at=at, confidence=_raised(memory, at))
+def after_use(memory: Memory, at: str, *, helped: bool = True) -> Memory:
+    """Count a use, and trust the memory a little more if it helped."""
+    confidence = _raised(memory, at) if helped else faded(memory, at)
+    return replace(memory, uses=memory.uses + 1, used_at=at, confidence=confidence)
 
 
 def _raised(memory: Memory, at: str) -> float:
@@ -60,9 +62,9 @@ def learned_again(known: Memory, new: Memory, at: str) -> Memory:
         support=known.support + 1,
         confidence=_surer(known, new, at),
         success_rate=_averaged(known, new),
-        tags=_united(known.tags, new.tags)[:MOST_TAGS],
-        files=_united(known.files, new.files)[:MOST_TAGS],
-        origin_loops=_united(known.origin_loops, new.origin_loops),
+        tags=united(known.tags, new.tags)[:MOST_TAGS],
+        files=united(known.files, new.files)[:MOST_TAGS],
+        origin_loops=united(known.origin_loops, new.origin_loops),
         verified_at=at,
         updated_at=at,
     )
@@ -88,11 +90,12 @@ def _text(known: Memory, new: Memory) -> dict[str, str]:
     if known.kind == "knowledge":
         return {"body": new.body}
     if new.content:
-        return _structured(known, new)
+        return restated(known, new)
     return {"body": new.body} if _goes_on(known.body, new.body) else {}
 
 
-def _structured(known: Memory, new: Memory) -> dict[str, str]:
+def restated(known: Memory, new: Memory) -> dict[str, str]:
+    """Give the content of a learning that was learned again, and the words for it; nothing when there is none."""
     import json
 
     from ralph.memory.learning import described, merged_content
@@ -111,7 +114,8 @@ def _goes_on(old: str, new: str) -> bool:
     return len(new) > len(old) and f"{same_words(new)} ".startswith(f"{same_words(old)} ")
 
 
-def _united(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+def united(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Give what is in either, each once, in order."""
     return tuple(dict.fromkeys(some + others))
 
 
@@ -158,6 +162,14 @@ def _faults(memory: Memory, at: str, least: float | None, most_days: float | Non
     if unused and not memory.uses:
         faults.append("never used")
     return "; ".join(faults)
+
+
+def outlived(memory: Memory, at: str) -> bool:
+    """Say whether what a run taught is older than 90 days and nothing has spoken for it for 30."""
+    if memory.source is not Source.AUTOMATIC and memory.kind not in LEARNING_CATEGORIES:
+        return False
+    latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
+    return days_between(memory.created_at, at) > LEARNING_DAYS and days_between(latest, at) > OLD_DAYS
 
 
 def too_many(removed: int, present: int) -> bool:

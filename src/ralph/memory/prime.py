@@ -1,10 +1,12 @@
 """Choose the memories to put before an agent that has not said what it works on, and write them down.
 
 A budget is shared fairly between the kinds: cut in file order, it once kept 21
-patterns and none of 77 fixes.
+patterns and none of 77 fixes. But the surest memory goes first, for it may be the only one.
 """
 
 from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
 
 from ralph.memory.lifecycle import faded
 from ralph.memory.render import group_of, quoted
@@ -21,21 +23,27 @@ HEADING = "# Memories\n"
 
 
 def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
-    """Give the memories that fit a budget: the surest of each kind in turn, newest first among equals."""
-    groups: dict[str, list[Memory]] = {}
-    for memory in sorted(memories, key=lambda one: (faded(one, at), one.created_at)):
-        groups.setdefault(memory.kind, []).append(memory)
+    """Give the memories that fit a budget: the surest, then one of each kind in turn, the surest kind first.
+
+    Of equally sure ones the newest goes first.
+    """
+    left: dict[str, list[tuple[int, Memory]]] = {}
+    for place, memory in enumerate(sorted(memories, key=lambda one: (faded(one, at), one.created_at))):
+        left.setdefault(memory.kind, []).append((-place, memory))
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
     chosen: dict[str, list[Memory]] = {}
-    while groups:
-        for kind, left in list(groups.items()):
-            memory = left.pop()
-            heading = 0 if kind in chosen else len(_heading(memory))
-            if (cost := len(_block(memory)) + heading) <= room:
-                chosen.setdefault(kind, []).append(memory)
-                room -= cost
-            if not left:
-                del groups[kind]
+    # Whose turn it is: the kind with the fewest chosen, among those the one with the surest memory left.
+    turns = [(0, *group.pop()) for group in left.values()]
+    heapify(turns)
+    while turns:
+        had, _, memory = heappop(turns)
+        heading = 0 if had else len(_heading(memory))
+        if (cost := len(_block(memory)) + heading) <= room:
+            chosen.setdefault(memory.kind, []).append(memory)
+            room -= cost
+            had += 1
+        if left[memory.kind]:
+            heappush(turns, (had, *left[memory.kind].pop()))
     return [memory for group in chosen.values() for memory in group]
 
 
@@ -61,4 +69,4 @@ def _block(memory: Memory) -> str:
     title = f"**{quoted(memory.title)}**\n" if memory.kind == "knowledge" else ""
     text = "\n".join(f"> {line}".rstrip() for line in (title + quoted(memory.body)).split("\n"))
     tags = f"tags: {', '.join(quoted(tag) for tag in memory.tags)} | " if memory.tags else ""
-    return f"\n### {memory.id}\n{text}\n<!-- {tags}created: {memory.created_at[:10]} -->\n"
+    return f"\n### {quoted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]} -->\n"

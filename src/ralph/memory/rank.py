@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ralph.memory.lifecycle import faded
 from ralph.records import LeftOut, Recalled
 
 TYPE_CHECKING = False
@@ -25,20 +26,23 @@ FLOOR = 0.25
 
 
 def rank(
-    found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = ()
+    found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = (), at: str = ""
 ) -> tuple[list[Recalled], list[LeftOut]]:
     """Give the best of the found memories, each with what its score is made of, and why the others are not.
 
-    `found` are matches, each with the share of the task's words it holds; `task_text` is what the task says.
+    `found` are matches, each with the share of the task's words it holds; `task_text` is what the task says;
+    `at` is now: what nothing has spoken for in a while counts less.
     """
-    scored = score(found, task_text, path_words)
+    scored = score(found, task_text, path_words, at)
     kept = [one for one in scored if one.score >= FLOOR]
     left = [LeftOut(what=one.memory.title, why=f"score {one.score:.2f} is too low") for one in scored[len(kept) :]]
     left = [LeftOut(what=one.memory.title, why=f"not among the best {MOST}") for one in kept[MOST:]] + left
     return kept[:MOST], left
 
 
-def score(found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = ()) -> list[Recalled]:
+def score(
+    found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = (), at: str = ""
+) -> list[Recalled]:
     """Give the found memories best first, each with what its score is made of."""
     words = set(re.findall(r"\w+", task_text.lower())) | set(path_words)
     scored = []
@@ -47,7 +51,7 @@ def score(found: Sequence[tuple[Memory, float]], task_text: str, path_words: Ite
         shares = (
             ("words", WORDS * score),
             ("tags", TAGS * min(met, MOST_TAGS)),
-            ("confidence", CONFIDENCE * memory.confidence),
+            ("confidence", CONFIDENCE * (faded(memory, at) if at else memory.confidence)),
         )
         scored.append(Recalled(memory=memory, score=sum(share for _, share in shares), because=shares))
     scored.sort(key=lambda one: (-one.score, one.memory.id))

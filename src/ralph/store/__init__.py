@@ -66,6 +66,18 @@ class Store:
         """Make everything inside one durable change, or none."""
         return self.database.transaction()
 
+    @property
+    def project_name(self) -> str:
+        """The name of the project."""
+        rows = self.database.query("SELECT name FROM projects WHERE id = :id", id=self.project_id)
+        return str(rows[0]["name"])
+
+    def backup(self, reason: str) -> str:
+        """Make a verified copy of the whole database; give where it is."""
+        from ralph.store.backup import make_backup
+
+        return make_backup(self.database.where, reason).path
+
     def damaged(self) -> list[tuple[str, int]]:
         """Give table and number of every row that does not match its checksum."""
         return self.scope.damaged()

@@ -158,6 +158,8 @@ class Attempts:
                     self._scope.insert("failures", **to_columns(capture.report))
             change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
+            if kept and attempt.outcome is not Outcome.INTERRUPTED:
+                memories.used(attempt.shown, attempt.ended_at or now(), helped=attempt.outcome is Outcome.DONE)
         if not kept:
             raise lost
         return learned
@@ -306,6 +308,13 @@ class Attempts:
             limit=limit,
         )
         return [Outcome(row["outcome"]) for row in rows]
+
+    def count_since(self, moment: str) -> int:
+        """Give the number of attempts begun after a moment."""
+        rows = self._scope.query(
+            "SELECT COUNT(*) AS n FROM attempts WHERE project_id = :project_id AND started_at > :moment", moment=moment
+        )
+        return int(rows[0]["n"])
 
     def totals(self) -> Row:
         """Give attempts, time, cost and tokens of the whole project."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEEP = 10
+AUTOMATIC = "before"
+"""So the reason of a backup starts that nobody asked for."""
 FOLDER = "backups"
 LEFTOVER_SECONDS = 24 * 3600.0
 _NAME = re.compile(r"ralph-([0-9]{8})-([0-9]{6})(?:-([0-9]{1,6}))?(?:-(\D.*))?\.db")
@@ -142,8 +144,16 @@ def moment_for_names() -> str:
 
 
 def _rotate(folder: Path, keep: int, newest: Path) -> None:
-    """Remove our older backups beyond so many, and what killed processes left."""
-    ours = [path for path in _files(folder) if _NAME.fullmatch(path.name) and path != newest]
+    """Remove our older backups beyond so many, and what killed processes left.
+
+    Those a person asked for and those made before a change are counted apart.
+    """
+    is_automatic = _reason(newest).startswith(AUTOMATIC)
+    ours = [
+        path
+        for path in _files(folder)
+        if _NAME.fullmatch(path.name) and path != newest and _reason(path).startswith(AUTOMATIC) is is_automatic
+    ]
     left = [path for path in folder.glob(f".*{_PART}") if _is_left(path)]
     left += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_left(path)]
     for path in (*ours[keep - 1 :], *left):

@@ -155,18 +155,38 @@ def _broken_links(connection: apsw.Connection) -> Iterator[str]:
 
 def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
     for table in CHECKED_TABLES:
+        wrong: dict[int, str] = {}
         try:
-            wrong = [seq for seq, row in numbered_rows(connection, table) if row is None or not is_right(row)]
+            for seq, row in numbered_rows(connection, table):
+                if row is None or not is_right(row):
+                    wrong[seq] = _name(connection, table, seq)
         except apsw.Error as error:
             yield f"The table {table} cannot be read: {said(error)}"
             continue
-        if 0 in wrong:
+        if wrong.pop(0, None):
             yield f"Some rows of {table} cannot be reached."
-            wrong.remove(0)
         if wrong:
-            shown = ", ".join(map(str, wrong[:SHOWN_ROWS])) + (", …" if len(wrong) > SHOWN_ROWS else "")
-            rows = "1 row does not match its" if len(wrong) == 1 else f"{len(wrong)} rows do not match their"
-            yield f"In {table}, {rows} checksum: {shown}."
+            names = list(wrong.values())
+            shown = ", ".join(names[:SHOWN_ROWS]) + (", …" if len(names) > SHOWN_ROWS else "")
+            yield f"{_counted(table, len(names))} checksum: {shown}."
+
+
+def _name(connection: apsw.Connection, table: str, seq: int) -> str:
+    """Give what to call a row: a memory by its id, if that can still be read."""
+    if table == "memory":
+        try:
+            for (id,) in connection.execute("SELECT id FROM memory WHERE seq = ?", (seq,)):
+                return one_line(clean(str(id)), 40)
+        except (apsw.Error, UnicodeError):
+            pass
+    return str(seq)
+
+
+def _counted(table: str, count: int) -> str:
+    match = "does not match its" if count == 1 else "do not match their"
+    if table == "memory":
+        return f"{count} {'memory' if count == 1 else 'memories'} {match}"
+    return f"In {table}, {count} {'row' if count == 1 else 'rows'} {match}"
 
 
 def _broken_texts(connection: apsw.Connection) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 
-from ralph.errors import NotFound, RalphError
+from ralph.errors import NotFound, RalphError, StoreError
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, Source, State, fields_of, memory_id, now, record, replace
 from ralph.store.rows import from_json, to_columns, to_record
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 PAGE = 500
 BATCH = 1_000
+LONGEST_SOUGHT = 200
+"""Databases refuse to compare with patterns of any length."""
 LIVE = (State.ACTIVE, State.STAGED)
+_ORDERS = {
+    "seq": "seq DESC",
+    "created_at": "created_at DESC, id DESC, seq DESC",
+    "confidence": "confidence DESC, created_at DESC, seq DESC",
+}
 _NOT_UNDONE = ("undone", "unlinked")
 """Events that undo passes over: it takes back what somebody decided."""
 
@@ -49,7 +56,8 @@ class Kept:
 
     memory: Memory
     what: str
-    """`added`, `learned again`, `merged`, `known` or `refused`: a person has deleted it."""
+    """`added`, `learned again`, `revived`, `merged`, `known`, `again` (said before in the same file) or
+    `refused`: a person has deleted it."""
 
 
 @record
@@ -102,15 +110,14 @@ class Memories:
             if known is None:
                 return Kept(memory=self.insert(memory, change), what="added")
             known = self._follow(known)
-            if known.state not in LIVE:
-                if not by_person and known.state is not State.SUPERSEDED and self._was_refused(known.id):
-                    return Kept(memory=known, what="refused")
-                revived = State.STAGED if memory.state is State.STAGED else State.ACTIVE
-                known_again = replace(known, state=revived, state_reason="", superseded_by=None)
-            else:
-                known_again = known
-            again = learned_again(known_again, memory, memory.updated_at)
-            if known.state in LIVE and not _is_news(known, memory):
+            if not by_person and self._is_refused(known):
+                return Kept(memory=known, what="refused")
+            live = _live(known, memory, by_person)
+            again = learned_again(live, memory, memory.updated_at)
+            if live.state is not known.state:
+                self._record(known, again, "revived", change)
+                return Kept(memory=again, what="revived")
+            if not _is_news(known, memory):
                 again = replace(again, support=known.support, confidence=known.confidence)
                 if known.content or (again.body, again.tags, again.files) == (known.body, known.tags, known.files):
                     return Kept(memory=known, what="known")
@@ -130,6 +137,14 @@ class Memories:
             for (memory, events), mark in zip(arriving, marks, strict=True):
                 same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
                 known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
+                if known and known.id not in fresh and memory.state is State.ACTIVE:
+                    known = self._follow(known)
+                    if self._is_refused(known):
+                        kept.append(Kept(memory=known, what="refused"))
+                        continue
+                if known and memory.state is State.QUARANTINED:
+                    kept.append(Kept(memory=known, what="known"))  # an agent changes nothing that is here
+                    continue
                 after = brought(known, memory) if known else None
                 if known is None or after is None:
                     new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
@@ -138,11 +153,15 @@ class Memories:
                     by_mark[mark] = new
                     kept.append(Kept(memory=new, what="added"))
                     continue
-                kept.append(Kept(memory=after, what="known" if after == known else "merged"))
                 if after.id in fresh:
+                    kept.append(Kept(memory=after, what="again" if after == known else "merged"))
                     fresh[after.id] = after, *fresh[after.id][1:]
-                elif after != known:
-                    self._record(known, after, "merged", change)
+                else:
+                    after = _live(after, memory, True) if memory.state is State.ACTIVE else after
+                    what = "known" if after == known else "merged" if after.state is known.state else "revived"
+                    kept.append(Kept(memory=after, what=what))
+                    if after != known:
+                        self._record(known, after, what, change)
                 by_id[after.id] = after, mark
                 by_mark[mark] = after
             self._insert_all(list(fresh.values()), change)
@@ -166,16 +185,24 @@ class Memories:
         by_id = {row["id"]: (_memory(row), row["fingerprint"]) for row in self._among("id", ids)}
         return by_mark, by_id
 
-    def _among(self, column: str, values: Sequence[str]) -> Iterator[Row]:
-        wanted = list(dict.fromkeys(values))
+    def _among(self, column: str, values: Sequence[str] | Sequence[int]) -> Iterator[Row]:
+        """Give the rows that have one of these values in a column."""
+        wanted = [value for value in dict.fromkeys(values) if value != ""]
         for start in range(0, len(wanted), PAGE):
             part = wanted[start : start + PAGE]
-            names = {f"v{n}": part[n] if n < len(part) else "" for n in range(PAGE)}
+            names = {f"v{n}": part[n] if n < len(part) else None for n in range(PAGE)}  # always as many: prepared once
             marks = ", ".join(f":{name}" for name in names)
             yield from self._scope.query(
-                f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks}) AND {column} <> ''",
-                **names,
+                f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
             )
+
+    def count_news(self, memories: Sequence[Memory]) -> int:
+        """Give how many of these memories say something that is not known here."""
+        from ralph.memory.fingerprint import fingerprint
+
+        marks = [fingerprint(memory) for memory in memories]
+        known, _ = self._known(marks, [])
+        return sum(mark not in known for mark in marks)
 
     def _same(self, memory: Memory) -> Memory | None:
         """Give the memory that says the same, a live one if there is one."""
@@ -208,25 +235,29 @@ class Memories:
             memory = next_one
         return memory
 
-    def _was_refused(self, id: str) -> bool:
-        """Say whether a person had the last word, and it was no."""
-        events = [event for event in self.history(id) if event.what not in ("learned again", "unlinked")]
-        return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who in ("person", "file")
+    def _is_refused(self, memory: Memory) -> bool:
+        """Say whether a memory is out of use because a person said so; what left a file with a branch is not."""
+        if memory.state in LIVE or memory.state is State.SUPERSEDED:
+            return False
+        events = [event for event in self.history(memory.id) if event.what not in ("learned again", "unlinked")]
+        return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who == "person"
 
     def insert(self, memory: Memory, change: Change) -> Memory:
         """Keep a memory as it is, whatever else is known; a taken id is replaced by a new one."""
-        while not memory.id or self._rows("id = :id", id=memory.id):
-            memory = replace(memory, id=memory_id())
-        self._scope.insert("memory", **_columns(memory))
-        self._link(memory)
-        self._event(memory.id, "added", None, None, change)
+        with self._scope.transaction():
+            while not memory.id or self.find_one(memory.id):
+                memory = replace(memory, id=memory_id())
+            self._scope.insert("memory", **_columns(memory))
+            self._link(memory)
+            self._event(memory.id, "added", None, None, change)
         return memory
 
     def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
         """Keep memories as they are, under ids that are not taken."""
         from ralph.memory.fingerprint import fingerprint
 
-        self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
+        with self._scope.transaction():
+            self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
 
     def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: Change) -> None:
         at = now()
@@ -268,15 +299,30 @@ class Memories:
                 self._record(known, became, what, change)
             return became
 
-    def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> None:
-        """Change several memories, each from what it was to what it is to become."""
+    def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> list[Memory]:
+        """Change several memories, each from what it was to what it is to become; give those that were changed.
+
+        One that somebody else has changed meanwhile is left alone.
+        """
         with self._scope.transaction():
-            for was, became in pairs:
+            still = [(was, became) for was, became in pairs if self.find_one(was.id) == was]
+            for was, became in still:
                 self._record(was, became, what, change)
+        return [became for _, became in still]
+
+    def used(self, ids: Sequence[str], at: str, *, helped: bool) -> None:
+        """Count a use of memories that were shown to an attempt; if it got its task done, trust them a little more."""
+        from ralph.memory.lifecycle import after_use
+
+        for id in ids:
+            if memory := self.find_one(id):
+                self._scope.update("memory", {"id": id}, _columns(after_use(memory, at, helped=helped)))
 
     def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> None:
         """Let one memory, put together from several, stand for the others."""
         with self._scope.transaction():
+            if any(self.find_one(one.id) != one for one in (kept, *others)):
+                return  # somebody has changed one of them meanwhile
             self._record(kept, merged, "consolidated", change)
             for other in others:
                 aside = replace(
@@ -291,8 +337,9 @@ class Memories:
     def unlink(self, task_id: str) -> None:
         """Keep what a task taught when the task goes."""
         change = Change(who="ralph", why=f"{task_id} was deleted")
-        for known in map(_memory, self._rows("origin_task = :task_id", task_id=task_id)):
-            self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
+        with self._scope.transaction():
+            for known in map(_memory, self._rows("origin_task = :task_id", task_id=task_id)):
+                self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
     def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> None:
         self._scope.update("memory", {"id": became.id}, _columns(became))
@@ -338,6 +385,13 @@ class Memories:
             limit=limit,
         )
         return [_memory_event(row) for row in rows]
+
+    def last(self, what: str) -> str:
+        """Give when something last happened to any memory; empty when it never did."""
+        rows = self._scope.query(
+            "SELECT MAX(at) AS at FROM memory_events WHERE project_id = :project_id AND what = :what", what=what
+        )
+        return rows[0]["at"] or ""
 
     def last_event(self) -> int:
         """Give the number of the newest event, or 0."""
@@ -426,28 +480,33 @@ class Memories:
         )
         return [(_memory(row), row["score"]) for row in rows]
 
-    def find(self, wanted: Wanted, *, text: str = "") -> Iterator[Memory]:
-        """Give the wanted memories, newest first; with a text, those that hold it, in any case."""
+    def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
+        """Give the wanted memories; with a text, those that hold it, in any case.
+
+        What came in last goes first, or with `created_at` the newest, or with `confidence` the surest.
+        """
         kinds, marks = _one_of("kind", wanted.kinds)
         states, more = _one_of("state", [state.value for state in wanted.states])
         condition = f"{kinds} AND {states} AND confidence >= :least AND created_at >= :after"
         if text:
             holds = f"{self._scope.database.like_any_case} :held ESCAPE '\\'"
             condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
-            more["held"] = _holding(text)
-        before = 2**62
-        while rows := self._scope.query(
-            f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} AND seq < :before"
-            " ORDER BY seq DESC LIMIT :page",
-            before=before,
-            page=PAGE,
+            more["held"] = _holding(text[:LONGEST_SOUGHT])
+        rows = self._scope.query(
+            f"""
+            SELECT seq FROM memory WHERE project_id = :project_id AND {condition}
+            ORDER BY {_ORDERS[order]}
+            """,
             least=wanted.min_confidence,
             after=wanted.after,
             **marks,
             **more,
-        ):
-            yield from (memory for memory in map(_memory, rows) if wanted.holds(memory))
-            before = rows[-1]["seq"]
+        )
+        for start in range(0, len(rows), PAGE):
+            page = [row["seq"] for row in rows[start : start + PAGE]]
+            found = {row["seq"]: row for row in self._among("seq", page)}
+            memories = (_memory(found[seq]) for seq in page if seq in found)
+            yield from (memory for memory in memories if wanted.holds(memory))
 
     def all(self) -> list[Memory]:
         """Give all active memories, oldest first."""
@@ -487,10 +546,12 @@ class Memories:
             **marks,
         )
 
-    def by_title(self, title: str) -> Memory | None:
-        """Give the active knowledge entry with a title, in any case."""
-        rows = self._rows("kind = 'knowledge' AND title_key = :key AND state = 'active'", key=title_key(title))
-        return _memory(rows[0]) if rows else None
+    def by_title(self, title: str, state: State = State.ACTIVE) -> Memory | None:
+        """Give the knowledge entry with a title, in any case; the newest one in a state."""
+        rows = self._rows(
+            "kind = 'knowledge' AND title_key = :key AND state = :state", key=title_key(title), state=state.value
+        )
+        return _memory(rows[-1]) if rows else None
 
     def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
         """Give the titles a memory links to, each with the memory that has it, and the active ones that link here."""
@@ -561,6 +622,16 @@ class Memories:
         return self._scope.query(
             f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
         )
+
+
+def _live(known: Memory, new: Memory, by_person: bool) -> Memory:
+    """Give a known memory in use again: active, or staged when that is all the new one asks for."""
+    if known.state is State.ACTIVE or (known.state is State.STAGED and not by_person):
+        return known
+    wanted = State.STAGED if new.state is State.STAGED else State.ACTIVE
+    if known.state is wanted:
+        return known
+    return replace(known, state=wanted, state_reason="", superseded_by=None)
 
 
 def _is_news(known: Memory, new: Memory) -> bool:
@@ -639,8 +710,12 @@ def _json(fields: dict[str, object]) -> str:
 
 def _with(memory: Memory, was: str | None) -> Memory:
     """Give a memory with the fields of a version before."""
-    fields = {name: value for name, value in json.loads(was or "{}").items() if name in Memory.__slots__}  # type: ignore[attr-defined]
-    return to_record(Memory, to_columns(memory) | fields, _MEMORY)
+    try:
+        before = json.loads(was or "{}")
+    except ValueError:
+        raise StoreError(f"An event in the history of {memory.id} is damaged.") from None
+    names = set(Memory.__slots__) - {"id"}  # type: ignore[attr-defined]
+    return to_record(Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, _MEMORY)
 
 
 _MEMORY: Convert = {

@@ -29,6 +29,7 @@ from ralph.store.backup import (
     sync_file,
 )
 from ralph.store.health import check, columns, is_right, numbered_rows, open_read_only, said
+from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
     fresh = copy_database(Path(chosen.path), private_folder(path.parent / FOLDER))
     try:
         brought_back = salvage(str(path), str(fresh)) if problems and name is None else 0
+        _forget_agreements(fresh)
         if unsound := check(str(fresh)).problems:
             raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {unsound[0]}")
         if path.exists():
@@ -192,6 +194,16 @@ def _kept_folder(path: Path) -> Path:
             continue
         sync_folder(above)
         return folder
+
+
+def _forget_agreements(fresh: Path) -> None:
+    """Let the files that mirror memories follow what is restored, instead of undoing it."""
+    with closing(apsw.Connection(str(fresh), flags=apsw.SQLITE_OPEN_READWRITE)) as connection, connection:
+        if not columns(connection, "synced_places"):
+            return  # of an older version, that knew no such files
+        connection.execute("DELETE FROM synced_entries")
+        connection.execute("DELETE FROM synced_files")
+        connection.execute("UPDATE synced_places SET files_mark = ?", (RESTORED,))
 
 
 def salvage(damaged_path: str, into_path: str) -> int:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ralph.store.database import Scope
+
+
+RESTORED = "restored"
+"""Instead of the mark of all files: the store is that of a backup, and nothing is agreed on."""
 
 
 class Synced:
@@ -37,6 +41,25 @@ class Synced:
             event_seq=event_seq,
             files_mark=files_mark,
         )
+
+    def has_touched(self, since: int, kinds: Sequence[str], folder: str) -> bool:
+        """Say whether anything happened after an event to memories of some kinds, or to those in some files."""
+        marks = {f"k{n}": kind for n, kind in enumerate(kinds)}
+        rows = self._scope.query(
+            f"""
+            SELECT 1 FROM memory_events AS e JOIN memory AS m ON m.project_id = e.project_id AND m.id = e.memory_id
+            WHERE e.project_id = :project_id AND e.seq > :since AND (
+                m.kind IN ({", ".join(f":{name}" for name in marks)})
+                OR EXISTS (SELECT 1 FROM synced_entries AS s WHERE s.project_id = e.project_id AND s.place = :place
+                    AND s.memory_id = e.memory_id AND s.path LIKE :folder)
+            ) LIMIT 1
+            """,
+            since=since,
+            place=self._place,
+            folder=folder + "%",
+            **marks,
+        )
+        return bool(rows)
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Give size and date of the files that were in step, by path."""

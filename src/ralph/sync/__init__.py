@@ -8,7 +8,7 @@ alone. When neither side has changed this costs a few file dates and two queries
 from __future__ import annotations
 
 from ralph.records import record
-from ralph.store.memories import Change
+from ralph.store.memories import Change, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sync(store: Store, root: Path, place: str = "") -> Outcome:
     from ralph.sync.knowledge_folder import KnowledgeFolder
     from ralph.sync.memories_file import MemoriesFile
 
-    change = Change(who="file", why="")
+    change = Change(who="file", why="", id=change_id())
     done: list[KnowledgeFolder | MemoriesFile] = []
     # Inside the transaction nobody else writes, to the store or, through us, to the files.
     with store.transaction():

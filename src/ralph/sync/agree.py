@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ralph.memory.lifecycle import too_many
+
 
 class Step(StrEnum):
     """What to do about one entry."""
@@ -17,6 +19,11 @@ class Step(StrEnum):
     WRITE = "write the store's text into the file"
     REMOVE = "remove it from the file"
     DELETE = "delete it in the store"
+
+
+def is_too_much(gone: int, known: int) -> bool:
+    """Say whether so many entries are gone from a file at once that it was rather damaged, or another branch."""
+    return too_many(gone, known) or (gone > 1 and gone == known)
 
 
 def decide(base: str | None, file: str | None, store: str | None) -> tuple[Step, bool]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from ralph.files import is_inside, write_whole
+from ralph.files import is_inside, replace_seen
 from ralph.records import record
-from ralph.store.synced import Synced
+from ralph.store.synced import RESTORED, Synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ralph.store import Store
@@ -23,6 +23,9 @@ LARGEST = 64 * 1024 * 1024
 TICK_NS = 20_000_000
 """A file changed this shortly ago may change again and keep its date: it is read a moment later."""
 SETTLING_SECONDS = 0.5
+UNWRITTEN = "unwritten"
+MANY_FILES = 20
+"""So many new files are made durable together."""
 
 
 class Unusable(Exception):
@@ -55,11 +58,23 @@ class Disk:
         self._store = store
         self.memories = memories_path(root)
         self.is_unwritten = False
+        self._mark = self.synced.mark()
         self._known: dict[str, tuple[int, int]] | None = None
 
     def is_stale(self) -> bool:
         """Say whether a file or the store has changed since they were in step."""
-        return (self._store.memories.last_event(), _mark(self._sizes())) != self.synced.mark()
+        return (self._store.memories.last_event(), _mark(self._sizes())) != self._mark
+
+    @property
+    def is_restored(self) -> bool:
+        """Say whether the store is that of a backup: then the files are older news than it is."""
+        return self._mark[1] == RESTORED
+
+    def is_untouched(self, kinds: Sequence[str], folder: str) -> bool:
+        """Say whether nothing has happened to memories of some kinds, or in some files, since all was in step."""
+        return self._mark[1] not in ("", UNWRITTEN, RESTORED) and not self.synced.has_touched(
+            self._mark[0], kinds, folder
+        )
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         """Give size and date of every file there is."""
@@ -79,10 +94,10 @@ class Disk:
     def knowledge_paths(self) -> list[str]:
         """Give the paths of the knowledge files, in order."""
         try:
-            names = os.listdir(self.root / KNOWLEDGE)
+            names = sorted(one.name for one in (self.root / KNOWLEDGE).iterdir())
         except OSError:
             return []
-        return [KNOWLEDGE + name for name in sorted(names) if name.endswith(".md") and not name.startswith(".")]
+        return [KNOWLEDGE + name for name in names if name.endswith(".md") and not name.startswith(".")]
 
     def has_changed(self, path: str) -> bool:
         """Say whether a file is not as it was when it was last in step."""
@@ -110,19 +125,20 @@ class Disk:
             stat = self._stat(path)
         return stat
 
-    def write(self, path: str, text: str, seen: Content | None) -> Content | None:
+    def write(self, path: str, text: str, seen: Content | None, *, durably: bool = True) -> Content | None:
         """Put a text in place of what was seen at a path; None when that has changed meanwhile."""
         self._refuse_foreign(path)
-        if self._stat(path) != (seen.stat if seen else None):
-            return None
+        content = text.encode("utf-8", "surrogateescape")
+        # Dated a little back, so that any later save, however soon, has another date.
+        changed_ns = time.time_ns() - 2 * TICK_NS
         try:
-            # Dated a little back, so that any later save, however soon, has another date.
-            changed_ns = time.time_ns() - 2 * TICK_NS
-            written = write_whole(self.root / path, text.encode("utf-8", "surrogateescape"), changed_ns)
+            whole = (self.root / path).resolve()
+            if not replace_seen(whole, content, seen.stat if seen else None, changed_ns=changed_ns, durably=durably):
+                return None
         except OSError as error:
             self.is_unwritten = True
             raise Unusable(f"{path} cannot be written: {error.strerror}.") from error
-        return Content(path=path, text=text, stat=(written.st_size, written.st_mtime_ns))
+        return Content(path=path, text=text, stat=(len(content), changed_ns))
 
     def delete(self, path: str, seen: Content) -> bool:
         """Take a file away, if it still is as it was seen."""
@@ -142,7 +158,7 @@ class Disk:
 
     def settle(self) -> None:
         """Note that all is in step up to the newest event; when something could not be written, that it is not."""
-        mark = "" if self.is_unwritten else _mark(self.synced.files())
+        mark = UNWRITTEN if self.is_unwritten else _mark(self.synced.files())
         self.synced.note_mark(self._store.memories.last_event(), mark)
 
     def _stat(self, path: str) -> tuple[int, int] | None:
@@ -158,9 +174,12 @@ class Disk:
         try:
             if not whole.is_file() or whole.stat().st_size > LARGEST:
                 raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
-            return whole.read_bytes()
+            content = whole.read_bytes()
         except OSError as error:
             raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
+        if b"\0" in content:
+            raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
+        return content
 
     def _refuse_foreign(self, path: str) -> None:
         if not is_inside(self.root / path, self.root):

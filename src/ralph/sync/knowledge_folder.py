@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 
 from ralph.formats.imported import NotAMemory
 from ralph.formats.knowledge_md import Note, file_name, new_note, read_note, rewritten
@@ -10,9 +12,9 @@ from ralph.memory.knowledge import title_key
 from ralph.memory.lifecycle import START
 from ralph.records import Memory, Source, State, now, record, replace
 from ralph.store.memories import Change, Wanted
-from ralph.sync.agree import Step, decide
-from ralph.sync.disk import KNOWLEDGE, Unusable
-from ralph.text import accept, paths_in
+from ralph.sync.agree import Step, decide, is_too_much
+from ralph.sync.disk import KNOWLEDGE, MANY_FILES, Unusable
+from ralph.text import paths_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,15 +41,24 @@ class KnowledgeFolder:
         self._change = change
         self._base = disk.synced.entries_under(KNOWLEDGE)
         """Memory id and agreed text of each file, by path."""
-        wanted = Wanted(kinds=("knowledge",))
-        self._left = {memory.id: memory for memory in store.memories.find(wanted) if memory.tags}
+        self._left: dict[str, Memory] = {}
         """The entries whose file was not found yet."""
+        self._homeless: dict[str, str] = {}
+        """Of those, the ones that never had a file: their ids by title."""
         self.taken = self.written = 0
         self.problems: list[str] = []
 
     def sync(self) -> None:
         """Take in what the files say, then write what they lack."""
         paths = self._disk.knowledge_paths()
+        if (
+            set(paths) == set(self._base)
+            and not any(map(self._disk.has_changed, paths))
+            and self._disk.is_untouched(("knowledge",), KNOWLEDGE)
+        ):
+            return
+        wanted = Wanted(kinds=("knowledge",))
+        self._left = {memory.id: memory for memory in self._memories.find(wanted) if memory.tags}
         # A folder that is gone is no sign that somebody wants everything forgotten.
         if self._base and not self._disk.exists(KNOWLEDGE):
             for path in self._base:
@@ -55,10 +66,21 @@ class KnowledgeFolder:
             self._base = {}
         changed = self._read_changed(paths)
         self._follow_renames(changed, set(paths))
+        with_file = {id for id, _ in self._base.values()}
+        self._homeless = {title_key(one.title): id for id, one in self._left.items() if id not in with_file}
         for path, file in changed.items():
             self._step(path, file)
-        for path in set(self._base) - set(paths):
-            self._vanished(path)
+        vanished = sorted(set(self._base) - set(paths))
+        if is_too_much(len(vanished), len(self._base)):
+            self.problems.append(
+                f"{len(vanished)} of {len(self._base)} files are gone from {KNOWLEDGE}: too many to be believed, so"
+                " what they held is kept. To write them back remove the folder; to delete them: ralph memory delete ID"
+            )
+            for path in vanished:
+                self._left.pop(self._base[path][0], None)
+        else:
+            for path in vanished:
+                self._vanished(path)
         self._write_new({path.removeprefix(KNOWLEDGE) for path in paths})
 
     def _read_changed(self, paths: list[str]) -> dict[str, NoteFile]:
@@ -73,6 +95,7 @@ class KnowledgeFolder:
             content = None
             try:
                 if content := self._disk.read(path):
+                    _refuse_conflict(content.text)
                     changed[path] = NoteFile(content=content, note=read_note(content.text))
             except Unusable as error:
                 self._left.pop(id, None)
@@ -87,14 +110,13 @@ class KnowledgeFolder:
     def _follow_renames(self, changed: dict[str, NoteFile], paths: set[str]) -> None:
         """Let a file under a new name keep its memory: one with the text or title of a file that is gone."""
         gone = {path: base for path, base in self._base.items() if path not in paths}
+        by_text = {agreed: path for path, (_, agreed) in gone.items()}
+        by_title = {title_key(json.loads(agreed)[0]): path for path, (_, agreed) in gone.items()}
         for path, file in changed.items():
-            if path in self._base or not gone:
+            if path in self._base:
                 continue
-            said, key = _said(file.note), title_key(file.note.title)
-            old = next((one for one, (_, agreed) in gone.items() if agreed == said), None) or next(
-                (one for one, (_, agreed) in gone.items() if title_key(json.loads(agreed)[0]) == key), None
-            )
-            if old:
+            old = by_text.get(_said(file.note)) or by_title.get(title_key(file.note.title))
+            if old and old in gone:
                 self._base[path] = gone.pop(old)
                 del self._base[old]
                 self._disk.synced.forget(old)
@@ -104,6 +126,9 @@ class KnowledgeFolder:
         memory = self._left.pop(id, None)
         said, stored = _said(file.note), _stored(memory) if memory else None
         step, is_conflict = decide(base, said, stored)
+        if self._disk.is_restored and memory and said != stored:
+            self._keep_aside(memory, file.note, path)
+            step = Step.WRITE
         content: Content | None = file.content
         try:
             if step is Step.TAKE:
@@ -123,10 +148,19 @@ class KnowledgeFolder:
             self._disk.note(content)
 
     def _adopted(self, note: Note) -> str:
-        """Give the entry without a file that a new file is about, if there is one."""
-        with_file = {id for id, _ in self._base.values()}
+        """Give the entry without a file that a new file is about, if there is one; also one that is out of use."""
         key = title_key(note.title)
-        return next((id for id, one in self._left.items() if id not in with_file and title_key(one.title) == key), "")
+        if key in self._homeless:
+            return self._homeless.pop(key)
+        known = self._memories.by_title(note.title, State.PRUNED)
+        return known.id if known else ""
+
+    def _keep_aside(self, restored: Memory, note: Note, path: str) -> None:
+        """Note what the file said in the history of an entry whose restored text stands."""
+        self._take(restored.id, note, path, is_conflict=True)
+        names = ("kind", "title", "body", "tags", "feature", "files", "state", "state_reason")
+        fields = {name: getattr(restored, name) for name in names}
+        self._memories.change(restored.id, "restored", replace(self._change, why=path), **fields, updated_at=now())
 
     def _take(self, id: str, note: Note, path: str, is_conflict: bool) -> str:
         """Take a file's text into the store; give the id of its memory."""
@@ -172,10 +206,11 @@ class KnowledgeFolder:
 
     def _write_new(self, taken: set[str]) -> None:
         """Write the entries that have no file yet, oldest first."""
+        durably = len(self._left) < MANY_FILES
         for id, memory in reversed(self._left.items()):
             name = file_name(memory.title, taken)
             try:
-                content = self._disk.write(KNOWLEDGE + name, new_note(_note(memory)), None)
+                content = self._disk.write(KNOWLEDGE + name, new_note(_note(memory)), None, durably=durably)
             except Unusable as error:
                 self.problems.append(str(error))
                 return
@@ -184,11 +219,19 @@ class KnowledgeFolder:
                 self.written += 1
                 self._disk.synced.agree(content.path, {id: _stored(memory)})
                 self._disk.note(content)
+        if not durably:
+            os.sync()
+
+
+def _refuse_conflict(text: str) -> None:
+    """Leave a file alone that git could not merge: half of it is somebody else's."""
+    if re.search(r"^<{7} ", text, re.MULTILINE) and re.search(r"^>{7} ", text, re.MULTILINE):
+        raise NotAMemory("it has conflict markers of git: please resolve them")
 
 
 def _said(note: Note) -> str:
     """Give what a file says, in the form that is compared."""
-    return json.dumps([note.title, list(note.tags), note.feature, _body(note.body)], ensure_ascii=False)
+    return json.dumps([note.title, list(note.tags), note.feature, note.body], ensure_ascii=False)
 
 
 def _stored(memory: Memory) -> str:
@@ -199,11 +242,7 @@ def _note(memory: Memory) -> Note:
     return Note(
         title=memory.title,
         tags=memory.tags,
-        body=_body(memory.body),
+        body=memory.body,
         feature=memory.feature,
         created_at=memory.created_at,
     )
-
-
-def _body(text: str) -> str:
-    return accept(text)

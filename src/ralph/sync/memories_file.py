@@ -9,7 +9,7 @@ from ralph.formats.memories_md import SECTIONS, Entry, clean_tags, edited, heade
 from ralph.memory.lifecycle import START
 from ralph.records import Memory, Source, State, memory_id, now, replace
 from ralph.store.memories import Change
-from ralph.sync.agree import Step, decide
+from ralph.sync.agree import Step, decide, is_too_much
 from ralph.sync.disk import Unusable
 from ralph.text import accept, paths_in, title_of
 
@@ -40,6 +40,8 @@ class MemoriesFile:
 
     def sync(self) -> None:
         """Take in what the file says, then write what it lacks."""
+        if not self._disk.has_changed(self._path) and self._disk.is_untouched(tuple(SECTIONS), self._path):
+            return
         try:
             for _ in range(TRIES):
                 content = self._disk.read(self._path)
@@ -85,7 +87,7 @@ class MemoriesFile:
         entries: dict[str, Entry] = {}
         renamed: dict[int, str] = {}
         for place, entry in enumerate(document.entries):
-            if not accept(entry.body):
+            if not accept(entry.body) or accept(entry.id) != entry.id:
                 continue
             first = entries.get(entry.id)
             if first is None:
@@ -105,6 +107,13 @@ class MemoriesFile:
         remove: list[str] = []
         new: list[Entry] = []
         bases = {header_id(id): (id, text) for id, text in self._base.items()}
+        gone = [key for key in bases if key not in entries and key not in unread and key in known]
+        is_held = not is_emptied and is_too_much(len(gone), len(bases))
+        if is_held:
+            self.problems.append(
+                f"{len(gone)} of {len(bases)} entries are gone from {self._path}: too many to be believed, so they are"
+                " kept. To write them back: ralph memory init --force. To delete them: ralph memory delete ID"
+            )
         for key in dict.fromkeys([*entries, *bases, *reversed(known)]):
             if key in unread:
                 continue
@@ -113,6 +122,11 @@ class MemoriesFile:
             said = _said(entry, base) if entry else None
             stored = _stored(row) if row else None
             step, is_conflict = decide(None if is_emptied else base, said, stored)
+            if step is Step.DELETE and is_held:
+                continue
+            if self._disk.is_restored and entry is not None and row is not None and said != stored:
+                self._keep_aside(id, entry)
+                step = Step.WRITE
             if step is Step.TAKE and entry is not None:
                 if row is None and base is None and self._memories.find_one(id) is None:
                     new.append(entry)
@@ -144,6 +158,13 @@ class MemoriesFile:
         self._memories.change(
             known.id, what, self._change, **fields, state=State.ACTIVE, state_reason="", updated_at=now()
         )
+
+    def _keep_aside(self, id: str, entry: Entry) -> None:
+        """Note what the file said in the history of a memory whose restored text stands."""
+        restored = self._memories.get(id)
+        self._take(id, entry, is_conflict=True)
+        fields = {name: getattr(restored, name) for name in (*_fields(entry), "state", "state_reason")}
+        self._memories.change(id, "restored", self._change, **fields, updated_at=now())
 
     def _delete(self, id: str) -> None:
         self.taken += 1
