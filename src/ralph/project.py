@@ -175,7 +175,7 @@ class Project:
         from ralph.formats.memory_files import Format, recognise
 
         if format is Format.BUNDLE or (format is None and is_bundle(source.start())):
-            return self.memory.bring_bundle(source.lines(), source.name, stage=stage)
+            return self.memory.bring_bundle(source.lines, source.name, stage=stage, force=force)
         text = source.text()
         form = format or recognise(text, source.name)
         if form in (Format.LEARNINGS, Format.UNKNOWN) and source.path.with_name(source.path.name + ".bak").exists():

@@ -13,6 +13,7 @@ from itertools import islice
 
 from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.memory.lifecycle import START, faded
+from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
 from ralph.records import KINDS, LEARNING_CATEGORIES, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
 from ralph.store.memories import BATCH, Change, Wanted, change_id
 from ralph.text import accept, one_line, paths_in, title_of
@@ -20,7 +21,7 @@ from ralph.who import in_session, refuse_agents, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -43,9 +44,7 @@ MOST_CANDIDATES = 2_000
 SHOWN_ATTEMPTS = 20
 BULK = 50
 """An import of more than this is preceded by a backup."""
-LONGEST_BODY = 20_000
-MOST_TAGS = 20
-"""What a problem says when a file is not as it should be, although all is stored."""
+
 SQLITE = b"SQLite format 3\0"
 """How a database file begins."""
 
@@ -580,15 +579,22 @@ class Remembering:
         from ralph.formats.memory_files import Format, read_memories, recognise
 
         if (format or recognise(text, name)) is Format.BUNDLE:
-            return self.bring_bundle(text.splitlines(keepends=True), name, stage=stage)
+            rows = text.split("\n")
+            return self.bring_bundle(lambda: rows, name, stage=stage, force=force)
         form, (memories, problems) = read_memories(text, name, now(), format, force=force)
         return self.bring_all(memories, name, form.value, problems=problems, stage=stage)
 
-    def bring_bundle(self, lines: Iterable[str], name: str, *, stage: bool = False) -> Brought:
-        """Keep the memories of a bundle, however large, as its lines come."""
-        from ralph.formats.bundle import read_bundle
+    def bring_bundle(
+        self, lines: Callable[[], Iterable[str]], name: str, *, stage: bool = False, force: bool = False
+    ) -> Brought:
+        """Keep the memories of a bundle, however large, as its lines come; one that was changed only by force."""
+        from ralph.formats.bundle import read_bundle, verify_bundle
+        from ralph.formats.planned import Unreadable
 
-        return self.bring_all(read_bundle(lines), name, "bundle", stage=stage)
+        if not force and (why := verify_bundle(lines())):
+            problem = Unreadable(line=1, why=f"{why} Import what can be read of it with --force.")
+            return Brought(name=name, format="bundle", problems=(problem,))
+        return self.bring_all(read_bundle(lines()), name, "bundle", stage=stage)
 
     def bring_learnings(self, path: Path, name: str, *, stage: bool = False, force: bool = False) -> Brought:
         """Keep the learnings of a file that has a backup next to it; the backup is read when the file is damaged."""
@@ -812,8 +818,8 @@ def _kind(text: str) -> str:
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     found = dict.fromkeys(filter(None, (" ".join(accept(tag).lower().split()) for tag in tags)))
-    if len(found) > MOST_TAGS or any(len(tag) > 100 for tag in found):
-        raise WrongUsage(f"A memory may have {MOST_TAGS} tags of 100 characters each.")
+    if len(found) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in found):
+        raise WrongUsage(f"A memory may have {MOST_TAGS} tags of {LONGEST_TAG} characters each.")
     return tuple(found)
 
 

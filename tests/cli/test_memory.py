@@ -134,7 +134,7 @@ def test_an_agent_cannot_bring_back_what_a_person_deleted(ralph: Ralph, monkeypa
         (("add", "x", "--content", "y"), "Say what to remember, once"),
         (("add", "   "), "content is empty"),
         (("add", "\u200b\x1b[31m"), "content is empty"),
-        (("add", "x" * 20_001), "20,000 characters"),
+        (("add", "x" * 100_001), "100,000 characters"),
         (("add", "x", "-t", "two words"), "no type of memory"),
         (("add", "x", "--confidence", "nan"), "a number from 0 to 1, not 'nan'"),
         (("add", "x", "--confidence", "1.5"), "a number from 0 to 1"),

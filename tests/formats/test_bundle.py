@@ -236,7 +236,7 @@ def test_a_bundle_is_told_by_its_first_words(start: str, expected: bool) -> None
         ({"source": ["web"]}, "its source is not text"),
         ({"created_at": "yesterday"}, "'yesterday' is not a date"),
         ({"created_at": "2026-02-30T00:00:00.000Z"}, "'2026-02-30T00:00:00.000Z' is not a date"),
-        ({"id": "a b"}, "its id has spaces in it"),
+        ({"id": "a b"}, "its id holds other signs than letters, digits, dots and hyphens"),
         ({"tags": "a,b"}, "its tags are not a list of texts of up to 100 characters"),
         ({"tags": [1]}, "its tags are not a list of texts of up to 100 characters"),
         ({"content": "{"}, "of its content, it is not JSON"),
@@ -336,7 +336,6 @@ def test_a_whole_bundle_is_verified(lines: list[str]) -> None:
 
 
 WHOLE = list(write_bundle([(FULL, CHANGES), (replace(FULL, id="mem-2"), ())], "demo", AT))
-FORCE = "; import it all the same with --force."
 
 
 @pytest.mark.parametrize(
@@ -344,23 +343,18 @@ FORCE = "; import it all the same with --force."
     [
         (
             [line.replace("Test first", "Test last") for line in WHOLE],
-            f"The checksum does not match: the bundle was changed after it was written{FORCE}",
+            "The checksum does not match: the bundle was changed after it was written.",
         ),
         (
             WHOLE[:2] + WHOLE[3:],
-            f"The checksum does not match: the bundle was changed after it was written{FORCE}",
+            "The checksum does not match: the bundle was changed after it was written.",
         ),
-        (WHOLE[:-1], f"The bundle was cut off: its last line, which counts the memories, is missing{FORCE}"),
+        (WHOLE[:-1], "The bundle was cut off: its last line, which counts the memories, is missing."),
         (
             sealed({"kind": "fix", "body": "Spaces."}, count=2),
-            f"The last line gives another number of memories than the 1 there are{FORCE}",
+            "The last line gives another number of memories than the 1 there are.",
         ),
-        ([*WHOLE, "more\n"], f"There is more after the last line; it was not read{FORCE}"),
-        ([], "This is no bundle: of its first line, it is not JSON."),
-        (
-            ['{"ralph_bundle": 2}\n'],
-            "The bundle has version 2, and this Ralph knows 1: upgrade Ralph to read it.",
-        ),
+        ([*WHOLE, "more\n"], "There is more after the last line; it was not read."),
     ],
 )
 def test_what_is_no_whole_bundle_gets_a_sentence(lines: list[str], why: str) -> None:
@@ -368,18 +362,20 @@ def test_what_is_no_whole_bundle_gets_a_sentence(lines: list[str], why: str) -> 
 
 
 @given(st.lists(st.text(max_size=40) | st.sampled_from(WHOLE), max_size=6))
-def test_a_bundle_that_is_verified_is_read_to_its_end(lines: list[str]) -> None:
+def test_reading_ends_with_what_verifying_said(lines: list[str]) -> None:
     why = verify_bundle(lines)
 
     *_, last = [None, *read_bundle(lines)]
-    assert (why != "") == (isinstance(last, Unreadable) and not last.why.startswith("Line "))
+    found = last.why if isinstance(last, Unreadable) and not last.why.startswith(("Line ", "This is no bundle")) else ""
+    assert why == found
 
 
 @given(st.integers(0, 3000))
-def test_a_cut_bundle_is_never_verified(kept: int) -> None:
+def test_of_a_cut_bundle_nothing_is_read_or_it_is_not_verified(kept: int) -> None:
     text = "".join(WHOLE).rstrip("\n")
+    lines = text[: min(kept, len(text) - 1)].split("\n")
 
-    assert verify_bundle(text[: min(kept, len(text) - 1)].split("\n"))
+    assert verify_bundle(lines) or not any(isinstance(found, Memory) for found in read_bundle(lines))
 
 
 def test_verifying_takes_a_small_part_of_the_time_of_reading() -> None:

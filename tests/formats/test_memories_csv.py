@@ -191,6 +191,7 @@ def test_other_apostrophes_are_left_alone(text: str) -> None:
 MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") + "Z")
 SHARES = st.floats(0, 1)
 WORDS = st.text("abc ü\n;,\"\\'=+-@\t\u2028", min_size=1, max_size=20).map(lambda text: f"{text}x".strip())
+IDS = st.from_regex(r"[a-z0-9.-]{1,40}", fullmatch=True)
 NAMES = st.text("abc=+-@'1", min_size=1, max_size=10)
 
 
@@ -201,7 +202,7 @@ def listed(draw: st.DrawFn) -> Memory:
         title=draw(NAMES),
         body=draw(WORDS),
         at=AT,
-        id=draw(NAMES),
+        id=draw(IDS),
         confidence=draw(SHARES),
         tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         files=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),

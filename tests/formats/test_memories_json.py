@@ -172,6 +172,7 @@ def test_a_memory_that_is_all_in_its_title_says_it_as_its_content() -> None:
 MOMENTS = st.datetimes().map(lambda one: one.isoformat(timespec="milliseconds") + "Z")
 SHARES = st.floats(0, 1)
 WORDS = st.text("abc ü✓\n(.-\"\\😀=,'", min_size=1, max_size=20).map(lambda text: f"x{text}x")
+IDS = st.from_regex(r"[a-z0-9.-]{1,40}", fullmatch=True)
 NAMES = st.text("abc-1*/", min_size=1, max_size=10)
 TITLES = st.text("ab \t\u00a0ü", max_size=10).map(lambda text: f"x{text}x")
 
@@ -183,7 +184,7 @@ def exported(draw: st.DrawFn) -> Memory:
         title=draw(TITLES),
         body=draw(WORDS),
         at=AT,
-        id=draw(NAMES),
+        id=draw(IDS),
         content=draw(st.sampled_from(["", '{"description":"ü","tiny":1e-7}'])),
         confidence=draw(SHARES),
         tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
@@ -203,7 +204,7 @@ def exported(draw: st.DrawFn) -> Memory:
         origin_loops=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         state=draw(st.sampled_from(State)),
         state_reason=draw(st.just("") | WORDS),
-        superseded_by=draw(st.none() | NAMES),
+        superseded_by=draw(st.none() | IDS),
     )
 
 

@@ -202,7 +202,7 @@ def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
     for text in (changed, cut):
         (refused, (problem,)), (forced, _) = (read_memories(text, "x", AT, force=force)[1] for force in (False, True))
         assert refused == ()
-        assert problem.why.endswith("; import it all the same with --force.")
+        assert problem.why.endswith(". Import what can be read of it with --force.")
         assert len(forced) == 1
 
 

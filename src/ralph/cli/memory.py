@@ -17,7 +17,7 @@ from ralph.cli.output import (
 )
 from ralph.errors import WrongUsage
 from ralph.records import KINDS, LEARNING_CATEGORIES, State
-from ralph.text import one_line
+from ralph.text import accept, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_filters(one)
     one.add_argument("--all", action="store_true", help=f"show all, not only the best {SHOWN}")
     one.add_argument("--ranker", choices=RANKERS, help="rank by another formula")
+    one.add_argument("--task", metavar="ID", help="with --ranker: rank for this task")
     one.add_argument("--explain", action="store_true", help="show what each score is made of")
     _add_text_format(one)
 
@@ -150,6 +151,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(one)
     one = action("stats", stats, "Count the memories")
     add_format(one)
+
+    one = action("clear", clear, "Take all memories out of use; one undo brings them back")
+    one.add_argument("--yes", action="store_true", help="needed, because it is all of them")
+    one.set_defaults(dry_run=False)
 
     one = action("cleanup", cleanup, "Take memories out of use that are doubtful, old and unused")
     one.add_argument("--min-confidence", type=share, metavar="X", help="take those that are less sure or do worse")
@@ -393,7 +398,9 @@ def undo(project: Project, given: argparse.Namespace) -> None:
 def search(project: Project, given: argparse.Namespace) -> None:
     """Find memories, best first."""
     limit = SHOWN if given.format == "table" and not given.all else sys.maxsize - 1
-    found = project.memory.search(" ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "")
+    found = project.memory.search(
+        " ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "", given.task
+    )
     shown = found[:limit]
     if given.format == "json":
         from ralph.memory.public import public_fields
@@ -485,6 +492,11 @@ def cleanup(project: Project, given: argparse.Namespace) -> None:
         dry_run=given.dry_run,
     )
     _print_removal(removal, given, "taken out of use", "Nothing to clean up.")
+
+
+def clear(project: Project, given: argparse.Namespace) -> None:
+    """Take all memories out of use."""
+    _print_removal(project.memory.clear(yes=given.yes), given, "taken out of use", "There are none.")
 
 
 def consolidate(project: Project, given: argparse.Namespace) -> None:
@@ -638,7 +650,8 @@ def _event_fields(event: MemoryEvent) -> dict[str, object]:
 
 def words_of(text: str) -> tuple[str, ...]:
     """Read words with commas between them, in lower case."""
-    return tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
+    # Cleaned before it is made lower case: a key in small letters is no longer known as one.
+    return tuple(dict.fromkeys(accept(word).lower() for word in text.split(",") if word.strip()))
 
 
 def paths_of(text: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from ralph.formats.imported import (
     NotAMemory,
     count_of,
     heading_of,
+    is_plain_id,
     moment_of,
     share_of,
     word_of,
@@ -85,28 +86,28 @@ def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], proje
 
 
 def verify_bundle(lines: Iterable[str]) -> str:
-    """Give a sentence when a bundle is none, or was cut off or changed after it was written; empty for a whole one.
+    """Give a sentence when a bundle was cut off or changed after it was written; empty for a whole one.
 
-    It takes a small part of the time of reading: of nearly all lines it looks at the letters alone.
+    What does not even begin as a bundle is left to `read_bundle`, which reads nothing of it and says why.
+    It takes a small part of the time of reading: nearly all lines are only looked at as text.
     """
     import hashlib
 
     seal = hashlib.sha256()
     rows = _rows(lines)
     number, first = next(rows, (1, ""))
-    if why := _opened(first)[1]:
-        return why
+    if _opened(first)[1]:
+        return ""
     seal.update(_bytes(first))
     count = 0
-    why = _CUT_OFF
     for number, line in rows:
         fields = _decoded_or_none(line) if '"checksum"' in line else None
         if fields and _is_last(fields):
-            why = next((one.why for one in _closed(fields, count, seal.hexdigest(), number, next(rows, None))), "")
-            break
+            problems = _closed(fields, count, seal.hexdigest(), number, next(rows, None))
+            return next((problem.why for problem in problems), "")
         count += _has_memory(line)
         seal.update(_bytes(line))
-    return why and f"{why.removesuffix('.')}; import it all the same with --force."
+    return _CUT_OFF
 
 
 def _has_memory(line: str) -> bool:
@@ -305,8 +306,8 @@ def _word(value: Any, name: str) -> str:
 
 def _id(value: Any, name: str) -> str:
     text = _text(value, name, LONGEST_ID)
-    if not text.isprintable() or " " in text:
-        raise NotAMemory(f"its {name} has spaces in it")
+    if text and not is_plain_id(text):
+        raise NotAMemory(f"its {name} holds other signs than letters, digits, dots and hyphens")
     return text
 
 
@@ -322,14 +323,41 @@ def _kind(value: Any, name: str) -> str:
 def _json(value: Any, name: str) -> str:
     text = _text(value, name)
     try:
-        _decoded(text)
+        return _encoded(_cleaned(_decoded(text)), text)
     except NotAMemory as error:
         raise NotAMemory(f"of its {name}, {error}") from None
-    return text
 
 
 def _change(value: Any, name: str) -> str:
-    return _text(value, name, LONGEST_CHANGE)
+    """Give the fields that a change was about, clean; whose memory it is, an event does not say."""
+    text = _text(value, name, LONGEST_CHANGE)
+    try:
+        fields = _decoded(text)
+    except NotAMemory as error:
+        raise NotAMemory(f"of its {name}, {error}") from None
+    known = {field: _cleaned(one) for field, one in fields.items() if field in _MEMORY_FIELDS and field != "id"}
+    return _encoded(known, text)
+
+
+def _cleaned(value: Any) -> Any:
+    """Give a value with every text in it clean, also those that are JSON themselves."""
+    if isinstance(value, dict):
+        return {accept(name): _cleaned(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    if value.startswith(("[", "{")):
+        try:
+            return _encoded(_cleaned(_DECODE(value)), value)
+        except (ValueError, RecursionError, NotAMemory):
+            pass
+    return accept(value)
+
+
+def _encoded(value: Any, text: str) -> str:
+    """Give a value as JSON text: the one it came from, if that says the same."""
+    return text if _DECODE(text) == value else json.dumps(value, ensure_ascii=False)
 
 
 def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[str, ...]:

@@ -36,6 +36,9 @@ MOMENT = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]
 _MOMENT = re.compile(MOMENT, re.ASCII)
 
 
+_PLAIN_ID = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)?")
+
+
 class NotAMemory(ValueError):
     """An entry cannot be one; says why in a few words."""
 
@@ -105,7 +108,12 @@ def id_of(value: object) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_ID:
         return ""
     text = accept(value)
-    return text if text.isprintable() and not any(c.isspace() for c in text) else ""
+    return text if is_plain_id(text) else ""
+
+
+def is_plain_id(text: str) -> bool:
+    """Say whether an id can be printed anywhere: no sign in it means anything to an agent, a shell or markdown."""
+    return bool(_PLAIN_ID.fullmatch(text))
 
 
 def word_of(value: Any, name: str, words: type[Word]) -> Word:

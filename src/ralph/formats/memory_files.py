@@ -131,7 +131,7 @@ def _bundle(text: str, force: bool) -> Reading:
 
     lines = text.split("\n")
     if not force and (why := verify_bundle(lines)):
-        return _nothing(why)
+        return _nothing(f"{why} Import what can be read of it with --force.")
     read = list(read_bundle(lines))
     memories = tuple(one for one in read if isinstance(one, Memory))
     return memories, tuple(one for one in read if isinstance(one, Unreadable))

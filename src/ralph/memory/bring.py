@@ -7,7 +7,7 @@ a file does not say, perhaps because its format has no place for it, stays as it
 
 from __future__ import annotations
 
-from ralph.memory.learning import content_of
+from ralph.memory.learning import LEARNING_KINDS, content_of
 from ralph.memory.lifecycle import restated, united
 from ralph.memory.limits import MOST_TAGS
 from ralph.records import replace
@@ -35,7 +35,8 @@ def brought(known: Memory, new: Memory) -> Memory | None:
     heard = len(after.origin_loops) - len(known.origin_loops)
     if not heard or not known.origin_loops:
         return after
-    words = restated(known, new) if is_same and known.content and new.content else {}
+    is_structured = known.kind in LEARNING_KINDS and known.content and new.content
+    words = restated(known, new) if is_same and is_structured else {}
     confidence = max(known.confidence, new.confidence)
     return replace(after, **words, support=known.support + heard, confidence=confidence)
 
