@@ -13,7 +13,7 @@ from ralph.formats.imported import NotAMemory, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
 from ralph.markdown import FENCE
 from ralph.memory.limits import LONGEST_TITLE
-from ralph.text import one_line, title_of
+from ralph.text import REDACTED, accept, one_line, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +183,9 @@ def telling_words(headings: Iterable[str]) -> tuple[str, ...]:
     """Give the words of the headings that say what a section is about, in lower case."""
     found: dict[str, None] = {}
     for heading in headings:
-        for match in _WORD.finditer(heading[:LONGEST_HEADING].lower().replace("’", "'")):
+        # Cleaned before it is made lower case: a key in small letters is no longer known as one.
+        plain = accept(heading[:LONGEST_HEADING]).replace(REDACTED, " ").lower().replace("’", "'")
+        for match in _WORD.finditer(plain):
             word = match[0].strip(".'-")
             if 1 < len(word) <= 50 and word not in _NOT_TELLING and any(c.isalpha() for c in word):
                 found[word] = None
