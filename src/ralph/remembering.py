@@ -630,6 +630,8 @@ class Remembering:
             for one in self._memories.bring(arriving, change):
                 counts[one.what] += 1
                 held += one.what == "added" and one.memory.state is State.QUARANTINED
+        if counts["added"] > BATCH:
+            self._store.database.tidy(whole=True)
         self.sync()
         return Brought(
             name=name,

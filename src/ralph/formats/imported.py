@@ -12,8 +12,7 @@ import re
 
 from ralph.formats.planned import Unreadable, quote
 from ralph.memory.lifecycle import START
-from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE
-from ralph.memory.limits import MOST_TAGS as MOST_TAGS
+from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 from ralph.records import Memory, Source
 from ralph.text import accept, one_line, paths_in, title_of
 

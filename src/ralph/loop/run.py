@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 NO_LIMIT = float("inf")
 POLL_SECONDS = 1.0
+SYNC_SECONDS = 0.5
 SAME_CRASHES = 5
 """So many equal crashes in a row, over more than one task, are the agent's fault and not the tasks'."""
 
@@ -130,6 +131,7 @@ class Loop:
         self._was_asked = False
         self._waits = False
         self._file_problems: set[str] = set()
+        self._synced = -SYNC_SECONDS
         self._agent_is_missing = False
         self._crash = ""
         self._crashed: list[str | None] = []
@@ -185,10 +187,14 @@ class Loop:
             self._tell(event("consolidated", superseded=superseded))
         self._sync()
 
-    def _sync(self) -> None:
-        """Take in what people wrote into the memory files, and write out what was learned."""
-        if not self._config.memories.files:
+    def _sync(self, *, soon: bool = False) -> None:
+        """Take in what people wrote into the memory files, and write out what was learned.
+
+        With `soon` it is enough if that happened a moment ago.
+        """
+        if not self._config.memories.files or (soon and time.monotonic() - self._synced < SYNC_SECONDS):
             return
+        self._synced = time.monotonic()
         for problem in sync(self._store, self._directory).problems:
             if problem not in self._file_problems:
                 self._file_problems.add(problem)
@@ -212,7 +218,7 @@ class Loop:
         while (limit := self._limit()) is None:
             if self._interrupts.wanted:
                 return RunEnding.INTERRUPTED
-            self._sync()
+            self._sync(soon=True)
             begun = self._store.attempts.begin(
                 run_id,
                 self._worker,

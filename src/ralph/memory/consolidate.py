@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ralph.memory.fingerprint import same_words
-from ralph.memory.lifecycle import MOST_TAGS, faded
+from ralph.memory.lifecycle import faded
+from ralph.memory.limits import MOST_TAGS
 from ralph.records import record, replace
 
 TYPE_CHECKING = False

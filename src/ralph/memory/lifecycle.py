@@ -6,7 +6,7 @@ reading it twice, or cleaning up twice, takes nothing away twice.
 
 from __future__ import annotations
 
-from ralph.memory.limits import MOST_TAGS as MOST_TAGS
+from ralph.memory.limits import MOST_TAGS
 from ralph.records import LEARNING_CATEGORIES, Source, replace
 
 TYPE_CHECKING = False

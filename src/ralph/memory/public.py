@@ -25,7 +25,7 @@ def version_1(memory: Memory) -> dict[str, object]:
 
 def public_fields(memory: Memory) -> dict[str, object]:
     """Give all fields of a memory for programs; an import reads them."""
-    import json
+    from ralph.memory.learning import content_of
 
     return {
         **version_1(memory),
@@ -36,7 +36,7 @@ def public_fields(memory: Memory) -> dict[str, object]:
         "superseded_by": memory.superseded_by,
         "task_type": memory.task_type,
         "feature": memory.feature,
-        "structured_content": json.loads(memory.content) if memory.content else None,
+        "structured_content": content_of(memory) if memory.content else None,
         "created_by_task": memory.origin_task,
         "created_by_run": memory.origin_run,
         "created_by_attempt": memory.origin_attempt,

@@ -52,8 +52,11 @@ if TYPE_CHECKING:
             `index` is `journal` or `memory`; `where` narrows the table, known as `r`.
             """
 
-        def tidy(self) -> None:
-            """Do a bounded bit of upkeep that makes later searches cheaper, when nobody waits."""
+        def put_off_upkeep(self, is_bulk: bool) -> None:
+            """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
+
+        def tidy(self, *, whole: bool = False) -> None:
+            """Do a bounded bit of upkeep that makes later searches cheaper, when nobody waits; or the `whole` of it."""
 
         def json_array(self, column: str) -> str:
             """Give the SQL that gathers a column of a group into one JSON array."""

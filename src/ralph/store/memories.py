@@ -13,6 +13,7 @@ import os
 from ralph.errors import NotFound, RalphError, StoreError
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, Source, State, fields_of, memory_id, now, record, replace
+from ralph.store.database import checksum
 from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from ralph.store.rows import Convert
 
 PAGE = 500
-BATCH = 1_000
+FEW = 12
+BATCH = 5_000
 LONGEST_SOUGHT = 200
 """Databases refuse to compare with patterns of any length."""
 LIVE = (State.ACTIVE, State.STAGED)
@@ -164,7 +166,12 @@ class Memories:
                         self._record(known, after, what, change)
                 by_id[after.id] = after, mark
                 by_mark[mark] = after
+            is_bulk = len(fresh) > PAGE
+            if is_bulk:
+                self._scope.database.put_off_upkeep(True)
             self._insert_all(list(fresh.values()), change)
+            if is_bulk:
+                self._scope.database.put_off_upkeep(False)
         return kept
 
     def _new_id(self, fresh: Mapping[str, object]) -> str:
@@ -190,7 +197,8 @@ class Memories:
         wanted = [value for value in dict.fromkeys(values) if value != ""]
         for start in range(0, len(wanted), PAGE):
             part = wanted[start : start + PAGE]
-            names = {f"v{n}": part[n] if n < len(part) else None for n in range(PAGE)}  # always as many: prepared once
+            most = FEW if len(part) <= FEW else PAGE  # one of two numbers, so that both are prepared once
+            names = {f"v{n}": part[n] if n < len(part) else None for n in range(most)}
             marks = ", ".join(f":{name}" for name in names)
             yield from self._scope.query(
                 f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
@@ -314,9 +322,19 @@ class Memories:
         """Count a use of memories that were shown to an attempt; if it got its task done, trust them a little more."""
         from ralph.memory.lifecycle import after_use
 
-        for id in ids:
-            if memory := self.find_one(id):
-                self._scope.update("memory", {"id": id}, _columns(after_use(memory, at, helped=helped)))
+        rows = list(self._among("id", ids))
+        for row in rows:
+            after = after_use(_memory(row), at, helped=helped)
+            row |= {"uses": after.uses, "used_at": at, "confidence": after.confidence}
+            row["checksum"] = checksum(row)
+        names = ("project_id", "id", "uses", "used_at", "confidence", "checksum")
+        self._scope.database.execute_all(
+            """
+            UPDATE memory SET uses = :uses, used_at = :used_at, confidence = :confidence, checksum = :checksum
+            WHERE project_id = :project_id AND id = :id
+            """,
+            [{name: row[name] for name in names} for row in rows],
+        )
 
     def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> None:
         """Let one memory, put together from several, stand for the others."""

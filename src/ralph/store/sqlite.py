@@ -27,6 +27,8 @@ SCHEMA_VERSION = 2
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
+AUTOMERGE = 2
+"""With so many parts of one size an index puts them together, as the schema says: few parts are quick to search."""
 MOST_FOUND = 1_000
 
 _INDEXES = {"journal": ("attempts", "journal_fts", 40), "memory": ("memory", "memory_fts", 60)}
@@ -247,10 +249,18 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
 
-    def tidy(self) -> None:
-        """Do a bounded bit of upkeep: every part an index is in costs each search a look."""
+    def put_off_upkeep(self, is_bulk: bool) -> None:
+        """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
+        merge = 0 if is_bulk else AUTOMERGE
+        self.execute("INSERT INTO memory_fts (memory_fts, rank) VALUES ('automerge', :merge)", merge=merge)
+
+    def tidy(self, *, whole: bool = False) -> None:
+        """Do a bounded bit of upkeep, or the whole of it: every part an index is in costs each search a look."""
         with self.transaction():
             for _, fts, _ in _INDEXES.values():
+                if whole:
+                    self.execute(f"INSERT INTO {fts} ({fts}) VALUES ('optimize')")
+                    continue
                 self.execute(f"INSERT INTO {fts} ({fts}, rank) VALUES ('merge', :pages)", pages=-TIDY_PAGES)
 
     def json_array(self, column: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from ralph.formats.imported import MOST_TAGS, NotAMemory, moment_of
+from ralph.formats.imported import NotAMemory, moment_of
 from ralph.formats.memories_md import SECTIONS, Entry, clean_tags, edited, header_id, read_document
 from ralph.memory.lifecycle import START
+from ralph.memory.limits import MOST_TAGS
 from ralph.records import Memory, Source, State, memory_id, now, replace
 from ralph.store.memories import Change
 from ralph.sync.agree import Step, decide, is_too_much
