@@ -56,7 +56,7 @@ LONGEST_PAGE = 20_000_000
 """Characters. Nobody writes longer notes; only a page of memories may be longer."""
 
 _JSON = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[\]{\"])")
-_COMMENTS = re.compile(r"(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*+(?=[ \t]*(?:\{[ \t]*\"|\[\s*\{))")
+_COMMENTS = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)(?=[ \t]*(?:\{[ \t]*\"|\[\s*\{))")
 """What may stand above JSON lines of tasks."""
 _KEY = re.compile(r"([A-Za-z_]+)[ \t]*:")
 _LIST = re.compile(r"\"(learnings|staged|memories)\"\s{0,9}:\s{0,9}\[")

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.formats.planned import Reading
 
-_JSON_FIRST = re.compile(r"(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*+[ \t]*(?:\{\s*[\"}]|\[\s*(?:\{|\]\s*\Z))")
+_JSON_FIRST = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)[ \t]*(?:\{\s*[\"}]|\[\s*(?:\{|\]\s*\Z))")
 """An object or an array of them, after nothing but blank lines and comments."""
 _JSON_SOMEWHERE = re.compile(r"^[ \t]*\{[ \t]*\"", re.MULTILINE)
 

@@ -43,7 +43,7 @@ CANCELLED_WORDS = frozenset(
 )
 
 _SPACE = re.compile(r"[ \t\n]*")
-_ARRAY = re.compile(r"(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*+[ \t]*\[")
+_ARRAY = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)[ \t]*\[")
 """The start of an array, with the blank lines and comments before it."""
 
 _SAYABLE = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,63}")

@@ -66,15 +66,16 @@ _MARK = re.compile(
 )
 # No attribute runs over the next tag: a quote that is never closed must not swallow it.
 _QUOTED = "|".join(
-    rf"[{opening}](?:[^<{closing}]++|(?!{_TAG})<)*+[{closing}]"
+    rf"[{opening}](?>(?:[^<{closing}]++|(?!{_TAG})<)*)[{closing}]"
     for opening, closing in (('"', '"'), ("'", "'"), ("“”„", "“”"), ("‘’", "‘’"))
 )
-_HEAD = re.compile(rf"(?:[^<>=]++|=\s*+(?:{_QUOTED})|=)*+>")
+# Groups are kept together by (?>...): before Python 3.11.5 a possessive group with choices inside can miss a match.
+_HEAD = re.compile(rf"(?>(?:[^<>=]++|=\s*+(?:{_QUOTED})|=)*)>")
 _ATTRIBUTE = re.compile(
     r"(?<![\w-])([A-Za-z][\w-]*+) ?= ?"
-    r"(?:\"([^\"]*+)\"|'([^']*+)'|[“”„]([^“”]*+)[“”]|[‘’]([^‘’]*+)[‘’]|((?:(?! [A-Za-z][\w-]*+ ?=).)*+))"
+    r"(?:\"([^\"]*+)\"|'([^']*+)'|[“”„]([^“”]*+)[“”]|[‘’]([^‘’]*+)[‘’]|((?>(?:(?! [A-Za-z][\w-]*+ ?=).)*)))"
 )
-_BULLET = re.compile(r"[ \t]*+(?:(?:[-*+•]|\d{1,3}+[.)])[ \t]++){0,3}+(?:\*\*|`)?+")
+_BULLET = re.compile(r"[ \t]*+(?>(?:(?:[-*+•]|\d{1,3}+[.)])[ \t]++){0,3})(?>(?:\*\*|`)?)")
 _QUOTATION = re.compile(
     r"\s*+(?:>"  # blockquote
     r"|\+|-\Z"  # diff
@@ -569,8 +570,8 @@ _REPORT_KEYS = {
 }
 _REPORT_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_-]{1,30}+)>")
 _REPORT_LINE = re.compile(
-    r"(\s*+)(?:(?:[-*+•]|\d{1,2}+[.)]|\#{1,6}+)\s++)?+[*_`\"']{0,3}+"
-    r"([A-Za-z][A-Za-z_-]*+(?:\ [A-Za-z]++){0,3}+)[*_`\"']{0,3}+\s{0,3}+:(?=\s|[*_`]|\Z)[*_`]{0,2}+(.*)"
+    r"(\s*+)(?>(?:(?:[-*+•]|\d{1,2}+[.)]|\#{1,6}+)\s++)?)[*_`\"']{0,3}+"
+    r"([A-Za-z][A-Za-z_-]*+(?>(?:\ [A-Za-z]++){0,3}))[*_`\"']{0,3}+\s{0,3}+:(?=\s|[*_`]|\Z)[*_`]{0,2}+(.*)"
 )
 _UNKNOWN_KEY = re.compile(r"[a-z][a-z0-9]*+(?:[_-][a-z0-9]++)*+")
 _BLOCK_SCALARS = ("|", ">", "|-", ">-", "|+", ">+")
