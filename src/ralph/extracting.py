@@ -6,7 +6,7 @@ from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.records import State, now, replace
 from ralph.store.memories import Change, Wanted, change_id
 from ralph.text import accept, title_of
-from ralph.who import refuse_agents, who
+from ralph.who import by, refuse_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Extracting:
         if run_id is None and not runs:
             raise RalphError("There is no run to learn from yet. Start one with: ralph run")
         name = run_id or runs[0].id
-        return name, stage(self._store, histories(self._store, name), _by(f"extracted from {name}"))
+        return name, stage(self._store, histories(self._store, name), by(f"extracted from {name}"))
 
     def extract_state(self, text: str, name: str) -> Counts:
         """Extract what a loop taught that ran elsewhere, from its state file, and stage it."""
@@ -51,7 +51,7 @@ class Extracting:
             raise WrongUsage(f"{name} cannot be learned from: {error}") from error
         if not history.loop_id:
             history = replace(history, loop_id=name)
-        return stage(self._store, [history], _by(f"extracted from {name}"))
+        return stage(self._store, [history], by(f"extracted from {name}"))
 
     def extract_handover(self, from_hat: str, to_hat: str, text: str) -> list[Kept]:
         """Keep what one role found out for the next, from its words."""
@@ -62,7 +62,7 @@ class Extracting:
             raise WrongUsage(f"Nothing is extracted from {from_hat} to {to_hat}; the hand-overs are: {known}.")
         with self._store.transaction():
             kept = [
-                self._store.memories.add(memory, _by(f"{from_hat} handed over to {to_hat}"))
+                self._store.memories.add(memory, by(f"{from_hat} handed over to {to_hat}"))
                 for memory in at_handover(from_hat, to_hat, accept(text), now())
             ]
         self._changed()
@@ -93,7 +93,7 @@ class Extracting:
             memory = self._waiting(id)
             if memory.state is not State.STAGED or not memory.validated_at:
                 raise WrongUsage(f"{id} has not been validated. Look at it with: ralph learn review")
-        counts = promote(self._store, _by("promoted"), ids)
+        counts = promote(self._store, by("promoted"), ids)
         self._changed()
         return counts, self._store.memories.count(State.STAGED)
 
@@ -108,7 +108,7 @@ class Extracting:
         active = self._store.memories.change(
             id,
             "promoted",
-            _by("reviewed"),
+            by("reviewed"),
             **fields,
             state=State.ACTIVE,
             state_reason="",
@@ -123,12 +123,12 @@ class Extracting:
         self._waiting(id)
         why = accept(reason) or "rejected by a person"
         return self._store.memories.change(
-            id, "rejected", _by(why), state=State.REJECTED, state_reason=why, updated_at=now()
+            id, "rejected", by(why), state=State.REJECTED, state_reason=why, updated_at=now()
         )
 
     def clear(self) -> tuple[int, str]:
         """Take everything that is staged out of the staging area; give how much, and what to undo."""
-        change = replace(_by("staging was cleared"), id=change_id())
+        change = replace(by("staging was cleared"), id=change_id())
         waiting = [one for one in self.waiting() if one.state is State.STAGED]
         self._store.memories.replace_all(
             [(one, replace(one, state=State.PRUNED, state_reason=change.why, updated_at=now())) for one in waiting],
@@ -142,7 +142,3 @@ class Extracting:
         if memory.state not in WAITING:
             raise NotFound("Staged learning", f"{id} (it is {memory.state})")
         return memory
-
-
-def _by(why: str) -> Change:
-    return Change(who=who(), why=why)

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from ralph.loop.progress import Tell
     from ralph.loop.run import Order, Summary
     from ralph.records import Attempt, FailureReport, Feature, LogEntry, Outcome, Prompt, Run, Task, TaskMetrics
-    from ralph.remembering import Brought, Remembering
+    from ralph.remembering import Remembering
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.tasks import NewTask
+    from ralph.transferring import Brought, Transferring
 
 FOLDER = ".ralph"
 DATABASE = "ralph.db"
@@ -102,6 +103,7 @@ class Project:
         self.store = store
         self.config = config
         self._memory: Remembering | None = None
+        self._transfer: Transferring | None = None
 
     @classmethod
     def open(cls, start: Path) -> Project:
@@ -131,6 +133,15 @@ class Project:
         return self._memory
 
     @property
+    def transfer(self) -> Transferring:
+        """The way in and out of the memory."""
+        from ralph.transferring import Transferring
+
+        if self._transfer is None:
+            self._transfer = Transferring(self.store, self.memory)
+        return self._transfer
+
+    @property
     def learning(self) -> Extracting:
         """Learnings on their way into the memory."""
         from ralph.extracting import Extracting
@@ -142,7 +153,7 @@ class Project:
     ) -> Brought:
         """Take in a file from elsewhere, whatever it holds: memories, learnings, tasks, or a loop's state."""
         from ralph.formats.memory_files import Format, recognise
-        from ralph.remembering import Brought
+        from ralph.transferring import Brought
 
         form = format or recognise(text, name)
         if form is Format.TASKS:
@@ -160,7 +171,7 @@ class Project:
             return Brought(
                 name=name, format=form.value, staged=counts.extracted - counts.merged, merged=counts.merged, note=note
             )
-        return self.memory.bring(text, name, stage=stage, force=force, format=form)
+        return self.transfer.bring(text, name, stage=stage, force=force, format=form)
 
     def bring_path(
         self, path: Path, *, stage: bool = False, force: bool = False, format: Format | None = None
@@ -175,11 +186,11 @@ class Project:
         from ralph.formats.memory_files import Format, recognise
 
         if format is Format.BUNDLE or (format is None and is_bundle(source.start())):
-            return self.memory.bring_bundle(source.lines, source.name, stage=stage, force=force)
+            return self.transfer.bring_bundle(source.lines, source.name, stage=stage, force=force)
         text = source.text()
         form = format or recognise(text, source.name)
         if form in (Format.LEARNINGS, Format.UNKNOWN) and source.path.with_name(source.path.name + ".bak").exists():
-            return self.memory.bring_learnings(source.path, source.name, stage=stage, force=force)
+            return self.transfer.bring_learnings(source.path, source.name, stage=stage, force=force)
         return self.bring(text, source.name, stage=stage, force=force, format=form)
 
     # --- tasks -----------------------------------------------------------------------

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 from ralph.errors import WrongUsage
+from ralph.store.memories import Change
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def in_session() -> bool:
@@ -21,3 +26,20 @@ def refuse_agents(what: str) -> None:
     """Leave a decision to people: an agent must not approve what it brought in itself."""
     if in_session():
         raise WrongUsage(f"{what} is for a person to decide, not for an agent in its session.")
+
+
+def by(why: str) -> Change:
+    """Give the change that whoever runs the command makes, and why."""
+    return Change(who=who(), why=why)
+
+
+def origin() -> dict[str, Any]:
+    """Give where a memory comes from when an agent runs the command."""
+    if not in_session():
+        return {}
+    number = os.environ.get("RALPH_ATTEMPT", "")
+    return {
+        "origin_task": os.environ.get("RALPH_TASK_ID") or None,
+        "origin_run": os.environ.get("RALPH_RUN_ID") or None,
+        "origin_attempt": int(number) if number.isdecimal() else None,
+    }

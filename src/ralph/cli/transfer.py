@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ralph.formats.planned import Unreadable
     from ralph.project import Project
-    from ralph.remembering import Brought
     from ralph.store.memories import Wanted
+    from ralph.transferring import Brought
 
 MOST_COMPLAINTS = 20
 STANDARD_INPUT = "standard input"
@@ -39,7 +39,7 @@ def import_memories(project: Project, given: argparse.Namespace) -> int:
 
     form = Format(given.form) if given.form else None
     results = []
-    with project.memory.together() as change:
+    with project.transfer.together() as change:
         for path in _paths(given):
             if path == "-":
                 text = _standard_input()
@@ -67,11 +67,11 @@ def _standard_input() -> str:
 
 def merge(project: Project, given: argparse.Namespace) -> int:
     """Take in all memories of another project."""
-    from ralph.remembering import is_store
+    from ralph.transferring import is_store
 
     path = Path(given.path)
-    with project.memory.together() as change:
-        brought = [project.memory.merge(path)] if is_store(path) else project.bring_path(path)
+    with project.transfer.together() as change:
+        brought = [project.transfer.merge(path)] if is_store(path) else project.bring_path(path)
     return _print_brought([(given.path, brought)], given, change)
 
 
@@ -182,9 +182,9 @@ def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
     """Write memories to a file, to a folder or to standard output."""
     if given.format == "knowledge" and not given.to:
         raise WrongUsage("Knowledge is a folder of files: say where with --to FOLDER.")
-    exported = project.memory.export(given.format, wanted)
+    exported = project.transfer.export(given.format, wanted)
     if given.to:
-        project.memory.save(exported, given.format, Path(given.to), force=given.force)
+        project.transfer.save(exported, given.format, Path(given.to), force=given.force)
         print(f"{plural(exported.count, 'memory')} written to {safe(given.to)}.")
     else:
         sys.stdout.flush()
