@@ -371,12 +371,18 @@ class Project:
             for plan in fresh
         ]
         complaints = [
-            Unreadable(line=plan.line, why=f"{plan.title!r} needs {other}, which was not found; added as blocked.")
+            Unreadable(
+                line=plan.line,
+                why=f"{plan.title!r} needs {other}, which was not found; added as blocked.",
+                was_read=True,
+            )
             for plan in fresh
             for other in lost[plan.key]
         ]
         complaints += [
-            Unreadable(line=plan.line, why=f"{plan.title!r} is part of {plan.parent_key}, which was not found.")
+            Unreadable(
+                line=plan.line, why=f"{plan.title!r} is part of {plan.parent_key}, which was not found.", was_read=True
+            )
             for plan in fresh
             if plan.parent_key and plan.parent_key not in ids
         ]

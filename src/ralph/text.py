@@ -12,6 +12,8 @@ from functools import cache
 
 CHARACTERS_PER_TOKEN = 4
 REDACTED = "[redacted]"
+MOST_LOOKS = 20
+"""So often a text is searched again after something was found in it."""
 TRACE_CHARACTERS = 500
 """So much of a stack trace is kept."""
 
@@ -150,7 +152,12 @@ def redact(text: str) -> str:
         text = _compiled(_TOKEN).sub(REDACTED, text)
     if _names_a_secret(text):
         text = _compiled(_ASSIGNMENT).sub(_redact_assigned, text)
-    return _redact_found(text) if may_hold_secret(text) else text
+    for _ in range(MOST_LOOKS):
+        # Some of the library's patterns see only the last of several secrets on a line.
+        if not may_hold_secret(text) or (found := _redact_found(text)) == text:
+            break
+        text = found
+    return text
 
 
 def may_hold_secret(text: str) -> bool:

@@ -292,7 +292,7 @@ def test_a_changed_bundle_ends_with_a_problem() -> None:
     read = list(read_bundle([line.replace("Test first", "Test last") for line in lines]))
 
     assert read[-1] == Unreadable(
-        line=3, why="The checksum does not match: the bundle was changed after it was written."
+        line=3, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
     )
 
 

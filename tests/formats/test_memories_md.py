@@ -754,7 +754,7 @@ def test_an_import_of_an_unmerged_file_has_both_sides_and_says_so() -> None:
     memories, unreadable = read_memories_md(CONFLICT, NOW)
 
     assert [one.body for one in memories] == ["ours", "theirs", "shared"]
-    assert unreadable == (Unreadable(line=3, why="Git could not merge the file; both sides are read."),)
+    assert unreadable == (Unreadable(line=3, why="Git could not merge the file; both sides are read.", was_read=True),)
 
 
 def test_an_export_has_the_newest_first_in_each_section_and_no_other_kinds() -> None:

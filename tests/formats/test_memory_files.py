@@ -192,7 +192,7 @@ def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> Non
     why = "Its checksum does not match: it was changed or damaged after it was written"
     assert refused == ((), (Unreadable(line=1, why=f"{why}; import it all the same with --force."),))
     assert len(forced[0]) == 1
-    assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same."),)
+    assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),)
 
 
 def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:

@@ -13,24 +13,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.formats.planned import Unreadable
     from ralph.project import Project
     from ralph.store.memories import Wanted
     from ralph.transferring import Brought
 
 MOST_COMPLAINTS = 20
 STANDARD_INPUT = "standard input"
-NOTES = (
-    "it was imported all the same.",
-    "both sides are read.",
-    "taken as today.",
-    "the bundle was changed after it was written.",
-    "which counts the memories, is missing.",
-    "there are.",
-    "added as blocked.",
-    "which was not found.",
-)
-"""How a sentence about a file ends when the entry was taken in all the same."""
 
 
 def import_memories(project: Project, given: argparse.Namespace) -> int:
@@ -125,14 +113,10 @@ def _counts(form: str, group: Sequence[Brought]) -> str:
         known: count("known"),
         "said twice in it": count("again"),
         "stay deleted": count("refused"),
-        "rejected": sum(not _is_note(bad) for one in group for bad in one.problems),
+        "rejected": sum(not bad.was_read for one in group for bad in one.problems),
         "wait for: ralph learn review": count("quarantined"),
     }
     return ", ".join([came, *(f"{number:,} {what}" for what, number in others.items() if number)])
-
-
-def _is_note(problem: Unreadable) -> bool:
-    return problem.why.endswith(NOTES)
 
 
 def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
@@ -160,7 +144,7 @@ def _complaints(group: Sequence[Brought], *, are_notes: bool) -> list[dict[str, 
         {"file": one.name, "line": bad.line, "why": bad.why}
         for one in group
         for bad in one.problems
-        if _is_note(bad) is are_notes
+        if bad.was_read is are_notes
     ]
 
 

@@ -162,7 +162,7 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreada
         except NotAMemory as error:
             yield Unreadable(line=number, why=f"Line {number} is left out: {error}.")
         seal.update(_bytes(line))
-    yield Unreadable(line=number, why=_CUT_OFF)
+    yield Unreadable(line=number, why=_CUT_OFF, was_read=True)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -196,9 +196,15 @@ def _opened(line: str) -> tuple[str, str]:
 def _closed(fields: dict[str, Any], count: int, seal: str, number: int, more: object) -> Iterator[Unreadable]:
     """Give what the last line shows to be wrong with the lines before it."""
     if fields.get("checksum") != seal:
-        yield Unreadable(line=number, why="The checksum does not match: the bundle was changed after it was written.")
+        yield Unreadable(
+            line=number, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
+        )
     elif fields.get("count") != count:
-        yield Unreadable(line=number, why=f"The last line gives another number of memories than the {count} there are.")
+        yield Unreadable(
+            line=number,
+            why=f"The last line gives another number of memories than the {count} there are.",
+            was_read=True,
+        )
     elif more is not None:
         yield Unreadable(line=number + 1, why="There is more after the last line; it was not read.")
 

@@ -144,13 +144,15 @@ def read_memories_md(text: str, at: str) -> Reading:
     problems = list(document.problems)
     if document.has_conflict:
         line = next(line for line, row in enumerate(text.split("\n"), start=1) if row.startswith(("<" * 7, ">" * 7)))
-        problems.append(Unreadable(line=line, why="Git could not merge the file; both sides are read."))
+        problems.append(Unreadable(line=line, why="Git could not merge the file; both sides are read.", was_read=True))
     for entry in document.entries:
         try:
             created_at = moment_of(entry.created)
         except NotAMemory as error:
             created_at = ""
-            problems.append(Unreadable(line=entry.line, why=f"There is a wrong date: {error}; taken as today."))
+            problems.append(
+                Unreadable(line=entry.line, why=f"There is a wrong date: {error}; taken as today.", was_read=True)
+            )
         try:
             memory = imported(
                 kind=entry.kind,

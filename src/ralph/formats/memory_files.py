@@ -149,7 +149,10 @@ def _learnings(text: str, at: str, format: Format, force: bool) -> Reading:
     why = "Its checksum does not match: it was changed or damaged after it was written"
     if not force:
         return _nothing(f"{why}; import it all the same with --force.")
-    return read.memories, (Unreadable(line=1, why=f"{why}; it was imported all the same."), *read.problems)
+    return read.memories, (
+        Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),
+        *read.problems,
+    )
 
 
 def _knowledge(text: str, at: str) -> Reading:

@@ -38,6 +38,8 @@ class Unreadable:
 
     line: int
     why: str
+    was_read: bool = False
+    """The entry was taken in all the same, other than it is written."""
 
 
 Reading = tuple[tuple[PlannedTask, ...], tuple[Unreadable, ...]]
