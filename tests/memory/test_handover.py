@@ -332,14 +332,14 @@ def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
     memory = after_gate("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
 
     assert (memory.kind, memory.title) == ("fix", "Fix for pytest failure: test_tabs failed")
-    assert memory.body == "**Problem:** test_tabs failed\n\n**Fix:** Accept tabs."
+    assert memory.body == "**Problem:** test_tabs failed (`uv run pytest -q`)\n\n**Fix:** Accept tabs."
     assert (memory.tags, memory.confidence) == (("pytest", "quality-gate"), 0.7)
     assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), Source.AUTOMATIC, AT)
 
 
 def test_without_a_word_on_the_change_the_files_have_to_do() -> None:
     assert after_gate("make", "", "", ["a.py", "b.py"], AT).body.endswith("**Fix:** Changed a.py, b.py.")
-    assert after_gate("make", "It broke", "", [], AT).body == "**Problem:** It broke\n\n**Fix:** Not recorded."
+    assert after_gate("make", "It broke", "", [], AT).body == "**Problem:** It broke (`make`)\n\n**Fix:** Not recorded."
 
 
 def test_secrets_and_floods_do_not_get_into_a_fix() -> None:

@@ -261,7 +261,8 @@ def after_gate(gate: str, problem: str, change: str, files: Sequence[str], at: s
     """Give what made a gate pass that had failed: the problem and the fix."""
     changed = ", ".join(one_line(path, 120) for path in files[:MOST_FILES])
     fix = _part(change) or (f"Changed {changed}." if changed else "Not recorded.")
-    body = f"**Problem:** {_part(problem) or 'It failed without a word.'}\n\n**Fix:** {fix}"
+    command = one_line(accept(gate), 80)
+    body = f"**Problem:** {_part(problem) or 'It failed without a word.'} (`{command}`)\n\n**Fix:** {fix}"
     return Memory(
         id="",
         kind="fix",

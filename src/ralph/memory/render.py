@@ -113,6 +113,11 @@ def _entry(memory: Memory) -> str:
         # The title of a short memory is its first sentence: say it once.
         start = memory.title.removesuffix("...")
         text = body if memory.body.startswith(start) else f"**{quoted(memory.title)}**: {body}"
-        return f"- {text} _({origin})_"
+        return f"- {_indented(text)} _({origin})_"
     category = memory.kind if memory.kind in LEARNING_CATEGORIES else quoted(memory.kind)
-    return f"- **{category}**: {body} _({origin})_"
+    return f"- **{category}**: {_indented(body)} _({origin})_"
+
+
+def _indented(text: str) -> str:
+    """Give a text of several lines as one item of a list."""
+    return text.replace("\n", "\n  ") if "\n" in text else text
