@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ralph.memory.limits import MOST_TAGS
 from ralph.records import LEARNING_CATEGORIES, Source, replace
+from ralph.text import title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,10 @@ def _text(known: Memory, new: Memory) -> dict[str, str]:
         return {"body": new.body}
     if new.content:
         return restated(known, new)
-    return {"body": new.body} if _goes_on(known.body, new.body) else {}
+    if not _goes_on(known.body, new.body):
+        return {}
+    # A title that is the first sentence goes with the text.
+    return {"body": new.body} | ({"title": title_of(new.body)} if known.title == title_of(known.body) else {})
 
 
 def restated(known: Memory, new: Memory) -> dict[str, str]:
