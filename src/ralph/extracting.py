@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.records import State, now, replace
-from ralph.store.memories import Change, Wanted, change_id
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change, change_id
 from ralph.text import accept, title_of
 from ralph.who import by, refuse_agents
 

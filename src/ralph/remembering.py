@@ -14,7 +14,8 @@ from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.memory.lifecycle import START, faded
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
 from ralph.records import KINDS, LEARNING_CATEGORIES, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
-from ralph.store.memories import Wanted, change_id
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import change_id
 from ralph.text import accept, one_line, paths_in, title_of
 from ralph.who import by, in_session, origin, refuse_agents
 
@@ -148,7 +149,7 @@ class Remembering:
         if confidence is not None and not 0 <= confidence <= 1:
             raise WrongUsage("The confidence must be a number from 0 to 1.")
         at = now()
-        word = self._known_kind(kind or "pattern")
+        word = self.known_kind(kind or "pattern")
         heading = one_line(accept(title)) or title_of(text)
         memory = Memory(
             id="",
@@ -184,8 +185,8 @@ class Remembering:
             fields["confidence"] = confidence
         return self._memories.change(known.id, "edited", by("stated again"), **fields) if fields else known
 
-    def _known_kind(self, text: str) -> str:
-        """Give a type of memory that is known here: one of ours, or one that an agent has used."""
+    def known_kind(self, text: str) -> str:
+        """Give a type of memory that is known here: one of ours, or one that an agent has used; refuse others."""
         kind = _kind(text)
         if kind in (*KINDS, *LEARNING_CATEGORIES) or kind in (used := self._memories.counts("kind")):
             return kind
@@ -234,7 +235,7 @@ class Remembering:
         if title is not None:
             fields["title"] = one_line(accept(title)) or title_of(str(fields.get("body", known.body)))
         if kind is not None:
-            fields["kind"] = self._known_kind(kind)
+            fields["kind"] = self.known_kind(kind)
         if tags is not None:
             fields["tags"] = _tags(tags)
         if fields.get("kind", known.kind) == "knowledge" and not fields.get("tags", known.tags):
@@ -295,9 +296,7 @@ class Remembering:
         """Give the wanted memories, newest first; `last` gives only so many."""
         self.sync()
         at = now()
-        found = (
-            one for one in self._memories.find(wanted, order="created_at") if faded(one, at) >= wanted.min_confidence
-        )
+        found = (one for one in self._memories.find(wanted, order="created_at") if _is_wanted(one, wanted, at))
         return list(islice(found, last or None))
 
     def search(
@@ -317,13 +316,14 @@ class Remembering:
 
         words = query_words(query, SEARCH_WORDS)
         matches = self._memories.search(words, limit if wanted == Wanted() else MOST_CANDIDATES, kinds=wanted.kinds)
-        found = [_scored(memory, score, words) for memory, score in matches if wanted.holds(memory)]
+        at = now()
+        found = [_scored(memory, score, words) for memory, score in matches if _is_wanted(memory, wanted, at)]
         found = sorted(found, key=lambda one: -one.score)[:limit]
         seen = {one.memory.id for one in found}
         for memory in self._memories.find(wanted, text=query):
             if len(found) == limit:
                 break
-            if memory.id not in seen:
+            if memory.id not in seen and _is_wanted(memory, wanted, at):
                 found.append(Recalled(memory=memory, score=0.0, because=(("text", 0.0),)))
         return found
 
@@ -417,7 +417,7 @@ class Remembering:
         dry_run: bool = False,
     ) -> Removal:
         """Take memories out of use that are no longer worth their place; more than a fifth only with `yes`."""
-        from ralph.memory.lifecycle import cleanup_candidates, too_many
+        from ralph.memory.lifecycle import cleanup_candidates
 
         self.sync()
         present = self._memories.all()
@@ -426,11 +426,7 @@ class Remembering:
         )
         if dry_run or not going:
             return Removal(removed=tuple(going), present=len(present))
-        if too_many(len(going), len(present)) and not yes:
-            raise RalphError(
-                f"This would remove {len(going):,} of {len(present):,} memories, more than a fifth:"
-                " look at them with --dry-run, then say --yes. Nothing was changed."
-            )
+        _refuse_too_many(len(going), len(present), yes)
         backup = self._store.backup("before cleanup")
         change = replace(by("cleanup"), id=change_id())
         pruned = [
@@ -443,6 +439,7 @@ class Remembering:
 
     def clear(self, *, yes: bool = False) -> Removal:
         """Take all memories out of use, if that is what is wanted; one undo brings them back."""
+        refuse_agents("What is cleared")
         self.sync()
         present = self._memories.all()
         if not yes:
@@ -450,7 +447,7 @@ class Remembering:
         change = replace(by("cleared"), id=change_id())
         backup = self._store.backup("before clearing")
         going = [(one, replace(one, state=State.PRUNED, state_reason="cleared", updated_at=now())) for one in present]
-        gone = self._memories.replace_all(going, "deleted", change)
+        gone = self._memories.replace_all(going, "cleared", change)
         self.sync()
         return Removal(
             removed=tuple((one, "cleared") for one in gone), present=len(present), change_id=change.id, backup=backup
@@ -459,7 +456,6 @@ class Remembering:
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Let one memory stand for its near-duplicates, which stay in the history as superseded."""
         from ralph.memory.consolidate import clusters, merge
-        from ralph.memory.lifecycle import too_many
 
         self.sync()
         present, at = self._memories.all(), now()
@@ -467,18 +463,17 @@ class Remembering:
         going = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
         if dry_run or not going:
             return Removal(removed=tuple(going), present=len(present))
-        if too_many(len(going), len(present)) and not yes:
-            raise RalphError(
-                f"This would put {len(going):,} of {len(present):,} memories aside, more than a fifth:"
-                " look at them with --dry-run, then say --yes. Nothing was changed."
-            )
+        _refuse_too_many(len(going), len(present), yes)
         backup = self._store.backup("before consolidation")
         change = replace(by("consolidation"), id=change_id())
+        aside: set[str] = set()
         with self._store.transaction():
             for kept, others in found:
-                self._memories.supersede(kept, merge(kept, others, at), others, change)
+                if self._memories.supersede(kept, merge(kept, others, at), others, change):
+                    aside |= {other.id for other in others}
         self.sync()
-        return Removal(removed=tuple(going), present=len(present), change_id=change.id, backup=backup)
+        removed = tuple((memory, why) for memory, why in going if memory.id in aside)
+        return Removal(removed=removed, present=len(present), change_id=change.id, backup=backup)
 
     def verify(self) -> list[str]:
         """Give what is wrong with what is stored, one sentence each."""
@@ -511,6 +506,22 @@ class Remembering:
             raise RalphError(f"{name} cannot be written: {error.strerror}.") from error
         self.sync()
         return name
+
+
+def _is_wanted(memory: Memory, wanted: Wanted, at: str) -> bool:
+    """Say whether a memory is one of those asked for, and as sure as that by now."""
+    return wanted.holds(memory) and faded(memory, at) >= wanted.min_confidence
+
+
+def _refuse_too_many(going: int, present: int, yes: bool) -> None:
+    """Leave it to a person's yes when so much would go that it may be a mistake."""
+    from ralph.memory.lifecycle import too_many
+
+    if too_many(going, present) and not yes:
+        raise RalphError(
+            f"This would take {going:,} of {present:,} memories out of use, more than a fifth:"
+            " look at them with --dry-run, then say --yes. Nothing was changed."
+        )
 
 
 def _why(memory: Memory, task_id: str, found: tuple[Recalled | None, int | None, LeftOut | None]) -> Why:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ralph.formats.planned import Unreadable
     from ralph.remembering import Remembering
     from ralph.store import Store
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
 WHOLE = ("bundle", "store")
 """Where memories come from with all that is known of them."""

@@ -9,6 +9,7 @@ import pytest
 
 from ralph.project import Project, init_project
 from ralph.records import State
+from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
 
 MEMORIES = {
@@ -39,7 +40,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def states(here: Path) -> dict[str, State]:
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     with Project.open(here) as project:
         return {one.body: one.state for one in project.store.memories.find(Wanted(states=tuple(State)))}
@@ -143,6 +144,30 @@ def test_everything_can_be_cleared_and_brought_back(here: Path, ralph: Ralph) ->
     assert "One." not in during
     assert set(states(here).values()) == {State.ACTIVE}
     assert "> One." in (here / ".agent/memories.md").read_text()
+
+
+def test_what_was_cleared_can_be_learned_again(here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
+    ralph("memory", "add", "One.")
+    ralph("memory", "clear", "--yes")
+    monkeypatch.setenv("RALPH_SESSION", "1")
+
+    again = ralph("memory", "add", "One.")
+    refused = ralph("memory", "clear", "--yes")
+
+    assert (again.code, refused.code) == (0, 2)
+    assert states(here) == {"One.": State.ACTIVE}
+
+
+def test_sureness_is_that_of_now_in_lists_and_searches(here: Path, ralph: Ralph) -> None:
+    added = ralph("memory", "add", "Start docker.", "--confidence", "0.9", "--format", "quiet").out.strip()
+    with Project.open(here) as project:
+        old = "2020-01-01T00:00:00.000Z"
+        project.store.memories.change(added, "edited", Change(who="t", why="t"), created_at=old, verified_at=None)
+
+    listed = ralph("memory", "list", "--min-confidence", "0.5", "--format", "json").json
+    found = ralph("memory", "search", "docker", "--min-confidence", "0.5", "--format", "json").json
+
+    assert (listed, found) == ([], [])
 
 
 def test_the_published_rankers_know_the_task(ralph: Ralph) -> None:

@@ -20,7 +20,7 @@ from ralph.cli.memory import IMPORTS, RANKERS
 from ralph.formats.memory_files import Format
 from ralph.memory.profiles import PROFILES
 from ralph.project import Project, init_project
-from ralph.store.memories import Wanted
+from ralph.store.known_memories import Wanted
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 

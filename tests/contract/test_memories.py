@@ -9,7 +9,8 @@ import pytest
 from ralph.errors import NotFound, RalphError
 from ralph.records import Memory, State, replace
 from ralph.store import Store
-from ralph.store.memories import Change, Kept, Wanted, change_id
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change, Kept, change_id
 from tests.make import a_memory, remember
 
 T = Change(who="t", why="t")

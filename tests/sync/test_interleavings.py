@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ralph.formats.memories_md import SECTIONS, read_document
 from ralph.project import Project, init_project
 from ralph.records import State
-from ralph.store.memories import Change, Wanted
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change
 from ralph.sync import sync
 
 T = Change(who="t", why="t")

@@ -113,7 +113,7 @@ def _known(dest: str, directory: str) -> list[tuple[str, str]]:
     from ralph.cli.output import safe
     from ralph.errors import RalphError
     from ralph.project import Project
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     try:
         with Project.open(Path(directory)) as project:

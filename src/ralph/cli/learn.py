@@ -6,6 +6,7 @@ import sys
 
 from ralph.cli.output import (
     add_format,
+    adder_of,
     open_project,
     plural,
     print_file_problems,
@@ -48,10 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    def action(name: str, do: Do, text: str) -> argparse.ArgumentParser:
-        one = actions.add_parser(name, help=text, description=text + ".")
-        one.set_defaults(act=run, do=do)
-        return one
+    action = adder_of(actions, run)
 
     one = action("extract", extract, "Draw learnings from a run, a loop's state file or a role's last words")
     one.add_argument("--run", metavar="ID", help="default: the latest")

@@ -6,6 +6,7 @@ import sys
 
 from ralph.cli.output import (
     add_format,
+    adder_of,
     count_of,
     open_project,
     plural,
@@ -16,7 +17,7 @@ from ralph.cli.output import (
     safe,
 )
 from ralph.errors import WrongUsage
-from ralph.records import KINDS, LEARNING_CATEGORIES, State
+from ralph.records import KINDS, State
 from ralph.text import accept, one_line
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ralph.project import Project
     from ralph.records import Memory, MemoryEvent
     from ralph.remembering import Removal
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     Do = Callable[[Project, argparse.Namespace], int | None]
 
@@ -36,7 +37,7 @@ WIDEST_REASON = 60
 DAY_SECONDS = 86_400
 MOST_DAYS = 36_500
 POLL_SECONDS = 0.5
-WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "cleanup", "consolidate")
+WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
 """Actions that change something: they fail when they cannot bring the files up to date."""
 OLD_DAYS = 90
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
@@ -71,10 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    def action(name: str, do: Do, text: str) -> argparse.ArgumentParser:
-        one = actions.add_parser(name, help=text, description=text + ".")
-        one.set_defaults(act=run, do=do)
-        return one
+    action = adder_of(actions, run)
 
     one = action("add", add, "Remember something")
     one.add_argument("words", nargs="?", metavar="CONTENT", help="what to remember; - reads standard input")
@@ -421,7 +419,7 @@ def search(project: Project, given: argparse.Namespace) -> None:
 
 def list_memories(project: Project, given: argparse.Namespace) -> None:
     """List memories, newest first."""
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     wanted = _wanted(project, given)
     found = project.memory.find(wanted, given.last)
@@ -439,7 +437,7 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
 
 def prime(project: Project, given: argparse.Namespace) -> None:
     """Print the memories to put before an agent; nothing when there are none."""
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     kinds = _known_kinds(project, given.kinds)
     wanted = Wanted(kinds=kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
@@ -582,7 +580,7 @@ def merge(project: Project, given: argparse.Namespace) -> int:
 
 
 def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
 
     state = getattr(given, "state", None)
     states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
@@ -601,19 +599,7 @@ def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
 
 
 def _known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the types back; refuse one that nobody knows and that no memory has."""
-    known = {*KINDS, *LEARNING_CATEGORIES}
-    if not known.issuperset(kinds):
-        import difflib
-
-        known |= set(project.memory.stats().by_kind)
-        for kind in kinds:
-            if kind not in known:
-                close = difflib.get_close_matches(kind, sorted(known), n=1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                said = f"There is no type of memory {one_line(kind, 40)!r}: it is one of {', '.join(KINDS)}."
-                raise WrongUsage(said + hint)
-    return kinds
+    return tuple(project.memory.known_kind(kind) for kind in kinds)
 
 
 def _content(text: str) -> str:

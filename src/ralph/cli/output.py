@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
+    from typing import Any
 
     from ralph.project import Project
 
@@ -78,6 +79,17 @@ def directory_of(given: argparse.Namespace) -> Path:
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add the choice between a table and JSON."""
     parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+
+
+def adder_of(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
+    """Give the function that adds an action: its name, what does it, and what it is good for."""
+
+    def add(name: str, do: Callable[[Project, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
+        one.set_defaults(act=run, do=do)
+        return one
+
+    return add
 
 
 def print_json(value: object) -> None:

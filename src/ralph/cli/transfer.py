@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.project import Project
-    from ralph.store.memories import Wanted
+    from ralph.store.known_memories import Wanted
     from ralph.transferring import Brought
 
 MOST_COMPLAINTS = 20

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ralph.memory.extract import extract
 from ralph.memory.staging import refusal, waits
 from ralph.records import Source, State, now, record, replace
-from ralph.store.memories import Change, Wanted, change_id
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

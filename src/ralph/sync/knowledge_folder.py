@@ -11,7 +11,8 @@ from ralph.formats.knowledge_md import Note, file_name, new_note, read_note, rew
 from ralph.memory.knowledge import title_key
 from ralph.memory.lifecycle import START
 from ralph.records import Memory, Source, State, now, record, replace
-from ralph.store.memories import Change, Wanted
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change
 from ralph.sync.agree import Step, decide, is_too_much
 from ralph.sync.disk import KNOWLEDGE, MANY_FILES, Unusable
 from ralph.text import paths_in
@@ -135,7 +136,7 @@ class KnowledgeFolder:
                 id = self._take(id, file.note, path, is_conflict)
             elif step is Step.WRITE and memory:
                 content = self._disk.write(path, rewritten(file.content.text, _note(memory)), file.content)
-                self.written += 1
+                self.written += content is not None
             elif step is Step.REMOVE:
                 self.written += self._disk.delete(path, file.content)
                 self._disk.synced.forget(path)

@@ -78,7 +78,6 @@ class MemoriesFile:
                 return False
             self.written += len(put) + len(remove)
         self._disk.synced.agree(self._path, agreed)
-        self._base = {**self._base, **{id: text for id, text in agreed.items() if text is not None}}
         if written:
             self._disk.note(written)
         return True

@@ -1,0 +1,365 @@
+"""Memories as they are read: one, many, by words, by what links them, and what happened to each.
+
+Reading changes nothing. Writing, and the history that goes with it, is in `memories`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ralph.errors import NotFound, StoreError
+from ralph.memory.knowledge import links_in, title_key
+from ralph.records import Memory, MemoryEvent, Source, State, record
+from ralph.store.rows import from_json, to_columns, to_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ralph.store.database import Row, Scope
+    from ralph.store.rows import Convert
+
+PAGE = 500
+FEW = 12
+LONGEST_SOUGHT = 200
+"""Databases refuse to compare with patterns of any length."""
+_ORDERS = {
+    "seq": "seq DESC",
+    "created_at": "created_at DESC, id DESC, seq DESC",
+    "confidence": "confidence DESC, created_at DESC, seq DESC",
+}
+
+
+@record
+class Wanted:
+    """Which memories to list; empty and None mean all."""
+
+    kinds: tuple[str, ...] = ()
+    states: tuple[State, ...] = (State.ACTIVE,)
+    tags: tuple[str, ...] = ()
+    """Any of them."""
+    task_type: str | None = None
+    feature: str | None = None
+    min_confidence: float = 0.0
+    min_success_rate: float = 0.0
+    after: str = ""
+    before: str = ""
+
+    def holds(self, memory: Memory) -> bool:
+        """Say whether a memory is one of these."""
+        return (
+            (not self.kinds or memory.kind in self.kinds)
+            and memory.state in self.states
+            and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
+            and self.task_type in (None, memory.task_type)
+            and self.feature in (None, memory.feature)
+            and memory.confidence >= self.min_confidence
+            and (memory.success_rate or 0.0) >= self.min_success_rate
+            and memory.created_at >= self.after
+            and (not self.before or memory.created_at <= self.before)
+        )
+
+
+class KnownMemories:
+    """What this project knows, to be read."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def get(self, id: str) -> Memory:
+        """Give one memory, whatever its state, or say that there is none."""
+        memory = self.find_one(id)
+        if memory is None:
+            raise NotFound("Memory", id)
+        return memory
+
+    def find_one(self, id: str) -> Memory | None:
+        """Give one memory, whatever its state, if there is one."""
+        rows = self.rows("id = :id", id=id)
+        return memory_in(rows[0]) if rows else None
+
+    def search(
+        self, words: Sequence[str], limit: int, *, kinds: Sequence[str] = (), since: str = ""
+    ) -> list[tuple[Memory, float]]:
+        """Give active memories that hold any of the words, best first, each with the share of the words it holds.
+
+        With `kinds` or `since`, only those of these kinds or made from then on.
+        """
+        condition, marks = _one_of("r.kind", kinds)
+        rows = self.scope.database.search(
+            "memory",
+            words,
+            limit,
+            f"r.project_id = :project_id AND r.state = 'active' AND r.created_at >= :since AND {condition}",
+            project_id=self.scope.project_id,
+            since=since,
+            **marks,
+        )
+        return [(memory_in(row), row["score"]) for row in rows]
+
+    def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
+        """Give the wanted memories; with a text, those that hold it, in any case.
+
+        What came in last goes first, or with `created_at` the newest, or with `confidence` the surest.
+        """
+        kinds, marks = _one_of("kind", wanted.kinds)
+        states, more = _one_of("state", [state.value for state in wanted.states])
+        condition = f"{kinds} AND {states} AND confidence >= :least AND created_at >= :after"
+        if text:
+            holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
+            condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
+            more["held"] = _holding(text[:LONGEST_SOUGHT])
+        rows = self.scope.query(
+            f"""
+            SELECT seq FROM memory WHERE project_id = :project_id AND {condition}
+            ORDER BY {_ORDERS[order]}
+            """,
+            least=wanted.min_confidence,
+            after=wanted.after,
+            **marks,
+            **more,
+        )
+        for start in range(0, len(rows), PAGE):
+            page = [row["seq"] for row in rows[start : start + PAGE]]
+            found = {row["seq"]: row for row in self.among("seq", page)}
+            memories = (memory_in(found[seq]) for seq in page if seq in found)
+            yield from (memory for memory in memories if wanted.holds(memory))
+
+    def all(self) -> list[Memory]:
+        """Give all active memories, oldest first."""
+        return [memory_in(row) for row in self.rows("state = 'active'")]
+
+    def learned_in(self, run_id: str, task_id: str, attempt: int) -> list[Memory]:
+        """Give what an attempt taught, as far as it was new."""
+        rows = self.rows(
+            "origin_task = :task_id AND origin_run = :run_id AND origin_attempt = :attempt",
+            run_id=run_id,
+            task_id=task_id,
+            attempt=attempt,
+        )
+        return [memory_in(row) for row in rows]
+
+    def everything(self) -> Iterator[Memory | MemoryEvent]:
+        """Give every memory in any state, oldest first, each followed by its history."""
+        last = 0
+        while rows := self.scope.query(
+            "SELECT * FROM memory WHERE project_id = :project_id AND seq > :last ORDER BY seq LIMIT :page",
+            last=last,
+            page=PAGE,
+        ):
+            for row in rows:
+                yield memory_in(row)
+                yield from self.history(row["id"])
+            last = rows[-1]["seq"]
+
+    def texts(self, kinds: Sequence[str]) -> list[Row]:
+        """Give id, kind, body, tags and date of the active memories of some kinds, newest first."""
+        condition, marks = _one_of("kind", kinds)
+        return self.scope.query(
+            f"""
+            SELECT id, kind, body, tags, created_at FROM memory
+            WHERE project_id = :project_id AND state = 'active' AND {condition} ORDER BY seq DESC
+            """,
+            **marks,
+        )
+
+    def by_title(self, title: str, state: State = State.ACTIVE) -> Memory | None:
+        """Give the knowledge entry with a title, in any case; the newest one in a state."""
+        rows = self.rows(
+            "kind = 'knowledge' AND title_key = :key AND state = :state", key=title_key(title), state=state.value
+        )
+        return memory_in(rows[-1]) if rows else None
+
+    def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
+        """Give the titles a memory links to, each with the memory that has it, and the active ones that link here."""
+        memory = self.get(id)
+        out = [(title, self.by_title(title)) for title in links_in(memory.body)]
+        rows = self.scope.query(
+            """
+            SELECT m.* FROM memory_links AS l JOIN memory AS m ON m.project_id = l.project_id AND m.id = l.memory_id
+            WHERE l.project_id = :project_id AND l.title_key = :key AND m.state = 'active' AND m.id <> :id
+            ORDER BY m.seq
+            """,
+            key=title_key(memory.title),
+            id=id,
+        )
+        return out, [memory_in(row) for row in rows]
+
+    def shown_to(self, id: str, limit: int) -> list[Row]:
+        """Give the latest attempts a memory was shown to: run, iteration, task and outcome, newest first."""
+        return self.scope.query(
+            f"""
+            SELECT run_id, iteration, task_id, outcome, started_at FROM attempts
+            WHERE project_id = :project_id AND shown {self.scope.database.like_any_case} :held ESCAPE '\\'
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            held=_holding(f'"{id}"'),
+            limit=limit,
+        )
+
+    def count(self, state: State = State.ACTIVE) -> int:
+        """Give the number of memories in a state."""
+        rows = self.scope.query(
+            "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = :state", state=state.value
+        )
+        return int(rows[0]["n"])
+
+    def counts(self, column: str) -> dict[str, int]:
+        """Give how many there are: by `state`, or the active ones by `kind`, `task_type` or `source`."""
+        condition = "state = 'active'" if column != "state" else "1 = 1"
+        rows = self.scope.query(
+            f"""
+            SELECT COALESCE({column}, '') AS name, COUNT(*) AS n FROM memory
+            WHERE project_id = :project_id AND {condition} GROUP BY {column} ORDER BY COUNT(*) DESC, {column}
+            """
+        )
+        return {row["name"]: row["n"] for row in rows}
+
+    def averages(self) -> Row:
+        """Give size, averages and the newest change over the active memories."""
+        return self.scope.query(
+            """
+            SELECT COUNT(*) AS total, AVG(confidence) AS confidence, AVG(success_rate) AS success_rate,
+                COALESCE(SUM(uses), 0) AS uses, MAX(updated_at) AS last_updated
+            FROM memory WHERE project_id = :project_id AND state = 'active'
+            """
+        )[0]
+
+    def most_used(self) -> Memory | None:
+        """Give the active memory with the most uses, if any was used."""
+        rows = self.scope.query(
+            """
+            SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND uses > 0
+            ORDER BY uses DESC, seq LIMIT 1
+            """
+        )
+        return memory_in(rows[0]) if rows else None
+
+    def rows(self, condition: str, **values: object) -> list[Row]:
+        """Give the rows of memories that meet a condition, oldest first."""
+        return self.scope.query(
+            f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
+        )
+
+    def among(self, column: str, values: Sequence[str] | Sequence[int]) -> Iterator[Row]:
+        """Give the rows that have one of these values in a column."""
+        wanted = [value for value in dict.fromkeys(values) if value != ""]
+        for start in range(0, len(wanted), PAGE):
+            part = wanted[start : start + PAGE]
+            most = FEW if len(part) <= FEW else PAGE  # one of two numbers, so that both are prepared once
+            names = {f"v{n}": part[n] if n < len(part) else None for n in range(most)}
+            marks = ", ".join(f":{name}" for name in names)
+            yield from self.scope.query(
+                f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
+            )
+
+    def known_by(
+        self, marks: Sequence[str], ids: Sequence[str]
+    ) -> tuple[dict[str, Memory], dict[str, tuple[Memory, str]]]:
+        """Give the memories with one of these fingerprints, the live ones first, and those with one of these ids."""
+        by_mark: dict[str, Memory] = {}
+        for row in self.among("fingerprint", marks):
+            memory = memory_in(row)
+            if row["fingerprint"] not in by_mark or state_rank(memory) < state_rank(by_mark[row["fingerprint"]]):
+                by_mark[row["fingerprint"]] = memory
+        by_id = {row["id"]: (memory_in(row), row["fingerprint"]) for row in self.among("id", ids)}
+        return by_mark, by_id
+
+    def count_news(self, memories: Sequence[Memory]) -> int:
+        """Give how many of these memories say something that is not known here."""
+        from ralph.memory.fingerprint import fingerprint
+
+        marks = [fingerprint(memory) for memory in memories]
+        known, _ = self.known_by(marks, [])
+        return sum(mark not in known for mark in marks)
+
+    # --- history ---------------------------------------------------------------------
+
+    def history(self, id: str) -> list[MemoryEvent]:
+        """Give all that happened to a memory, oldest first."""
+        rows = self.scope.query(
+            "SELECT * FROM memory_events WHERE project_id = :project_id AND memory_id = :id ORDER BY seq", id=id
+        )
+        return [event_in(row) for row in rows]
+
+    def events(self, since: int, limit: int) -> list[MemoryEvent]:
+        """Give what happened to any memory after an event, oldest first."""
+        rows = self.scope.query(
+            "SELECT * FROM memory_events WHERE project_id = :project_id AND seq > :since ORDER BY seq LIMIT :limit",
+            since=since,
+            limit=limit,
+        )
+        return [event_in(row) for row in rows]
+
+    def last(self, what: str) -> str:
+        """Give when something last happened to any memory; empty when it never did."""
+        rows = self.scope.query(
+            "SELECT MAX(at) AS at FROM memory_events WHERE project_id = :project_id AND what = :what", what=what
+        )
+        return rows[0]["at"] or ""
+
+    def last_event(self) -> int:
+        """Give the number of the newest event, or 0."""
+        rows = self.scope.query(
+            "SELECT seq FROM memory_events WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1"
+        )
+        return int(rows[0]["seq"]) if rows else 0
+
+    def version(self, id: str, seq: int) -> Memory:
+        """Give a memory as it was right after an event of its history."""
+        memory = self.get(id)
+        events = self.history(id)
+        if seq not in {event.seq for event in events}:
+            raise NotFound("Event", f"{seq} of {id}")
+        for event in reversed(events):
+            if event.seq > seq:
+                memory = with_fields(memory, event.was)
+        return memory
+
+
+def state_rank(memory: Memory) -> int:
+    """Give the place of a memory's state among those that say the same: the live ones come first."""
+    order = (State.ACTIVE, State.STAGED, State.SUPERSEDED, State.PRUNED, State.QUARANTINED, State.REJECTED)
+    return order.index(memory.state)
+
+
+def _holding(text: str) -> str:
+    """Give the LIKE pattern of what holds a text."""
+    return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:
+    if not values:
+        return "1 = 1", {}
+    name = column.rsplit(".", 1)[-1]
+    marks: dict[str, object] = {f"{name}_{n}": value for n, value in enumerate(values)}
+    return f"{column} IN ({', '.join(f':{mark}' for mark in marks)})", marks
+
+
+def with_fields(memory: Memory, was: str | None) -> Memory:
+    """Give a memory with the fields of a version before."""
+    try:
+        before = json.loads(was or "{}")
+    except ValueError:
+        raise StoreError(f"An event in the history of {memory.id} is damaged.") from None
+    names = set(Memory.__slots__) - {"id"}  # type: ignore[attr-defined]
+    return to_record(Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY)
+
+
+MEMORY: Convert = {
+    "source": Source,
+    "state": State,
+    "tags": from_json,
+    "files": from_json,
+    "origin_loops": from_json,
+}
+
+
+def memory_in(row: Row) -> Memory:
+    """Give the memory that a row holds."""
+    return to_record(Memory, row, MEMORY)
+
+
+def event_in(row: Row) -> MemoryEvent:
+    """Give the event that a row holds."""
+    return to_record(MemoryEvent, row, {})
