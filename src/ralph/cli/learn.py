@@ -20,14 +20,11 @@ from ralph.errors import WrongUsage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from ralph.loop.promotion import Counts
     from ralph.project import Project
     from ralph.records import Memory
     from ralph.store.memories import Kept
-
-    Do = Callable[[Project, argparse.Namespace], int | None]
 
 STATUSES = ("pending", "validated", "rejected", "quarantined", "all")
 KEYS = """\
@@ -47,9 +44,7 @@ With `review = true` under [memories] in .ralph.toml it waits for you:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    action = adder_of(actions, run)
+    action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
 
     one = action("extract", extract, "Draw learnings from a run, a loop's state file or a role's last words")
     one.add_argument("--run", metavar="ID", help="default: the latest")

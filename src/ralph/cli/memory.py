@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ralph.remembering import Removal
     from ralph.store.known_memories import Wanted
 
-    Do = Callable[[Project, argparse.Namespace], int | None]
+    Adder = Callable[..., argparse.ArgumentParser]
 
 SHOWN = 10
 WIDEST_REASON = 60
@@ -70,10 +70,14 @@ Examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    _add_entries(action)
+    _add_views(action)
+    _add_upkeep(action)
+    _add_transfer(action)
 
-    action = adder_of(actions, run)
 
+def _add_entries(action: Adder) -> None:
     one = action("add", add, "Remember something")
     one.add_argument("words", nargs="?", metavar="CONTENT", help="what to remember; - reads standard input")
     one.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
@@ -120,6 +124,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("memory", nargs="+", metavar="ID")
     one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
 
+
+def _add_views(action: Adder) -> None:
     one = action("prime", prime, "Print the memories to put before an agent")
     one.add_argument("--budget", type=not_negative, default=0, metavar="TOKENS", help="at most so many tokens")
     one.add_argument(
@@ -150,6 +156,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = action("stats", stats, "Count the memories")
     add_format(one)
 
+
+def _add_upkeep(action: Adder) -> None:
     one = action("clear", clear, "Take all memories out of use; one undo brings them back")
     one.add_argument("--yes", action="store_true", help="needed, because it is all of them")
     one.set_defaults(dry_run=False)
@@ -170,6 +178,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
     _add_caution(one)
 
+
+def _add_transfer(action: Adder) -> None:
     one = action("import", import_memories, "Take in memories from files, folders or other programs")
     one.add_argument("path", nargs="*", metavar="PATH", help="- or nothing reads standard input")
     one.add_argument("--stage", action="store_true", help="hold them back until they are reviewed")
