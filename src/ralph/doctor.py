@@ -120,7 +120,7 @@ def _settings(root: Path) -> Iterator[Finding]:
 def _memories_file(root: Path) -> Iterator[Finding]:
     from ralph.formats.memories_md import SECTIONS, header_id, read_document
     from ralph.memory.lifecycle import too_many
-    from ralph.sync.disk import MEMORIES, OLD_MEMORIES, memories_path
+    from ralph.sync.disk import MEMORIES, OLD_MEMORIES, Unusable, memories_path, mirrored
 
     name = memories_path(root)
     if (root / MEMORIES).exists() and (root / OLD_MEMORIES).exists():
@@ -137,14 +137,10 @@ def _memories_file(root: Path) -> Iterator[Finding]:
         yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory makes it")
         return
     try:
-        document = read_document(_text(root, name))
-    except OSError as error:
-        mend = "check the permissions of the file and its folder"
-        yield Finding(about="memories", is_fine=False, says=f"{name} cannot be read: {error.strerror}", mend=mend)
-        return
-    except ValueError as error:
-        mend = "put a file in its place, or remove it: then it is made anew"
-        yield Finding(about="memories", is_fine=False, says=f"{name} is left alone: {error}", mend=mend)
+        document = read_document(mirrored(root, name).decode("utf-8", "replace"))
+    except Unusable as error:
+        mend = "put a text file that can be read in its place, or remove it: then it is made anew"
+        yield Finding(about="memories", is_fine=False, says=str(error), mend=mend)
         return
     there = {entry.id for entry in document.entries}
     gone = [id for id in _stored(root, tuple(SECTIONS)) if header_id(id) not in there]
@@ -168,7 +164,7 @@ def _knowledge_files(root: Path) -> Iterator[Finding]:
     from ralph.formats.imported import NotAMemory
     from ralph.formats.knowledge_md import read_note
     from ralph.memory.lifecycle import too_many
-    from ralph.sync.disk import KNOWLEDGE
+    from ralph.sync.disk import KNOWLEDGE, Unusable, mirrored
 
     read = 0
     paths = sorted((root / KNOWLEDGE).glob("*.md"))
@@ -179,34 +175,15 @@ def _knowledge_files(root: Path) -> Iterator[Finding]:
         yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
     for path in paths:
         try:
-            read_note(_text(root, KNOWLEDGE + path.name))
+            read_note(mirrored(root, KNOWLEDGE + path.name).decode("utf-8", "replace"))
             read += 1
-        except (ValueError, OSError) as error:
+        except Unusable as error:
+            yield Finding(about="knowledge", is_fine=False, says=str(error), mend="put a text file in its place")
+        except NotAMemory as error:
             says = f"{KNOWLEDGE}{path.name} is skipped: {error}"
-            is_text = isinstance(error, NotAMemory)
-            mend = (
-                "give it a front matter with a title and at least one tag"
-                if is_text
-                else "put a text file in its place"
-            )
+            mend = "give it a front matter with a title and at least one tag"
             yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
-
-
-def _text(root: Path, name: str) -> str:
-    """Give what a mirrored file says; one that is left alone is a ValueError."""
-    from ralph.files import is_inside
-    from ralph.sync.disk import LARGEST
-
-    path = root / name
-    if not is_inside(path, root):
-        raise ValueError("it is a link that leads out of the project")
-    if not path.is_file() or path.stat().st_size > LARGEST:
-        raise ValueError(f"it is no regular file of at most {LARGEST // 1024 // 1024} MB")
-    content = path.read_bytes()
-    if b"\0" in content:
-        raise ValueError("it is no text, because it holds NUL bytes")
-    return content.decode("utf-8", "replace")
 
 
 def _stored(root: Path, kinds: tuple[str, ...]) -> list[str]:

@@ -114,7 +114,7 @@ class Disk:
         stat = self._settled(path)
         if stat is None:
             return None
-        return Content(path=path, text=self._bytes(path).decode("utf-8", "surrogateescape"), stat=stat)
+        return Content(path=path, text=mirrored(self.root, path).decode("utf-8", "surrogateescape"), stat=stat)
 
     def _settled(self, path: str) -> tuple[int, int] | None:
         """Wait, not for long, until an editor has stopped writing."""
@@ -127,7 +127,7 @@ class Disk:
 
     def write(self, path: str, text: str, seen: Content | None, *, durably: bool = True) -> Content | None:
         """Put a text in place of what was seen at a path; None when that has changed meanwhile."""
-        self._refuse_foreign(path)
+        refuse_foreign(self.root, path)
         content = text.encode("utf-8", "surrogateescape")
         # Dated a little back, so that any later save, however soon, has another date.
         changed_ns = time.time_ns() - 2 * TICK_NS
@@ -142,7 +142,7 @@ class Disk:
 
     def delete(self, path: str, seen: Content) -> bool:
         """Take a file away, if it still is as it was seen."""
-        self._refuse_foreign(path)
+        refuse_foreign(self.root, path)
         if self._stat(path) != seen.stat:
             return False
         try:
@@ -168,22 +168,26 @@ class Disk:
             return None
         return found.st_size, found.st_mtime_ns
 
-    def _bytes(self, path: str) -> bytes:
-        self._refuse_foreign(path)
-        whole = self.root / path
-        try:
-            if not whole.is_file() or whole.stat().st_size > LARGEST:
-                raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
-            content = whole.read_bytes()
-        except OSError as error:
-            raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
-        if b"\0" in content:
-            raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
-        return content
 
-    def _refuse_foreign(self, path: str) -> None:
-        if not is_inside(self.root / path, self.root):
-            raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
+def mirrored(root: Path, path: str) -> bytes:
+    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+    refuse_foreign(root, path)
+    whole = root / path
+    try:
+        if not whole.is_file() or whole.stat().st_size > LARGEST:
+            raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
+        content = whole.read_bytes()
+    except OSError as error:
+        raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
+    if b"\0" in content:
+        raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
+    return content
+
+
+def refuse_foreign(root: Path, path: str) -> None:
+    """Leave alone what is not inside the project."""
+    if not is_inside(root / path, root):
+        raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
 
 
 def _mark(files: Mapping[str, tuple[int, int]]) -> str:
