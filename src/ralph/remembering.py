@@ -455,22 +455,19 @@ class Remembering:
 
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Let one memory stand for its near-duplicates, which stay in the history as superseded."""
-        from ralph.memory.consolidate import clusters, merge
+        from ralph.loop.tidying import put_together
+        from ralph.memory.consolidate import clusters
 
         self.sync()
-        present, at = self._memories.all(), now()
-        found = clusters(present, at)
+        present = self._memories.all()
+        found = clusters(present, now())
         going = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
         if dry_run or not going:
             return Removal(removed=tuple(going), present=len(present))
         _refuse_too_many(len(going), len(present), yes)
         backup = self._store.backup("before consolidation")
         change = replace(by("consolidation"), id=change_id())
-        aside: set[str] = set()
-        with self._store.transaction():
-            for kept, others in found:
-                if self._memories.supersede(kept, merge(kept, others, at), others, change):
-                    aside |= {other.id for other in others}
+        aside = put_together(self._store, found, change)
         self.sync()
         removed = tuple((memory, why) for memory, why in going if memory.id in aside)
         return Removal(removed=removed, present=len(present), change_id=change.id, backup=backup)

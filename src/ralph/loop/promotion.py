@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ralph.memory.extract import extract
 from ralph.memory.staging import refusal, waits
-from ralph.records import Source, State, now, record, replace
+from ralph.records import Source, State, now, record
 from ralph.store.known_memories import Wanted
-from ralph.store.memories import Change, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from ralph.memory.history import LoopHistory
     from ralph.records import Memory
     from ralph.store import Store
+    from ralph.store.memories import Change
 
 
 @record
@@ -80,42 +80,6 @@ def promote(store: Store, change: Change, ids: Sequence[str] = (), *, only_extra
         for memory in ready:
             store.memories.change(memory.id, "promoted", change, state=State.ACTIVE, updated_at=at)
     return Counts(promoted=len(ready))
-
-
-def tidy(store: Store) -> int:
-    """Consolidate near-duplicates when there are many memories; give how many were superseded."""
-    from ralph.memory.consolidate import clusters, is_due, merge
-    from ralph.memory.lifecycle import too_many
-
-    present = store.memories.count()
-    if not is_due(present, store.attempts.count_since(store.memories.last("consolidated"))):
-        return 0
-    at = now()
-    change = Change(who="ralph", why="consolidation", id=change_id())
-    found = clusters(store.memories.all(), at)
-    going = sum(len(others) for _, others in found)
-    if not going or too_many(going, present):
-        return 0  # so many at once are for a person to look at: ralph memory consolidate
-    store.backup("before consolidation")
-    with store.transaction():
-        for kept, others in found:
-            store.memories.supersede(kept, merge(kept, others, at), others, change)
-    return going
-
-
-def retire(store: Store) -> int:
-    """Take out of use what runs taught long ago and nothing has spoken for since; give how many."""
-    from ralph.memory.lifecycle import outlived, too_many
-
-    at = now()
-    present = store.memories.all()
-    going = [memory for memory in present if outlived(memory, at)]
-    if not going or too_many(len(going), len(present)):
-        return 0
-    why = "old, and not used for a month"
-    change = Change(who="ralph", why=why, id=change_id())
-    pruned = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=at)) for one in going]
-    return len(store.memories.replace_all(pruned, "pruned", change))
 
 
 def learn_from(store: Store, histories: Sequence[LoopHistory], change: Change, *, review: bool) -> Counts:

@@ -19,9 +19,10 @@ from ralph.loop.episodes import histories
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.prepare import prepare
 from ralph.loop.progress import event, forgiving
-from ralph.loop.promotion import learn_from, retire, tidy
+from ralph.loop.promotion import learn_from
 from ralph.loop.prompt import told
 from ralph.loop.sigils import read_sigils
+from ralph.loop.tidying import consolidate, retire
 from ralph.loop.verify import check
 from ralph.loop.workers import Heartbeat, vanished, worker_name
 from ralph.records import Ending, Outcome, Reply, Sigils, Status, Verdict, fields_of, now, record, replace
@@ -182,7 +183,7 @@ class Loop:
         counts = learn_from(self._store, histories(self._store, run_id), change, review=self._config.memories.review)
         if counts.extracted:
             self._tell(event("extracted", **fields_of(counts)))
-        superseded = tidy(self._store) + retire(self._store)
+        superseded = consolidate(self._store) + retire(self._store)
         if superseded:
             self._tell(event("consolidated", superseded=superseded))
         self._sync()

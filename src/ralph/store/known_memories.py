@@ -104,7 +104,7 @@ class KnownMemories:
         """
         kinds, marks = _one_of("kind", wanted.kinds)
         states, more = _one_of("state", [state.value for state in wanted.states])
-        condition = f"{kinds} AND {states} AND confidence >= :least AND created_at >= :after"
+        condition = f"{kinds} AND {states} AND confidence >= :least AND created_at BETWEEN :after AND :before"
         if text:
             holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
             condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
@@ -116,6 +116,7 @@ class KnownMemories:
             """,
             least=wanted.min_confidence,
             after=wanted.after,
+            before=wanted.before or "9999",
             **marks,
             **more,
         )
