@@ -4,14 +4,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PEERS := .venv-peers
+PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers bench docs lock clean
+.PHONY: help demo test check lint types layers bench bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found: install it, or say make PYTHON=/path/to/python3." >&2; exit 1; }
@@ -51,6 +53,18 @@ layers: $(VENV)/.dev ## Imports go down only (import-linter)
 bench: $(VENV)/.dev ## Measure speed, as ratios within one run
 	@$(BIN)/python -m bench
 
+$(PEERS)/.done: requirements/peers.txt pyproject.toml bench/recall/node/package-lock.json
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found: install it, or say make PYTHON=/path/to/python3." >&2; exit 1; }
+	@echo "Setting up $(PEERS) with what Ralph is measured against (once, about 800 MB) ..."
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS_PIP) --require-hashes --no-deps -r requirements/peers.txt
+	@$(PEERS_PIP) --no-deps --no-build-isolation --editable .
+	@if command -v npm >/dev/null 2>&1; then cp bench/recall/node/package.json bench/recall/node/package-lock.json $(PEERS) && npm ci --silent --prefix $(PEERS); else echo "npm was not found: mcp-memory is left out."; fi
+	@touch $@
+
+bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
+	@$(PEERS)/bin/python -m bench.recall $(ARGS)
+
 docs: $(VENV)/.run ## Write docs/cli.md from the program
 	@$(BIN)/python docs/generate.py
 
@@ -58,6 +72,7 @@ lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) .bench-cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

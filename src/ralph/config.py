@@ -92,6 +92,8 @@ class MemoriesConfig:
     skill_injection: bool = False
     files: bool = True
     """Keep `.agent/memories.md` and `.ralph/knowledge/` in step with what is remembered."""
+    meaning: bool = True
+    """Recall by meaning too, where `ralph[semantic]` is installed."""
     review: bool = False
     """Let what is extracted from runs wait for a person before it is used."""
     filter: FilterConfig = FilterConfig()
@@ -336,6 +338,7 @@ TEMPLATE = """\
 # budget = 2000            # tokens of a prompt; never more than 2000
 # skill_injection = false  # true: prompts also say how to use the memory by command
 # files = true             # keep .agent/memories.md and .ralph/knowledge/ in step with what is remembered
+# meaning = true           # recall by meaning too, where ralph[semantic] is installed
 # review = false           # true: what is extracted from runs waits for: ralph learn review
 
 [memories.filter]          # which memories may be injected; empty or 0 means all

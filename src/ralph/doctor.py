@@ -1,7 +1,7 @@
 """Look at everything a project rests on, and say what is wrong and the one thing that mends it.
 
-Changes nothing, and never stops at the first fault: a damaged database must not
-hide a broken settings file.
+Looking changes nothing, and never stops at the first fault: a damaged database must
+not hide a broken settings file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a write-ahead log when two connections write at once."""
+REINDEX = "ralph doctor --reindex"
 
 
 @record
@@ -40,10 +41,27 @@ def examine(root: Path) -> list[Finding]:
     return [*_database(root), *_backups(root), *_settings(root), *_memories_file(root), *_knowledge_files(root)]
 
 
+def reindex(root: Path) -> Finding:
+    """Make the search indexes anew, and say how that went."""
+    from ralph.upkeep import reindex_project
+
+    try:
+        done = reindex_project(root)
+    except RalphError as error:
+        return Finding(about="indexes", is_fine=False, says=f"{error} The search indexes are as they were.")
+    return Finding(
+        about="indexes",
+        is_fine=True,
+        says=f"made anew in {done.seconds:,.1f} s: {_count(done.memories, 'memory', 'memories')}, "
+        f"{_count(done.journal_entries, 'journal entry', 'journal entries')} and "
+        + _count(done.reports, "failure report", "failure reports"),
+    )
+
+
 def _database(root: Path) -> Iterator[Finding]:
     import apsw
 
-    from ralph.store.health import check
+    from ralph.store.health import check, is_of_an_index
 
     version = tuple(map(int, apsw.sqlite_lib_version().split(".")))
     yield Finding(
@@ -52,16 +70,23 @@ def _database(root: Path) -> Iterator[Finding]:
         says=f"version {apsw.sqlite_lib_version()}",
         mend="upgrade the apsw package: this SQLite can damage databases that several processes write to",
     )
-    problems = check(str(root / FOLDER / DATABASE), deep=True).problems
-    for problem in problems:
+    health = check(str(root / FOLDER / DATABASE), deep=True)
+    for problem in health.problems:
+        if is_of_an_index(problem):
+            yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
+            continue
         # The others tell of the file itself, where a single memory cannot be put right.
         is_memory = " checksum: " in problem and not problem.startswith("In ")
         mend = (
             "ralph restore, or if it reads right: ralph memory edit ID --content TEXT" if is_memory else "ralph restore"
         )
         yield Finding(about="database", is_fine=False, says=problem, mend=mend)
-    if not problems:
+    if all(map(is_of_an_index, health.problems)):
         yield _contents(root)
+    if health.outdated:
+        says = f"by the rules of another version: {health.outdated}; runs index them anew, bit by bit"
+        waits = f"to index all by the present rules: {REINDEX}"
+        yield Finding(about="indexes", is_fine=True, says=says, waits=waits)
 
 
 def _contents(root: Path) -> Finding:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ralph.config import TEMPLATE, TOML_NAME, load_config
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.records import Status, record
+from ralph.records import Status, now, record
 from ralph.store import create_store, open_store
 from ralph.text import accept, one_line
 
@@ -435,11 +435,11 @@ class Project:
         return self.store.attempts.reports(limit, task=task, category=category)
 
     def search_journal(self, query: str, limit: int) -> list[Attempt]:
-        """Find journal entries by words in their notes, best first; any text is safe as a query."""
-        from ralph.loop.recall import JOURNAL_WORDS
-        from ralph.memory.words import query_words
+        """Find journal entries by words in their notes, tasks and files, best first; any text is safe as a query."""
+        from ralph.memory.question import Context
+        from ralph.recall import matching_attempts
 
-        return self.store.attempts.search(query_words(query, JOURNAL_WORDS), limit)
+        return matching_attempts(self.store, Context(title=query, at=now()), limit, floor=0.0)
 
     def journal_entry(self, name: str) -> Attempt:
         """Give one entry by `RUN/ITERATION`, or by an iteration of the latest run."""

@@ -424,6 +424,8 @@ class Recalled:
     memory: Memory
     score: float
     because: tuple[tuple[str, float], ...] = ()
+    place: int | None = None
+    """Among all that were ranked, from 1, when some were chosen of them."""
 
 
 @record
@@ -432,6 +434,11 @@ class LeftOut:
 
     what: str
     why: str
+    id: str = ""
+    place: int | None = None
+    """Of a memory that was ranked: its place, from 1, its score, and what that is made of."""
+    score: float | None = None
+    because: tuple[tuple[str, float], ...] = ()
 
 
 @record
@@ -452,6 +459,8 @@ class Recollection:
     """Recent ones of this run in order, then matches from other runs."""
     reports: tuple[FailureReport, ...] = ()
     """Of this task, freshest first."""
+    elsewhere: tuple[FailureReport, ...] = ()
+    """Of other tasks, those most like this one first."""
     interruptions: tuple[Attempt, ...] = ()
     """Attempts at this task that were cut off with a word from a person, freshest first."""
     recent_outcomes: tuple[Outcome, ...] = ()

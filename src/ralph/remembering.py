@@ -8,35 +8,46 @@ its history, and can be brought back.
 from __future__ import annotations
 
 import os
+import sys
 from itertools import islice
 
 from ralph.errors import NotFound, RalphError, WrongUsage
-from ralph.memory.lifecycle import START, faded
+from ralph.memory.lifecycle import START, days_between, faded
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
-from ralph.records import KINDS, LEARNING_CATEGORIES, Memory, MemoryEvent, Recalled, Source, State, now, record, replace
+from ralph.records import (
+    KINDS,
+    LEARNING_CATEGORIES,
+    Memory,
+    MemoryEvent,
+    Recalled,
+    Source,
+    State,
+    now,
+    record,
+    replace,
+    timestamp,
+)
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import change_id
-from ralph.text import accept, one_line, paths_in, title_of
+from ralph.text import accept, clean, count_tokens, one_line, paths_in, title_of
 from ralph.who import by, in_session, origin, refuse_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ralph.config import Config
-    from ralph.memory.profiles import Context
-    from ralph.records import LeftOut
+    from ralph.memory.question import Context
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.memories import Kept
 
-SEARCH_WORDS = 12
-TITLE = 0.5
-"""What a title that holds all words adds to a memory's score in a search."""
 MOST_CANDIDATES = 2_000
 """So many of the newest memories a documents' ranker looks at, and `prime` chooses from."""
 SHOWN_ATTEMPTS = 20
+MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
+"""Shares that say that a memory has to do with what is asked; a search leaves out what has none of them."""
 
 
 @record
@@ -61,7 +72,9 @@ class Why:
     score: float | None
     because: tuple[tuple[str, float], ...]
     rank: int | None
-    """Its place among all that were found, from 1."""
+    """Its place in the ranking, from 1."""
+    ranked: int
+    """How many have a place in it."""
     is_shown: bool
     reason: str
     """Why it is not shown; empty when it is."""
@@ -304,62 +317,95 @@ class Remembering:
     ) -> list[Recalled]:
         """Find memories by words, best first, then those that merely hold the text; any text is safe as a query.
 
-        With a `ranker`, as one of the published formulas would rank them for the query, or for a task.
+        For a task, its own words count too. With a `ranker`, as one of the published formulas would rank them.
         """
         self.sync()
-        query = accept(query)
+        query = _query(query)
         if ranker:
             return self._ranked(query, wanted, ranker, task_id)[:limit]
-        if not query:
+        if not query and not task_id:
             return [Recalled(memory=memory, score=0.0) for memory in self.find(wanted, limit)]
-        from ralph.memory.words import query_words
-
-        words = query_words(query, SEARCH_WORDS)
-        matches = self._memories.search(words, limit if wanted == Wanted() else MOST_CANDIDATES, kinds=wanted.kinds)
-        at = now()
-        found = [_scored(memory, score, words) for memory, score in matches if _is_wanted(memory, wanted, at)]
-        found = sorted(found, key=lambda one: -one.score)[:limit]
+        recalled = self.recall(self._asked(query, task_id), sys.maxsize, wanted)
+        found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
         seen = {one.memory.id for one in found}
-        for memory in self._memories.find(wanted, text=query):
+        at = now()
+        for memory in self._memories.find(wanted, text=query) if query else ():
             if len(found) == limit:
                 break
             if memory.id not in seen and _is_wanted(memory, wanted, at):
                 found.append(Recalled(memory=memory, score=0.0, because=(("text", 0.0),)))
         return found
 
+    def recall(self, context: Context, limit: int, wanted: Wanted | None = None) -> list[Recalled]:
+        """Give the memories that matter for a context, best first, each with what its score is made of.
+
+        All that has something in common with it is there; what is put into a prompt is the few of these worth it.
+        """
+        from ralph.recall import ranked, recalled
+
+        wanted = wanted or Wanted()
+        at = context.at or now()
+        by_meaning = self._config.memories.meaning
+        ordered = map(recalled, ranked(self._store, replace(context, at=at), wanted, by_meaning=by_meaning))
+        return list(islice((one for one in ordered if _is_wanted(one.memory, wanted, at)), limit))
+
+    def keep(self, memories: Sequence[Memory]) -> None:
+        """Keep memories as they are, under ids of their own that are not taken; nothing is put together."""
+        self._memories.insert_all(memories, by("kept as given"))
+        self.sync()
+
+    def embed(self, goes_on: Callable[[int], bool] = lambda _: True) -> int:
+        """Make what recall by meaning needs of memories that have none yet; give of how many.
+
+        `goes_on` is told how many are done and says whether to go on.
+        """
+        from ralph.nearness import encoder, make_missing
+
+        if encoder() is None:
+            from ralph.meaning import missing
+
+            raise RalphError(missing())
+        return make_missing(self._store, goes_on)
+
     def _ranked(self, query: str, wanted: Wanted, ranker: str, task_id: str | None) -> list[Recalled]:
-        from ralph.memory.profiles import PROFILES, Context
-        from ralph.memory.task_type import task_type
+        from ralph.memory.profiles import PROFILES
 
         if ranker not in PROFILES:
             raise WrongUsage(f"There is no ranker {ranker!r}: it is one of {', '.join(PROFILES)}.")
-        context = Context(title=query, files=paths_in(query), task_type=task_type(query), at=now())
-        if task_id:
-            context = replace(self._context(task_id), title=f"{self._store.tasks.get(task_id).title} {query}".strip())
+        context = self._asked(query, task_id)
         return PROFILES[ranker](list(islice(self._memories.find(wanted), MOST_CANDIDATES)), context)
 
-    def _context(self, task_id: str) -> Context:
-        """Give what the published formulas want to know of a task."""
-        from ralph.memory.profiles import Context
+    def _asked(self, query: str, task_id: str | None) -> Context:
+        """Give what a query asks, for a task if one is named."""
+        from ralph.memory.question import Context
         from ralph.memory.task_type import task_type
 
-        task = self._store.tasks.get(task_id)
-        entries = self._store.attempts.latest(1)
-        reports = self._store.attempts.reports(1, task=task_id)
-        return Context(
-            title=task.title,
-            body=task.body,
-            files=tuple(dict.fromkeys((entries[0].files if entries else ()) + paths_in(task.body))),
-            errors=tuple(f"{report.category} {report.why}" for report in reports),
-            hat="creator",
-            feature=self._store.features.get(task.feature_id).name if task.feature_id else None,
-            task_type=task_type(f"{task.title} {task.body}"),
-            at=now(),
-        )
+        if not task_id:
+            return Context(title=query, files=paths_in(query), task_type=task_type(query), at=now())
+        context = self._context(task_id)
+        return replace(context, title=f"{context.title} {query}".strip())
 
-    def prime(self, wanted: Wanted, budget_tokens: int = 0) -> list[Memory]:
-        """Give the memories to put before an agent, within a budget: the surest of each kind in turn."""
+    def _context(self, task_id: str) -> Context:
+        """Give what the next attempt at a task would ask."""
+        from ralph.loop.recollect import REPORTS, context_of
+
+        reports = self._store.attempts.reports(REPORTS, task=task_id)
+        return context_of(self._store, self._store.tasks.get(task_id), run_id=self._running_id(), reports=reports)
+
+    def _running_id(self) -> str:
+        runs = self._store.attempts.runs(1)
+        return runs[0].id if runs and runs[0].ended_at is None else ""
+
+    def prime(
+        self, wanted: Wanted, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
+    ) -> list[Memory]:
+        """Give the memories to put before an agent, within a budget: the surest of each kind in turn.
+
+        For a task or a text, the few that a prompt for it would show, best first; none when nothing has to do with it.
+        """
         self.sync()
+        if task_id is not None or text is not None:
+            return self._primed_for(self._asked(_query(text or ""), task_id), wanted, budget_tokens)
         if not budget_tokens:
             return list(self._memories.find(wanted))
         from ralph.memory.prime import within
@@ -367,13 +413,100 @@ class Remembering:
         surest = islice(self._memories.find(wanted, order="confidence"), MOST_CANDIDATES)
         return within(surest, budget_tokens, now())
 
-    def why(self, id: str, task_id: str) -> Why:
-        """Say what a memory's score for a task is made of, or why it is not shown."""
-        from ralph.loop.recall import explain
+    def _primed_for(self, context: Context, wanted: Wanted, budget_tokens: int) -> list[Memory]:
+        """Give the memories to show for a context, as far as they fit; what is not said, the settings say."""
+        import time
 
+        from ralph.loop.recollect import DAY
+        from ralph.memory.prime import primed
+        from ralph.recall import recall
+
+        only = self._config.memories.filter
+        after = wanted.after or (timestamp(time.time() - only.recent * DAY) if only.recent else "")
+        wanted = replace(wanted, kinds=wanted.kinds or only.types, tags=wanted.tags or only.tags, after=after)
+        chosen: list[Memory] = []
+        for one in recall(self._store, context, wanted, tags=wanted.tags).shown:
+            if not budget_tokens or count_tokens(primed([*chosen, one.memory])) <= budget_tokens:
+                chosen.append(one.memory)
+        return chosen
+
+    def why(self, id: str, task_id: str) -> Why:
+        """Say what a memory's score for a task is made of, its place, and why it is not shown, if it is not."""
         self.sync()
-        memory = self._memories.get(id)
-        return _why(memory, task_id, explain(self._store, self._config, self._store.tasks.get(task_id), memory))
+        return self.why_each([self._memories.get(id)], task_id)[0]
+
+    def why_each(self, memories: Sequence[Memory], task_id: str) -> list[Why]:
+        """Say of each memory how it scores for a task, and why the prompt of the next attempt does not show it."""
+        from ralph.loop.prepare import prepare
+        from ralph.loop.recollect import known_for
+
+        context = self._context(task_id)
+        metrics = self._store.attempts.metrics(task_id)
+        prepared = prepare(
+            self._store,
+            self._config,
+            self._store.tasks.get(task_id),
+            metrics,
+            run_id=self._running_id(),
+            iteration=1,
+            attempt_number=metrics.total_attempts + 1,
+        )
+        shown, left_out = prepared.known.memories, prepared.known.left_out
+        if not self._config.injects:
+            found = known_for(self._store, context, self._config)
+            shown, left_out = found.shown, found.left_out
+        no_room = {
+            left.what: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
+        }
+        ranked = {left.id: (left.score, left.because, left.place, left.why) for left in left_out}
+        for one in shown:
+            fits = one.memory.id in prepared.prompt.shown
+            reason = "" if fits else no_room.get(one.memory.title, "no room left for it")
+            ranked[one.memory.id] = (one.score, one.because, one.place, reason)
+        whys = []
+        for memory in memories:
+            unranked = None, (), None, "" if memory.id in ranked else self._why_unranked(memory, context)
+            score, because, place, reason = ranked.get(memory.id, unranked)
+            reason = self._why_never(memory) or reason
+            whys.append(
+                Why(
+                    memory=memory,
+                    task_id=task_id,
+                    score=score,
+                    because=because,
+                    rank=place,
+                    ranked=len(ranked),
+                    is_shown=not reason,
+                    reason=reason,
+                )
+            )
+        return whys
+
+    def _why_never(self, memory: Memory) -> str:
+        """Say why no prompt at all shows a memory; nothing when one might."""
+        known, only = self._config.memories, self._config.memories.filter
+        if memory.state is not State.ACTIVE:
+            return f"is {memory.state}: {memory.state_reason}".rstrip(": ")
+        if not self._config.injects:
+            setting = f"memories.inject = {known.inject}" if known.enabled else "memories.enabled = false"
+            return f"the settings put no memories into prompts ({setting})"
+        if only.types and memory.kind not in only.types:
+            return f"the settings want only some types (memories.filter.types = {', '.join(only.types)})"
+        if only.recent and days_between(memory.created_at, now()) > only.recent:
+            return f"the settings want only the last days (memories.filter.recent = {only.recent})"
+        return ""
+
+    def _why_unranked(self, memory: Memory, context: Context) -> str:
+        """Say why a memory has no place in the ranking for a context."""
+        from ralph.memory.question import question
+        from ralph.memory.words import path_words, words
+        from ralph.recall import CANDIDATES
+
+        held = {*words("\n".join((memory.title, memory.body, *memory.tags)))}
+        held |= {word for path in memory.files for word in path_words(path)}
+        if held.isdisjoint(question(context).words):
+            return "has no telling word in common with the task"
+        return f"not among the {CANDIDATES} that have the most words in common with the task"
 
     def stats(self) -> Stats:
         """Say what the memories add up to."""
@@ -505,6 +638,13 @@ class Remembering:
         return name
 
 
+def _query(text: str) -> str:
+    """Give a text as it is searched by: of a long one its beginning and its end, or to accept it takes seconds."""
+    from ralph.memory.question import bounded
+
+    return accept(bounded(clean(text)))
+
+
 def _is_wanted(memory: Memory, wanted: Wanted, at: str) -> bool:
     """Say whether a memory is one of those asked for, and as sure as that by now."""
     return wanted.holds(memory) and faded(memory, at) >= wanted.min_confidence
@@ -519,26 +659,6 @@ def _refuse_too_many(going: int, present: int, yes: bool) -> None:
             f"This would take {going:,} of {present:,} memories out of use, more than a fifth:"
             " look at them with --dry-run, then say --yes. Nothing was changed."
         )
-
-
-def _why(memory: Memory, task_id: str, found: tuple[Recalled | None, int | None, LeftOut | None]) -> Why:
-    recalled, place, left = found
-    return Why(
-        memory=memory,
-        task_id=task_id,
-        score=recalled.score if recalled else None,
-        because=recalled.because if recalled else (),
-        rank=place,
-        is_shown=left is None,
-        reason=left.why if left else "",
-    )
-
-
-def _scored(memory: Memory, share: float, words: Sequence[str]) -> Recalled:
-    """Give a found memory with its score: what it holds of the words, and what its title holds of them."""
-    title = memory.title.lower()
-    in_title = TITLE * sum(word in title for word in words) / len(words)
-    return Recalled(memory=memory, score=share + in_title, because=(("words", share), ("title", in_title)))
 
 
 def _body(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Looking after a project's database: backups, and bringing one back.
+"""Looking after a project's database: backups, bringing one back, and making its indexes anew.
 
 None of this opens the project, because it has to work when the database cannot be
 opened, or is gone.
@@ -7,6 +7,7 @@ opened, or is gone.
 from __future__ import annotations
 
 import os
+import time
 
 from ralph.project import DATABASE, FOLDER, find_root
 from ralph.records import record
@@ -27,6 +28,16 @@ class Verified:
 
     path: str
     problems: tuple[str, ...]
+
+
+@record
+class Reindexed:
+    """How much the search indexes hold now, and how long it took to make them."""
+
+    memories: int
+    journal_entries: int
+    reports: int
+    seconds: float
 
 
 def find_project(start: Path) -> Path:
@@ -58,12 +69,31 @@ def verify_backups(root: Path, name: str | None = None) -> list[Verified]:
     """Check every backup, newest first, or one."""
     path = _database(root)
     paths = [backup.backup_path(path, name)] if name else backup.backup_paths(path)
-    return [Verified(path=one, problems=health.check(one, deep=True).problems) for one in paths]
+    return [Verified(path=one, problems=health.check(one).problems) for one in paths]
 
 
 def check_project(root: Path, *, deep: bool = False) -> Health:
     """Say what is wrong with the database."""
     return health.check(_database(root), deep=deep)
+
+
+def reindex_project(root: Path) -> Reindexed:
+    """Make the search indexes anew from the texts, in one change."""
+    from ralph.store.index import rebuild
+    from ralph.store.sqlite import open_sqlite
+
+    begin = time.perf_counter()
+    database = open_sqlite(_database(root))
+    try:
+        counts = rebuild(database)
+    finally:
+        database.close()
+    return Reindexed(
+        memories=counts["memory"],
+        journal_entries=counts["attempt"],
+        reports=counts["failure"],
+        seconds=time.perf_counter() - begin,
+    )
 
 
 def preview_restore(root: Path, name: str | None = None) -> Restored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import apsw
@@ -65,7 +66,8 @@ def test_a_damaged_memory_is_named_and_can_be_mended(here: Path, ralph: Ralph) -
     assert wrong.code == 1
     assert f"1 memory does not match its checksum: {id}." in wrong.out
     assert "ralph memory edit ID --content TEXT" in wrong.out
-    assert ralph("doctor").code == 0
+    assert "checksum" not in ralph("doctor").out
+    assert ralph("doctor", "--reindex").code == 0
 
 
 def test_what_a_reading_command_points_to_is_found(
@@ -95,3 +97,105 @@ def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -
 
     assert "ralph doctor" in listed.err
     assert "19 memories are not in .agent/memories.md" in ran.out
+
+
+# --- search indexes ------------------------------------------------------------------------
+
+
+def spoil(here: Path, sql: str) -> None:
+    connection = apsw.Connection(str(here / ".ralph/ralph.db"))
+    for _ in connection.execute(sql):
+        pass
+    connection.close()
+
+
+def test_reindexing_says_how_much_is_indexed_and_how_long_it_took(here: Path, ralph: Ralph) -> None:
+    for n in range(3):
+        ralph("memory", "add", f"Fact {n} about parsers", "-t", "fix")
+
+    ran = ralph("doctor", "--reindex")
+
+    assert ran.code == 0
+    first = ran.out.splitlines()[0]
+    assert re.fullmatch(
+        r"ok +indexes +made anew in \d+\.\d s: 3 memories, 0 journal entries and 0 failure reports", first
+    )
+    assert ran.out.endswith("\nAll is well.\n")
+    assert ralph("doctor", "--reindex", "--format", "json").json[0]["about"] == "indexes"
+    assert "made anew" not in ralph("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("DELETE FROM memory_words", "1 memory is not in the search index."),
+        ("UPDATE memory_words SET body = 'x'", "1 memory is in the search index with words of another text."),
+        ("DELETE FROM memory_files", "1 memory is in the search index with files of another text."),
+        ("DELETE FROM memory_index_data", "The search index memory_index does not match its table."),
+        ("DELETE FROM memory_index_config", "The search index memory_index does not match its table."),
+        ("DROP TRIGGER memory_words_added", "The definition of memory_words_added is missing."),
+    ],
+)
+def test_a_fault_of_an_index_names_the_one_command_that_mends_it(here: Path, ralph: Ralph, sql: str, said: str) -> None:
+    ralph("memory", "add", "The parser is slow", "-t", "fix", "--files", "src/parse.py")
+    spoil(here, sql)
+
+    ran = ralph("doctor", "--format", "json")
+
+    wrong = [one for one in ran.json if not one["is_fine"]]
+    assert ran.code == 1
+    assert said in [one["says"] for one in wrong]
+    assert {one["mend"] for one in wrong} == {"ralph doctor --reindex"}
+    assert ralph("doctor", "--reindex").out.endswith("\nAll is well.\n")
+    assert "The parser is slow" in ralph("memory", "search", "parser").out
+
+
+def test_rows_indexed_by_other_rules_wait_for_a_person_but_nothing_is_wrong(here: Path, ralph: Ralph) -> None:
+    ralph("memory", "add", "Docker first", "-t", "fix")
+    spoil(here, "UPDATE memory_words SET version = version + 1")
+
+    ran = ralph("doctor")
+
+    assert ran.code == 0
+    assert "by the rules of another version: 1 memory; runs index them anew, bit by bit\n" in ran.out
+    assert ran.out.endswith("\nAll is well; to index all by the present rules: ralph doctor --reindex\n")
+    assert ralph("doctor", "--reindex").out.endswith("\nAll is well.\n")
+
+
+def test_damage_elsewhere_is_still_reported_after_reindexing(here: Path, ralph: Ralph) -> None:
+    id = ralph("memory", "add", "Docker first", "--format", "quiet").out.strip()
+    spoil(here, "UPDATE memory SET body = 'Podman first'; DELETE FROM memory_index_data")
+
+    ran = ralph("doctor", "--reindex")
+
+    assert ran.code == 1
+    assert f"1 memory does not match its checksum: {id}." in ran.out
+    assert "One thing needs attention" in ran.out
+    assert "made anew" in ran.out
+
+
+def test_a_database_that_cannot_be_reindexed_is_said_to_be_so_and_the_rest_is_looked_at(
+    here: Path, ralph: Ralph
+) -> None:
+    (here / ".ralph/ralph.db").write_bytes(b"noise" * 2_000)
+
+    ran = ralph("doctor", "--reindex")
+
+    assert ran.code == 1
+    assert "The search indexes are as they were." in " ".join(ran.out.split())
+    assert "-> ralph restore" in ran.out
+    assert "settings   understood" in ran.out
+
+
+def test_who_meets_a_damaged_index_is_told_what_mends_it(here: Path, ralph: Ralph) -> None:
+    ralph("memory", "add", "Docker first", "-t", "fix")
+    for sql in ("DELETE FROM memory_index_data", "DELETE FROM memory_index_config"):
+        spoil(here, sql)
+
+        for words in (("memory", "search", "docker"), ("memory", "add", "Podman second", "-t", "fix")):
+            ran = ralph(*words)
+
+            assert ran.code != 0
+            assert "ralph doctor --reindex" in ran.err
+        assert ralph("doctor", "--reindex").code == 0
+        assert "Docker first" in ralph("memory", "search", "docker").out

@@ -9,7 +9,6 @@ import pytest
 
 from ralph.errors import StatementRefused
 from ralph.store import Store
-from tests.make import a_memory, remember
 
 
 def count(store: Store) -> int:
@@ -118,21 +117,3 @@ def test_json_arrays_gather_a_column(store: Store) -> None:
     rows = store.database.query(f"SELECT {array} AS found FROM (SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
 
     assert sorted(from_json(rows[0]["found"])) == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["", '"', "'", "*", "AND", "NEAR(", "a OR", "col:x", "-x", "^", "(((", "\x00", "日本語", "שלום", "e\u0301", "%_"],
-)
-def test_any_words_are_safe_to_search_for(store: Store, query: str) -> None:
-    remember(store, a_memory("Parser", "The parser wants tabs."))
-
-    assert store.memories.search([query], 5) == []
-    assert [m.title for m, _ in store.memories.search([query, "parser"], 5)] == ["Parser"]
-
-
-def test_search_ignores_case_and_word_endings(store: Store) -> None:
-    remember(store, a_memory("Parsers", "Parsing TABS"))
-
-    assert store.memories.search(["parser"], 5)
-    assert store.memories.search(["Tab"], 5)

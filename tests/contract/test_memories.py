@@ -12,6 +12,7 @@ from ralph.store import Store
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change, Kept, change_id
 from tests.make import a_memory, remember
+from tests.store.make import found_by
 
 T = Change(who="t", why="t")
 PERSON = Change(who="person", why="said so")
@@ -156,19 +157,19 @@ def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
 
 
 def test_undo_takes_back_one_change_after_the_other(store: Store) -> None:
-    memory = remember(store, a_fact("One."))
-    store.memories.change(memory.id, "edited", T, body="Two.")
-    store.memories.change(memory.id, "edited", T, body="Three.")
+    memory = remember(store, a_fact("Use tabs."))
+    store.memories.change(memory.id, "edited", T, body="Use spaces.")
+    store.memories.change(memory.id, "edited", T, body="Use braces.")
     store.memories.change(memory.id, "deleted", PERSON, state=State.PRUNED)
 
     steps = [store.memories.undo(memory.id, T)[0] for _ in range(3)]
 
     assert [(step.body, step.state) for step in steps] == [
-        ("Three.", State.ACTIVE),
-        ("Two.", State.ACTIVE),
-        ("One.", State.ACTIVE),
+        ("Use braces.", State.ACTIVE),
+        ("Use spaces.", State.ACTIVE),
+        ("Use tabs.", State.ACTIVE),
     ]
-    assert store.memories.search(["one"], 5)
+    assert [len(found_by(store, text)) for text in ("tabs", "spaces", "braces")] == [1, 0, 0]
 
 
 def test_undoing_the_addition_takes_the_memory_out_of_use_and_then_there_is_nothing_left(store: Store) -> None:

@@ -12,8 +12,10 @@ from ralph.errors import ClaimLost, NotFound, TaskCycle, WrongStatus, WrongUsage
 from ralph.records import Difficulty, Outcome, Status, replace
 from ralph.store import Store
 from ralph.store.attempts import VANISHED
+from ralph.store.index import put
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish, remember
+from tests.store.make import found_by, notes_found_by
 
 
 def add(store: Store, title: str, **fields: object) -> str:
@@ -487,42 +489,47 @@ def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
     old = journal(store, 2, lambda n: "the parser wants tabs")
     new = journal(store, 2, lambda n: "the parser wants tabs")
 
-    assert {entry.run_id for entry in store.attempts.search(["parser"], 10, not_run=new)} == {old}
+    found = store.attempts.look_up({"parser": 1.0}, 10, not_run=new)
+
+    assert {row["run_id"] for row in found.rows} == {old}
 
 
 def test_empty_notes_never_match(store: Store) -> None:
     journal(store, 3, lambda n: "")
 
-    assert store.attempts.search(["parser", ""], 10) == []
+    assert store.attempts.look_up({"parser": 1.0, "a": 1.0, "": 1.0}, 10).rows == []
 
 
-def test_the_index_follows_every_change_of_the_text(store: Store) -> None:
-    run = journal(store, 1, lambda n: "first words")
-    found = [len(store.attempts.search([word], 5)) for word in ("first", "second")]
-    store.database.execute("UPDATE attempts SET notes = 'second words'")
-    changed = [len(store.attempts.search([word], 5)) for word in ("first", "second")]
-    store.tasks.delete(store.tasks.all()[0].id)
+def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store) -> None:
+    id = add(store, "A")
+    run = store.attempts.start_run("test")
+    slow, attempt = begin(store, run.id, "slow", lease_seconds=0.05)
+    time.sleep(0.1)
+    finish(store, *begin(store, run.id, "quick"), Outcome.FAILED, notes="first words")
+    found = [notes_found_by(store, text) for text in ("first", "second")]
+    with pytest.raises(ClaimLost):
+        finish(store, slow, attempt, Outcome.DONE, notes="second words")
+    later = [notes_found_by(store, text) for text in ("first", "second")]
+    store.tasks.delete(id)
 
-    assert (found, changed) == ([1, 0], [0, 1])
-    assert store.attempts.search(["second"], 5) == []
-    assert run
+    assert (found, later) == ([["first words"], []], [["first words"], ["second words"]])
+    assert [notes_found_by(store, text) for text in ("first", "second")] == [[], []]
 
 
 def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
     add(store, "A")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
+    finish(store, task, attempt, Outcome.DONE, Status.DONE, notes="common words and one xylophone")
     with store.transaction():
         for n in range(3000):
             store.scope.insert(
                 "attempts",
                 **(_row(store) | {"iteration": 10 + n, "number": 10 + n, "notes": "common words everywhere"}),
             )
-    finish(store, task, attempt, Outcome.DONE, Status.DONE, notes="common words and one xylophone")
+        put(store.scope, "attempt", "r.iteration >= 10")
 
-    found = store.attempts.search(["common", "words", "xylophone"], 3)
-
-    assert found[0].notes == "common words and one xylophone"
+    assert notes_found_by(store, "common words, xylophone", 3)[0] == "common words and one xylophone"
 
 
 def _row(store: Store) -> dict[str, object]:
@@ -556,7 +563,7 @@ def test_the_same_title_again_brings_the_memory_up_to_date(store: Store) -> None
     assert again.id == first.id
     assert [(m.body, m.tags) for m in store.memories.all()] == [("new", ("a", "b"))]
     assert [event.what for event in store.memories.history(first.id)] == ["added", "learned again"]
-    assert store.memories.search(["old"], 5) == []
+    assert [found_by(store, text) for text in ("old", "new")] == [[], ["Use tabs"]]
 
 
 def test_an_id_that_is_taken_is_made_anew(store: Store) -> None:
@@ -607,7 +614,7 @@ def test_another_projects_records_are_out_of_reach(store: Store) -> None:
     assert other.tasks.all() == []
     assert other.tasks.claim("w", 60) is None
     assert other.memories.all() == []
-    assert other.memories.search(["parser"], 5) == []
+    assert [found_by(one, "parser") for one in (store, other)] == [["Mine"], []]
     with pytest.raises(NotFound):
         other.tasks.get(store.tasks.all()[0].id)
 

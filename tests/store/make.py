@@ -1,12 +1,19 @@
-"""Databases for tests: filled, looked at, and damaged."""
+"""Databases for tests: filled, looked at, damaged, and as older versions made them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ralph.records import Outcome, Status
+import apsw
+
+from ralph.memory.words import words
+from ralph.records import Outcome, Status, now
 from ralph.store import Store, create_store, open_store
+from ralph.store.database import checksum
+from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.migrate import SCHEMA
+from ralph.store.sqlite import APPLICATION_ID
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish
 
@@ -59,3 +66,87 @@ def contents(folder: Path) -> dict[str, bytes]:
         for file in sorted(folder.rglob("*"))
         if file.is_file() and not file.name.endswith(("-shm", "-wal", ".lock"))
     }
+
+
+# --- looked up -----------------------------------------------------------------------------
+
+
+def found_by(store: Store, text: str, limit: int = 10, wanted: Wanted | None = None) -> list[str]:
+    """Give the titles of the memories that hold words of a text, best first."""
+    return [row["title"] for row in store.memories.look_up(asked(text), limit, wanted).rows]
+
+
+def notes_found_by(store: Store, text: str, limit: int = 10, not_run: str = "") -> list[str]:
+    """Give the notes of the journal entries that hold words of a text, best first."""
+    return [row["notes"] for row in store.attempts.look_up(asked(text), limit, not_run).rows]
+
+
+def failures_found_by(store: Store, text: str, limit: int = 10) -> list[str]:
+    """Give why it failed of the failure reports that hold words of a text, best first."""
+    return [row["why"] for row in store.attempts.look_up_failures(asked(text), limit).rows]
+
+
+def asked(text: str) -> dict[str, float]:
+    return dict.fromkeys(words(text), 1.0)
+
+
+# --- as older versions made them -------------------------------------------------------------
+
+OLD_MEMORY: dict[str, object] = {
+    "project_id": "p-1", "kind": "knowledge", "content": "", "tags": '["old"]', "files": '["src/old.py"]',
+    "feature": None, "task_type": None, "hat": None, "source": "explicit", "trust": "project", "state": "active",
+    "confidence": 0.6, "wins": 0, "losses": 0, "uses": 0, "superseded_by": None, "origin_task": None,
+    "origin_run": None, "origin_attempt": None, "origin_session": None, "origin_loops": "[]", "used_at": None,
+    "verified_at": None,
+}  # fmt: skip
+OLD_TASK: dict[str, object] = {
+    "project_id": "p-1", "id": "t-000001", "title": "Mend the exporter", "body": "", "status": "done", "priority": 0,
+    "parent_id": None, "feature_id": None, "reason": "", "claimed_by": None, "claim_token": 0, "lease_until": None,
+    "reset_after": 0,
+}  # fmt: skip
+OLD_ATTEMPT: dict[str, object] = {
+    "project_id": "p-1", "run_id": "run-00000001", "task_id": "t-000001", "feature_id": None, "hat": "", "agent": "a",
+    "model": None, "model_reason": "", "outcome": "failed", "reason": "", "error_type": None, "seconds": 1.0,
+    "cost_usd": 0.0, "tokens_in": None, "tokens_out": None, "files": "[]", "difficulty": None, "shown": "[]",
+    "with_memory": 1, "worker": None,
+}  # fmt: skip
+OLD_FAILURE: dict[str, object] = {
+    "project_id": "p-1", "run_id": "run-00000001", "iteration": 1, "task_id": "t-000001", "attempt_number": 1,
+    "tried": "Ran it.", "why": "The semicolon was missing.", "category": "build_error", "files": "[]", "trace": "",
+    "retry_suggestion": "", "fingerprint": "", "made_by": "ralph",
+}  # fmt: skip
+
+
+def an_old_database(path: Path, version: int, memories: int) -> None:
+    """Make a database as an older version had it: a task, two attempts of which one left notes, a report, memories."""
+    connection = apsw.Connection(str(path))
+    for script in sorted(SCHEMA.glob("*.sql")):
+        if int(script.name[:3]) <= version:
+            for _ in connection.execute(script.read_text().replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")):
+                pass
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", version)
+    at = now()
+    times = {"created_at": at, "updated_at": at}
+    with connection:
+        connection.execute("INSERT INTO projects VALUES ('p-1', 'old', ?)", (at,))
+        connection.execute("INSERT INTO runs VALUES (1, 'p-1', 'run-00000001', 'a', ?, NULL, '', 2)", (at,))
+        _insert(connection, "tasks", OLD_TASK | times)
+        for n, notes in ((1, "The zebra is in the export."), (2, "")):
+            lasted = {"started_at": at, "ended_at": at}
+            _insert(connection, "attempts", OLD_ATTEMPT | lasted | {"iteration": n, "number": n, "notes": notes})
+        _insert(connection, "failures", OLD_FAILURE | {"created_at": at})
+        for n in range(memories):
+            row = OLD_MEMORY | times | {"id": f"mem-{n}-0000", "title": f"Title {n}", "title_key": f"title {n}"}
+            row["body"] = f"Body {n}: the encoder of part {n % 50} wants utf_8."
+            if version > 1:
+                row |= {"state_reason": "", "success_rate": None, "support": 1, "validated_at": None}
+                row["fingerprint"] = f"{n}"
+            _insert(connection, "memory", row)
+    connection.close()
+
+
+def _insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> None:
+    row["checksum"] = checksum(row)
+    marks = ", ".join(f":{name}" for name in row)
+    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", row)

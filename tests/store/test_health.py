@@ -12,7 +12,7 @@ import pytest
 
 from ralph.store.backup import make_backup
 from ralph.store.database import CHECKED_TABLES
-from ralph.store.health import check
+from ralph.store.health import check, is_of_an_index
 from ralph.store.sqlite import SCHEMA_VERSION
 from tests.store.make import a_database, contents, damage
 
@@ -81,7 +81,11 @@ def test_any_missing_end_is_found(path: Path) -> None:
         (b"All about Fact 7.", b"All about \xff\xff\xff\xff 7.", "1 memory does not match its checksum: ID."),
         (b"it was learned", b"it was l\xffarned", "In memory_events, a text is damaged."),
         (b"Task 29", b"Task 28", "In tasks, 1 row does not match its checksum: 30."),
-        (b"AFTER DELETE ON memory", b"AFTER INSERT ON memory", "The definition of memory_removed is damaged."),
+        (
+            b"AFTER DELETE ON memory_words",
+            b"AFTER INSERT ON memory_words",
+            "The definition of memory_words_removed is damaged.",
+        ),
     ],
 )
 def test_a_changed_byte_is_told_by_its_place(path: Path, old: bytes, new: bytes, said: str) -> None:
@@ -128,13 +132,74 @@ def test_another_programs_database_and_a_newer_one_are_not_sound(path: Path) -> 
 def test_a_search_index_that_does_not_match_is_found_by_looking_deep(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute(
-        "INSERT INTO memory_fts (memory_fts, rowid, title, body, tags, files) "
-        "SELECT 'delete', seq, title, body, tags, files FROM memory WHERE seq = 3"
+        "INSERT INTO memory_index (memory_index, rowid, title, body, paths, tags) "
+        "SELECT 'delete', seq, title, body, paths, tags FROM memory_words WHERE seq = 3"
     )
     connection.close()
 
     assert check(str(path)).problems == ()
-    assert check(str(path), deep=True).problems == ("The search index memory_fts does not match its table.",)
+    assert check(str(path), deep=True).problems == ("The search index memory_index does not match its table.",)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("DELETE FROM memory_words WHERE seq IN (3, 4)", "2 memories are not in the search index."),
+        ("DELETE FROM failure_words WHERE seq = 1", "1 failure report is not in the search index."),
+        (
+            "UPDATE memory_words SET body = 'wrong' WHERE seq = 3",
+            "1 memory is in the search index with words of another text.",
+        ),
+        (
+            "UPDATE attempt_words SET paths = 'wrong'",
+            "4 journal entries are in the search index with words of another text.",
+        ),
+        (
+            "INSERT INTO attempt_words SELECT seq, 1, '', '', '', '' FROM attempts WHERE notes = ''",
+            "4 journal entries are in the search index with words of another text.",
+        ),
+        (
+            "INSERT INTO memory_files SELECT project_id, 'src/a.py', seq FROM memory WHERE seq = 3",
+            "1 memory is in the search index with files of another text.",
+        ),
+        ("DROP TABLE attempt_words", "The search index of journal entries cannot be read."),
+        ("UPDATE memory_words SET title = CAST(x'ff' AS TEXT) WHERE seq = 3", "In memory_words, a text is damaged."),
+        ("DELETE FROM memory_index_config", "The search index memory_index does not match its table."),
+        ("DROP TRIGGER failure_words_changed", "The definition of failure_words_changed is missing."),
+    ],
+)
+def test_an_index_that_is_not_of_the_texts_is_found_by_looking_deep_and_told_from_other_damage(
+    path: Path, sql: str, said: str
+) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(sql)
+    connection.close()
+
+    problems = check(str(path), deep=True).problems
+
+    assert said in problems
+    assert all(map(is_of_an_index, problems))
+
+
+def test_rows_indexed_by_other_rules_are_told_but_nothing_is_wrong(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE memory_words SET version = version + 1, body = 'other' WHERE seq < 4")
+    connection.execute("UPDATE failure_words SET version = 0, body = 'old' WHERE seq = 1")
+    connection.close()
+
+    found = check(str(path), deep=True)
+
+    assert found.problems == ()
+    assert found.outdated == "3 memories and 1 failure report"
+
+
+def test_a_text_that_cannot_be_read_is_told_by_its_checksum_and_not_as_a_fault_of_the_index(path: Path) -> None:
+    damage(path, b"All about Fact 7.", b"All about \xff\xff\xff\xff 7.")
+
+    problems = check(str(path), deep=True).problems
+
+    assert [re.sub(r"mem-[\w-]+", "ID", one) for one in problems] == ["1 memory does not match its checksum: ID."]
+    assert not any(map(is_of_an_index, problems))
 
 
 def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
@@ -147,10 +212,10 @@ def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
 
 def test_a_missing_trigger_is_found(path: Path) -> None:
     connection = apsw.Connection(str(path))
-    connection.execute("DROP TRIGGER memory_added")
+    connection.execute("DROP TRIGGER memory_words_added")
     connection.close()
 
-    assert check(str(path)).problems == ("The definition of memory_added is missing.",)
+    assert check(str(path)).problems == ("The definition of memory_words_added is missing.",)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
 import pytest
 
 from ralph.errors import StoreError
-from ralph.records import now
 from ralph.store import backup, open_store
-from ralph.store.database import checksum
-from ralph.store.migrate import SCHEMA
-from ralph.store.sqlite import APPLICATION_ID, SCHEMA_VERSION
+from ralph.store.health import check
+from ralph.store.sqlite import SCHEMA_VERSION
+from tests.store.make import an_old_database, failures_found_by, found_by, notes_found_by
+
+OLDER = range(1, SCHEMA_VERSION)
 
 
-def version_1(path: Path, memories: int) -> None:
-    """Make a database as the first version had it."""
-    connection = apsw.Connection(str(path))
-    for name in ("001_start.sql", "001_start.sqlite.sql"):
-        text = (SCHEMA / name).read_text().replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")
-        for _ in connection.execute(text):
-            pass
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", 1)
-    connection.execute("INSERT INTO projects VALUES ('p-1', 'old', ?)", (now(),))
-    for n in range(memories):
-        row: dict[str, object] = {
-            "project_id": "p-1", "id": f"mem-{n}-0000", "kind": "knowledge", "title": f"Title {n}",
-            "title_key": f"title {n}", "body": f"Body {n}", "content": "", "tags": "[]", "files": "[]",
-            "feature": None, "task_type": None, "hat": None, "source": "explicit", "trust": "project",
-            "state": "active", "confidence": 0.6, "wins": 0, "losses": 0, "uses": 0, "superseded_by": None,
-            "origin_task": None, "origin_run": None, "origin_attempt": None, "origin_session": None,
-            "origin_loops": "[]", "created_at": now(), "updated_at": now(), "used_at": None, "verified_at": None,
-        }  # fmt: skip
-        row["checksum"] = checksum(row)
-        marks = ", ".join(f":{name}" for name in row)
-        connection.execute(f"INSERT INTO memory ({', '.join(row)}) VALUES ({marks})", row)
-    connection.close()
-
-
-def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path, version: int) -> None:
     path = tmp_path / "ralph.db"
-    version_1(path, 700)
+    an_old_database(path, version, 700)
 
     store = open_store(str(path))
 
@@ -52,22 +31,48 @@ def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(tmp_path
     assert {row["fingerprint"] for row in store.database.query("SELECT fingerprint FROM memory")} != {""}
     assert store.database.query("PRAGMA user_version")[0]["user_version"] == SCHEMA_VERSION
     store.close()
+    assert check(str(path), deep=True).problems == ()
 
 
-def test_before_that_a_verified_backup_of_the_old_version_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", OLDER)
+def test_all_of_an_older_database_is_found_by_its_words(tmp_path: Path, version: int) -> None:
     path = tmp_path / "ralph.db"
-    version_1(path, 5)
+    an_old_database(path, version, 700)
+
+    store = open_store(str(path))
+
+    counts = [
+        store.database.query(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"]
+        for table in ("memory_words", "memory_files", "attempt_words", "failure_words")
+    ]
+    assert counts == [700, 700, 1, 1]
+    assert found_by(store, "Title 642", 1) == ["Title 642"]
+    assert len(found_by(store, "encoders", 1_000)) == 700
+    assert store.memories.touching(["src/old.py"], 5) == [700, 699, 698, 697, 696]
+    assert notes_found_by(store, "zebras") == ["The zebra is in the export."]
+    assert notes_found_by(store, "mending exporters") == ["The zebra is in the export."]
+    assert failures_found_by(store, "build error") == ["The semicolon was missing."]
+    store.close()
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_before_that_a_verified_backup_of_the_old_version_is_made(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "ralph.db"
+    an_old_database(path, version, 5)
 
     open_store(str(path)).close()
 
     (made,) = backup.backups(str(path))
-    assert (made.schema, made.memories) == (1, 5)
+    assert (made.schema, made.memories) == (version, 5)
     assert "before-schema" in made.path
 
 
-def test_a_damaged_database_is_not_brought_up_to_date_because_no_sound_backup_can_be_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", OLDER)
+def test_a_damaged_database_is_not_brought_up_to_date_because_no_sound_backup_can_be_made(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "ralph.db"
-    version_1(path, 3)
+    an_old_database(path, version, 3)
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE memory SET body = 'flipped' WHERE seq = 2")
     connection.close()
@@ -75,4 +80,24 @@ def test_a_damaged_database_is_not_brought_up_to_date_because_no_sound_backup_ca
     with pytest.raises(StoreError, match="does not match its checksum"):
         open_store(str(path))
 
-    assert apsw.Connection(str(path)).pragma("user_version") == 1
+    assert apsw.Connection(str(path)).pragma("user_version") == version
+
+
+def test_a_program_killed_while_it_brings_a_database_up_to_date_leaves_it_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "ralph.db"
+    an_old_database(path, 2, 50)
+    code = """
+import os, sys
+from ralph.store import index, open_store
+index.write = lambda *given, **more: os._exit(9)
+open_store(sys.argv[1])
+"""
+
+    killed = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+
+    assert killed.returncode == 9
+    assert apsw.Connection(str(path)).pragma("user_version") == 2
+    assert check(str(path), deep=True).problems == ()
+    store = open_store(str(path))
+    assert found_by(store, "Title 7", 1) == ["Title 7"]
+    store.close()

@@ -9,20 +9,28 @@ import threading
 import time
 from pathlib import Path
 
-import apsw
 import pytest
 
 from ralph.errors import NotFound, StoreError
 from ralph.records import Status
-from ralph.store import migrate, open_store
+from ralph.store import open_store
 from ralph.store.backup import make_backup
-from ralph.store.database import checksum
 from ralph.store.health import check
 from ralph.store.restore import _alone, _exchange, _prepared, preview_restore, restore, salvage
-from ralph.store.sqlite import APPLICATION_ID
 from ralph.store.tasks import NewTask
 from tests.make import a_memory
-from tests.store.make import LEARNED, a_database, contents, damage, learn, titles
+from tests.store.make import (
+    LEARNED,
+    a_database,
+    an_old_database,
+    contents,
+    damage,
+    failures_found_by,
+    found_by,
+    learn,
+    notes_found_by,
+    titles,
+)
 
 
 @pytest.fixture
@@ -234,7 +242,7 @@ def test_intact_memories_are_taken_over_from_a_damaged_database_with_their_histo
     store = open_store(str(path))
     newest = store.memories.all()[-1]
     assert [event.what for event in store.memories.history(newest.id)] == ["added"]
-    assert [memory.title for memory, _ in store.memories.search(["22"], 5)] == ["Fact 22"]
+    assert found_by(store, "22") == ["Fact 22"]
     learn(store, "Fact 23")
     assert store.damaged() == []
     store.close()
@@ -293,36 +301,44 @@ def test_nothing_is_taken_from_what_cannot_be_read(path: Path, tmp_path: Path) -
     assert salvage(str(noise), str(path)) == 0
 
 
-def an_old_database(path: Path) -> None:
-    """Make a database as the first version made it, with one task."""
-    connection = apsw.Connection(str(path))
-    for script in ("001_start.sql", "001_start.sqlite.sql"):
-        sql = (migrate.SCHEMA / script).read_text()
-        for _ in connection.execute(sql.replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")):
-            pass
-    at = "2026-01-01T00:00:00.000Z"
-    connection.execute("INSERT INTO projects VALUES ('p-1', 'old', ?)", (at,))
-    row = {"project_id": "p-1", "id": "f-1", "name": "Old", "spec": "", "plan": "", "created_at": at, "updated_at": at}
-    row["checksum"] = checksum(row)
-    connection.execute(f"INSERT INTO features ({', '.join(row)}) VALUES ({', '.join(':' + name for name in row)})", row)
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", 1)
-    connection.close()
-
-
-def test_a_database_of_an_older_version_is_checked_backed_up_and_brought_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_an_older_version_is_checked_backed_up_and_brought_back(tmp_path: Path, version: int) -> None:
     path = tmp_path / "ralph.db"
-    an_old_database(path)
+    an_old_database(path, version, 20)
 
     assert check(str(path), deep=True).problems == ()
-    made = make_backup(str(path), "before schema 2")
+    made = make_backup(str(path), "by hand")
     path.unlink()
     restore(str(path))
 
-    assert made.schema == 1
+    assert made.schema == version
     store = open_store(str(path))
-    assert [feature.name for feature in store.features.all()] == ["Old"]
+    assert store.memories.count() == 20
     assert store.damaged() == []
+    assert found_by(store, "Title 7", 1) == ["Title 7"]
+    assert notes_found_by(store, "zebra") == ["The zebra is in the export."]
+    assert failures_found_by(store, "semicolons") == ["The semicolon was missing."]
+    store.close()
+    assert check(str(path), deep=True).problems == ()
+
+
+def test_memories_taken_over_into_a_backup_of_an_older_version_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "ralph.db"
+    an_old_database(path, 2, 20)
+    make_backup(str(path), "by hand")
+    store = open_store(str(path))
+    learn(store, "Fact 20", "Fact 21")
+    store.close()
+    for made in (tmp_path / "backups").glob("*before-schema*"):
+        made.unlink()
+    damage(path, b"Mend the exporter", b"Rend the exporter")
+
+    done = restore(str(path))
+
+    assert (done.backup.schema, done.brought_back) == (2, 2)
+    store = open_store(str(path))
+    assert found_by(store, "Fact 21")[0] == "Fact 21"
+    assert found_by(store, "Title 7", 1) == ["Title 7"]
     store.close()
     assert check(str(path), deep=True).problems == ()
 

@@ -13,6 +13,7 @@ from ralph.project import Project
 from ralph.records import Memory, State
 from ralph.store.memories import Change
 from ralph.sync import sync
+from tests.store.make import found_by
 
 T = Change(who="t", why="t")
 
@@ -75,7 +76,8 @@ def test_a_hand_edit_wins_and_the_old_words_stay_in_the_history(project: Project
 
     assert project.store.memories.get(memory.id).body == "New words."
     assert "Old words." in (project.store.memories.history(memory.id)[-1].was or "")
-    assert project.store.memories.search(["words", "new"], 5)
+    assert found_by(project.store, "new") == ["New words"]
+    assert found_by(project.store, "old") == []
 
 
 def test_when_both_sides_changed_the_person_wins_and_the_other_version_is_kept(project: Project) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 from ralph.cli.output import bold, directory_of, print_json, safe, use_colour
+from ralph.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _attempt(title: str, number: int) -> str:
 
 def _some(titles: Sequence[str]) -> str:
     """Give as many titles as fit on a line, and how many there are beside them."""
-    shown = safe(titles[0])
+    shown = one_line(safe(titles[0]), NOTE_WIDTH)
     for count, title in enumerate(titles[1:], 1):
         if len(shown) + len(title) > NOTE_WIDTH:
             return f"{shown} · +{len(titles) - count}"

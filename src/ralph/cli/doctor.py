@@ -16,16 +16,23 @@ INDENT = " " * 18
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    parser.add_argument(
+        "--reindex",
+        action="store_true",
+        help="make the search indexes anew from the texts first",
+    )
     add_format(parser)
     parser.set_defaults(act=examine)
 
 
 def examine(given: argparse.Namespace) -> int:
     """Look at everything; 1 when something is wrong."""
-    from ralph.doctor import examine
+    from ralph.doctor import examine, reindex
     from ralph.project import find_root
 
-    findings = examine(find_root(directory_of(given)))
+    root = find_root(directory_of(given))
+    made = [reindex(root)] if given.reindex else []
+    findings = [*made, *examine(root)]
     wrong = [one for one in findings if not one.is_fine]
     if given.format == "json":
         print_json(findings)
@@ -33,7 +40,7 @@ def examine(given: argparse.Namespace) -> int:
     for one in findings:
         mark = colour("done", "ok   ") if one.is_fine else colour("failed", "WRONG")
         print(mark + wrapped(safe(one.says), f"  {one.about:<9}  ", INDENT))
-        if not one.is_fine:
+        if one.mend and not one.is_fine:
             print(wrapped(safe(one.mend), f"{INDENT}-> ", f"{INDENT}   "))
     print(f"\n{_ending(findings)}")
     return 1 if wrong else 0

@@ -23,11 +23,11 @@ from ralph.text import accept, one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ralph.project import Project
-    from ralph.records import Memory, MemoryEvent
-    from ralph.remembering import Removal
+    from ralph.records import Memory, MemoryEvent, Recalled
+    from ralph.remembering import Removal, Why
     from ralph.store.known_memories import Wanted
 
     Adder = Callable[..., argparse.ArgumentParser]
@@ -60,8 +60,9 @@ EXPORTS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowled
 EPILOG = """\
 Examples:
   ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
-  ralph memory search docker
+  ralph memory search docker --explain         what each score is made of
   ralph memory prime --budget 2000             what an agent should know first
+  ralph memory prime --for "flaky login test"  the few that matter for something
   ralph memory import notes.md other-project/  files, folders, or a pipe
   ralph memory export > memories.jsonl         all of it, with its history
 """
@@ -94,7 +95,9 @@ def _add_entries(action: Adder) -> None:
     _add_filters(one)
     one.add_argument("--all", action="store_true", help=f"show all, not only the best {SHOWN}")
     one.add_argument("--ranker", choices=RANKERS, help="rank by another formula")
-    one.add_argument("--task", metavar="ID", help="with --ranker: rank for this task")
+    one.add_argument(
+        "--task", metavar="ID", help="its words count too, and --explain says what its next prompt leaves out, and why"
+    )
     one.add_argument("--explain", action="store_true", help="show what each score is made of")
     _add_text_format(one)
 
@@ -133,14 +136,16 @@ def _add_views(action: Adder) -> None:
     )
     one.add_argument("--tags", type=words_of, default=(), help="any of these, separated by commas")
     one.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only from the last so many days")
-    one.add_argument("--format", choices=("markdown", "json"), default="markdown", help="(default: markdown)")
+    one.add_argument("--task", metavar="ID", help="only the few that a prompt for this task would show")
+    one.add_argument("--for", dest="text", metavar="TEXT", help="the same for any text; - reads standard input")
+    one.add_argument("--format", choices=("markdown", "json", "table"), default="markdown", help="(default: markdown)")
 
     one = action("init", init, "Make the markdown file that people and git can edit")
     one.add_argument("--force", action="store_true", help="make it anew; the old one is kept as .bak")
 
     one = action("why", why, "Say where a memory comes from, or why a task is shown it or not")
     one.add_argument("memory", metavar="ID")
-    one.add_argument("--task", metavar="ID")
+    one.add_argument("--task", metavar="ID", help="what its score for this task is made of, and its place")
     add_format(one)
 
     one = action("history", history, "Show all that happened to a memory")
@@ -354,13 +359,16 @@ def why(project: Project, given: argparse.Namespace) -> None:
         if given.format == "json":
             print_json(
                 {
+                    "id": found.memory.id,
                     "memory": public_fields(found.memory),
                     "task_id": found.task_id,
                     "is_shown": found.is_shown,
+                    "shown": found.is_shown,
                     "reason": found.reason,
                     "score": found.score,
                     "because": dict(found.because),
                     "rank": found.rank,
+                    "ranked": found.ranked,
                 }
             )
         else:
@@ -410,21 +418,39 @@ def search(project: Project, given: argparse.Namespace) -> None:
         " ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "", given.task
     )
     shown = found[:limit]
+    memories = [one.memory for one in shown]
+    is_judged = given.task and (given.explain or given.format == "json")
+    whys = project.memory.why_each(memories, given.task) if is_judged else []
     if given.format == "json":
-        from ralph.memory.public import public_fields
-
-        scores = [{"score": one.score, "because": dict(one.because)} for one in shown]
-        print_json([public_fields(one.memory) | score for one, score in zip(shown, scores, strict=True)])
+        print_json(list(_found_fields(shown, whys)))
     elif given.format == "markdown":
-        _print_markdown([one.memory for one in shown])
+        _print_markdown(memories)
     elif shown:
-        from ralph.cli.memory_text import print_found
+        from ralph.cli.memory_text import print_explained, print_found
 
-        print_found(shown, explain=given.explain)
+        if given.explain:
+            print_explained(shown, whys)
+        else:
+            print_found(shown)
         if len(found) > len(shown):
             print(f"{len(shown)} shown; --all shows all.")
     else:
         print("Nothing found.")
+
+
+def _found_fields(found: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[str, object]]:
+    """Give what was found for programs; whether a prompt shows it is known for a task alone."""
+    from ralph.memory.public import public_fields
+
+    for place, one in enumerate(found, 1):
+        why = whys[place - 1] if whys else None
+        yield public_fields(one.memory) | {
+            "score": one.score,
+            "rank": place,
+            "because": dict(one.because),
+            "shown": why.is_shown if why else None,
+            "reason": why.reason if why else None,
+        }
 
 
 def list_memories(project: Project, given: argparse.Namespace) -> None:
@@ -451,11 +477,18 @@ def prime(project: Project, given: argparse.Namespace) -> None:
 
     kinds = _known_kinds(project, given.kinds)
     wanted = Wanted(kinds=kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
-    found = project.memory.prime(wanted, given.budget)
+    text = None if given.text is None else _content(given.text)
+    found = project.memory.prime(wanted, given.budget, task_id=given.task, text=text)
     if given.format == "json":
         _print_json_list(found)
-    else:
+    elif given.format == "markdown":
         _print_markdown(found)
+    elif found:
+        from ralph.cli.memory_text import print_memories
+
+        print_memories(found)
+    else:
+        print("There is nothing to tell: no memory has enough to do with it.")
 
 
 def _days_ago(days: int) -> str:

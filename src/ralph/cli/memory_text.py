@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import bold, colour, plural, print_table, safe, terminal_width, wrapped
+from ralph.cli.output import LEAST_LAST, bold, colour, cut_to, plural, print_table, safe, terminal_width, wrapped
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -26,6 +26,32 @@ FIX = "**Fix:**"
 FIELDS = {"kind": "type", "body": "content", "content": "figures", "origin_loops": "loops", "state_reason": "reason"}
 """What people call fields that have another name inside."""
 MOMENTS = ("updated_at", "validated_at", "verified_at", "used_at")
+NARROW = 100
+"""In a terminal with fewer columns a search shows the memories themselves instead of their dates and tags."""
+BAR = 10
+WIDEST_SHARE = 15
+MEANINGS = {
+    "words": "holds the words asked for, rare ones most",
+    "paths": "its files are named in words asked for",
+    "named": "one of its files is asked for by name",
+    "title": "its title holds words of the title",
+    "files": "touches the files that the best ones touch",
+    "folders": "touches the folders that the best ones touch",
+    "together": "was learned right before or after a match",
+    "links": "links to a match, or is linked from one",
+    "meaning": "means much the same, in whatever words",
+    "recency": "how new it is: half of it goes each year",
+    "tags": "its tags are words asked for",
+    "confidence": "how sure it is by now",
+    "success": "how often it helped when it was used",
+    "hat": "was learned in the same role",
+    "task type": "was learned from this type of task",
+    "feature": "was learned for the same feature",
+    "failure": "is about what went wrong last time",
+    "stale": "what it is about has changed since",
+    "text": "holds the text just as it was typed",
+}
+"""What each share of a score is for, in a few words that fit beside it."""
 
 
 def in_words(memory: Memory) -> str:
@@ -48,18 +74,55 @@ def print_memories(memories: Iterable[Memory], *, with_state: bool = False) -> N
     print_table(("ID", "TYPE", *["STATE"] * with_state, "SURE", "CREATED", "TAGS", "MEMORY"), rows)
 
 
-def print_found(found: Sequence[Recalled], *, explain: bool) -> None:
-    """Print what a search found, with what each score is made of if wanted."""
-    if not explain:
+def print_found(found: Sequence[Recalled]) -> None:
+    """Print what a search found as a table: in a narrow terminal what each says, rather than more about it."""
+    if terminal_width() >= NARROW:
         print_memories(one.memory for one in found)
-        return
-    rows = [(one.memory.id, f"{one.score:.3f}", shares(one.because), in_words(one.memory)) for one in found]
-    print_table(("ID", "SCORE", "BECAUSE", "MEMORY"), rows)
+    else:
+        rows = [(one.memory.id, one.memory.kind, _sure(one.memory), in_words(one.memory)) for one in found]
+        print_table(("ID", "TYPE", "SURE", "MEMORY"), rows)
 
 
-def shares(because: Iterable[tuple[str, float]]) -> str:
-    """Give what a score is made of: `words 0.500, recency 0.098`."""
-    return ", ".join(f"{name} {share:.3f}" for name, share in because) or "-"
+def print_explained(found: Sequence[Recalled], whys: Sequence[Why] = ()) -> None:
+    """Print what a search found, best first, each with what its score is made of, and then what that means.
+
+    With `whys`, also why a prompt would not show it.
+    """
+    numbers, ids = len(str(len(found))), max(len(safe(one.memory.id)) for one in found)
+    width, indent = terminal_width(), " " * (numbers + 2)
+    print(bold(f"{'#':>{numbers}}  {'SCORE':>5}  {'ID':{ids}}  MEMORY"))
+    for place, one in enumerate(found, 1):
+        start = f"{place:>{numbers}}  {one.score:5.2f}  {safe(one.memory.id):{ids}}  "
+        print(bold(start) + cut_to(safe(in_words(one.memory)), max(LEAST_LAST, width - len(start))))
+        cells = [f"{safe(name)} {share}".ljust(WIDEST_SHARE) for name, share in shares(one)]
+        a_row = max(1, (width - len(indent) + 2) // (WIDEST_SHARE + 2))
+        for at in range(0, len(cells), a_row):
+            print((indent + "  ".join(cells[at : at + a_row])).rstrip())
+        if whys and not whys[place - 1].is_shown:
+            why = whys[place - 1]
+            print(wrapped(f"not shown to {why.task_id}: {safe(why.reason)}", indent, indent + "  "))
+    used = {name for one in found for name, _ in shares(one)}
+    print()
+    for name, meaning in MEANINGS.items():
+        if name in used:
+            print(cut_to(f"{name:10}  {meaning}", width))
+
+
+def shares(one: Recalled | Why) -> list[tuple[str, str]]:
+    """Give what a score is made of, each with two decimals, so that they add up to the score with two decimals.
+
+    What is left after all are rounded down goes to those that lost most. What is then nothing is not there.
+    """
+    from math import floor
+
+    exact = [(name, 100 * share) for name, share in one.because]
+    rounded = {name: floor(share) for name, share in exact}
+    missing = round(100 * (one.score or 0.0)) - sum(rounded.values())
+    for name, _ in sorted(exact, key=lambda share: floor(share[1]) - share[1])[: max(0, missing)]:
+        rounded[name] += 1
+    return [(name, f"{share / 100:.2f}") for name, share in rounded.items() if share] or [
+        (name, "0.00") for name, _ in one.because[:1]
+    ]
 
 
 def _sure(memory: Memory) -> str:
@@ -284,15 +347,20 @@ def _short(value: object, other: object, width: int) -> str:
 
 
 def print_why(why: Why) -> None:
-    """Print what a memory's score for a task is made of."""
+    """Print what a memory's score for a task is made of, its place, and whether a prompt shows it."""
     print_heading(why.memory)
     if why.score is not None:
-        score = f"Score for {why.task_id}: {why.score:.3f} ({shares(why.because)}), place {why.rank}"
-        print(wrapped(score, "  ", "    "))
+        print(f"  Score for {why.task_id}: {why.score:.2f}, place {why.rank:,} of {why.ranked:,}")
+        found = shares(why)
+        most = max((abs(float(share)) for _, share in found), default=0.0) or 1.0
+        for name, share in found:
+            bar = "█" * (round(BAR * abs(float(share)) / most) or 1)
+            line = f"    {name:10}  {share:>5}  {bar:{BAR}}  {MEANINGS.get(name, '')}"
+            print(cut_to(line.rstrip(), terminal_width()))
     if why.is_shown:
-        print(f"  It is shown to the next attempt at {why.task_id}.")
+        print(f"  Shown to the next attempt at {why.task_id}.")
     else:
-        print(wrapped(f"It is not shown to the next attempt at {why.task_id}: {safe(why.reason)}.", "  ", "    "))
+        print(wrapped(f"Not shown to the next attempt at {why.task_id}: {safe(why.reason)}.", "  ", "    "))
 
 
 def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:

@@ -191,13 +191,14 @@ class _Listener:
         attempt = store.attempts.latest(1)[0]
         assert attempt.task_id is not None
         reports = store.attempts.reports(MOST_ATTEMPTS, task=attempt.task_id)
+        shown = [store.memories.get(id) for id in attempt.shown]
         why = [_trouble(report.why) for report in reports if report.attempt_number == attempt.number]
         return Told(
             task=store.tasks.get(attempt.task_id),
             number=attempt.number or 1,
             done=attempt.outcome is Outcome.DONE,
             why=why[0] if why else attempt.reason,
-            recalled=tuple(store.memories.get(id).title for id in attempt.shown),
+            recalled=tuple(memory.title for memory in sorted(shown, key=lambda one: one.kind != "knowledge")),
             failures=self._failures,
             learned=tuple(self._learned),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.loop.prompt import build_prompt
-from ralph.loop.recall import recall
+from ralph.loop.recollect import recollect
 from ralph.loop.strategy import choose_model
 from ralph.records import record
 
@@ -38,7 +38,9 @@ def prepare(
 ) -> Prepared:
     """Give the model, the recollection and the prompt of an attempt. Changes nothing."""
     choice = choose_model(config.agent.model, model)
-    known = recall(store, task, metrics, config, run_id=run_id, attempt_number=attempt_number, with_memory=with_memory)
+    known = recollect(
+        store, task, metrics, config, run_id=run_id, attempt_number=attempt_number, with_memory=with_memory
+    )
     prompt = build_prompt(
         known,
         iteration=iteration,

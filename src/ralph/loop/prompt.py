@@ -21,6 +21,7 @@ KNOWLEDGE = "Project Knowledge"
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
+ELSEWHERE_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
 """For the spec and for the plan, each."""
@@ -139,6 +140,7 @@ def build_prompt(
     task = [_task(known), *_feature(known)]
     tail = [
         *_attempts(known),
+        *_elsewhere(known),
         *_stuck(known, stuck_after),
         _status(known, iteration, model, model_reason),
     ]
@@ -290,6 +292,35 @@ def _attempts(known: Recollection) -> list[Section]:
             cap_tokens=ATTEMPTS_TOKENS,
             shown=tuple(shown),
             left_out=tuple(left),
+        )
+    ]
+
+
+def _elsewhere(known: Recollection) -> list[Section]:
+    """Give what went wrong in tasks like this one."""
+    if not known.elsewhere:
+        return []
+    most = ELSEWHERE_TOKENS * CHARACTERS_PER_TOKEN
+    text = "### Failures of Other Tasks\n\nSomething like this went wrong elsewhere in this project.\n"
+    shown = []
+    for report in known.elsewhere:
+        name = f"{report.task_id}, attempt {report.attempt_number}"
+        block = (
+            f"\n- **{name}** [{quoted(report.category)}], {report.created_at[:10]}:"
+            f" {cut(one_line(quoted(report.why), 2000), 400)}\n"
+        )
+        if report.retry_suggestion:
+            block += f"  Try instead: {cut(one_line(quoted(report.retry_suggestion), 2000), 400)}\n"
+        if len(text) + len(block) <= most:
+            text += block
+            shown.append(name)
+    return [
+        Section(
+            name="Failures of Other Tasks",
+            text=text,
+            tokens=count_tokens(text),
+            cap_tokens=ELSEWHERE_TOKENS,
+            shown=tuple(shown),
         )
     ]
 

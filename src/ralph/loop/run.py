@@ -15,6 +15,7 @@ from ralph.agents import Limits, Session
 from ralph.errors import AgentMissing, ClaimLost, RalphError, StatementRefused, StoreError
 from ralph.loop import progress, worktree
 from ralph.loop.capture import claims_done, conclude
+from ralph.loop.embedding import Embedding
 from ralph.loop.episodes import histories
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.prepare import prepare
@@ -121,6 +122,7 @@ class Loop:
         """`ask` gets a person's word after Ctrl+C, if there is a person."""
         self._store = store
         self._heartbeat = Heartbeat(store.reopen, config.execution.lease_seconds)
+        self._embedding = Embedding(store.reopen, order.with_memory and config.memories.meaning)
         self._agent = agent
         self._config = config
         self._directory = directory
@@ -146,7 +148,7 @@ class Loop:
         self._recover()
         run = self._store.attempts.start_run(self._agent.name)
         self._tell_start(run.id)
-        with self._interrupts, self._heartbeat:
+        with self._interrupts, self._heartbeat, self._embedding:
             try:
                 ending = self._work(run.id)
                 self._store.attempts.end_run(run.id, ending)

@@ -6,6 +6,8 @@ reading it twice, or cleaning up twice, takes nothing away twice.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ralph.memory.limits import MOST_TAGS
 from ralph.records import LEARNING_CATEGORIES, Source, replace
 from ralph.text import title_of
@@ -38,10 +40,13 @@ FEW = 5
 def faded(memory: Memory, at: str) -> float:
     """Give the confidence as of now: a little less for every whole week in which nothing spoke for the memory."""
     latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
-    weeks = int(max(0.0, days_between(latest, at)) // 7)
-    if not weeks:
-        return memory.confidence
-    return max(min(LOWEST, memory.confidence), round(memory.confidence - DECAY_PER_WEEK * weeks, 6))
+    return faded_from(memory.confidence, days_between(latest, at))
+
+
+def faded_from(confidence: float, days: float) -> float:
+    """Give a confidence as of now, when something spoke for it so many days ago."""
+    weeks = int(max(0.0, days) // 7)
+    return max(min(LOWEST, confidence), round(confidence - DECAY_PER_WEEK * weeks, 6)) if weeks else confidence
 
 
 def after_use(memory: Memory, at: str, *, helped: bool = True) -> Memory:
@@ -183,14 +188,18 @@ def too_many(removed: int, present: int) -> bool:
 
 def days_between(earlier: str, later: str) -> float:
     """Give the days from one timestamp to another; negative when they are the other way round."""
-    return _days(later) - _days(earlier)
+    return days_of(later) - days_of(earlier)
 
 
-def _days(moment: str) -> float:
-    """Give the days since the start of our calendar; `datetime` would cost a cold start several milliseconds."""
-    year, month, day = int(moment[:4]), int(moment[5:7]), int(moment[8:10])
+def days_of(moment: str) -> float:
+    """Give the days from the start of our calendar to a timestamp; `datetime` would cost a cold start milliseconds."""
+    seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
+    return _whole_days(moment[:10]) + seconds / 86_400
+
+
+@lru_cache(4096)
+def _whole_days(date: str) -> int:
+    year, month, day = int(date[:4]), int(date[5:7]), int(date[8:10])
     # Years are counted from March, so that the day a leap year adds is the last one.
     year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
-    whole = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day
-    seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
-    return whole + seconds / 86_400
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day

@@ -11,10 +11,10 @@ import re
 
 from ralph.memory.learning import content_of
 from ralph.memory.lifecycle import days_between, faded
-from ralph.memory.rank import path_words
+from ralph.memory.question import Context
 from ralph.memory.task_type import task_type
 from ralph.memory.words import query_words
-from ralph.records import Recalled, record
+from ralph.records import Recalled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,26 +48,11 @@ RELATED_HATS = {
 """For the hat that works now, the hats whose memories are nearly as good as its own."""
 
 
-@record
-class Context:
-    """What a task is about, as far as a ranking asks."""
-
-    title: str = ""
-    body: str = ""
-    files: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
-    hat: str | None = None
-    feature: str | None = None
-    task_type: str | None = None
-    session: str | None = None
-    at: str
-
-
 def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     """Rank by tags that are words of the task, of the feature's name, or of the files last changed."""
     task = _words(f"{context.title} {context.body}")
     feature = _words(context.feature or "")
-    paths = path_words(context.files)
+    paths = _path_parts((*context.files, *context.recent))
     found = [
         _recalled(
             memory,
@@ -91,6 +76,11 @@ def _met(memory: Memory, words: set[str]) -> int:
 
 
 # --- weighted ----------------------------------------------------------------------
+
+
+def _path_parts(paths: Iterable[str]) -> set[str]:
+    """Give the words of more than two characters in file paths."""
+    return {word for path in paths for word in re.split(r"[/.\-_]", path.lower()) if len(word) > 2}
 
 
 def by_weights(memories: Sequence[Memory], context: Context) -> list[Recalled]:

@@ -1,73 +1,354 @@
-"""Put memories in the order of their use for a task, and say why.
+"""Put what was found in the order of its use for a context, and say why.
 
-A score is a sum of named shares, so that it can be explained; what is not
-shown gets a reason.
+A score is a sum of named shares: each is what one thing that speaks for a memory is worth (`WEIGHTS`) times how much of
+it there is. What is found by words is compared with the best that was found; the words that are rare count most
+(BM25 over title, text and paths). A memory also gains by what is known of others: those that touch the same files, and
+those learned at the same time, share in each other's scores.
 """
 
 from __future__ import annotations
 
-import re
+import json
+import math
 
-from ralph.memory.lifecycle import faded
-from ralph.records import LeftOut, Recalled
+from ralph.memory.lifecycle import days_between, days_of, faded_from
+from ralph.memory.question import parts_of
+from ralph.memory.words import rarity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
-    from ralph.config import FilterConfig
-    from ralph.records import Memory
+    from ralph.memory.question import Context, Question
 
-MOST = 8
-WORDS, TAGS, CONFIDENCE = 1.0, 0.15, 0.2
-MOST_TAGS = 4
-FLOOR = 0.25
-"""A memory that scores less than this has hardly a word in common with the task."""
+    Row = dict[str, Any]
+
+WEIGHTS = {
+    "words": 1.0,
+    "paths": 0.45,
+    "named": 0.3,
+    "title": 0.1,
+    "files": 0.75,
+    "folders": 0.2,
+    "together": 0.35,
+    "links": 0.2,
+    "meaning": 0.6,
+    "recency": 0.15,
+    "tags": 0.05,
+    "confidence": 0.1,
+    "success": 0.1,
+    "hat": 0.05,
+    "task type": 0.05,
+    "feature": 0.1,
+    "failure": 0.1,
+    "stale": -0.2,
+}
+"""What each thing that speaks for a memory is worth. docs/recall.md tells what each of them brings, measured."""
+
+CONTENT = ("words", "title", "paths", "named", "meaning")
+
+SATURATION, BY_LENGTH = 1.5, 0.4
+"""BM25: how soon a word said again adds nothing, and how much a long text counts less."""
+TITLE_LENGTH = 0.05
+"""How much a long title counts less."""
+IN_TITLE, IN_BODY, IN_PATHS, IN_TAGS = 3.0, 1.0, 3.0, 1.0
+"""What a word counts by where it stands; a tag only when its word stands nowhere else."""
+COMMONPLACE = frozenset(
+    "add allow build chang check creat ensur extend fix handl implement improv introduc make mend move refactor remov"
+    " renam replac support updat write"
+    " assert assertionerror call error except fail failur file last line ok pass pytest python ran recent run test"
+    " traceback unittest".split()
+)
+"""Stems of what nearly every task does, and of what nearly every failing test prints.
+
+They are of no use to tell whether a memory speaks of the thing at hand.
+"""
+PRIOR = 30
+"""As if there were so many more texts, without the words: of a few texts it tells little that a word is in one."""
+FEEDBACK = 5
+"""So many of the best raise what touches the same files."""
+OWN = 0.5
+"""How much of what a memory says for its own files does not come back to it: others may name none."""
+SHARPNESS = 3
+"""How much more the very best of them counts."""
+BEFORE, AFTER = 1.4, 0.5
+"""What the memory right before shares, and the one right after: an answer follows its question."""
+NOT_AHEAD = 0.98
+HALF_LIFE_DAYS = 365.0
+TOGETHER_DAYS = 10 / (24 * 60)
 
 
-def rank(
-    found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = (), at: str = ""
-) -> tuple[list[Recalled], list[LeftOut]]:
-    """Give the best of the found memories, each with what its score is made of, and why the others are not.
+class Scored:
+    """One memory that was found: its row, what speaks for it, and the sum."""
 
-    `found` are matches, each with the share of the task's words it holds; `task_text` is what the task says;
-    `at` is now: what nothing has spoken for in a while counts less.
+    __slots__ = ("evidence", "files", "row", "score", "shares")
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.files: tuple[str, ...] = tuple(json.loads(row["files"])) if row["files"] != "[]" else ()
+        self.shares: dict[str, float] = {}
+        self.score = 0.0
+        self.evidence = 0.0
+        """How much it says of what was asked: the share of it that it holds, times how telling the words are."""
+
+    @property
+    def vocabulary(self) -> set[str]:
+        """The words of its title and text."""
+        return {*self.row["title_words"].split(), *self.row["body_words"].split()}
+
+    @property
+    def by_content(self) -> float:
+        """What of its score comes from what it says itself."""
+        return sum(self.shares.get(name, 0.0) for name in CONTENT)
+
+    def add(self, name: str, amount: float) -> None:
+        """Count one thing that speaks for it, or against it."""
+        if amount:
+            share = WEIGHTS[name] * amount
+            self.shares[name] = self.shares.get(name, 0.0) + share
+            self.score += share
+
+
+class Ranking:
+    """The memories found for a question, to be scored together."""
+
+    def __init__(self, context: Context, question: Question, held_by: Mapping[str, int], total: int) -> None:
+        self._context = context
+        self._question = question
+        self._rarity = {word: rarity(held_by.get(word, 0), total) for word in question.words}
+        self._worth = {word: weight * self._rarity[word] for word, weight in question.words.items()}
+        self._path_worth = {word: weight * self._rarity.get(word, 0.0) for word, weight in question.paths.items()}
+        self._telling = {
+            word: math.log((total + PRIOR) / (held_by.get(word, 0) + 1))
+            for word in question.words
+            if word not in COMMONPLACE and word not in question.hints and not _is_unheard_name(word, held_by)
+        }
+        self._whole = sum(question.words[word] * telling for word, telling in self._telling.items()) or 1.0
+        self._whole_title = sum(self._telling.get(word, 0.0) for word in question.title) or 1.0
+        self._named = _by_part(question.mentions)
+        self._named_files: dict[str, float] = {}
+        self._mean = 0.0
+        self._bests: tuple[float, ...] = ()
+        self.found: dict[int, Scored] = {}
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take in rows with their words, each once, and score them by what they say and which files they name.
+
+        What comes later is measured by what came first: the best matches.
+        """
+        new = [Scored(row) for row in rows if row["seq"] not in self.found]
+        new = list({one.row["seq"]: one for one in new}.values())
+        split = [_Words(one.row) for one in new]
+        self._mean = self._mean or _mean([words.length for words in split])
+        amounts = [self._content(one, words) for one, words in zip(new, split, strict=True)]
+        if not self._bests:
+            self._bests = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
+        for one, (text, title, paths) in zip(new, amounts, strict=True):
+            one.add("words", text / self._bests[0])
+            one.add("title", title / self._bests[1])
+            one.add("paths", paths / self._bests[2])
+            one.add("named", max(map(self._how_named, one.files), default=0.0))
+            self.found[one.row["seq"]] = one
+
+    def _content(self, one: Scored, words: _Words) -> tuple[float, float, float]:
+        """Give the BM25 score of text, title and paths."""
+        room = SATURATION * (1 - BY_LENGTH + BY_LENGTH * words.length / self._mean)
+        worth = self._worth
+        text = held = held_of_title = told = 0.0
+        for word, count in words.counts(worth).items():
+            telling = self._telling.get(word, 0.0)
+            told += telling
+            held += telling * self._question.words[word]
+            if word in self._question.title:
+                held_of_title += telling
+            text += worth[word] * count / (count + room)
+        one.evidence = (told + 1) * max(held / self._whole, held_of_title / self._whole_title)
+        return text, self._title(words), self._paths(words)
+
+    def _title(self, words: _Words) -> float:
+        wanted = self._question.title
+        held = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in wanted)
+        return held / (1 + TITLE_LENGTH * len(words.title)) if held else 0.0
+
+    def _paths(self, words: _Words) -> float:
+        worth = self._path_worth
+        counts: dict[str, int] = {}
+        for word in words.paths:
+            if word in worth:
+                counts[word] = counts.get(word, 0) + 1
+        return sum(worth[word] * count / (count + SATURATION) for word, count in counts.items())
+
+    def _how_named(self, path: str) -> float:
+        """Give how much of a file's path the question names: 1 for all of it."""
+        if path not in self._named_files:
+            parts = parts_of(path)
+            if len(parts) > 1 and parts[-1] in ("__init__", "index", "mod"):
+                parts = parts[:-1]
+            best = 0
+            for mention, at in self._named.get(parts[-1] if parts else "", ()):
+                same = 1
+                while same < len(parts) and same <= at and mention[at - same] == parts[-1 - same]:
+                    same += 1
+                best = max(best, same)
+            self._named_files[path] = best / len(parts) if parts else 0.0
+        return self._named_files[path]
+
+    # --- what others say of it ---------------------------------------------------------
+
+    def files_of_the_best(self) -> list[str]:
+        """Give the files that the best so far touch, the most telling first."""
+        return sorted(felt := self._felt(_whole_path), key=lambda path: -sum(felt[path].values()))
+
+    def by_files(self) -> None:
+        """Raise what touches the files, or the folders, that the best touch."""
+        for name, place_of in (("files", _whole_path), ("folders", _folder)):
+            felt = self._felt(place_of)
+            whole = sum(one.score**SHARPNESS for one in self.best(FEEDBACK))
+            for one in self.found.values() if felt and whole else ():
+                places = {place_of(path) for path in one.files} & felt.keys()
+                seq = one.row["seq"]
+                amounts = (sum(felt[place].values()) - OWN * felt[place].get(seq, 0.0) for place in places)
+                one.add(name, max(amounts, default=0.0) / whole)
+
+    def _felt(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
+        """Give what each of the best says for the places it touches."""
+        felt: dict[str, dict[int, float]] = {}
+        for one in self.best(FEEDBACK):
+            places = {place_of(path) for path in one.files}
+            for place in places:
+                felt.setdefault(place, {})[one.row["seq"]] = one.score**SHARPNESS / len(places) ** 0.25
+        return felt
+
+    def best(self, most: int) -> list[Scored]:
+        """Give the best so far."""
+        return sorted(self.found.values(), key=_order)[:most]
+
+    def by_neighbours(self, following: Iterable[tuple[int, int]]) -> None:
+        """Let memories share with those learned right before and after; each pair is one and the next one.
+
+        Nobody gets ahead by that of the one who shares.
+        """
+        alone = {seq: (one.score, one.by_content, one.evidence) for seq, one in self.found.items()}
+        for first, second in following:
+            if first in alone and second in alone and _is_together(self.found[first].row, self.found[second].row):
+                for giver, taker, part in ((first, second, BEFORE), (second, first, AFTER)):
+                    one = self.found[taker]
+                    score, content, evidence = alone[giver]
+                    room = max(NOT_AHEAD * score - one.score, 0.0) / WEIGHTS["together"]
+                    one.add("together", min(part * content, room))
+                    one.evidence = max(one.evidence, part * WEIGHTS["together"] * evidence)
+
+    def by_links(self, links: Iterable[tuple[int, int]]) -> None:
+        """Let memories share with those they link to; each pair is one and the one it names."""
+        alone = {seq: one.score for seq, one in self.found.items()}
+        best = max(alone.values(), default=0.0) or 1.0
+        gained: dict[int, float] = {}
+        for first, second in links:
+            if first in alone and second in alone:
+                gained[first] = max(gained.get(first, 0.0), alone[second] / best)
+                gained[second] = max(gained.get(second, 0.0), alone[first] / best)
+        for seq, amount in gained.items():
+            self.found[seq].add("links", amount)
+
+    def by_meaning(self, nearness: Mapping[int, float]) -> None:
+        """Raise what means the same, whatever its words."""
+        for seq, amount in nearness.items():
+            if seq in self.found:
+                self.found[seq].add("meaning", amount)
+
+    def by_record(self) -> None:
+        """Count what is noted of each: tags, age, how sure it is, what it was learned for."""
+        context = self._context
+        self.by_age()
+        at = days_of(context.at)
+        for one in self.found.values():
+            row = one.row
+            one.add("tags", self._tags(row["tag_words"]))
+            one.add("confidence", faded_from(row["confidence"], at - days_of(_last_word(row))))
+            one.add("success", row["success_rate"] or 0.0)
+            one.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
+            one.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
+            one.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
+
+    def by_age(self) -> None:
+        """Count how young each is."""
+        at = days_of(self._context.at)
+        for one in self.found.values():
+            made_at = days_of(one.row.get("created_at") or one.row["started_at"])
+            one.add("recency", 0.5 ** (max(at - made_at, 0.0) / HALF_LIFE_DAYS))
+
+    def _tags(self, tags: str) -> float:
+        """Give the share of the words in a memory's tags that the question speaks of."""
+        found = tags.split()
+        return sum(1 for word in found if word in self._worth) / len(found) if found else 0.0
+
+
+class _Words:
+    """The words a row was indexed by."""
+
+    __slots__ = ("body", "length", "paths", "tags", "title")
+
+    def __init__(self, row: Row) -> None:
+        self.title = row["title_words"].split()
+        self.body = row["body_words"].split()
+        self.paths = row["path_words"].split()
+        self.tags = row["tag_words"].split()
+        self.length = IN_TITLE * len(self.title) + IN_BODY * len(self.body) + IN_PATHS * len(self.paths)
+
+    def counts(self, wanted: Mapping[str, float]) -> dict[str, float]:
+        """Give how often each wanted word is there, by the weight of where it stands."""
+        counts: dict[str, float] = {}
+        for words, weight in ((self.title, IN_TITLE), (self.body, IN_BODY), (self.paths, IN_PATHS)):
+            for word in filter(wanted.__contains__, words):
+                counts[word] = counts.get(word, 0.0) + weight
+        for word in filter(wanted.__contains__, self.tags):
+            counts.setdefault(word, IN_TAGS)
+        return counts
+
+
+def _is_unheard_name(word: str, held_by: Mapping[str, int]) -> bool:
+    """Say whether a word is a name of several parts that no memory has: its parts count already."""
+    return ("_" in word or "." in word) and not held_by.get(word)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values and sum(values) else 1.0
+
+
+def _order(one: Scored) -> tuple[float, int]:
+    return -one.score, -one.row["seq"]
+
+
+def _whole_path(path: str) -> str:
+    return path
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _last_word(row: Row) -> str:
+    """Give when something last spoke for a memory."""
+    return max(str(row["used_at"] or ""), str(row["verified_at"] or ""), str(row["created_at"]))
+
+
+def _is_together(one: Row, other: Row) -> bool:
+    """Say whether two memories were learned one after the other.
+
+    What has the very same date came in with many others at once, unless one session or attempt learned both.
     """
-    scored = score(found, task_text, path_words, at)
-    kept = [one for one in scored if one.score >= FLOOR]
-    left = [LeftOut(what=one.memory.title, why=f"score {one.score:.2f} is too low") for one in scored[len(kept) :]]
-    left = [LeftOut(what=one.memory.title, why=f"not among the best {MOST}") for one in kept[MOST:]] + left
-    return kept[:MOST], left
+    same = ("origin_session", "origin_run", "origin_task", "origin_attempt")
+    ours, theirs = (tuple(row.get(name) for name in same) for row in (one, other))
+    if any(ours) or any(theirs):
+        return ours == theirs
+    return 0 < abs(days_between(one["created_at"], other["created_at"])) <= TOGETHER_DAYS
 
 
-def score(
-    found: Sequence[tuple[Memory, float]], task_text: str, path_words: Iterable[str] = (), at: str = ""
-) -> list[Recalled]:
-    """Give the found memories best first, each with what its score is made of."""
-    words = set(re.findall(r"\w+", task_text.lower())) | set(path_words)
-    scored = []
-    for memory, score in found:
-        met = sum(1 for tag in memory.tags if set(re.findall(r"\w+", tag)) & words)
-        shares = (
-            ("words", WORDS * score),
-            ("tags", TAGS * min(met, MOST_TAGS)),
-            ("confidence", CONFIDENCE * (faded(memory, at) if at else memory.confidence)),
-        )
-        scored.append(Recalled(memory=memory, score=sum(share for _, share in shares), because=shares))
-    scored.sort(key=lambda one: (-one.score, one.memory.id))
-    return scored
-
-
-def allowed(
-    found: Sequence[tuple[Memory, float]], only: FilterConfig
-) -> tuple[list[tuple[Memory, float]], list[LeftOut]]:
-    """Give the found memories that have one of the tags the project allows, and why the others are left out."""
-    tags = set(only.tags)
-    kept = [one for one in found if not tags or tags & set(one[0].tags)]
-    left = [memory for memory, _ in found if tags and not tags & set(memory.tags)]
-    return kept, [LeftOut(what=memory.title, why="has none of the configured tags") for memory in left]
-
-
-def path_words(paths: Iterable[str]) -> set[str]:
-    """Give the words of more than two characters in file paths."""
-    return {word for path in paths for word in re.split(r"[/.\-_]", path.lower()) if len(word) > 2}
+def _by_part(mentions: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[tuple[str, ...], int]]]:
+    """Give the mentions by each of their parts, with the place of it."""
+    found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+    for mention in mentions:
+        for at, part in enumerate(mention):
+            found.setdefault(part, []).append((mention, at))
+    return found

@@ -28,10 +28,10 @@ from ralph.store.tasks import Tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping
 
     from ralph.records import Capture
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import Found, Row, Scope
     from ralph.store.memories import Kept
     from ralph.store.rows import Convert
 
@@ -71,6 +71,9 @@ class Attempts:
                 at=now(),
                 ending=ending,
             )
+        from ralph.store.index import renew
+
+        renew(self._scope.database)
         self._scope.database.tidy()
 
     def runs(self, limit: int) -> list[Run]:
@@ -156,6 +159,7 @@ class Attempts:
                     tasks.log(task_id, line, "ralph")
                 if capture.report and kept:
                     self._scope.insert("failures", **to_columns(capture.report))
+                    self._index("failure", attempt)
             change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
             if kept and attempt.outcome is not Outcome.INTERRUPTED:
@@ -166,7 +170,16 @@ class Attempts:
 
     def _write(self, attempt: Attempt) -> bool:
         key = {"run_id": attempt.run_id, "iteration": attempt.iteration}
-        return self._scope.update("attempts", key, to_columns(attempt))
+        is_there = self._scope.update("attempts", key, to_columns(attempt))
+        if is_there and attempt.notes:
+            self._index("attempt", attempt)
+        return is_there
+
+    def _index(self, index: str, attempt: Attempt) -> None:
+        from ralph.store.index import put
+
+        condition = "r.run_id = :run_id AND r.iteration = :iteration"
+        put(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 
     def _close_open(self, besides: str = "") -> None:
         """Close the attempts of workers that no longer have their task: they vanished or lost it.
@@ -183,7 +196,7 @@ class Attempts:
             besides=besides,
         )
         for row in rows:
-            self._write(interrupted(_attempt(row), VANISHED))
+            self._write(interrupted(attempt_in(row), VANISHED))
 
     def recover(self, vanished: Collection[str]) -> list[str]:
         """Take back the claims of workers known to be gone; give the ids of their tasks."""
@@ -210,19 +223,43 @@ class Attempts:
             run=run,
             limit=limit,
         )
-        return [_attempt(row) for row in reversed(rows)]
+        return [attempt_in(row) for row in reversed(rows)]
 
-    def search(self, words: Sequence[str], limit: int, not_run: str = "") -> list[Attempt]:
-        """Give finished attempts whose notes hold any of the words, best first, none of one run."""
-        rows = self._scope.database.search(
-            "journal",
+    def look_up(self, words: Mapping[str, float], limit: int, not_run: str = "") -> Found:
+        """Give rows of finished attempts whose notes, files or task hold the words, none of one run."""
+        return self._scope.database.look_up(
+            "attempt",
             words,
             limit,
             "r.project_id = :project_id AND r.run_id <> :not_run AND r.outcome IS NOT NULL",
             project_id=self._scope.project_id,
             not_run=not_run,
         )
-        return [_attempt(row) for row in rows]
+
+    def same_failures(self, fingerprint: str, limit: int, not_task: str = "") -> list[FailureReport]:
+        """Give the latest reports of the same failure, none of one task, newest first."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM failures
+            WHERE project_id = :project_id AND fingerprint = :fingerprint AND task_id <> :not_task
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            fingerprint=fingerprint,
+            not_task=not_task,
+            limit=limit,
+        )
+        return [report_in(row) for row in rows]
+
+    def look_up_failures(self, words: Mapping[str, float], limit: int, not_task: str = "") -> Found:
+        """Give rows of failure reports that hold the words, none of one task."""
+        return self._scope.database.look_up(
+            "failure",
+            words,
+            limit,
+            "r.project_id = :project_id AND r.task_id <> :not_task",
+            project_id=self._scope.project_id,
+            not_task=not_task,
+        )
 
     def latest(
         self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
@@ -241,7 +278,7 @@ class Attempts:
             outcome=outcome.value if outcome else None,
             limit=limit,
         )
-        return [_attempt(row) for row in rows]
+        return [attempt_in(row) for row in rows]
 
     def get(self, run: str, iteration: int) -> Attempt:
         """Give one attempt by its run and iteration."""
@@ -252,7 +289,7 @@ class Attempts:
         )
         if not rows:
             raise NotFound("Journal entry", f"{run}/{iteration}")
-        return _attempt(rows[0])
+        return attempt_in(rows[0])
 
     def last_notes(self, task: str) -> str:
         """Give the notes of the attempt that got a task done, or nothing."""
@@ -296,7 +333,7 @@ class Attempts:
         rows = self._scope.query(
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq"
         )
-        return [_attempt(row) for row in rows]
+        return [attempt_in(row) for row in rows]
 
     def recent_outcomes(self, limit: int) -> list[Outcome]:
         """Give how the latest attempts of the project ended, newest first."""
@@ -342,7 +379,7 @@ class Attempts:
             category=category,
             limit=limit,
         )
-        return [_report(row) for row in rows]
+        return [report_in(row) for row in rows]
 
     def report_of(self, attempt: Attempt) -> FailureReport | None:
         """Give the failure report of one attempt, if it left one."""
@@ -351,7 +388,7 @@ class Attempts:
             run=attempt.run_id,
             iteration=attempt.iteration,
         )
-        return _report(rows[0]) if rows else None
+        return report_in(rows[0]) if rows else None
 
     def report_counts(self) -> list[Row]:
         """Give how many failures there are by category, most frequent first."""
@@ -388,9 +425,11 @@ _ATTEMPT: Convert = {
 }
 
 
-def _attempt(row: Row) -> Attempt:
+def attempt_in(row: Row) -> Attempt:
+    """Give the attempt in a row."""
     return to_record(Attempt, row, _ATTEMPT)
 
 
-def _report(row: Row) -> FailureReport:
+def report_in(row: Row) -> FailureReport:
+    """Give the failure report in a row."""
     return to_record(FailureReport, row, {"files": from_json})

@@ -46,11 +46,18 @@ if TYPE_CHECKING:
             Writers of a project take turns: what was read inside still holds when it is written.
             """
 
-        def search(self, index: str, words: Sequence[str], limit: int, where: str, **values: object) -> list[Row]:
-            """Give rows of an index's table that hold any of the words, best first, each with its `score`.
+        def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
+            """Give rows that hold the words, those with the most of their weight first, and how rare each word is.
 
-            `index` is `journal` or `memory`; `where` narrows the table, known as `r`.
+            `index` is `memory`, `attempt` or `failure`; `where` narrows its table, known as `r`. Each row comes
+            with the words it is indexed by.
             """
+
+        def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+            """Give rows of an index by their numbers, with the words they are indexed by."""
+
+        def renew_indexes(self) -> None:
+            """Make what the database keeps of the indexes anew, when their words were removed."""
 
         def put_off_upkeep(self, is_bulk: bool) -> None:
             """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
@@ -63,6 +70,17 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Let go of the connection."""
+
+
+class Found:
+    """What was found by words: the rows, in how many rows each word is (about), and of how many."""
+
+    __slots__ = ("held_by", "rows", "total")
+
+    def __init__(self, rows: list[Row], held_by: dict[str, int], total: int) -> None:
+        self.rows = rows
+        self.held_by = held_by
+        self.total = total
 
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode

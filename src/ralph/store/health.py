@@ -6,28 +6,40 @@ so that all that is still in it can be saved.
 
 from __future__ import annotations
 
+import re
 import stat
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 
 import apsw
 
+from ralph.errors import RalphError
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, checksum
-from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SCHEMA_VERSION
+from ralph.store.migrate import definitions, own_definitions, search_indexes
+from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SCHEMA_VERSION, SqliteDatabase
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ralph.store.database import Row
+    from ralph.store.index import Compared
 
 MOST_PROBLEMS = 20
 SHOWN_ROWS = 5
 SUM = ".sha256"
 """The ending of the file next to a backup that holds the SHA-256 of it."""
+_FOUND = {
+    "memory": ("memory", "memories"),
+    "attempt": ("journal entry", "journal entries"),
+    "failure": ("failure report", "failure reports"),
+}
+"""What the rows of an index are called, one and many."""
+_OF_AN_INDEX = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
+_OF_MORE = re.compile(" checksum: |malformed database schema")
+"""What names a row may name anything; and a malformed schema keeps SQLite from all of the file."""
 
 
 @record
@@ -35,6 +47,13 @@ class Health:
     """What is wrong with a database file, one sentence each; nothing when it is sound."""
 
     problems: tuple[str, ...] = ()
+    outdated: str = ""
+    """How much is indexed by the rules of another version: it is found, only not as well as it could be."""
+
+
+def is_of_an_index(problem: str) -> bool:
+    """Say whether a problem is of the search indexes alone, which can be made anew from the texts."""
+    return bool(_OF_AN_INDEX.search(problem)) and not _OF_MORE.search(problem)
 
 
 def check(path: str, *, deep: bool = False) -> Health:
@@ -42,6 +61,7 @@ def check(path: str, *, deep: bool = False) -> Health:
     parts = [_foreign, _structure, _definitions_differ, _broken_links, _broken_rows, _broken_texts]
     parts += [_broken_indexes] if deep else []
     problems: list[str] = []
+    compared: dict[str, Compared | None] = {}
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return Health(problems=("It is not a file.",))
@@ -53,9 +73,12 @@ def check(path: str, *, deep: bool = False) -> Health:
                     problems += part(connection)
                 except (apsw.Error, UnicodeError) as error:
                     problems.append(f"It is damaged: {said(error)}")
+            if deep and connection.pragma("user_version") == SCHEMA_VERSION:
+                compared = _compare_indexes(connection)
     except (OSError, apsw.Error, UnicodeError) as error:
         problems.append(f"It cannot be read: {said(error)}")
-    return Health(problems=tuple(dict.fromkeys(problems)))
+    problems += _wrong_words(compared)
+    return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared))
 
 
 def said(error: Exception) -> str:
@@ -116,33 +139,10 @@ def _structure(connection: apsw.Connection) -> Iterator[str]:
 
 def _definitions_differ(connection: apsw.Connection) -> Iterator[str]:
     if connection.pragma("user_version") == SCHEMA_VERSION:
-        there = _definitions(connection)
-        for name, text in _own_definitions().items():
+        there = definitions(connection)
+        for name, text in own_definitions().items():
             if there.get(name) != text:
                 yield f"The definition of {name} is {'damaged' if name in there else 'missing'}."
-
-
-@cache
-def _own_definitions() -> dict[str, str]:
-    from ralph.store.migrate import scripts
-
-    with closing(apsw.Connection(":memory:")) as connection:
-        for script in scripts(0, "sqlite", "INTEGER PRIMARY KEY AUTOINCREMENT"):
-            for _ in connection.execute(script):
-                pass
-        return _definitions(connection)
-
-
-def _definitions(connection: apsw.Connection) -> dict[str, str]:
-    """Give what is defined in a database, but for what a search index makes itself."""
-    found = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"))
-    made_by = tuple(f"{name}_" for name in _indexes(connection))
-    return {name: sql for name, sql in found.items() if not name.startswith(made_by)}
-
-
-def _indexes(connection: apsw.Connection) -> list[str]:
-    found = connection.execute("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING fts5%'")
-    return [name for (name,) in found]
 
 
 def _broken_links(connection: apsw.Connection) -> Iterator[str]:
@@ -246,8 +246,46 @@ def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
         with copy.backup("main", connection, "main") as work:
             work.step()
         copy.execute("DELETE FROM attempts WHERE notes = ''")  # these are in no index, on purpose
-        for name in _indexes(copy):
+        for name in search_indexes(copy):
             try:
                 copy.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('integrity-check', 1)")
             except apsw.Error:
                 yield f"The search index {name} does not match its table."
+
+
+def _compare_indexes(connection: apsw.Connection) -> dict[str, Compared | None]:
+    """Give how each index stands to its texts; None of one that cannot be read."""
+    from ralph.store.index import compare
+
+    database = SqliteDatabase(connection, "it")
+    compared: dict[str, Compared | None] = {}
+    for index in _FOUND:
+        try:
+            compared[index] = compare(database, index)
+        except RalphError:
+            compared[index] = None
+    return compared
+
+
+def _wrong_words(compared: Mapping[str, Compared | None]) -> Iterator[str]:
+    for index, found in compared.items():
+        one, many = _FOUND[index]
+        if found is None:
+            yield f"The search index of {many} cannot be read."
+            continue
+        if found.missing:
+            yield f"{_are(found.missing, one, many)} not in the search index."
+        if found.wrong:
+            yield f"{_are(found.wrong, one, many)} in the search index with words of another text."
+        if found.misfiled:
+            yield f"{_are(found.misfiled, one, many)} in the search index with files of another text."
+
+
+def _outdated(compared: Mapping[str, Compared | None]) -> str:
+    counts = {index: found.outdated for index, found in compared.items() if found and found.outdated}
+    parts = [f"{count:,} {_FOUND[index][count > 1]}" for index, count in counts.items()]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def _are(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one} is" if count == 1 else f"{count:,} {many} are"

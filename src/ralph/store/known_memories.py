@@ -14,9 +14,9 @@ from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import Found, Row, Scope
     from ralph.store.rows import Convert
 
 PAGE = 500
@@ -78,47 +78,91 @@ class KnownMemories:
         rows = self.rows("id = :id", id=id)
         return memory_in(rows[0]) if rows else None
 
-    def search(
-        self, words: Sequence[str], limit: int, *, kinds: Sequence[str] = (), since: str = ""
-    ) -> list[tuple[Memory, float]]:
-        """Give active memories that hold any of the words, best first, each with the share of the words it holds.
-
-        With `kinds` or `since`, only those of these kinds or made from then on.
-        """
-        condition, marks = _one_of("r.kind", kinds)
-        rows = self.scope.database.search(
+    def look_up(self, words: Mapping[str, float], limit: int, wanted: Wanted | None = None) -> Found:
+        """Give rows of memories that hold the words, those with the most of their weight first."""
+        condition, values = _conditions(wanted or Wanted())
+        return self.scope.database.look_up(
             "memory",
             words,
             limit,
-            f"r.project_id = :project_id AND r.state = 'active' AND r.created_at >= :since AND {condition}",
+            f"r.project_id = :project_id AND {condition}",
             project_id=self.scope.project_id,
-            since=since,
-            **marks,
+            **values,
         )
-        return [(memory_in(row), row["score"]) for row in rows]
+
+    def indexed(self, seqs: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
+        """Give rows by their numbers, with the words they are found by, in that order."""
+        condition, values = _conditions(wanted or Wanted())
+        where = f"r.project_id = :project_id AND {condition}"
+        return self.scope.database.rows("memory", seqs, where, project_id=self.scope.project_id, **values)
+
+    def touching(self, paths: Sequence[str], most: int) -> list[int]:
+        """Give the numbers of memories that name one of these files, the newest of each file."""
+        return [
+            row["seq"]
+            for path in paths
+            for row in self.scope.query(
+                """
+                SELECT seq FROM memory_files WHERE project_id = :project_id AND path = :path
+                ORDER BY seq DESC LIMIT :most
+                """,
+                path=path,
+                most=most,
+            )
+        ]
+
+    def next_to(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
+        """Give pairs of memories learned one right after the other, of which one is among these."""
+        pairs: dict[tuple[int, int], None] = {}
+        for seq in seqs:
+            row = self.scope.query(
+                """
+                SELECT (SELECT MAX(seq) FROM memory
+                        WHERE project_id = :project_id AND state = 'active' AND seq < :seq) AS before,
+                    (SELECT MIN(seq) FROM memory
+                        WHERE project_id = :project_id AND state = 'active' AND seq > :seq) AS after
+                """,
+                seq=seq,
+            )[0]
+            if row["before"] is not None:
+                pairs[row["before"], seq] = None
+            if row["after"] is not None:
+                pairs[seq, row["after"]] = None
+        return list(pairs)
+
+    def linked(self, ids: Sequence[str]) -> list[tuple[int, int]]:
+        """Give pairs of active memories of which one links to the other, and one is among these."""
+        marks = {f"id{n}": id for n, id in enumerate(ids)}
+        if not marks:
+            return []
+        among = ", ".join(f":{name}" for name in marks)
+        pairs = """
+            SELECT f.seq AS one, t.seq AS other FROM memory_links AS l
+                JOIN memory AS f ON f.project_id = l.project_id AND f.id = l.memory_id AND f.state = 'active'
+                JOIN memory AS t ON t.project_id = l.project_id AND t.kind = 'knowledge'
+                    AND t.title_key = l.title_key AND t.state = 'active'
+            WHERE l.project_id = :project_id
+        """
+        # From each side by itself: together they would walk all links.
+        rows = self.scope.query(f"{pairs} AND f.id IN ({among}) UNION {pairs} AND t.id IN ({among})", **marks)
+        return [(row["one"], row["other"]) for row in rows]
 
     def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
         """Give the wanted memories; with a text, those that hold it, in any case.
 
         What came in last goes first, or with `created_at` the newest, or with `confidence` the surest.
         """
-        kinds, marks = _one_of("kind", wanted.kinds)
-        states, more = _one_of("state", [state.value for state in wanted.states])
-        condition = f"{kinds} AND {states} AND confidence >= :least AND created_at BETWEEN :after AND :before"
+        condition, values = _conditions(wanted)
         if text:
             holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
             condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
-            more["held"] = _holding(text[:LONGEST_SOUGHT])
+            values["held"] = _holding(text[:LONGEST_SOUGHT])
         rows = self.scope.query(
             f"""
-            SELECT seq FROM memory WHERE project_id = :project_id AND {condition}
+            SELECT r.seq FROM memory AS r WHERE r.project_id = :project_id AND {condition}
             ORDER BY {_ORDERS[order]}
             """,
-            least=wanted.min_confidence,
-            after=wanted.after,
-            before=wanted.before or "9999",
-            **marks,
-            **more,
+            **values,
         )
         for start in range(0, len(rows), PAGE):
             page = [row["seq"] for row in rows[start : start + PAGE]]
@@ -242,7 +286,11 @@ class KnownMemories:
             f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
         )
 
-    def among(self, column: str, values: Sequence[str] | Sequence[int]) -> Iterator[Row]:
+    def seqs_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Give the numbers of memories by their ids."""
+        return {row["id"]: row["seq"] for row in self.among("id", ids, "id, seq")}
+
+    def among(self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*") -> Iterator[Row]:
         """Give the rows that have one of these values in a column."""
         wanted = [value for value in dict.fromkeys(values) if value != ""]
         for start in range(0, len(wanted), PAGE):
@@ -251,7 +299,7 @@ class KnownMemories:
             names = {f"v{n}": part[n] if n < len(part) else None for n in range(most)}
             marks = ", ".join(f":{name}" for name in names)
             yield from self.scope.query(
-                f"SELECT * FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
+                f"SELECT {columns} FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
             )
 
     def known_by(
@@ -327,6 +375,15 @@ def state_rank(memory: Memory) -> int:
 def _holding(text: str) -> str:
     """Give the LIKE pattern of what holds a text."""
     return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
+    """Give the SQL that picks the wanted memories, known as `r`, as far as SQL can."""
+    kinds, marks = _one_of("r.kind", wanted.kinds)
+    states, more = _one_of("r.state", [state.value for state in wanted.states])
+    condition = f"{kinds} AND {states} AND r.confidence >= :least AND r.created_at BETWEEN :after AND :before"
+    bounds = {"least": wanted.min_confidence, "after": wanted.after, "before": wanted.before or "9999"}
+    return condition, {**marks, **more, **bounds}
 
 
 def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:

@@ -14,7 +14,7 @@ from ralph.errors import NotFound, RalphError
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
 from ralph.store.database import checksum
-from ralph.store.known_memories import PAGE, KnownMemories, event_in, memory_in, state_rank, with_fields
+from ralph.store.known_memories import PAGE, KnownMemories, Wanted, event_in, memory_in, state_rank, with_fields
 from ralph.store.rows import to_columns
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BATCH = 5_000
 LIVE = (State.ACTIVE, State.STAGED)
+_FOUND_BY = ("title", "body", "tags", "files")
 _NOT_UNDONE = ("undone", "unlinked")
 """Events that undo passes over: it takes back what somebody decided."""
 
@@ -153,10 +154,11 @@ class Memories(KnownMemories):
 
     def _akin(self, memory: Memory) -> list[Memory]:
         """Give knowledge entries of which one title holds the other and the tags agree."""
-        from ralph.memory.words import query_words
+        from ralph.memory.words import words
 
-        candidates = self.search(query_words(memory.title, 12), 20, kinds=("knowledge",))
-        return [one for one, _ in candidates if is_update(one, memory)][:1]
+        titled = dict.fromkeys(words(memory.title), 1.0)
+        found = self.look_up(titled, 20, Wanted(kinds=("knowledge",)))
+        return [one for one in map(memory_in, found.rows) if is_update(one, memory)][:1]
 
     def _follow(self, memory: Memory) -> Memory:
         """Give the memory that has taken the place of this one."""
@@ -181,7 +183,9 @@ class Memories(KnownMemories):
         with self.scope.transaction():
             while not memory.id or self.find_one(memory.id):
                 memory = replace(memory, id=memory_id())
-            self.scope.insert("memory", **_columns(memory))
+            columns = _columns(memory)
+            self.scope.insert("memory", **columns)
+            self._index([columns], is_new=True)
             self._link(memory)
             self._event(memory.id, "added", None, None, change)
         return memory
@@ -195,7 +199,9 @@ class Memories(KnownMemories):
 
     def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: Change) -> None:
         at = now()
-        self.scope.insert_all("memory", [_columns(memory, mark) for memory, mark, _ in fresh])
+        rows = [_columns(memory, mark) for memory, mark, _ in fresh]
+        self.scope.insert_all("memory", rows)
+        self._index(rows, is_new=True)
         for memory, _, events in fresh:
             self._link(memory)
             self._insert_history(memory.id, events)
@@ -287,7 +293,10 @@ class Memories(KnownMemories):
                 self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
     def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> None:
-        self.scope.update("memory", {"id": became.id}, _columns(became))
+        columns = _columns(became)
+        self.scope.update("memory", {"id": became.id}, columns)
+        if any(getattr(was, name) != getattr(became, name) for name in _FOUND_BY):
+            self._index([columns])
         if was.body != became.body:
             self.scope.execute(
                 "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id
@@ -305,6 +314,17 @@ class Memories(KnownMemories):
         undoes: int | None = None,
     ) -> None:
         self.scope.insert("memory_events", **_event_columns(id, what, was, became, change, now(), undoes))
+
+    def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
+        """Keep what memories are found by in step with their texts."""
+        from ralph.store.index import write
+
+        seqs = self.seqs_of([str(row["id"]) for row in rows])
+        indexed = [{**row, "seq": seqs[row["id"]], "project_id": self.scope.project_id} for row in rows]
+        write(self.scope.database, "memory", indexed, is_new=is_new)
+        if not is_new:
+            stale = [{"seq": seq} for seq in seqs.values()]
+            self.scope.database.execute_all("DELETE FROM memory_vectors WHERE seq = :seq", stale)
 
     def _link(self, memory: Memory) -> None:
         """Note which titles a memory links to."""

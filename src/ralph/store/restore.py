@@ -29,6 +29,7 @@ from ralph.store.backup import (
     sync_file,
 )
 from ralph.store.health import check, columns, is_right, numbered_rows, open_read_only, said
+from ralph.store.sqlite import SqliteDatabase
 from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
@@ -209,7 +210,7 @@ def _forget_agreements(fresh: Path) -> None:
 def salvage(damaged_path: str, into_path: str) -> int:
     """Take intact memories that are missing there over from a damaged database; give their number.
 
-    A row comes as it is, with its history, and only when it matches its checksum.
+    A row comes as it is, with its history, and only when it matches its checksum. It is found by its words at once.
     """
     try:
         source = open_read_only(Path(damaged_path))
@@ -224,9 +225,17 @@ def salvage(damaged_path: str, into_path: str) -> int:
                 if (row["project_id"], row["id"]) not in known and row["project_id"] in projects:
                     del row["seq"]
                     if _add(target, "memory", row):
+                        _index(target, row | {"seq": target.last_insert_rowid()})
                         _take_along(source, target, row)
                         count += 1
         return count
+
+
+def _index(target: apsw.Connection, memory: Row) -> None:
+    from ralph.store.index import write
+
+    if columns(target, "memory_words"):  # an older version is indexed when it is brought up to date
+        write(SqliteDatabase(target, "the copy"), "memory", [memory])
 
 
 def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:

@@ -7,13 +7,13 @@ SQLite's own waiting is unfair: with fifty writers some waited 15 seconds.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 
 import apsw
 
 from ralph.errors import RalphError, StatementRefused, StoreError, StoreTooNew
+from ralph.store.database import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Row
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
 AUTOMERGE = 2
 """With so many parts of one size an index puts them together, as the schema says: few parts are quick to search."""
-MOST_FOUND = 1_000
+_TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
+"""The table behind each index."""
+POSTINGS = 20_000
+"""So many places where the words stand a search looks up at most, the telling words first.
 
-_INDEXES = {"journal": ("attempts", "journal_fts", 40), "memory": ("memory", "memory_fts", 60)}
-"""Of each index: its table, its full-text table, and how many rows a search looks up for a word, newest first.
-
-So the cost of a search stays the same as the table grows.
+So its cost stays the same as the table grows; SQLite's own ranking reads every place of every word.
 """
+FEW = 64
+"""Of every word at least so many, the newest."""
 
 
 def open_sqlite(path: str, *, create: bool = False) -> SqliteDatabase:
@@ -88,7 +90,7 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
             from ralph.store.backup import make_backup
 
             make_backup(path, f"before schema {SCHEMA_VERSION}")
-        for script in scripts(version, "sqlite", "INTEGER PRIMARY KEY AUTOINCREMENT"):
+        for script in scripts(version, "sqlite"):
             for _ in connection.execute(script):
                 pass
         renew(database, version)
@@ -108,6 +110,8 @@ def _explained(error: apsw.Error, path: str) -> RalphError:
         apsw.CorruptError: "it is damaged. Bring a backup back with: ralph restore",
         apsw.IOError: f"the disk reported an error ({error})",
     }
+    if any(sign in str(error) for sign in ("fts5: corrupt", "invalid fts5", "vtable constructor")):
+        return StoreError(f"The search index in {path} is damaged. Make it anew with: ralph doctor --reindex")
     for kind, reason in reasons.items():
         if isinstance(error, kind):
             return StoreError(f"The database {path} cannot be used: {reason}.")
@@ -115,31 +119,41 @@ def _explained(error: apsw.Error, path: str) -> RalphError:
 
 
 def _phrase(word: str) -> str:
-    """Give a word the way no character of it means anything to FTS5."""
-    return '"' + word.replace("\0", " ").replace('"', '""') + '"'
+    """Give a word the way FTS5 takes it for one, whatever it holds; one with other signs is in no index."""
+    if word.isalnum():
+        return f'"{word}"'
+    kept = "".join(sign if sign.isalnum() or sign in "_.-" or sign > "\x7f" else "_" for sign in word)
+    return f'"{kept.encode("utf-8", "replace").decode()}"'
 
 
-def _scores(holders: Mapping[str, list[int]], most: int, newest: int) -> dict[int, float]:
-    """Give each row the share of the words' weight that it holds."""
-    weights = {word: _weight(seqs, most, newest) for word, seqs in holders.items()}
-    whole = sum(weights.values())
-    scores: dict[int, float] = {}
-    for word, seqs in holders.items():
-        share = weights[word] / whole
-        for seq in seqs:
-            scores[seq] = scores.get(seq, 0.0) + share
-    return scores
+class _Held:
+    """The newest rows that hold a word, and whether those are all."""
+
+    __slots__ = ("is_whole", "seqs")
+
+    def __init__(self, seqs: list[int], is_whole: bool) -> None:
+        self.seqs = seqs
+        self.is_whole = is_whole
+
+    def count(self, total: int) -> int:
+        """Give in how many rows the word is; when not all were looked up, how closely they lie together tells it."""
+        if self.is_whole or not self.seqs:
+            return len(self.seqs)
+        return min(total, len(self.seqs) * total // (self.seqs[0] - self.seqs[-1] + 1))
 
 
-def _weight(newest_first: list[int], most: int, newest: int) -> float:
-    """Give the weight of a word by how rare it is.
+def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: int, most: int) -> list[int]:
+    """Give the rows that hold the most of the words' weight, best first."""
+    from heapq import nlargest
 
-    Of a common word only the newest rows were looked up; how closely they lie together tells how common it is.
-    """
-    share = max(len(newest_first), 1) / newest
-    if len(newest_first) == most:
-        share = most / (newest - newest_first[-1] + 1)
-    return math.log(1 + 1 / share)
+    from ralph.memory.words import rarity
+
+    weights: dict[int, float] = {}
+    for word, held in holders.items():
+        worth = words[word] * rarity(held.count(total), total)
+        for seq in held.seqs:
+            weights[seq] = weights.get(seq, 0.0) + worth
+    return nlargest(most, weights, key=lambda seq: (weights[seq], seq))
 
 
 class SqliteDatabase:
@@ -189,59 +203,75 @@ class SqliteDatabase:
         """Make everything inside one durable change, or none; inside another one it joins that one."""
         return self._turn
 
-    def search(self, index: str, words: Sequence[str], limit: int, where: str, **values: object) -> list[Row]:
-        """Give rows of an index's table that hold any of the words, best first, each with its `score`.
+    def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
+        """Give rows that hold the words, those with the most of their weight first, and how rare each word is."""
+        table = _TABLES[index]
+        found_in = f"{index}_index AS f"
+        if not words:
+            return Found([], {}, 0)
+        # Both in one would read the whole table.
+        ends = f"SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words)"
+        first, newest = self._tuples(ends, {})[0]
+        if newest is None:
+            return Found([], {}, 0)
+        total = newest - first + 1
+        for is_narrow in (False, True):
+            source = f"{found_in} CROSS JOIN {table} AS r ON r.seq = f.rowid" if is_narrow else found_in
+            condition = f"AND {where}" if is_narrow else ""
+            holders = self._holders(
+                f"""
+                SELECT f.rowid FROM {source} WHERE {index}_index MATCH :word {condition}
+                ORDER BY f.rowid DESC LIMIT :most
+                """,
+                words,
+                total,
+                values if is_narrow else {},
+            )
+            best = _heaviest(holders, words, total, 2 * limit)
+            rows = self._rows(index, table, best, where, values)[:limit]
+            # When too many of the newest are ruled out, they are ruled out first, which takes longer.
+            is_whole = len(best) < 2 * limit and all(held.is_whole for held in holders.values())
+            if len(rows) == limit or is_whole or not best:
+                break
+        return Found(rows, {word: held.count(total) for word, held in holders.items()}, total)
 
-        The score is the share of the words' weight that a row holds, where rare words weigh more.
-        SQLite's own ranking reads every posting of every word; this reads the newest few.
-        """
-        table, fts, most = _INDEXES[index]
-        limit = min(limit, MOST_FOUND)
-        rows, is_whole = self._best(table, fts, most, words, limit, where, values, narrow=False)
-        if len(rows) < limit and not is_whole:
-            # Too many of the newest rows are ruled out: rule them out first, which takes longer.
-            rows, _ = self._best(table, fts, most, words, limit, where, values, narrow=True)
-        return rows
+    def _holders(
+        self, sql: str, words: Mapping[str, float], total: int, values: Mapping[str, object]
+    ) -> dict[str, _Held]:
+        """Give the newest rows that hold each word; of the telling words all, as far as there is room."""
+        from ralph.memory.words import rarity
 
-    def _best(
-        self,
-        table: str,
-        fts: str,
-        most: int,
-        words: Sequence[str],
-        limit: int,
-        where: str,
-        values: Mapping[str, object],
-        *,
-        narrow: bool,
-    ) -> tuple[list[Row], bool]:
-        """Give the best rows, and whether every row with any of the words was looked at."""
-        phrases = {f"w{n}": _phrase(word) for n, word in enumerate(dict.fromkeys(words))}
-        if not phrases:
-            return [], True
-        source = f"{fts} AS f CROSS JOIN {table} AS r ON r.seq = f.rowid" if narrow else f"{fts} AS f"
-        condition = f"AND {where}" if narrow else ""
-        looked_up = " UNION ALL ".join(
-            f"""SELECT '{name}', seq FROM (
-                SELECT f.rowid AS seq FROM {source} WHERE {fts} MATCH :{name} {condition}
-                ORDER BY f.rowid DESC LIMIT {most}
-            )"""
-            for name in phrases
+        found = {word: self._held(sql, word, FEW, values) for word in words}
+        left = POSTINGS - sum(len(held.seqs) for held in found.values())
+        cut_off = [word for word, held in found.items() if not held.is_whole]
+        cut_off.sort(key=lambda word: -words[word] * rarity(found[word].count(total), total))
+        for word in cut_off:
+            if left <= 0:
+                break
+            found[word] = self._held(sql, word, left + FEW, values)
+            left -= len(found[word].seqs) - FEW
+        return found
+
+    def _held(self, sql: str, word: str, most: int, values: Mapping[str, object]) -> _Held:
+        seqs = [seq for (seq,) in self._tuples(sql, {**values, "word": _phrase(word), "most": most})]
+        return _Held(seqs, len(seqs) < most)
+
+    def _rows(self, index: str, table: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
+        """Give rows by their numbers, in that order, with the words they are indexed by."""
+        return self.query(
+            f"""
+            SELECT r.*, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
+            FROM json_each(:seqs) AS s CROSS JOIN {table} AS r ON r.seq = s.value
+                CROSS JOIN {index}_words AS w ON w.seq = r.seq
+            WHERE {where} ORDER BY s.key
+            """,
+            seqs=f"[{','.join(map(str, seqs))}]",
+            **values,
         )
-        holders: dict[str, list[int]] = {name: [] for name in phrases}
-        for word, seq in self._tuples(looked_up, {**values, **phrases} if narrow else phrases):
-            holders[word].append(seq)
-        newest = self._tuples(f"SELECT MAX(seq) FROM {table}", {})[0][0] or 1
-        scores = _scores(holders, most, newest)
-        candidates = sorted(zip(scores.values(), scores, strict=True), reverse=True)[: 2 * limit]
-        marks = ", ".join(f":s{n}" for n in range(2 * limit))  # always as many, so that it is prepared once
-        seqs = {f"s{n}": candidates[n][1] if n < len(candidates) else None for n in range(2 * limit)}
-        rows = self.query(f"SELECT r.* FROM {table} AS r WHERE r.seq IN ({marks}) AND {where}", **seqs, **values)
-        for row in rows:
-            row["score"] = scores[row["seq"]]
-        rows.sort(key=lambda row: (-row["score"], -row["seq"]))
-        is_whole = len(scores) <= 2 * limit and all(len(seqs) < most for seqs in holders.values())
-        return rows[:limit], is_whole
+
+    def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+        """Give rows of an index by their numbers, with the words they are indexed by."""
+        return self._rows(index, _TABLES[index], seqs, where, values) if seqs else []
 
     def _tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         try:
@@ -249,19 +279,24 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
 
+    def renew_indexes(self) -> None:
+        """Make what the database keeps of the indexes anew, when their words were removed."""
+        for index in _TABLES:
+            self.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
+
     def put_off_upkeep(self, is_bulk: bool) -> None:
         """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
         merge = 0 if is_bulk else AUTOMERGE
-        self.execute("INSERT INTO memory_fts (memory_fts, rank) VALUES ('automerge', :merge)", merge=merge)
+        self.execute("INSERT INTO memory_index (memory_index, rank) VALUES ('automerge', :merge)", merge=merge)
 
     def tidy(self, *, whole: bool = False) -> None:
         """Do a bounded bit of upkeep, or the whole of it: every part an index is in costs each search a look."""
         with self.transaction():
-            for _, fts, _ in _INDEXES.values():
+            for name in (f"{index}_index" for index in _TABLES):
                 if whole:
-                    self.execute(f"INSERT INTO {fts} ({fts}) VALUES ('optimize')")
+                    self.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
                     continue
-                self.execute(f"INSERT INTO {fts} ({fts}, rank) VALUES ('merge', :pages)", pages=-TIDY_PAGES)
+                self.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-TIDY_PAGES)
 
     def json_array(self, column: str) -> str:
         """Give the SQL that gathers a column of a group into one JSON array."""

@@ -186,6 +186,10 @@ class Tasks:
                 self._require(str(changes["parent_id"]))
             if changes:
                 self._set(id, ", ".join(f"{name} = :{name}" for name in changes), **changes)
+            if title not in (None, before.title):
+                from ralph.store.index import put
+
+                put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)  # found by the title of its task
             if "parent_id" in changes:
                 self._refuse_cycle()
                 for parent in filter(None, (before.parent_id, parent_id)):

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.config import Config, ExecutionConfig, FilterConfig, MemoriesConfig, PromptConfig
 from ralph.loop.prepare import prepare
-from ralph.loop.recall import recall
+from ralph.loop.recollect import recollect
 from ralph.project import Project
 from ralph.records import Difficulty, Outcome, Prompt, Recollection, Status, TaskMetrics, replace
 from ralph.store import Store
@@ -26,7 +26,7 @@ def journal(store: Store, count: int, notes: str, task: str = "Something else") 
 
 def known(store: Store, title: str, body: str = "", run_id: str = "", **config: object) -> Recollection:
     task = store.tasks.add(NewTask(title=title, body=body))
-    return recall(store, task, TaskMetrics(task_id=task.id), replace(Config(), **config), run_id=run_id)
+    return recollect(store, task, TaskMetrics(task_id=task.id), replace(Config(), **config), run_id=run_id)
 
 
 def test_the_last_five_of_the_run_come_in_order_then_five_matches_of_other_runs(store: Store) -> None:
@@ -49,12 +49,23 @@ def test_a_long_run_does_not_hide_what_other_runs_noted(store: Store) -> None:
     assert [entry.run_id for entry in entries[5:]] == [old]
 
 
-def test_at_most_ten_words_are_searched_for(store: Store) -> None:
-    journal(store, 1, "xylophone")
-    words = " ".join(f"filler{n}word" for n in range(10))
+def test_a_rare_word_far_down_in_a_task_finds_what_was_noted(store: Store) -> None:
+    journal(store, 1, "The xylophone is out of tune: screw its bars down.")
+    words = " ".join(f"filler{n}word" for n in range(40))
 
-    assert known(store, f"{words} xylophone").journal == ()
-    assert len(known(store, "xylophone").journal) == 1
+    assert len(known(store, "Tune it", f"{words} and the xylophone with its bars").journal) == 1
+    assert known(store, "Paint the fence", words).journal == ()
+
+
+def test_failures_of_other_tasks_are_told_when_they_are_the_same_or_about_the_same(store: Store) -> None:
+    other = store.tasks.add(NewTask(title="Export the ledger"))
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    report = replace(a_report(attempt), why="the ledger export loses umlauts", fingerprint="same")
+    finish(store, task, attempt, Outcome.FAILED, report=report)
+
+    assert [one.task_id for one in known(store, "Export the ledger as a table").elsewhere] == [other.id]
+    assert known(store, "Paint the fence").elsewhere == ()
 
 
 @pytest.mark.parametrize("inject", ["manual", "none"])
@@ -71,13 +82,14 @@ def test_the_filter_is_applied_before_the_best_are_chosen(store: Store) -> None:
         remember(store, a_memory(f"Parser {n}", "parser parser", tags=("x",)))
     remember(store, a_memory("The fix", "parser", kind="fix", tags=("y",)))
 
-    by_type = known(store, "Parser one", memories=MemoriesConfig(filter=FilterConfig(types=("fix",))))
-    by_tag = known(store, "Parser two", memories=MemoriesConfig(filter=FilterConfig(tags=("y",))))
-    recent = known(store, "Parser three", memories=MemoriesConfig(filter=FilterConfig(recent=1)))
+    by_type = known(store, "Parser", memories=MemoriesConfig(filter=FilterConfig(types=("fix",))))
+    by_tag = known(store, "The parser", memories=MemoriesConfig(filter=FilterConfig(tags=("y",))))
+    recent = known(store, "Fix the parser", memories=MemoriesConfig(filter=FilterConfig(recent=1)))
 
     assert [one.memory.title for one in by_type.memories] == ["The fix"]
     assert [one.memory.title for one in by_tag.memories] == ["The fix"]
-    assert len(recent.memories) == 8
+    assert {one.memory.kind for one in recent.memories} == {"knowledge", "fix"}
+    assert {one.memory.title for one in recent.memories} >= {"The fix"}
 
 
 def test_old_memories_are_left_out_when_only_recent_ones_are_wanted(store: Store) -> None:
@@ -101,8 +113,8 @@ def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
     whole = store.tasks.add(NewTask(title="whole"))
     task = store.tasks.add(NewTask(title="part", parent_id=whole.id, needs=(first.id,)))
 
-    seen = recall(store, task, TaskMetrics(task_id=task.id), Config())
-    blind = recall(store, task, TaskMetrics(task_id=task.id), Config(), with_memory=False)
+    seen = recollect(store, task, TaskMetrics(task_id=task.id), Config())
+    blind = recollect(store, task, TaskMetrics(task_id=task.id), Config(), with_memory=False)
 
     assert [(one.id, notes) for one, notes in seen.prerequisites] == [(first.id, "Reads bytes.")]
     assert seen.parent is not None

@@ -1,0 +1,105 @@
+"""Our own rankers, through the door any program uses: a project of its own, its memories, its recall."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from bench.recall.texts import Memory, Query
+from ralph.memory.profiles import PROFILES
+from ralph.memory.question import Context
+from ralph.memory.task_type import task_type
+from ralph.project import Project, init_project
+from ralph.records import Memory as Kept
+from ralph.records import Source
+from ralph.store.known_memories import Wanted
+
+MOST = 100
+
+
+class Ralph:
+    """The recall every door uses, in a new project with its own database, by words alone."""
+
+    def __init__(self, *, by_meaning: bool = False) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        root = Path(self._folder.name)
+        init_project(root)
+        (root / ".ralph.toml").write_text(f"[memories]\nfiles = false\nmeaning = {str(by_meaning).lower()}\n")
+        self._project = Project.open(root)
+
+    def add(self, memories: list[Memory]) -> None:
+        """Keep memories as they are given."""
+        self._project.memory.keep(
+            [
+                Kept(
+                    id=memory["id"],
+                    kind="fix",
+                    title=memory["title"],
+                    body=memory["content"],
+                    tags=tuple(memory["tags"]),
+                    files=tuple(memory["file_refs"]),
+                    source=Source.EXPLICIT,
+                    confidence=0.8,
+                    created_at=memory["created_at"],
+                    updated_at=memory["created_at"],
+                )
+                for memory in memories
+            ]
+        )
+
+    def search(self, query: Query, budget_tokens: int) -> list[str]:
+        """Give ids, best first."""
+        return [one.memory.id for one in self._project.memory.recall(_context(query), MOST)]
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._project.close()
+        self._folder.cleanup()
+
+
+class RalphWithMeaning(Ralph):
+    """The same with the extra installed; what memories mean is worked out when they are added."""
+
+    def __init__(self) -> None:
+        from ralph.nearness import encoder
+
+        if encoder() is None:
+            raise ImportError("ralph[semantic] is not installed")
+        super().__init__(by_meaning=True)
+
+    def add(self, memories: list[Memory]) -> None:
+        """Keep memories, and what they mean."""
+        super().add(memories)
+        self._project.memory.embed()
+
+
+class Profile(Ralph):
+    """One of the published formulas, over all memories."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._rank = PROFILES[name]
+
+    def search(self, query: Query, budget_tokens: int) -> list[str]:
+        """Give ids, best first."""
+        memories = self._project.memory.find(Wanted())
+        return [one.memory.id for one in self._rank(memories, _context(query))[:MOST]]
+
+
+def _context(query: Query) -> Context:
+    return Context(
+        title=query["title"],
+        body=query["description"],
+        files=tuple(query["files"]),
+        errors=tuple(query["errors"]),
+        task_type=task_type(f"{query['title']} {query['description']}"),
+        at=query["now"],
+    )
+
+
+RANKERS = {
+    "ralph": Ralph,
+    "ralph+meaning": RalphWithMeaning,
+    **{f"ralph:{name}": partial(Profile, name) for name in PROFILES},
+}

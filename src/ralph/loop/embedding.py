@@ -1,0 +1,67 @@
+"""Works out what memories mean while an agent is at work and nobody waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from ralph.errors import RalphError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralph.store import Store
+
+FIRST_AFTER, AGAIN_AFTER = 3.0, 5.0
+"""Seconds: a short run is over before the model is loaded."""
+LEAST_URGENT = 19
+
+
+class Embedding:
+    """Makes missing vectors while the block runs, from a thread of its own that gives way to all others."""
+
+    def __init__(self, open_store: Callable[[], Store], is_wanted: bool) -> None:
+        self._open_store = open_store
+        self._is_wanted = is_wanted
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="embedding", daemon=True)
+
+    def __enter__(self) -> Embedding:
+        if self._is_wanted:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._is_wanted:
+            self._thread.join()
+
+    def _work(self) -> None:
+        if self._ended.wait(FIRST_AFTER):
+            return
+        from ralph.meaning import is_installed
+        from ralph.nearness import make_missing
+
+        if not is_installed():
+            return
+        _give_way()
+        store: Store | None = None
+        while True:
+            try:
+                store = store or self._open_store()
+                make_missing(store, lambda _: not self._ended.is_set())
+            except RalphError:
+                pass  # the database is in trouble; the run itself will say so
+            if self._ended.wait(AGAIN_AFTER):
+                break
+        if store:
+            store.close()
+
+
+def _give_way() -> None:
+    """Let everything else go first, where a thread has a priority of its own."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)
+    except (AttributeError, OSError):
+        pass

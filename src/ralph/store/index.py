@@ -1,0 +1,274 @@
+"""What memories, journal entries and failure reports are found by, kept in step with their texts.
+
+The words are cut by `memory.words`; a row says by which version of its rules. Everything here can be made anew
+from the texts, and `ralph doctor --reindex` does that.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ralph.errors import RalphError
+from ralph.memory.words import VERSION, path_words, words
+from ralph.records import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ralph.store.database import Database, Row, Scope
+
+PAGE = 500
+MOST_FILES = 50
+"""A memory that names more files than this is about none of them."""
+RENEWED = 2_000
+"""So many rows a bit of upkeep indexes anew: about a second's work."""
+
+
+def memory_words(row: Row) -> dict[str, str]:
+    """Give the words of a memory by the place they stand in."""
+    return _columns(row["title"], row["body"], row["files"], " ".join(_texts(row["tags"])))
+
+
+def attempt_words(row: Row) -> dict[str, str]:
+    """Give the words of a journal entry; `title` is the title of its task."""
+    return _columns(row["title"], row["notes"], row["files"], "")
+
+
+def failure_words(row: Row) -> dict[str, str]:
+    """Give the words of a failure report."""
+    said = "\n".join(map(_text, (row["tried"], row["retry_suggestion"], row["trace"])))
+    return _columns(row["why"], said, row["files"], _text(row["category"]).replace("_", " "))
+
+
+def _columns(title: object, body: object, files: str, tags: str) -> dict[str, str]:
+    return {
+        "title": " ".join(words(_text(title))),
+        "body": " ".join(words(_text(body))),
+        "paths": " ".join(word for path in _texts(files)[:MOST_FILES] for word in path_words(path)),
+        "tags": " ".join(words(tags)) if tags else "",
+    }
+
+
+def _files(row: Row) -> dict[str, None]:
+    """Give the files a memory is found by."""
+    return dict.fromkeys(_texts(row["files"])[:MOST_FILES])
+
+
+def _text(stored: object) -> str:
+    """Give a text; damage can make something else of it, which then has no words."""
+    return stored if isinstance(stored, str) else ""
+
+
+def _texts(stored: str) -> list[str]:
+    """Give a stored list, as far as it is one."""
+    if stored == "[]":
+        return []
+    try:
+        found = json.loads(stored)
+    except (TypeError, ValueError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+_WORDS = {"memory": memory_words, "attempt": attempt_words, "failure": failure_words}
+INDEXES = tuple(_WORDS)
+
+_COLUMNS = {
+    "memory": "r.seq, r.project_id, r.title, r.body, r.tags, r.files",
+    "attempt": "r.seq, r.notes, r.files, t.title",
+    "failure": "r.seq, r.why, r.tried, r.retry_suggestion, r.trace, r.category, r.files",
+}
+_ROWS = {
+    "memory": "memory AS r",
+    "attempt": "attempts AS r LEFT JOIN tasks AS t ON t.project_id = r.project_id AND t.id = r.task_id",
+    "failure": "failures AS r",
+}
+_BELONGS = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1"}
+"""Which rows are in an index: a journal entry without notes is in none."""
+_INDEXED = """
+    w.version, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
+"""
+_INDEXED_AS = {"title": "title_words", "body": "body_words", "paths": "path_words", "tags": "tag_words"}
+
+
+# --- keeping in step -----------------------------------------------------------------------
+
+
+def put(scope: Scope, index: str, condition: str, **values: object) -> None:
+    """Index the rows of this project, known as `r`, that meet a condition, in the transaction that wrote them."""
+    rows = scope.query(
+        f"""
+        SELECT {_COLUMNS[index]} FROM {_ROWS[index]}
+        WHERE r.project_id = :project_id AND {_BELONGS[index]} AND {condition}
+        """,
+        **values,
+    )
+    write(scope.database, index, rows)
+
+
+def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool = False) -> None:
+    """Index rows of the table behind an index, or index them anew.
+
+    `is_new` says that none of them is indexed yet, which is quicker.
+    """
+    renewed = (
+        ""
+        if is_new
+        else (
+            "ON CONFLICT (seq) DO UPDATE SET version = excluded.version, title = excluded.title, body = excluded.body,"
+            " paths = excluded.paths, tags = excluded.tags"
+        )
+    )
+    database.execute_all(
+        f"""
+        INSERT INTO {index}_words (seq, version, title, body, paths, tags)
+        VALUES (:seq, {VERSION}, :title, :body, :paths, :tags) {renewed}
+        """,
+        [{"seq": row["seq"], **_WORDS[index](row)} for row in rows],
+    )
+    if index == "memory":
+        if not is_new:
+            database.execute_all("DELETE FROM memory_files WHERE seq = :seq", [{"seq": row["seq"]} for row in rows])
+        database.execute_all(
+            "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)",
+            [
+                {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
+                for row in rows
+                for path in _files(row)
+            ],
+        )
+
+
+# --- making anew ---------------------------------------------------------------------------
+
+
+def renew(database: Database, most: int = RENEWED) -> int:
+    """Index rows anew that are indexed by other rules, the newest and at most so many; give how many there were."""
+    done = 0
+    for index in INDEXES:
+        found = database.query(
+            f"SELECT seq FROM {index}_words WHERE version <> {VERSION} ORDER BY seq DESC LIMIT :most", most=most - done
+        )
+        seqs = [row["seq"] for row in found]
+        for start in range(0, len(seqs), PAGE):
+            with database.transaction():  # what is read here is still so when it is written
+                write(database, index, _read(database, index, seqs[start : start + PAGE]))
+        done += len(seqs)
+    return done
+
+
+def rebuild(database: Database) -> dict[str, int]:
+    """Make every index anew from the texts, in one change and whatever is wrong with it; give how many rows each holds.
+
+    A row that cannot be read is left out: it is damaged, and the checksums tell of it.
+    """
+    from ralph.store.migrate import make_index_tables, make_indexes, remove_indexes
+
+    counts = dict.fromkeys(INDEXES, 0)
+    with database.transaction():
+        remove_indexes(database)
+        make_index_tables(database)
+        for index in INDEXES:
+            for seqs in _pages(database, index):
+                rows = _read(database, index, seqs)
+                write(database, index, rows, is_new=True)
+                counts[index] += len(rows)
+        make_indexes(database)
+        database.renew_indexes()
+    return counts
+
+
+def _pages(database: Database, index: str) -> Iterator[list[int]]:
+    """Give the numbers of all rows that belong in an index, a page at a time."""
+    last = 0
+    while rows := database.query(
+        f"""
+        SELECT r.seq FROM {_ROWS[index]} WHERE {_BELONGS[index]} AND r.seq > :last
+        ORDER BY r.seq LIMIT :page
+        """,
+        last=last,
+        page=PAGE,
+    ):
+        yield [row["seq"] for row in rows]
+        last = rows[-1]["seq"]
+
+
+def _read(database: Database, index: str, seqs: Sequence[int], *, with_words: bool = False) -> list[Row]:
+    """Give rows by their numbers, as far as they can be read; `with_words` with what they are indexed by."""
+    marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
+    indexed = f", {_INDEXED}" if with_words else ""
+    joined = f"LEFT JOIN {index}_words AS w ON w.seq = r.seq" if with_words else ""
+    try:
+        return database.query(
+            f"""
+            SELECT {_COLUMNS[index]} {indexed} FROM {_ROWS[index]} {joined}
+            WHERE {_BELONGS[index]} AND r.seq IN ({", ".join(f":{mark}" for mark in marks)})
+            """,
+            **marks,
+        )
+    except RalphError:
+        if len(seqs) <= 1:
+            return []
+        middle = len(seqs) // 2  # so that one damaged row does not hide the others
+        return [
+            row
+            for half in (seqs[:middle], seqs[middle:])
+            for row in _read(database, index, half, with_words=with_words)
+        ]
+
+
+# --- comparing -----------------------------------------------------------------------------
+
+
+@record
+class Compared:
+    """How an index stands to the texts it is made from, in numbers of rows."""
+
+    missing: int = 0
+    outdated: int = 0
+    """Indexed by other rules, and found by those."""
+    wrong: int = 0
+    """Indexed by words that are not theirs."""
+    misfiled: int = 0
+    """Found by files that are not theirs."""
+
+
+def compare(database: Database, index: str) -> Compared:
+    """Say how an index stands to its texts; rows that cannot be read are passed over."""
+    missing = outdated = misfiled = 0
+    wrong = int(
+        database.query(
+            f"""
+            SELECT COUNT(*) AS n FROM {_ROWS[index]} JOIN {index}_words AS w ON w.seq = r.seq
+            WHERE NOT ({_BELONGS[index]})
+            """
+        )[0]["n"]
+    )
+    for seqs in _pages(database, index):
+        rows = _read(database, index, seqs, with_words=True)
+        for row in rows:
+            if row["version"] is None:
+                missing += 1
+            elif row["version"] != VERSION:
+                outdated += 1
+            elif any(row[_INDEXED_AS[name]] != value for name, value in _WORDS[index](row).items()):
+                wrong += 1
+        if index == "memory":
+            filed = _filed(database, seqs)
+            misfiled += sum(
+                filed.get(row["seq"], set()) != {(row["project_id"], path) for path in _files(row)} for row in rows
+            )
+    return Compared(missing=missing, outdated=outdated, wrong=wrong, misfiled=misfiled)
+
+
+def _filed(database: Database, seqs: Sequence[int]) -> dict[int, set[tuple[str, str]]]:
+    """Give the files that memories are found by, each with its project."""
+    found: dict[int, set[tuple[str, str]]] = {}
+    for row in database.query(
+        "SELECT seq, project_id, path FROM memory_files WHERE seq BETWEEN :first AND :last",
+        first=seqs[0],
+        last=seqs[-1],
+    ):
+        found.setdefault(row["seq"], set()).add((row["project_id"], row["path"]))
+    return found
