@@ -91,6 +91,8 @@ def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_m
     ranking.add(memories.indexed([seq for seq in dict.fromkeys(near) if seq not in ranking.found], wanted))
     ranking.by_files()
     ranking.by_record()
+    if context.failure:
+        ranking.by_failure(store.attempts.tasks_that_failed(context.failure))
     ranking.by_links(links)
     ranking.by_neighbours(pairs)
     return ranking.best(len(ranking.found))

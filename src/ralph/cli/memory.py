@@ -182,6 +182,7 @@ def _add_upkeep(action: Adder) -> None:
     _add_project(one)
     one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
     _add_caution(one)
+    action("embed", embed, "Work out what memories mean, for recall by meaning (ralph[semantic])")
 
 
 def _add_transfer(action: Adder) -> None:
@@ -544,6 +545,21 @@ def consolidate(project: Project, given: argparse.Namespace) -> None:
     """Let one memory stand for its near-duplicates."""
     removal = project.memory.consolidate(yes=given.yes, dry_run=given.dry_run)
     _print_removal(removal, given, "put aside", "Nothing to consolidate.")
+
+
+def embed(project: Project, given: argparse.Namespace) -> None:
+    """Work out what memories mean, as far as it is not known yet."""
+
+    def goes_on(done: int) -> bool:
+        if sys.stderr.isatty():
+            print(f"\r{plural(done, 'memory')} ", end="", file=sys.stderr, flush=True)
+        return True
+
+    made = project.memory.embed(goes_on)
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    known = "The meaning of every memory is known."
+    print(f"Worked out what {plural(made, 'memory')} {'means' if made == 1 else 'mean'}. {known}" if made else known)
 
 
 def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothing: str) -> None:

@@ -48,7 +48,6 @@ MEANINGS = {
     "task type": "was learned from this type of task",
     "feature": "was learned for the same feature",
     "failure": "is about what went wrong last time",
-    "stale": "what it is about has changed since",
     "text": "holds the text just as it was typed",
 }
 """What each share of a score is for, in a few words that fit beside it."""

@@ -17,7 +17,7 @@ from ralph.memory.words import rarity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from ralph.memory.question import Context, Question
@@ -42,7 +42,6 @@ WEIGHTS = {
     "task type": 0.05,
     "feature": 0.1,
     "failure": 0.1,
-    "stale": -0.2,
 }
 """What each thing that speaks for a memory is worth. docs/recall.md tells what each of them brings, measured."""
 
@@ -75,6 +74,8 @@ SHARPNESS = 3
 BEFORE, AFTER = 1.4, 0.5
 """What the memory right before shares, and the one right after: an answer follows its question."""
 NOT_AHEAD = 0.98
+NEAR_ENOUGH = 1.1
+"""What stands out by its meaning as far as can be is an answer, though it may not have one word of the question."""
 HALF_LIFE_DAYS = 365.0
 TOGETHER_DAYS = 10 / (24 * 60)
 
@@ -254,8 +255,14 @@ class Ranking:
     def by_meaning(self, nearness: Mapping[int, float]) -> None:
         """Raise what means the same, whatever its words."""
         for seq, amount in nearness.items():
-            if seq in self.found:
-                self.found[seq].add("meaning", amount)
+            if one := self.found.get(seq):
+                one.add("meaning", amount)
+                one.evidence = max(one.evidence, NEAR_ENOUGH * amount)
+
+    def by_failure(self, tasks: Collection[str]) -> None:
+        """Raise what was learned in tasks that failed the same way."""
+        for one in self.found.values():
+            one.add("failure", float(one.row["origin_task"] in tasks))
 
     def by_record(self) -> None:
         """Count what is noted of each: tags, age, how sure it is, what it was learned for."""

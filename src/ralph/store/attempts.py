@@ -236,6 +236,14 @@ class Attempts:
             not_run=not_run,
         )
 
+    def tasks_that_failed(self, fingerprint: str) -> set[str]:
+        """Give the ids of the tasks in which a failure was seen."""
+        rows = self._scope.query(
+            "SELECT DISTINCT task_id FROM failures WHERE project_id = :project_id AND fingerprint = :fingerprint",
+            fingerprint=fingerprint,
+        )
+        return {row["task_id"] for row in rows}
+
     def same_failures(self, fingerprint: str, limit: int, not_task: str = "") -> list[FailureReport]:
         """Give the latest reports of the same failure, none of one task, newest first."""
         rows = self._scope.query(

@@ -1,0 +1,118 @@
+"""Recall by meaning, over a real store and the real model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from ralph import meaning, nearness
+from ralph.loop import embedding
+from ralph.memory.question import Context
+from ralph.recall import ranked
+from ralph.records import now
+from ralph.store import Store
+from ralph.store.memories import Change
+from ralph.store.vectors import Vectors
+from tests.make import a_memory, remember
+
+pytestmark = pytest.mark.skipif(not meaning.is_installed(), reason=f"no model here: {meaning.INSTALL}")
+
+TEXTS = (
+    "The login form drops the session when cookies are blocked",
+    "Money is rounded half up to cents",
+    "Deploy by pushing a tag",
+    "The parser wants tabs",
+    "Photos are scaled down before they are sent",
+    "Mails are sent by a queue",
+)
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    nearness._at_hand.clear()
+    for n, text in enumerate(TEXTS):
+        remember(store, a_memory(f"Note {n}", text, id=f"mem-1-{n:04}", tags=()))
+    return store
+
+
+def test_what_means_the_same_is_found_without_a_word_in_common(filled: Store) -> None:
+    context = Context(title="users get signed out all the time", at=now())
+    assert ranked(filled, context, by_meaning=True) == []
+
+    assert nearness.make_missing(filled) == len(TEXTS)
+    found = ranked(filled, context, by_meaning=True)
+
+    assert found[0].row["body"] == TEXTS[0]
+    assert found[0].shares["meaning"] > 0
+    assert ranked(filled, context) == []
+
+
+def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) -> None:
+    nearness.make_missing(filled)
+    filled.memories.change("mem-1-0000", "edited", Change(who="person", why=""), body="Invoices are printed in A4")
+    model = nearness.encoder()
+    assert model
+    vectors = Vectors(filled.scope, model.model)
+
+    assert vectors.count_missing() == 1
+    assert nearness.make_missing(filled) == 1
+    assert nearness.make_missing(filled) == 0
+    near = nearness.near(filled, Context(title="invoices are printed", at=now()))
+    assert near
+    first = filled.memories.seqs_of(["mem-1-0000"])["mem-1-0000"]
+    assert near.nearest(1) == [first]
+
+
+def test_a_text_that_changed_while_it_was_read_gets_no_vector(filled: Store) -> None:
+    vectors = Vectors(filled.scope, "m")
+    rows = vectors.missing(1)
+    filled.memories.change("mem-1-0005", "edited", Change(who="person", why=""), body="Something else")
+
+    vectors.put(rows, [b"\1" * 8])
+
+    assert vectors.after(0, 10) == []
+
+
+def test_vectors_of_another_model_count_as_missing(filled: Store) -> None:
+    other = Vectors(filled.scope, "another")
+    other.put(other.missing(2), [b"\1" * 8, b"\2" * 8])
+
+    assert nearness.make_missing(filled) == len(TEXTS)
+    assert other.after(0, 10) == []
+
+
+def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
+    filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "FIRST_AFTER", 0.0)
+    model = nearness.encoder()
+    assert model
+    vectors = Vectors(filled.scope, model.model)
+
+    with embedding.Embedding(open_again, is_wanted=True):
+        waited = threading.Event()
+        for _ in range(300):
+            if vectors.count_missing() == 0:
+                break
+            waited.wait(0.1)
+
+    assert vectors.count_missing() == 0
+    assert "embedding" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_without_wish_or_extra_nothing_is_started(
+    filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "FIRST_AFTER", 0.0)
+    monkeypatch.setattr(meaning, "PACKS", {})
+    monkeypatch.setattr(nearness, "_encoders", [])
+
+    with embedding.Embedding(open_again, is_wanted=True):
+        pass
+    with embedding.Embedding(open_again, is_wanted=False):
+        pass
+
+    assert nearness.make_missing(filled) == 0
+    assert nearness.near(filled, Context(title="login", at=now())) is None
