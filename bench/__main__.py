@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, loop, memory
+from bench import cold, loop, memory, recall_speed
 from bench.measure import Table
 
-MEASUREMENTS = {"loop": loop.run, "memory": memory.run, "cold": cold.run}
+MEASUREMENTS = {"loop": loop.run, "memory": memory.run, "cold": cold.run, "recall": recall_speed.run}
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from statistics import median
 
 import apsw
 
-from bench.measure import Table, best, seconds
+from bench.measure import Table, best
 from ralph.memory.question import Context
 from ralph.project import Project, init_project
 from ralph.recall import recall

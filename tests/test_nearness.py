@@ -54,7 +54,7 @@ def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) ->
     filled.memories.change("mem-1-0000", "edited", Change(who="person", why=""), body="Invoices are printed in A4")
     model = nearness.encoder()
     assert model
-    vectors = Vectors(filled.scope, model.model)
+    vectors = Vectors(filled.scope, model.model, model.size)
 
     assert vectors.count_missing() == 1
     assert nearness.make_missing(filled) == 1
@@ -66,7 +66,7 @@ def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) ->
 
 
 def test_a_text_that_changed_while_it_was_read_gets_no_vector(filled: Store) -> None:
-    vectors = Vectors(filled.scope, "m")
+    vectors = Vectors(filled.scope, "m", 8)
     rows = vectors.missing(1)
     filled.memories.change("mem-1-0005", "edited", Change(who="person", why=""), body="Something else")
 
@@ -76,7 +76,7 @@ def test_a_text_that_changed_while_it_was_read_gets_no_vector(filled: Store) -> 
 
 
 def test_vectors_of_another_model_count_as_missing(filled: Store) -> None:
-    other = Vectors(filled.scope, "another")
+    other = Vectors(filled.scope, "another", 8)
     other.put(other.missing(2), [b"\1" * 8, b"\2" * 8])
 
     assert nearness.make_missing(filled) == len(TEXTS)
@@ -89,7 +89,7 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
     monkeypatch.setattr(embedding, "FIRST_AFTER", 0.0)
     model = nearness.encoder()
     assert model
-    vectors = Vectors(filled.scope, model.model)
+    vectors = Vectors(filled.scope, model.model, model.size)
 
     with embedding.Embedding(open_again, is_wanted=True):
         waited = threading.Event()
@@ -116,3 +116,26 @@ def test_without_wish_or_extra_nothing_is_started(
 
     assert nearness.make_missing(filled) == 0
     assert nearness.near(filled, Context(title="login", at=now())) is None
+
+
+def test_a_damaged_vector_is_passed_over_and_made_anew(filled: Store) -> None:
+    nearness.make_missing(filled)
+    for made, damage in enumerate((b"", b"\1\2"), 1):
+        filled.database.execute("UPDATE memory_vectors SET vector = :v WHERE made = :made", v=damage, made=made)
+
+    near = nearness.near(filled, Context(title="users get signed out", at=now()))
+
+    assert near
+    assert len(near.nearest(10)) == len(TEXTS) - 2
+    assert nearness.make_missing(filled) == 2
+
+
+def test_an_edited_text_is_not_found_by_what_it_meant_before(filled: Store) -> None:
+    nearness.make_missing(filled)
+    context = Context(title="users get signed out all the time", at=now())
+    assert ranked(filled, context, by_meaning=True)[0].row["id"] == "mem-1-0000"
+
+    filled.memories.change("mem-1-0000", "edited", Change(who="person", why=""), title="Bread", body="Bake it twice")
+
+    found = {one.row["id"]: one.shares for one in ranked(filled, context, by_meaning=True)}
+    assert "meaning" not in found.get("mem-1-0000", {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ralph.memory.question import Context
@@ -166,3 +168,40 @@ def test_near_duplicates_are_shown_once(store: Store) -> None:
     assert len(found.shown) == 1
     assert next(one.why for one in found.left_out).startswith("says nearly the same as mem-")
     assert first.id in (found.shown[0].memory.id, found.left_out[0].id)
+
+
+def test_tags_that_are_asked_for_are_found_behind_any_number_of_better_matches(store: Store) -> None:
+    billing = remember(store, a_memory("Old one", "zebra rounding", tags=("billing",)))
+    for n in range(400):
+        remember(store, a_memory(f"Zebra {n}", f"zebra rounding zebra {n}", tags=("other",)))
+
+    found = ranked(store, asking("zebra rounding"), Wanted(tags=("billing",)))
+
+    assert [one.row["id"] for one in found] == [billing.id]
+
+
+def test_links_do_not_make_a_recall_slow(store: Store) -> None:
+    store.memories.insert_all(
+        [a_memory(f"Common {n}", "common database connection", id=f"mem-2-{n:05}", tags=()) for n in range(3_000)],
+        Change(who="person", why=""),
+    )
+    began = time.monotonic()
+
+    recall(store, asking("common database connection"))
+
+    assert time.monotonic() - began < 2
+
+
+def test_what_was_merely_learned_at_about_the_same_time_is_not_shown(store: Store) -> None:
+    for minute, text in enumerate(("the csv export loses umlauts", "docker needs a socket", "retries wait longer")):
+        at = f"2026-01-01T10:0{minute}:00.000Z"
+        remember(store, a_memory(f"Note {minute}", text, tags=(), created_at=at, updated_at=at))
+
+    assert titles(store, "docker socket") == ["Note 1"]
+
+
+def test_a_damaged_row_does_not_stop_a_recall(store: Store) -> None:
+    memory = remember(store, a_memory("Parser", "The parser wants tabs."))
+    store.database.execute("UPDATE memory SET files = 'oops', created_at = '2024-xx-01' WHERE id = :id", id=memory.id)
+
+    assert len(ranked(store, asking("parser tabs"))) == 1

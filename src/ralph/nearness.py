@@ -51,8 +51,9 @@ def near(store: Store, context: Context) -> Near | None:
     if model is None:
         return None
     space = _at_hand.setdefault((store.database.where, store.project_id), Space())
-    space.refresh(Vectors(store.scope, model.model))
-    return space.compare(model.encode([text], QUERY_TOKENS)[0])
+    vectors = Vectors(store.scope, model.model, model.size)
+    space.refresh(vectors)
+    return space.compare(model.encode([text], QUERY_TOKENS)[0], vectors)
 
 
 def make_missing(store: Store, goes_on: Callable[[int], bool] = lambda _: True) -> int:
@@ -61,7 +62,7 @@ def make_missing(store: Store, goes_on: Callable[[int], bool] = lambda _: True) 
     made = 0
     if model is None:
         return 0
-    vectors = Vectors(store.scope, model.model)
+    vectors = Vectors(store.scope, model.model, model.size)
     while goes_on(made) and (rows := vectors.missing(BATCH)):
         vectors.put(rows, model.encode([f"{row['title']}\n{row['body']}" for row in rows]))
         made += len(rows)
@@ -119,12 +120,12 @@ class Space:
     def _along(self, np: Any, direction: Any) -> Any:
         return np.concatenate([part @ direction for part in self._parts(np)]) / self._lengths
 
-    def compare(self, query: bytes) -> Near:
+    def compare(self, query: bytes, vectors: Vectors) -> Near:
         """Give how near each memory is to a vector, without what they all have in common."""
         import numpy as np
 
         if self._rows is None:
-            return Near((), {}, ())
+            return Near((), {}, (), vectors)
         asked = np.frombuffer(query, np.int8).astype(np.float32)
         asked /= max(float(np.linalg.norm(asked)), 1e-6)
         asked -= self._shared
@@ -132,14 +133,22 @@ class Space:
         own = self._shared @ self._shared
         near = (self._along(np, asked) - self._shared @ asked) / np.sqrt(1 - 2 * self._common + own + 1e-12)
         amounts = (near - near.mean()) / (SPREAD * (float(near.std()) or 1.0))
-        return Near(self._seqs, self._place, amounts.tolist())
+        return Near(self._seqs, self._place, amounts.tolist(), vectors)
 
 
 class Near:
     """How near each memory is to what was asked: 0 for the usual, 1 for very near."""
 
-    def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Sequence[float]) -> None:
-        self._seqs, self._place, self._amounts = seqs, place, amounts
+    def __init__(
+        self, seqs: Sequence[int], place: Mapping[int, int], amounts: Sequence[float], vectors: Vectors
+    ) -> None:
+        self._seqs, self._place, self._amounts, self._vectors = seqs, place, amounts, vectors
+
+    def current(self, seqs: Iterable[int]) -> list[int]:
+        """Give those whose texts are still what they were when they were read."""
+        wanted = list(seqs)
+        there = self._vectors.current(wanted)
+        return [seq for seq in wanted if seq in there]
 
     def nearest(self, most: int = NEAREST) -> list[int]:
         """Give the numbers of the nearest memories."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ralph.memory.choose import FLOOR, MOST, choose
 from ralph.memory.question import question
 from ralph.memory.rank import Ranking
-from ralph.records import LeftOut, Recalled, record, replace
+from ralph.records import LeftOut, Recalled, now, record, replace
 from ralph.store.known_memories import Wanted, memory_in
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def recall(
                 id=choice.scored.row["id"],
                 place=choice.place,
                 score=choice.scored.score,
-                because=_because(choice.scored),
+                because=tuple(choice.scored.shares.items()),
             )
             for choice in choices
             if choice.why_not
@@ -74,6 +74,7 @@ def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_m
 
     `by_meaning` also looks at what they mean, where the extra is installed: that takes time to load.
     """
+    context = _dated(context)
     asked = question(context)
     memories = store.memories
     found = memories.look_up(asked.words, CANDIDATES, wanted)
@@ -103,9 +104,9 @@ def _add_nearest(store: Store, context: Context, wanted: Wanted | None, ranking:
 
     nearness = near(store, context)
     if nearness:
-        nearest = [seq for seq in nearness.nearest() if seq not in ranking.found]
+        nearest = nearness.current([seq for seq in nearness.nearest() if seq not in ranking.found])
         ranking.add(store.memories.indexed(nearest, wanted))
-        ranking.by_meaning(nearness.of(ranking.found))
+        ranking.by_meaning(nearness.of(nearness.current(ranking.found)))
 
 
 def recalled(one: Scored, place: int | None = None) -> Recalled:
@@ -120,7 +121,7 @@ def matching_attempts(
     from ralph.store.attempts import attempt_in
 
     found = _by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
-    return [attempt_in(one.row) for one in found[:limit] if one.evidence >= floor]
+    return [attempt_in(one.row) for one in found if one.evidence >= floor][:limit]
 
 
 def matching_failures(store: Store, context: Context, limit: int, not_task: str = "") -> list[FailureReport]:
@@ -133,11 +134,16 @@ def matching_failures(store: Store, context: Context, limit: int, not_task: str 
     same = store.attempts.same_failures(context.failure, limit, not_task) if context.failure else []
     about = replace(context, errors=())
     found = _by_words(about, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
-    like = [report_in(one.row) for one in found[:limit] if one.evidence >= FLOOR]
+    like = [report_in(one.row) for one in found if one.evidence >= FLOOR][:limit]
     return list(dict.fromkeys((*same, *like)))[:limit]
 
 
+def _dated(context: Context) -> Context:
+    return context if context.at else replace(context, at=now())
+
+
 def _by_words(context: Context, look_up: Callable[[dict[str, float]], Found]) -> list[Scored]:
+    context = _dated(context)
     asked = question(context)
     found = look_up(asked.words)
     ranking = Ranking(context, asked, found.held_by, found.total)

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, TypeVar, dataclass_transform
 
     R = TypeVar("R")
@@ -94,6 +95,14 @@ def timestamp(seconds: float) -> str:
 def now() -> str:
     """Give the present moment as a timestamp."""
     return timestamp(time.time())
+
+
+def session_of(origin: Mapping[str, Any]) -> str | None:
+    """Give what tells one agent session from another: its own id, or the attempt it is."""
+    if origin.get("origin_session"):
+        return str(origin["origin_session"])
+    attempt = [origin.get(name) for name in ("origin_run", "origin_task", "origin_attempt")]
+    return "/".join(map(str, attempt)) if all(attempt) else None
 
 
 def task_id() -> str:

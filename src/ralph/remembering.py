@@ -30,7 +30,7 @@ from ralph.records import (
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import change_id
 from ralph.text import accept, clean, count_tokens, one_line, paths_in, title_of
-from ralph.who import by, in_session, origin, refuse_agents
+from ralph.who import by, in_session, origin, refuse_agents, session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class Remembering:
         from ralph.memory.task_type import task_type
 
         if not task_id:
-            return Context(title=query, files=paths_in(query), task_type=task_type(query), at=now())
+            return Context(title=query, files=paths_in(query), task_type=task_type(query), session=session(), at=now())
         context = self._context(task_id)
         return replace(context, title=f"{context.title} {query}".strip())
 
@@ -390,7 +390,9 @@ class Remembering:
         from ralph.loop.recollect import REPORTS, context_of
 
         reports = self._store.attempts.reports(REPORTS, task=task_id)
-        return context_of(self._store, self._store.tasks.get(task_id), run_id=self._running_id(), reports=reports)
+        task = self._store.tasks.get(task_id)
+        context = context_of(self._store, task, run_id=self._running_id(), reports=reports)
+        return replace(context, session=session())
 
     def _running_id(self) -> str:
         runs = self._store.attempts.runs(1)
@@ -414,7 +416,10 @@ class Remembering:
         return within(surest, budget_tokens, now())
 
     def _primed_for(self, context: Context, wanted: Wanted, budget_tokens: int) -> list[Memory]:
-        """Give the memories to show for a context, as far as they fit; what is not said, the settings say."""
+        """Give the memories to show for a context, as far as they fit; what is not said, the settings say.
+
+        By words alone: this runs in front of an agent's prompt, and what they mean takes long to load.
+        """
         import time
 
         from ralph.loop.recollect import DAY
@@ -456,12 +461,12 @@ class Remembering:
             found = known_for(self._store, context, self._config)
             shown, left_out = found.shown, found.left_out
         no_room = {
-            left.what: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
+            left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
         }
         ranked = {left.id: (left.score, left.because, left.place, left.why) for left in left_out}
         for one in shown:
             fits = one.memory.id in prepared.prompt.shown
-            reason = "" if fits else no_room.get(one.memory.title, "no room left for it")
+            reason = "" if fits else no_room.get(one.memory.id, "no room left for it")
             ranked[one.memory.id] = (one.score, one.because, one.place, reason)
         whys = []
         for memory in memories:

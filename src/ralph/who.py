@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.errors import WrongUsage
+from ralph.records import session_of
 from ralph.store.memories import Change
 
 TYPE_CHECKING = False
@@ -42,4 +43,10 @@ def origin() -> dict[str, Any]:
         "origin_task": os.environ.get("RALPH_TASK_ID") or None,
         "origin_run": os.environ.get("RALPH_RUN_ID") or None,
         "origin_attempt": int(number) if number.isdecimal() else None,
+        "origin_session": os.environ.get("RALPH_SESSION") or None,
     }
+
+
+def session() -> str | None:
+    """Give what tells the session that runs the command from others, if one does."""
+    return session_of(origin())

@@ -66,3 +66,19 @@ def test_only_the_tags_a_project_allows_are_shown() -> None:
     told = outcome([scored(1, 3.0, tags='["a"]'), scored(2, 2.0, tags='["b"]')], tags=("a",))
 
     assert told == {1: "", 2: "has none of the configured tags"}
+
+
+def test_what_says_the_contrary_is_no_duplicate() -> None:
+    told = outcome(
+        [scored(1, 3.0, "use threads in the slow tests"), scored(2, 2.0, "never use threads in the slow tests")]
+    )
+
+    assert told == {1: "", 2: ""}
+
+
+def test_memories_of_the_very_attempt_stay_out_too() -> None:
+    origin = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 2}
+
+    told = outcome([scored(1, 3.0, **origin)], Context(session="run-1/t-1/2"))
+
+    assert told == {1: "is of this very session"}

@@ -21,6 +21,7 @@ def row(seq: int, title: str, body: str = "", files: tuple[str, ...] = (), **mor
         "id": f"mem-{seq}",
         "kind": "fix",
         "title": title,
+        "body": body,
         "files": json.dumps(files),
         "tags": "[]",
         "confidence": 0.5,

@@ -7,9 +7,10 @@ not there yet goes first.
 
 from __future__ import annotations
 
-import json
+import re
 
-from ralph.records import record
+from ralph.memory.words import texts_in
+from ralph.records import record, session_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ NEARLY_THE_SAME = 0.7
 """The share of all their words that two memories have in common when one is enough."""
 SAME_KIND = 0.93
 """Of each kind the next one counts a little less than the one before."""
+
+
+_NO = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
 
 @record
@@ -72,16 +76,22 @@ def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: C
 def _ruled_out(one: Scored, context: Context, tags: Collection[str]) -> str:
     if one.row["id"] in context.shown:
         return "was shown already"
-    if context.session and one.row["origin_session"] == context.session:
+    if context.session and session_of(one.row) == context.session:
         return "is of this very session"
-    if tags and not set(tags) & set(json.loads(one.row["tags"])):
+    if tags and not set(tags) & set(texts_in(one.row["tags"])):
         return "has none of the configured tags"
     if one.evidence < FLOOR:
         return f"has too little in common with the task ({one.evidence:.2f}, at least {FLOOR:g} is needed)"
     return ""
 
 
+def _says_no(one: Scored) -> bool:
+    return bool(_NO.search(f"{one.row['title']}\n{one.row['body']}"))
+
+
 def _nearly_the_same(one: Scored, other: Scored) -> bool:
+    if _says_no(one) != _says_no(other):
+        return False  # the one may say the contrary of the other
     ours, theirs = one.vocabulary, other.vocabulary
     common = len(ours & theirs)
     return common >= NEARLY_THE_SAME * (len(ours) + len(theirs) - common)

@@ -193,8 +193,11 @@ def days_between(earlier: str, later: str) -> float:
 
 def days_of(moment: str) -> float:
     """Give the days from the start of our calendar to a timestamp; `datetime` would cost a cold start milliseconds."""
-    seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
-    return _whole_days(moment[:10]) + seconds / 86_400
+    try:
+        seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
+        return _whole_days(moment[:10]) + seconds / 86_400
+    except ValueError:  # a damaged row: as old as can be
+        return 0.0
 
 
 @lru_cache(4096)

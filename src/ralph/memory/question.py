@@ -19,6 +19,7 @@ BODY_IN_PATHS = 0.5
 MOST_WORDS = 300
 LONGEST = 16_000
 """So many characters of a part are read: of a longer one its beginning and its end."""
+MOST_FILES = 50
 MOST_MENTIONS = 200
 MOST_SEGMENTS = 6
 
@@ -48,7 +49,7 @@ class Context:
     shown: frozenset[str] = frozenset()
     """Ids of memories it has already."""
     at: str = ""
-    """The present moment."""
+    """The moment that counts as now; the present one if it is not given."""
 
 
 @record
@@ -56,7 +57,7 @@ class Question:
     """The words to look for, each with its weight; the same for words of paths; the files that are spoken of."""
 
     words: dict[str, float]
-    title: dict[str, float]
+    title: frozenset[str]
     paths: dict[str, float]
     hints: frozenset[str]
     """Of the words, those that only what surrounds the task holds: they do not make a memory an answer."""
@@ -70,14 +71,18 @@ def question(context: Context) -> Question:
     errors = bounded("\n".join(context.errors))
     weights: dict[str, float] = {}
     paths: dict[str, float] = {}
-    in_title = dict.fromkeys(words(title), 1.0)
-    in_files = [word for path in context.files for word in path_words(path)]
+    in_title = frozenset(words(title))
+    files = context.files[:MOST_FILES]
+    in_files = [word for path in files for word in path_words(path)]
     _raise(weights, in_title, TITLE)
     _raise(weights, in_files, FILES)
     in_errors, in_body = words(errors), words(body)
     _raise(weights, in_errors, ERRORS)
     _raise(weights, in_body, BODY)
-    hints = {*words(context.feature or ""), *(word for path in context.recent for word in path_words(path))}
+    hints = {
+        *words(context.feature or ""),
+        *(word for path in context.recent[:MOST_FILES] for word in path_words(path)),
+    }
     hints.difference_update(weights)
     _raise(weights, hints, HINT)
     _raise(paths, in_title, TITLE)
@@ -89,9 +94,9 @@ def question(context: Context) -> Question:
     return Question(
         words={word: weights[word] for word in heaviest},
         title=in_title,
-        paths={word: weight for word, weight in paths.items() if word in weights},
+        paths=paths,
         hints=frozenset(hints),
-        mentions=_mentions(f"{title}\n{body}\n{errors}", context.files),
+        mentions=_mentions(f"{title}\n{body}\n{errors}", files),
     )
 
 
@@ -115,7 +120,7 @@ def _raise(weights: dict[str, float], found: Iterable[str], by: float) -> None:
 def _mentions(text: str, files: Iterable[str]) -> frozenset[tuple[str, ...]]:
     found = {parts_of(path)[-MOST_SEGMENTS:] for path in files}
     for mention in dict.fromkeys(_MENTION.findall(text)):
-        if len(found) == MOST_MENTIONS:
+        if len(found) >= MOST_MENTIONS:
             break
         bare = _ENDING.sub("", mention) if "/" in mention or "\\" in mention else mention
         found.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MOST_SEGMENTS:])

@@ -8,12 +8,11 @@ those learned at the same time, share in each other's scores.
 
 from __future__ import annotations
 
-import json
 import math
 
 from ralph.memory.lifecycle import days_between, days_of, faded_from
 from ralph.memory.question import parts_of
-from ralph.memory.words import rarity
+from ralph.memory.words import rarity, texts_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +28,11 @@ WEIGHTS = {
     "paths": 0.45,
     "named": 0.3,
     "title": 0.1,
-    "files": 0.75,
-    "folders": 0.2,
+    "files": 1.3,
+    "folders": 0.3,
     "together": 0.35,
     "links": 0.2,
-    "meaning": 0.6,
+    "meaning": 0.5,
     "recency": 0.15,
     "tags": 0.05,
     "confidence": 0.1,
@@ -49,6 +48,8 @@ CONTENT = ("words", "title", "paths", "named", "meaning")
 
 SATURATION, BY_LENGTH = 1.5, 0.4
 """BM25: how soon a word said again adds nothing, and how much a long text counts less."""
+USUAL_PATH_WORDS = 20
+"""Of a few files; what names many is about none of them."""
 TITLE_LENGTH = 0.05
 """How much a long title counts less."""
 IN_TITLE, IN_BODY, IN_PATHS, IN_TAGS = 3.0, 1.0, 3.0, 1.0
@@ -56,7 +57,7 @@ IN_TITLE, IN_BODY, IN_PATHS, IN_TAGS = 3.0, 1.0, 3.0, 1.0
 COMMONPLACE = frozenset(
     "add allow build chang check creat ensur extend fix handl implement improv introduc make mend move refactor remov"
     " renam replac support updat write"
-    " assert assertionerror call error except fail failur file last line ok pass pytest python ran recent run test"
+    " assert assertionerror call error except fail failur file last line ok pass py pytest python ran recent run test"
     " traceback unittest".split()
 )
 """Stems of what nearly every task does, and of what nearly every failing test prints.
@@ -83,11 +84,12 @@ TOGETHER_DAYS = 10 / (24 * 60)
 class Scored:
     """One memory that was found: its row, what speaks for it, and the sum."""
 
-    __slots__ = ("evidence", "files", "row", "score", "shares")
+    __slots__ = ("_vocabulary", "evidence", "files", "row", "score", "shares")
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self.files: tuple[str, ...] = tuple(json.loads(row["files"])) if row["files"] != "[]" else ()
+        self._vocabulary: set[str] | None = None
+        self.files = texts_in(row["files"])
         self.shares: dict[str, float] = {}
         self.score = 0.0
         self.evidence = 0.0
@@ -96,7 +98,9 @@ class Scored:
     @property
     def vocabulary(self) -> set[str]:
         """The words of its title and text."""
-        return {*self.row["title_words"].split(), *self.row["body_words"].split()}
+        if self._vocabulary is None:
+            self._vocabulary = {*self.row["title_words"].split(), *self.row["body_words"].split()}
+        return self._vocabulary
 
     @property
     def by_content(self) -> float:
@@ -178,7 +182,8 @@ class Ranking:
         for word in words.paths:
             if word in worth:
                 counts[word] = counts.get(word, 0) + 1
-        return sum(worth[word] * count / (count + SATURATION) for word, count in counts.items())
+        room = SATURATION * max(1.0, len(words.paths) / USUAL_PATH_WORDS)
+        return sum(worth[word] * count / (count + room) for word, count in counts.items())
 
     def _how_named(self, path: str) -> float:
         """Give how much of a file's path the question names: 1 for all of it."""
@@ -205,12 +210,15 @@ class Ranking:
         """Raise what touches the files, or the folders, that the best touch."""
         for name, place_of in (("files", _whole_path), ("folders", _folder)):
             felt = self._felt(place_of)
+            sums = {place: sum(by.values()) for place, by in felt.items()}
             whole = sum(one.score**SHARPNESS for one in self.best(FEEDBACK))
             for one in self.found.values() if felt and whole else ():
-                places = {place_of(path) for path in one.files} & felt.keys()
                 seq = one.row["seq"]
-                amounts = (sum(felt[place].values()) - OWN * felt[place].get(seq, 0.0) for place in places)
-                one.add(name, max(amounts, default=0.0) / whole)
+                best = 0.0
+                for place in map(place_of, one.files):
+                    if place in sums:
+                        best = max(best, sums[place] - OWN * felt[place].get(seq, 0.0))
+                one.add(name, best / whole)
 
     def _felt(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Give what each of the best says for the places it touches."""
@@ -238,7 +246,8 @@ class Ranking:
                     score, content, evidence = alone[giver]
                     room = max(NOT_AHEAD * score - one.score, 0.0) / WEIGHTS["together"]
                     one.add("together", min(part * content, room))
-                    one.evidence = max(one.evidence, part * WEIGHTS["together"] * evidence)
+                    if _is_of_one_work(one.row, self.found[giver].row):
+                        one.evidence = max(one.evidence, part * WEIGHTS["together"] * evidence)
 
     def by_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Let memories share with those they link to; each pair is one and the one it names."""
@@ -282,7 +291,7 @@ class Ranking:
         """Count how young each is."""
         at = days_of(self._context.at)
         for one in self.found.values():
-            made_at = days_of(one.row.get("created_at") or one.row["started_at"])
+            made_at = days_of(one.row["created_at"] if "created_at" in one.row else one.row["started_at"])
             one.add("recency", 0.5 ** (max(at - made_at, 0.0) / HALF_LIFE_DAYS))
 
     def _tags(self, tags: str) -> float:
@@ -340,15 +349,23 @@ def _last_word(row: Row) -> str:
     return max(str(row["used_at"] or ""), str(row["verified_at"] or ""), str(row["created_at"]))
 
 
+def _origin(row: Row) -> tuple[object, ...]:
+    """Give the session or attempt that taught a memory, nothing if it is not known."""
+    origin = tuple(row[name] for name in ("origin_session", "origin_run", "origin_task", "origin_attempt"))
+    return origin if any(origin) else ()
+
+
+def _is_of_one_work(one: Row, other: Row) -> bool:
+    return bool(_origin(one)) and _origin(one) == _origin(other)
+
+
 def _is_together(one: Row, other: Row) -> bool:
     """Say whether two memories were learned one after the other.
 
     What has the very same date came in with many others at once, unless one session or attempt learned both.
     """
-    same = ("origin_session", "origin_run", "origin_task", "origin_attempt")
-    ours, theirs = (tuple(row.get(name) for name in same) for row in (one, other))
-    if any(ours) or any(theirs):
-        return ours == theirs
+    if _origin(one) or _origin(other):
+        return _is_of_one_work(one, other)
     return 0 < abs(days_between(one["created_at"], other["created_at"])) <= TOGETHER_DAYS
 
 

@@ -72,7 +72,8 @@ def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple
         entry = loop_line(one.memory) if one.memory.content else _entry(one.memory)
         cost = len(entry) + (LONGEST_SECTION if one.memory.content else len(_group(one.memory)) + 8)
         if cost > room:
-            left.append(LeftOut(what=one.memory.title, why=f"no room left in {budget_tokens} tokens"))
+            why = f"no room left in {budget_tokens} tokens"
+            left.append(LeftOut(what=one.memory.title, why=why, id=one.memory.id))
         else:
             room -= cost
             shown.append((one.memory, entry))

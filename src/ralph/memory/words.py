@@ -8,6 +8,7 @@ question is cut into words by the same rules.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
@@ -118,7 +119,7 @@ def _plain(text: str) -> str:
     """Give a text without accents and variants of letters; where words have no spaces between them, pairs do."""
     import unicodedata
 
-    text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", text)[: 2 * len(text)]  # some letters become a sentence
     text = _ACCENTED.sub(lambda run: re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", run[0])), text)
     return _UNSPACED.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", text)
 
@@ -145,6 +146,15 @@ def _stemmer(language: str) -> Stemmer:
 
         _stemmers[language] = Stemmer.Stemmer(language)
     return _stemmers[language]
+
+
+def texts_in(stored: str) -> tuple[str, ...]:
+    """Give the texts in a list as it is stored; a damaged one has none."""
+    try:
+        found = json.loads(stored) if stored != "[]" else ()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()
 
 
 def rarity(held_by: int, total: int) -> float:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 FEW = 12
+MOST_LINKS = 1_000
 LONGEST_SOUGHT = 200
 """Databases refuse to compare with patterns of any length."""
 _ORDERS = {
@@ -132,20 +133,29 @@ class KnownMemories:
 
     def linked(self, ids: Sequence[str]) -> list[tuple[int, int]]:
         """Give pairs of active memories of which one links to the other, and one is among these."""
-        marks = {f"id{n}": id for n, id in enumerate(ids)}
+        columns = "id, seq, kind, title_key, state"
+        titles = [row["title_key"] for row in self.among("id", ids, columns) if _is_linkable(row)]
+        found = {(row["memory_id"], row["title_key"]) for row in self._links("memory_id", ids)}
+        found |= {(row["memory_id"], row["title_key"]) for row in self._links("title_key", titles)}
+        froms = {row["id"]: row["seq"] for row in self.among("id", [id for id, _ in found], columns)}
+        targets: dict[str, list[int]] = {}
+        for row in self.among("title_key", [key for _, key in found], columns, " AND kind = 'knowledge'"):
+            if _is_linkable(row):
+                targets.setdefault(row["title_key"], []).append(row["seq"])
+        return [(froms[id], seq) for id, key in sorted(found) if id in froms for seq in targets.get(key, ())]
+
+    def _links(self, column: str, values: Sequence[str]) -> list[Row]:
+        marks = {f"v{n}": value for n, value in enumerate(values)}
         if not marks:
             return []
         among = ", ".join(f":{name}" for name in marks)
-        pairs = """
-            SELECT f.seq AS one, t.seq AS other FROM memory_links AS l
-                JOIN memory AS f ON f.project_id = l.project_id AND f.id = l.memory_id AND f.state = 'active'
-                JOIN memory AS t ON t.project_id = l.project_id AND t.kind = 'knowledge'
-                    AND t.title_key = l.title_key AND t.state = 'active'
-            WHERE l.project_id = :project_id
-        """
-        # From each side by itself: together they would walk all links.
-        rows = self.scope.query(f"{pairs} AND f.id IN ({among}) UNION {pairs} AND t.id IN ({among})", **marks)
-        return [(row["one"], row["other"]) for row in rows]
+        return self.scope.query(
+            f"""
+            SELECT memory_id, title_key FROM memory_links
+            WHERE project_id = :project_id AND {column} IN ({among}) LIMIT {MOST_LINKS}
+            """,
+            **marks,
+        )
 
     def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
         """Give the wanted memories; with a text, those that hold it, in any case.
@@ -290,7 +300,9 @@ class KnownMemories:
         """Give the numbers of memories by their ids."""
         return {row["id"]: row["seq"] for row in self.among("id", ids, "id, seq")}
 
-    def among(self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*") -> Iterator[Row]:
+    def among(
+        self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*", condition: str = ""
+    ) -> Iterator[Row]:
         """Give the rows that have one of these values in a column."""
         wanted = [value for value in dict.fromkeys(values) if value != ""]
         for start in range(0, len(wanted), PAGE):
@@ -299,7 +311,8 @@ class KnownMemories:
             names = {f"v{n}": part[n] if n < len(part) else None for n in range(most)}
             marks = ", ".join(f":{name}" for name in names)
             yield from self.scope.query(
-                f"SELECT {columns} FROM memory WHERE project_id = :project_id AND {column} IN ({marks})", **names
+                f"SELECT {columns} FROM memory WHERE project_id = :project_id AND {column} IN ({marks}){condition}",
+                **names,
             )
 
     def known_by(
@@ -372,6 +385,10 @@ def state_rank(memory: Memory) -> int:
     return order.index(memory.state)
 
 
+def _is_linkable(row: Row) -> bool:
+    return bool(row["kind"] == "knowledge" and row["state"] == "active")
+
+
 def _holding(text: str) -> str:
     """Give the LIKE pattern of what holds a text."""
     return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
@@ -382,8 +399,21 @@ def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
     kinds, marks = _one_of("r.kind", wanted.kinds)
     states, more = _one_of("r.state", [state.value for state in wanted.states])
     condition = f"{kinds} AND {states} AND r.confidence >= :least AND r.created_at BETWEEN :after AND :before"
+    for name in ("task_type", "feature"):
+        if (value := getattr(wanted, name)) is not None:
+            condition += f" AND r.{name} = :{name}"
+            more[name] = value
+    if wanted.tags:
+        # Roughly; `Wanted.holds` looks closer.
+        held = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
+        condition += f" AND ({' OR '.join(held)})"
+        more |= {f"tag_{n}": _holding(_encoded(tag)) for n, tag in enumerate(wanted.tags)}
     bounds = {"least": wanted.min_confidence, "after": wanted.after, "before": wanted.before or "9999"}
     return condition, {**marks, **more, **bounds}
+
+
+def _encoded(tag: str) -> str:
+    return json.dumps(tag, ensure_ascii=False)
 
 
 def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:

@@ -297,6 +297,9 @@ class Memories(KnownMemories):
         self.scope.update("memory", {"id": became.id}, columns)
         if any(getattr(was, name) != getattr(became, name) for name in _FOUND_BY):
             self._index([columns])
+        if (was.title, was.body) != (became.title, became.body):
+            seqs = self.seqs_of([became.id])
+            self.scope.database.execute("DELETE FROM memory_vectors WHERE seq = :seq", seq=seqs[became.id])
         if was.body != became.body:
             self.scope.execute(
                 "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id
@@ -322,9 +325,6 @@ class Memories(KnownMemories):
         seqs = self.seqs_of([str(row["id"]) for row in rows])
         indexed = [{**row, "seq": seqs[row["id"]], "project_id": self.scope.project_id} for row in rows]
         write(self.scope.database, "memory", indexed, is_new=is_new)
-        if not is_new:
-            stale = [{"seq": seq} for seq in seqs.values()]
-            self.scope.database.execute_all("DELETE FROM memory_vectors WHERE seq = :seq", stale)
 
     def _link(self, memory: Memory) -> None:
         """Note which titles a memory links to."""

@@ -36,6 +36,8 @@ POSTINGS = 20_000
 
 So its cost stays the same as the table grows; SQLite's own ranking reads every place of every word.
 """
+NARROW_POSTINGS = 100_000
+"""So many at most when most of what is found is ruled out, by its kind for example, and has to be passed over."""
 FEW = 64
 """Of every word at least so many, the newest."""
 
@@ -142,6 +144,18 @@ class _Held:
         return min(total, len(self.seqs) * total // (self.seqs[0] - self.seqs[-1] + 1))
 
 
+def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
+    """Give the rarest words, as many as can be read to their end."""
+    left = NARROW_POSTINGS
+    found: dict[str, float] = {}
+    for word in sorted(words, key=held_by.__getitem__):
+        left -= held_by[word]
+        if left < 0 and found:
+            break
+        found[word] = words[word]
+    return found
+
+
 def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: int, most: int) -> list[int]:
     """Give the rows that hold the most of the words' weight, best first."""
     from heapq import nlargest
@@ -153,7 +167,8 @@ def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: i
         worth = words[word] * rarity(held.count(total), total)
         for seq in held.seqs:
             weights[seq] = weights.get(seq, 0.0) + worth
-    return nlargest(most, weights, key=lambda seq: (weights[seq], seq))
+    # Of equal weight the newest first: that is the order within a word.
+    return nlargest(most, weights, key=weights.__getitem__)
 
 
 class SqliteDatabase:
@@ -205,42 +220,34 @@ class SqliteDatabase:
 
     def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
         """Give rows that hold the words, those with the most of their weight first, and how rare each word is."""
-        table = _TABLES[index]
-        found_in = f"{index}_index AS f"
-        if not words:
-            return Found([], {}, 0)
         # Both in one would read the whole table.
         ends = f"SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words)"
         first, newest = self._tuples(ends, {})[0]
-        if newest is None:
+        if newest is None or not words:
             return Found([], {}, 0)
         total = newest - first + 1
-        for is_narrow in (False, True):
-            source = f"{found_in} CROSS JOIN {table} AS r ON r.seq = f.rowid" if is_narrow else found_in
-            condition = f"AND {where}" if is_narrow else ""
-            holders = self._holders(
-                f"""
-                SELECT f.rowid FROM {source} WHERE {index}_index MATCH :word {condition}
-                ORDER BY f.rowid DESC LIMIT :most
-                """,
-                words,
-                total,
-                values if is_narrow else {},
-            )
-            best = _heaviest(holders, words, total, 2 * limit)
-            rows = self._rows(index, table, best, where, values)[:limit]
-            # When too many of the newest are ruled out, they are ruled out first, which takes longer.
-            is_whole = len(best) < 2 * limit and all(held.is_whole for held in holders.values())
-            if len(rows) == limit or is_whole or not best:
-                break
-        return Found(rows, {word: held.count(total) for word, held in holders.items()}, total)
+        table = _TABLES[index]
+        holders = self._holders(f"{index}_index AS f WHERE {index}_index MATCH :word", words, total, {})
+        held_by = {word: held.count(total) for word, held in holders.items()}
+        best = _heaviest(holders, words, total, 2 * limit)
+        rows = self._rows(index, table, best, where, values)
+        is_whole = len(best) < 2 * limit and all(held.is_whole for held in holders.values())
+        if len(rows) < limit and not is_whole:
+            # Too many of the newest are ruled out: rule them out first, which takes longer.
+            source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
+            few = _few_enough(held_by, words)
+            holders = self._holders(f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, values)
+            more = self._rows(index, table, _heaviest(holders, few, total, limit), where, values)
+            rows = list({row["seq"]: row for row in (*rows, *more)}.values())
+        return Found(rows[:limit], held_by, total)
 
     def _holders(
-        self, sql: str, words: Mapping[str, float], total: int, values: Mapping[str, object]
+        self, source: str, words: Mapping[str, float], total: int, values: Mapping[str, object]
     ) -> dict[str, _Held]:
         """Give the newest rows that hold each word; of the telling words all, as far as there is room."""
         from ralph.memory.words import rarity
 
+        sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
         found = {word: self._held(sql, word, FEW, values) for word in words}
         left = POSTINGS - sum(len(held.seqs) for held in found.values())
         cut_off = [word for word, held in found.items() if not held.is_whole]

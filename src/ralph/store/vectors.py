@@ -1,6 +1,6 @@
 """What memories mean, as vectors of one model, kept beside their texts.
 
-A vector goes when its text changes (`store.index` sees to that) and is made anew when there is time for it.
+A vector goes when its text changes (`Memories` sees to that) and is made anew when there is time for it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,35 @@ if TYPE_CHECKING:
 
 def any_made(scope: Scope) -> bool:
     """Say whether there is any vector at all."""
-    return bool(scope.database.query("SELECT 1 AS one FROM memory_vectors LIMIT 1"))
+    rows = scope.query(
+        """
+        SELECT 1 AS one FROM memory_vectors AS v JOIN memory AS m ON m.seq = v.seq
+        WHERE m.project_id = :project_id LIMIT 1
+        """
+    )
+    return bool(rows)
 
 
 class Vectors:
     """The vectors of a project's memories."""
 
-    def __init__(self, scope: Scope, model: str) -> None:
+    def __init__(self, scope: Scope, model: str, size: int) -> None:
+        """A vector of another size than `size` bytes is damaged, and counts as missing."""
         self._scope = scope
         self._model = model
+        self._size = size
 
     def missing(self, limit: int) -> list[Row]:
         """Give number, title and text of active memories that have no vector of this model, newest first."""
         return self._scope.query(
             """
             SELECT m.seq, m.title, m.body FROM memory AS m LEFT JOIN memory_vectors AS v ON v.seq = m.seq
-            WHERE m.project_id = :project_id AND m.state = 'active' AND (v.seq IS NULL OR v.model <> :model)
+            WHERE m.project_id = :project_id AND m.state = 'active'
+                AND (v.seq IS NULL OR v.model <> :model OR LENGTH(v.vector) <> :size)
             ORDER BY m.seq DESC LIMIT :limit
             """,
             model=self._model,
+            size=self._size,
             limit=limit,
         )
 
@@ -41,9 +51,11 @@ class Vectors:
         rows = self._scope.query(
             """
             SELECT COUNT(*) AS n FROM memory AS m LEFT JOIN memory_vectors AS v ON v.seq = m.seq
-            WHERE m.project_id = :project_id AND m.state = 'active' AND (v.seq IS NULL OR v.model <> :model)
+            WHERE m.project_id = :project_id AND m.state = 'active'
+                AND (v.seq IS NULL OR v.model <> :model OR LENGTH(v.vector) <> :size)
             """,
             model=self._model,
+            size=self._size,
         )
         return int(rows[0]["n"])
 
@@ -72,9 +84,20 @@ class Vectors:
             """
             SELECT v.made, v.seq, v.vector FROM memory_vectors AS v JOIN memory AS m ON m.seq = v.seq
             WHERE m.project_id = :project_id AND v.model = :model AND v.made > :made
+                AND LENGTH(v.vector) = :size
             ORDER BY v.made LIMIT :limit
             """,
             model=self._model,
+            size=self._size,
             made=made,
             limit=limit,
         )
+
+    def current(self, seqs: Sequence[int]) -> set[int]:
+        """Give those of the numbers whose vectors are still those of their texts."""
+        marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
+        if not marks:
+            return set()
+        among = ", ".join(f":{name}" for name in marks)
+        rows = self._scope.database.query(f"SELECT seq FROM memory_vectors WHERE seq IN ({among})", **marks)
+        return {row["seq"] for row in rows}
