@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import apsw
 
@@ -21,7 +22,7 @@ from bench.measure import Table, best
 from ralph.memory.question import Context
 from ralph.project import Project, init_project
 from ralph.recall import recall
-from ralph.records import KINDS, Memory, Source, now, timestamp
+from ralph.records import SIGNAL_KINDS, Memory, Source, now, timestamp
 from ralph.store.memories import Change
 
 SMALL, MANY, LARGE = 10_000, 100_000, 1_000_000
@@ -48,7 +49,7 @@ _ENDINGS = ("", "s", "ing", "ed")
 def _word(number: int) -> str:
     """Give a made-up word of two or three syllables; every fourth is the same one with another ending."""
     root, ending = divmod(number, len(_ENDINGS))
-    syllables = []
+    syllables: list[str] = []
     while root or not syllables:
         root, at = divmod(root, len(_BEGINNINGS) * 5)
         syllables.append(_BEGINNINGS[at // 5] + "aeiou"[at % 5])
@@ -108,7 +109,7 @@ class Texts:
         link = f" See [[Topic {chance.randint(0, number)}]]." if chance.random() < 0.05 else ""
         return Memory(
             id=f"mem-{number}-bench",
-            kind="knowledge" if is_knowledge else chance.choice(KINDS),
+            kind="knowledge" if is_knowledge else chance.choice(SIGNAL_KINDS),
             title=f"Topic {number}" if is_knowledge else self.words(chance.randint(4, 10)),
             body=self.words(chance.randint(20, 120)) + link,
             tags=tuple(dict.fromkeys(chance.choices(_CONTENT_WORDS[:500], k=chance.randint(0, 3)))),
@@ -168,7 +169,7 @@ class Bare:
             self._connection.execute("INSERT INTO f (f) VALUES ('rebuild')")
             self._connection.execute("INSERT INTO f (f) VALUES ('optimize')")
 
-    def find(self, context: Context, without: Collection[str] = ()) -> list[tuple[int]]:
+    def find(self, context: Context, without: Collection[str] = ()) -> list[tuple[Any, ...]]:
         """Find the best twenty for all the words of a context."""
         words = dict.fromkeys(re.findall(r"[^\W_]+", f"{context.title} {context.body}".lower()))
         asked = " OR ".join(f'"{word}"' for word in words if word not in without)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from ralph.memory.question import Context
 from ralph.recall import matching_attempts, matching_failures, ranked, recall
-from ralph.records import Memory, Outcome, State, now, replace
+from ralph.records import LeftOut, Memory, Outcome, Recalled, State, now, replace
 from ralph.store import Store
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
@@ -18,11 +19,11 @@ from tests.make import a_memory, a_report, begin, finish, remember
 NOISE = ("paint the fence", "water the plants", "walk the dog", "bake some bread", "tune the piano", "mow the lawn")
 
 
-def asking(title: str, **more: object) -> Context:
+def asking(title: str, **more: Any) -> Context:
     return Context(title=title, at=now(), **more)
 
 
-def titles(store: Store, title: str, **more: object) -> list[str]:
+def titles(store: Store, title: str, **more: Any) -> list[str]:
     return [one.memory.title for one in recall(store, asking(title, **more)).shown]
 
 
@@ -67,7 +68,7 @@ def test_what_touches_the_same_file_is_found_without_a_word_in_common(filled: St
 
 def test_scores_add_up_and_places_are_those_of_the_ranking(filled: Store) -> None:
     found = recall(filled, asking("http client retries of the fence"))
-    everything = [*found.shown, *found.left_out]
+    everything: list[Recalled | LeftOut] = [*found.shown, *found.left_out]
 
     for one in everything:
         assert one.score == pytest.approx(sum(share for _, share in one.because), abs=1e-9)

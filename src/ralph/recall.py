@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.database import Found
 
-CANDIDATES = 150
+CANDIDATES = 120
 JOURNAL_CANDIDATES = 60
 BEST = 20
 """Of so many of the best the neighbours and links are looked at."""
-FILES, OF_A_FILE = 20, 30
+FILES, OF_A_FILE = 8, 8
 
 
 @record

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 from ralph.memory.choose import FLOOR, MOST, choose
 from ralph.memory.question import Context
 from ralph.memory.rank import Scored
 from tests.memory.test_rank import row
 
 
-def scored(seq: int, score: float, title: str = "", evidence: float = 9.0, **more: object) -> Scored:
+def scored(seq: int, score: float, title: str = "", evidence: float = 9.0, **more: Any) -> Scored:
     one = Scored(row(seq, title or f"title{seq} alpha{seq} beta{seq}", **more))
     one.score, one.evidence = score, evidence
     return one
@@ -69,15 +71,15 @@ def test_only_the_tags_a_project_allows_are_shown() -> None:
 
 
 def test_what_says_the_contrary_is_no_duplicate() -> None:
-    told = outcome(
-        [scored(1, 3.0, "use threads in the slow tests"), scored(2, 2.0, "never use threads in the slow tests")]
-    )
+    advice = "use threads in the slow tests"
+
+    told = outcome([scored(1, 3.0, advice), scored(2, 2.0, f"never {advice}")])
 
     assert told == {1: "", 2: ""}
 
 
 def test_memories_of_the_very_attempt_stay_out_too() -> None:
-    origin = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 2}
+    origin: dict[str, Any] = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 2}
 
     told = outcome([scored(1, 3.0, **origin)], Context(session="run-1/t-1/2"))
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.memory.loop_lines import knowledge_base
-from ralph.memory.profiles import PROFILES, Context, estimate_for, overlaps
+from ralph.memory.profiles import PROFILES, estimate_for, overlaps
+from ralph.memory.question import Context
 from ralph.records import Memory
 from tests.make import a_memory
 

@@ -132,7 +132,7 @@ def test_what_was_learned_right_after_shares_in_the_score() -> None:
 def test_what_came_in_at_the_same_moment_does_not_share_unless_one_attempt_learned_it() -> None:
     context = Context(title="charity race", at=NOW)
     bulk = ranked(context, row(1, "Charity race"), row(2, "Other"))
-    origin = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 1}
+    origin: dict[str, Any] = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 1}
     learned = ranked(context, row(1, "Charity race", **origin), row(2, "Other", **origin))
 
     assert "together" not in bulk[1].shares
