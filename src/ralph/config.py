@@ -159,12 +159,25 @@ def _files(directory: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(_text(path))
+        text = _text(path)
+        # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
+        if all(_sets_nothing(line) for line in text.splitlines()):
+            return {}
+        import tomllib
+
+        return tomllib.loads(text)
     except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(f"{path.name} cannot be read: {one_line(clean(str(error)))}.") from error
+
+
+_HEADINGS = frozenset(("[execution]", "[agent]", "[gates]", "[limits]", "[prompt]", "[memories]", "[memories.filter]"))
+
+
+def _sets_nothing(line: str) -> bool:
+    """Say whether a line is empty, a comment, or the heading of a table of ours."""
+    bare = line.split("#", 1)[0].strip()
+    return not bare or bare in _HEADINGS
 
 
 def _text(path: Path) -> str:

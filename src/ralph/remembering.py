@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from ralph.store.memories import Kept
 
 MOST_CANDIDATES = 2_000
-"""So many of the newest memories a documents' ranker looks at, and `prime` chooses from."""
+"""So many of the newest memories a documents' ranker looks at."""
+FEWEST_TOKENS = 20
+"""What a memory takes in a prime at least, so that it tells how many have to be looked at."""
 SHOWN_ATTEMPTS = 20
 MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
 """Shares that say that a memory has to do with what is asked; a search leaves out what has none of them."""
@@ -412,8 +414,7 @@ class Remembering:
             return list(self._memories.find(wanted))
         from ralph.memory.prime import within
 
-        surest = islice(self._memories.find(wanted, order="confidence"), MOST_CANDIDATES)
-        return within(surest, budget_tokens, now())
+        return within(self._memories.surest(wanted, budget_tokens // FEWEST_TOKENS + 1), budget_tokens, now())
 
     def _primed_for(self, context: Context, wanted: Wanted, budget_tokens: int) -> list[Memory]:
         """Give the memories to show for a context, as far as they fit; what is not said, the settings say.

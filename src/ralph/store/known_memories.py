@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 PAGE = 500
 FEW = 12
 MOST_LINKS = 1_000
+SPARE = 3
+"""So many more of each kind, because other kinds may have few."""
 LONGEST_SOUGHT = 200
 """Databases refuse to compare with patterns of any length."""
 _ORDERS = {
     "seq": "seq DESC",
     "created_at": "created_at DESC, id DESC, seq DESC",
-    "confidence": "confidence DESC, created_at DESC, seq DESC",
 }
 
 
@@ -160,7 +161,7 @@ class KnownMemories:
     def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
         """Give the wanted memories; with a text, those that hold it, in any case.
 
-        What came in last goes first, or with `created_at` the newest, or with `confidence` the surest.
+        What came in last goes first, or with `created_at` the newest.
         """
         condition, values = _conditions(wanted)
         if text:
@@ -179,6 +180,26 @@ class KnownMemories:
             found = {row["seq"]: row for row in self.among("seq", page)}
             memories = (memory_in(found[seq]) for seq in page if seq in found)
             yield from (memory for memory in memories if wanted.holds(memory))
+
+    def surest(self, wanted: Wanted, most: int) -> list[Memory]:
+        """Give the surest wanted memories, about so many in all, about as many of each kind as far as there are."""
+        condition, values = _conditions(wanted)
+        kinds = self.scope.query(
+            f"SELECT DISTINCT r.kind FROM memory AS r WHERE r.project_id = :project_id AND {condition}", **values
+        )
+        found: list[Memory] = []
+        for row in kinds:
+            rows = self.scope.query(
+                f"""
+                SELECT r.* FROM memory AS r WHERE r.project_id = :project_id AND r.kind = :kind AND {condition}
+                ORDER BY r.confidence DESC, r.created_at DESC LIMIT :most
+                """,
+                kind=row["kind"],
+                most=most // len(kinds) + SPARE,
+                **values,
+            )
+            found += map(memory_in, rows)
+        return [memory for memory in found if wanted.holds(memory)]
 
     def all(self) -> list[Memory]:
         """Give all active memories, oldest first."""

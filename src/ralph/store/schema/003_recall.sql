@@ -45,3 +45,6 @@ CREATE TABLE memory_vectors (
 );
 
 CREATE INDEX failures_by_fingerprint ON failures (project_id, fingerprint);
+
+-- The surest of each kind, for a prime: without reading the texts of all.
+CREATE INDEX memory_by_confidence ON memory (project_id, state, kind, confidence DESC, created_at DESC);
