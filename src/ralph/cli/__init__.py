@@ -83,13 +83,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(command: str | None) -> Parser:
-    """Give the parser of the whole command line, with the arguments of one command filled in."""
+    """Give the parser of the whole command line, or of what one command needs of it."""
     parser = Parser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
     parser.add_argument("--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
-    for name, text in COMMANDS.items():
-        one = commands.add_parser(name, help=text, description=text + ".")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", description="", parser_class=Parser
+    )
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        one = commands.add_parser(name, help=COMMANDS[name], description=COMMANDS[name] + ".")
         if name == command:
             load(name).add_arguments(one)
     return parser
@@ -143,7 +145,8 @@ def _run(words: list[str]) -> int:
         close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise WrongUsage(f"There is no command {command!r}.{hint} See: ralph --help")
-    parser = build_parser(command)
+    asks_for_all = command is not None and not {"-h", "--help"}.isdisjoint(words[: words.index(command)])
+    parser = build_parser(None if asks_for_all else command)
     given = parser.parse_args(words)
     if given.version:
         from ralph import __version__
