@@ -31,7 +31,6 @@ TEXTS = (
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    nearness._at_hand.clear()
     for n, text in enumerate(TEXTS):
         remember(store, a_memory(f"Note {n}", text, id=f"mem-1-{n:04}", tags=()))
     return store

@@ -42,10 +42,6 @@ _START, _END = 0, 2
 _TOKEN_CHARACTERS = 16
 """No more characters of a text are looked at than this for each token: few tokens are longer."""
 _REMEMBERED_WORDS = 50_000
-_FEW = 20
-"""What so many vectors share is only half taken for what all such texts share."""
-_AT_ONCE = 10_000
-"""So many vectors are compared at a time: as numbers they take four times the room."""
 _ROWS = 64
 """So many rows are bent at a time, so that they stay in the processor's cache."""
 
@@ -77,31 +73,6 @@ def load(name: str = "") -> Encoder | None:
             except ValueError:
                 continue
     return None
-
-
-def similarities(query: bytes, vectors: Sequence[bytes], *, centred: bool = False) -> list[float]:
-    """Give for each vector how near it is to the query: 1 for the same direction, 0 for nothing in common.
-
-    Texts of one project have much in common; `centred` takes off what all the vectors share before it compares.
-    A vector of another length is of another model, or damaged: it has nothing in common.
-    """
-    np = _numpy()
-    places = [place for place, vector in enumerate(vectors) if len(vector) == len(query)]
-    parts = [places[start : start + _AT_ONCE] for start in range(0, len(places), _AT_ONCE)]
-    shared = np.zeros(len(query), np.float32)
-    if centred:
-        for part in parts:
-            rows, lengths = _rows(np, [vectors[place] for place in part])
-            shared += (1 / lengths) @ rows / (len(places) + _FEW)
-    rows, lengths = _rows(np, [query])
-    asked = rows[0] / lengths[0] - shared
-    asked /= max(np.linalg.norm(asked), 1e-6)
-    result = np.zeros(len(vectors), np.float32)
-    for part in parts:
-        rows, lengths = _rows(np, [vectors[place] for place in part])
-        along, common = rows @ asked / lengths, rows @ shared / lengths
-        result[part] = (along - shared @ asked) / np.sqrt(1 - 2 * common + shared @ shared + 1e-12)
-    return [float(value) for value in result]
 
 
 class Encoder:
@@ -230,12 +201,6 @@ class Tokens:
             place = ranks.index(first)
             pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
         return pieces
-
-
-def _rows(np: Any, vectors: Sequence[bytes]) -> tuple[Any, Any]:
-    """Give a row of numbers for each vector, and how long each is."""
-    rows = np.frombuffer(b"".join(vectors), np.int8).reshape(len(vectors), -1).astype(np.float32)
-    return rows, np.sqrt(np.maximum(np.einsum("ij,ij->i", rows, rows), 1))
 
 
 class _Table:

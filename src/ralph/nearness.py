@@ -6,6 +6,8 @@ for new ones alone; missing ones are made by `make_missing`, when nobody waits.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from ralph.store.vectors import Vectors, any_made
 
 TYPE_CHECKING = False
@@ -29,7 +31,7 @@ FEW = 20
 SPREAD = 4.0
 """So many times the usual spread above the middle is as near as can be."""
 
-_at_hand: dict[tuple[str, str], Space] = {}
+_at_hand: WeakKeyDictionary[Store, Space] = WeakKeyDictionary()
 _encoders: list[Encoder | None] = []
 
 
@@ -50,7 +52,7 @@ def near(store: Store, context: Context) -> Near | None:
     model = encoder()  # takes long to load: not for nothing
     if model is None:
         return None
-    space = _at_hand.setdefault((store.database.where, store.project_id), Space())
+    space = _at_hand.setdefault(store, Space())
     vectors = Vectors(store.scope, model.model, model.size)
     space.refresh(vectors)
     return space.compare(model.encode([text], QUERY_TOKENS)[0], vectors)
@@ -125,7 +127,7 @@ class Space:
         import numpy as np
 
         if self._rows is None:
-            return Near((), {}, (), vectors)
+            return Near((), {}, np.zeros(0, np.float32), vectors)
         asked = np.frombuffer(query, np.int8).astype(np.float32)
         asked /= max(float(np.linalg.norm(asked)), 1e-6)
         asked -= self._shared
@@ -133,15 +135,13 @@ class Space:
         own = self._shared @ self._shared
         near = (self._along(np, asked) - self._shared @ asked) / np.sqrt(1 - 2 * self._common + own + 1e-12)
         amounts = (near - near.mean()) / (SPREAD * (float(near.std()) or 1.0))
-        return Near(self._seqs, self._place, amounts.tolist(), vectors)
+        return Near(self._seqs, self._place, amounts, vectors)
 
 
 class Near:
     """How near each memory is to what was asked: 0 for the usual, 1 for very near."""
 
-    def __init__(
-        self, seqs: Sequence[int], place: Mapping[int, int], amounts: Sequence[float], vectors: Vectors
-    ) -> None:
+    def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Any, vectors: Vectors) -> None:
         self._seqs, self._place, self._amounts, self._vectors = seqs, place, amounts, vectors
 
     def current(self, seqs: Iterable[int]) -> list[int]:
@@ -152,11 +152,13 @@ class Near:
 
     def nearest(self, most: int = NEAREST) -> list[int]:
         """Give the numbers of the nearest memories."""
-        from heapq import nlargest
-
-        return [self._seqs[place] for place in nlargest(most, range(len(self._amounts)), self._amounts.__getitem__)]
+        most = min(most, len(self._amounts))
+        best = self._amounts.argpartition(len(self._amounts) - most)[-most:] if most else ()
+        return [self._seqs[place] for place in sorted(best, key=lambda place: -self._amounts[place])]
 
     def of(self, seqs: Iterable[int]) -> dict[int, float]:
         """Give how near these are, as far as it is known."""
         places = {seq: self._place[seq] for seq in seqs if seq in self._place}
-        return {seq: max(self._amounts[place], 0.0) for seq, place in places.items() if place < len(self._amounts)}
+        return {
+            seq: max(float(self._amounts[place]), 0.0) for seq, place in places.items() if place < len(self._amounts)
+        }
