@@ -130,7 +130,7 @@ def _pairs(run: str) -> list[str]:
 
 def _stems(words: list[str]) -> list[str]:
     """Give the stem of each word, by the language its letters are most often used for."""
-    if all(word.isascii() for word in words):
+    if "".join(words).isascii():
         return _stemmer("english").stemWords([word[:LONGEST_WORD] for word in words])
     return [word[:LONGEST_WORD] if word[0] >= _UNSTEMMED else _stem(word[:LONGEST_WORD]) for word in words]
 
