@@ -76,10 +76,42 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         super().__init__(**options)
 
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add the actions of a command; a parser is built only of the one that is asked for."""
+        options.setdefault("parser_class", _Later)
+        return super().add_subparsers(**options)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, and where to read more."""
         message = clean(message).removeprefix("argument ").rstrip(".")
         self.exit(2, f"Error: {message[:1].upper()}{message[1:]}. See: {self.prog} --help\n")
+
+
+class _Later:
+    """A parser that is built when something is asked of it: most actions of a command are never asked for."""
+
+    __slots__ = ("_options", "_parser", "_told")
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._told: list[tuple[str, tuple[str, ...], dict[str, Any]]] = []
+        self._parser: Parser | None = None
+
+    def add_argument(self, *names: str, **options: Any) -> None:
+        """Add an argument, once the parser is built."""
+        self._told.append(("add_argument", names, options))
+
+    def set_defaults(self, **values: Any) -> None:
+        """Set values that no argument sets, once the parser is built."""
+        self._told.append(("set_defaults", (), values))
+
+    def __getattr__(self, name: str) -> Any:
+        if self._parser is None:
+            self._parser = Parser(**self._options)
+        while self._told:
+            method, names, options = self._told.pop(0)
+            getattr(self._parser, method)(*names, **options)
+        return getattr(self._parser, name)
 
 
 def build_parser(command: str | None) -> Parser:
