@@ -184,8 +184,20 @@ class KnownMemories:
     def surest(self, wanted: Wanted, most: int) -> list[Memory]:
         """Give the surest wanted memories, about so many in all, about as many of each kind as far as there are."""
         condition, values = _conditions(wanted)
+        # From one kind to the next by index: DISTINCT would look at every memory.
         kinds = self.scope.query(
-            f"SELECT DISTINCT r.kind FROM memory AS r WHERE r.project_id = :project_id AND {condition}", **values
+            f"""
+            WITH RECURSIVE known (kind) AS (
+                SELECT MIN(r.kind) FROM memory AS r WHERE r.project_id = :project_id AND {condition}
+                UNION ALL
+                SELECT (
+                    SELECT MIN(r.kind) FROM memory AS r
+                    WHERE r.project_id = :project_id AND r.kind > known.kind AND {condition}
+                ) FROM known WHERE known.kind IS NOT NULL
+            )
+            SELECT kind FROM known WHERE kind IS NOT NULL
+            """,
+            **values,
         )
         found: list[Memory] = []
         for row in kinds:
@@ -383,8 +395,9 @@ class KnownMemories:
 
     def last_event(self) -> int:
         """Give the number of the newest event, or 0."""
+        # An index on the project, without `|| ''`, would lead to all events, to be sorted.
         rows = self.scope.query(
-            "SELECT seq FROM memory_events WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1"
+            "SELECT seq FROM memory_events WHERE project_id || '' = :project_id ORDER BY seq DESC LIMIT 1"
         )
         return int(rows[0]["seq"]) if rows else 0
 
