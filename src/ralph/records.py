@@ -32,16 +32,22 @@ else:
     def record(cls):
         """Make a frozen, slotted, keyword-only record of the annotated fields."""
         names = tuple(cls.__annotations__)
+        count = len(names)
         defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-        required = frozenset(names) - defaults.keys()
 
         def __init__(self, **given):
-            values = {**defaults, **given}
-            if len(values) != len(names) or not required <= given.keys():
-                wrong = required - given.keys() or given.keys() - set(names)
-                raise TypeError(f"{cls.__name__}: missing or unknown {', '.join(sorted(wrong))}")
-            for name, put in setters:
-                put(self, values[name])
+            values = given if len(given) == count else {**defaults, **given}
+            if len(values) != count:
+                raise wrong(given)
+            try:
+                for name, put in setters:
+                    put(self, values[name])
+            except KeyError:
+                raise wrong(given) from None
+
+        def wrong(given):
+            names_of = set(names) - defaults.keys() - given.keys() or given.keys() - set(names)
+            return TypeError(f"{cls.__name__}: missing or unknown {', '.join(sorted(names_of))}")
 
         def __setattr__(self, name, value):
             raise AttributeError(f"{cls.__name__} is frozen: use replace()")

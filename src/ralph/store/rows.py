@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _AS_THEY_ARE = frozenset((str, int, float, type(None)))
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_decode = json.JSONDecoder().decode
 
 
 def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
@@ -56,4 +57,4 @@ def to_json(items: Sequence[str]) -> str:
 
 def from_json(stored: str) -> tuple[str, ...]:
     """Give a stored list."""
-    return tuple(json.loads(stored)) if stored != "[]" else ()
+    return tuple(_decode(stored)) if stored != "[]" else ()
