@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from ralph.errors import ConfigError
+from ralph.files import is_there
 from ralph.records import record, replace
 from ralph.text import clean, one_line
 
@@ -128,11 +129,11 @@ _LEAST = {"execution.lease_seconds": 1}
 _MOST = {"execution.lease_seconds": 86_400, "memories.filter.recent": 36_500}
 
 
-def load_config(directory: Path, environment: Mapping[str, str] = os.environ) -> Config:
+def load_config(directory: Path | str, environment: Mapping[str, str] = os.environ) -> Config:
     """Read the settings of the project in a directory."""
     warnings: list[str] = []
     values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
-    for where, tables in _files(directory):
+    for where, tables in _files(os.fspath(directory)):
         for name, table in tables.items():
             if name not in _SECTIONS:
                 warnings.append(_unknown(where, name, _SECTIONS))
@@ -146,21 +147,19 @@ def load_config(directory: Path, environment: Mapping[str, str] = os.environ) ->
     return Config(**sections, warnings=tuple(warnings))
 
 
-def _files(directory: Path) -> list[tuple[str, dict[str, Any]]]:
+def _files(directory: str) -> list[tuple[str, dict[str, Any]]]:
     found = []
-    toml = directory / TOML_NAME
-    if os.path.lexists(toml):
-        found.append((TOML_NAME, _read_toml(toml)))
+    if os.path.lexists(f"{directory}/{TOML_NAME}"):
+        found.append((TOML_NAME, _read_toml(directory)))
     for name in YAML_NAMES:
-        path = directory / name
-        if path.exists():
-            found.append((name, _read_yaml(path)))
+        if is_there(f"{directory}/{name}"):
+            found.append((name, _read_yaml(directory, name)))
     return found
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(directory: str) -> dict[str, Any]:
     try:
-        text = _text(path)
+        text = _text(f"{directory}/{TOML_NAME}")
         # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
         if all(_sets_nothing(line) for line in text.splitlines()):
             return {}
@@ -168,7 +167,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
         return tomllib.loads(text)
     except (ValueError, OSError, RecursionError) as error:
-        raise ConfigError(f"{path.name} cannot be read: {one_line(clean(str(error)))}.") from error
+        raise ConfigError(f"{TOML_NAME} cannot be read: {one_line(clean(str(error)))}.") from error
 
 
 _HEADINGS = frozenset(("[execution]", "[agent]", "[gates]", "[limits]", "[prompt]", "[memories]", "[memories.filter]"))
@@ -180,26 +179,27 @@ def _sets_nothing(line: str) -> bool:
     return not bare or bare in _HEADINGS
 
 
-def _text(path: Path) -> str:
-    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+def _text(path: str) -> str:
+    if not is_there(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST_FILE:  # noqa: PTH113, PTH202
         raise ValueError("it is no regular file of at most 1 MB")
-    return path.read_text(encoding="utf-8")
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        return file.read()
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read_yaml(directory: str, name: str) -> dict[str, Any]:
     """Give the part of a ralph.yml that is about memory; the rest belongs to other programs."""
     import yaml
 
     try:
-        text = _text(path)
+        text = _text(f"{directory}/{name}")
         if text.count("[") + text.count("{") > MOST_BRACKETS:
-            raise ConfigError(f"{path.name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
+            raise ConfigError(f"{name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
         # Aliases are how a few lines of YAML become gigabytes, and no settings need them.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise ConfigError(f"{path.name} cannot be read: aliases (*name) are not allowed.")
+            raise ConfigError(f"{name} cannot be read: aliases (*name) are not allowed.")
         tree = yaml.safe_load(text)
     except (yaml.YAMLError, OSError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise ConfigError(f"{path.name} cannot be read: {one_line(clean(str(error)))}.") from error
+        raise ConfigError(f"{name} cannot be read: {one_line(clean(str(error)))}.") from error
     if isinstance(tree, dict) and tree.get("memories") is not None:
         return {"memories": tree["memories"]}
     return {}

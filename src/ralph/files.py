@@ -6,6 +6,7 @@ takes the old one's place. What somebody saved meanwhile is never overwritten.
 
 from __future__ import annotations
 
+import errno
 import os
 
 TYPE_CHECKING = False
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 NOTHING = (-1, -1)
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
+
+
+def is_there(path: str) -> bool:
+    """Say whether there is something at a path, links followed; raises when that cannot be known."""
+    try:
+        os.stat(path)  # noqa: PTH116
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return False
+    return True
 
 
 def write_whole(path: Path, content: bytes) -> None:

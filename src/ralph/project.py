@@ -7,10 +7,10 @@ from outside is cleaned on its way in, here, once.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ralph.config import TEMPLATE, TOML_NAME, load_config
 from ralph.errors import NotAProject, RalphError, WrongUsage
+from ralph.files import is_there
 from ralph.records import Status, now, record
 from ralph.store import create_store, open_store
 from ralph.text import accept, one_line
@@ -18,6 +18,7 @@ from ralph.text import accept, one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from ralph.config import Config
     from ralph.extracting import Extracting
@@ -98,18 +99,25 @@ class Overview:
 class Project:
     """A project directory with its settings and its store."""
 
-    def __init__(self, root: Path, store: Store, config: Config) -> None:
-        self.root = root
+    def __init__(self, root: Path | str, store: Store, config: Config) -> None:
+        self._root = os.fspath(root)
         self.store = store
         self.config = config
         self._memory: Remembering | None = None
         self._transfer: Transferring | None = None
 
     @classmethod
-    def open(cls, start: Path) -> Project:
+    def open(cls, start: Path | str) -> Project:
         """Open the project a directory belongs to."""
-        root = find_root(start)
-        return cls(root, open_store(str(root / FOLDER / DATABASE)), load_config(root))
+        root = _nearest_root(os.fspath(start))
+        return cls(root, open_store(_database_in(root)), load_config(root))
+
+    @property
+    def root(self) -> Path:
+        """The project's directory."""
+        from pathlib import Path  # takes milliseconds to load, which a short command need not spend
+
+        return Path(self._root)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -129,7 +137,7 @@ class Project:
         from ralph.remembering import Remembering
 
         if self._memory is None:
-            self._memory = Remembering(self.store, self.root, self.config)
+            self._memory = Remembering(self.store, self._root, self.config)
         return self._memory
 
     @property
@@ -508,7 +516,7 @@ class Project:
         running = attempts.running()
         gone = self._gone(running)
         return Overview(
-            root=str(self.root),
+            root=self._root,
             counts=tasks.counts(),
             running=tuple(attempt for attempt in running if attempt.worker not in gone),
             left=tuple(attempt for attempt in running if attempt.worker in gone),
@@ -542,14 +550,27 @@ def _refuse_own_task(id: str) -> None:
 
 def find_root(start: Path) -> Path:
     """Give the nearest directory, from here upwards, that is a project."""
+    from pathlib import Path
+
+    return Path(_nearest_root(str(start)))
+
+
+def _nearest_root(start: str) -> str:
     try:
-        start = start.absolute()
-        for directory in (start, *start.parents):
-            if (directory / FOLDER / DATABASE).exists():
+        if not os.path.isabs(start):  # noqa: PTH117
+            start = os.path.join(os.getcwd(), "" if start == "." else start).rstrip("/") or "/"  # noqa: PTH109, PTH118
+        directory, below = start, ""
+        while directory != below:
+            if is_there(_database_in(directory)):
                 return directory
+            directory, below = os.path.dirname(directory), directory  # noqa: PTH120
     except OSError as error:
         raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
-    raise NotAProject(str(start))
+    raise NotAProject(start)
+
+
+def _database_in(root: str) -> str:
+    return os.path.join(root, FOLDER, DATABASE)  # noqa: PTH118
 
 
 def _title(text: str) -> str:

@@ -113,7 +113,7 @@ class Removal:
 class Remembering:
     """The memories of one opened project."""
 
-    def __init__(self, store: Store, root: Path, config: Config) -> None:
+    def __init__(self, store: Store, root: Path | str, config: Config) -> None:
         self._store = store
         self._memories = store.memories
         self._root = root
@@ -621,13 +621,15 @@ class Remembering:
 
     def init_file(self, *, force: bool = False) -> str:
         """Make the markdown file from the template and what is known; give its path."""
+        from pathlib import Path
+
         from ralph.files import write_whole
         from ralph.formats.memories_md import TEMPLATE
         from ralph.store.synced import Synced
         from ralph.sync.disk import memories_path
 
         name = memories_path(self._root)
-        path = self._root / name
+        path = Path(self._root) / name
         is_there = os.path.lexists(path)
         if is_there and not force:
             raise RalphError(f"{name} is there already. To make it anew: ralph memory init --force")

@@ -42,7 +42,7 @@ def open_project(given: argparse.Namespace) -> Project:
     """Open the project the command is about, and print what its settings file has that nobody knows."""
     from ralph.project import Project
 
-    project = Project.open(directory_of(given))
+    project = Project.open("." if given.directory == "." else directory_of(given))
     for warning in project.config.warnings:
         print(f"Warning: {safe(warning)}", file=sys.stderr)
     return project

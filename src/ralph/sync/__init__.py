@@ -33,7 +33,7 @@ class Outcome:
     """Whether a file could not be written; the next sync tries again."""
 
 
-def sync(store: Store, root: Path, place: str = "") -> Outcome:
+def sync(store: Store, root: Path | str, place: str = "") -> Outcome:
     """Bring the files of a working copy and the store in step; problems are told, never raised."""
     from ralph.sync.disk import Disk
 

@@ -42,9 +42,9 @@ class Content:
     stat: tuple[int, int]
 
 
-def memories_path(root: Path) -> str:
+def memories_path(root: Path | str) -> str:
     """Give where the markdown memories of a project are, or would be."""
-    if not os.path.lexists(root / MEMORIES) and os.path.lexists(root / OLD_MEMORIES):
+    if not os.path.lexists(f"{root}/{MEMORIES}") and os.path.lexists(f"{root}/{OLD_MEMORIES}"):
         return OLD_MEMORIES
     return MEMORIES
 
@@ -52,8 +52,8 @@ def memories_path(root: Path) -> str:
 class Disk:
     """The mirrored files under one root, seen against what was last in step."""
 
-    def __init__(self, store: Store, root: Path, place: str) -> None:
-        self.root = root
+    def __init__(self, store: Store, root: Path | str, place: str) -> None:
+        self._root = os.fspath(root)
         self.synced = Synced(store.scope, place)
         self._store = store
         self.memories = memories_path(root)
@@ -64,6 +64,13 @@ class Disk:
     def is_stale(self) -> bool:
         """Say whether a file or the store has changed since they were in step."""
         return (self._store.memories.last_event(), _mark(self._sizes())) != self._mark
+
+    @property
+    def root(self) -> Path:
+        """The directory of the working copy."""
+        from pathlib import Path  # takes milliseconds to load, which a sync with nothing to do need not spend
+
+        return Path(self._root)
 
     @property
     def is_restored(self) -> bool:
@@ -80,7 +87,7 @@ class Disk:
         """Give size and date of every file there is."""
         found: dict[str, tuple[int, int]] = {}
         try:
-            with os.scandir(os.path.join(self.root, KNOWLEDGE)) as entries:  # noqa: PTH118
+            with os.scandir(os.path.join(self._root, KNOWLEDGE)) as entries:  # noqa: PTH118
                 for one in entries:
                     if one.name.endswith(".md") and not one.name.startswith("."):
                         stat = one.stat()
@@ -107,7 +114,7 @@ class Disk:
 
     def exists(self, path: str) -> bool:
         """Say whether there is something at a path."""
-        return os.path.lexists(self.root / path)
+        return os.path.lexists(f"{self._root}/{path}")
 
     def read(self, path: str) -> Content | None:
         """Give a file's text; None when there is no file."""
@@ -163,7 +170,7 @@ class Disk:
 
     def _stat(self, path: str) -> tuple[int, int] | None:
         try:
-            found = os.stat(os.path.join(self.root, path))  # noqa: PTH116, PTH118
+            found = os.stat(os.path.join(self._root, path))  # noqa: PTH116, PTH118
         except OSError:
             return None
         return found.st_size, found.st_mtime_ns
