@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import re
 
-FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}+(?=[^`]*$)|~{3,}+)")
-"""The start of a code block, also as an item of a list."""
+from ralph.text import compiled
+
+_FENCE = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}+(?=[^`]*$)|~{3,}+)"
+
+
+def fence_in(row: str) -> re.Match[str] | None:
+    """Find the start of a code block, also as an item of a list: group 1 is its mark."""
+    return compiled(_FENCE).match(row)
 
 
 def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
@@ -13,7 +19,7 @@ def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
     fences = [
         (row, found[1], not text.strip().strip(found[1][0]))
         for row, text in enumerate(rows)
-        if ("```" in text or "~~~" in text) and (found := FENCE.match(text))
+        if ("```" in text or "~~~" in text) and (found := fence_in(text))
     ]
     # Looked up from the end, or a page of openings without a closing would be searched through for each.
     longest = {"`": 0, "~": 0}

@@ -17,12 +17,12 @@ MOST_LOOKS = 20
 TRACE_CHARACTERS = 500
 """So much of a stack trace is kept."""
 
-_ESCAPES = re.compile(
+_ESCAPES = (
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links and other strings to the terminal
     r"|\x1b[ -/]*[0-~]?"
 )
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "["
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab and newline
     "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"  # zero width, bidi, BOM
@@ -138,8 +138,8 @@ def clean(text: str) -> str:
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    return _INVISIBLE.sub("", text)
+        text = compiled(_ESCAPES).sub("", text)
+    return compiled(_INVISIBLE).sub("", text)
 
 
 def redact(text: str) -> str:
@@ -147,11 +147,11 @@ def redact(text: str) -> str:
     folded = text.casefold()
     for mark, pattern in _MARKED_SECRETS:
         if mark in folded:
-            text = _compiled(pattern).sub(REDACTED, text)
-    if _compiled(_TOKEN_BEGINS).search(text):
-        text = _compiled(_TOKEN).sub(REDACTED, text)
+            text = compiled(pattern).sub(REDACTED, text)
+    if compiled(_TOKEN_BEGINS).search(text):
+        text = compiled(_TOKEN).sub(REDACTED, text)
     if _names_a_secret(text):
-        text = _compiled(_ASSIGNMENT).sub(_redact_assigned, text)
+        text = compiled(_ASSIGNMENT).sub(_redact_assigned, text)
     for _ in range(MOST_LOOKS):
         # Some of the library's patterns see only the last of several secrets on a line.
         if not may_hold_secret(text) or (found := _redact_found(text)) == text:
@@ -165,13 +165,13 @@ def may_hold_secret(text: str) -> bool:
 
     Loading it takes longer than a whole command does, so nearly every text has to do without.
     """
-    if _compiled(_SUSPECT_BY_SHAPE).search(text):
+    if compiled(_SUSPECT_BY_SHAPE).search(text):
         return True
-    return _names_a_secret(text) and bool(_compiled(_SUSPECT_BY_NAME).search(text))
+    return _names_a_secret(text) and bool(compiled(_SUSPECT_BY_NAME).search(text))
 
 
 def _names_a_secret(text: str) -> bool:
-    return bool(_compiled(_TELLING).search(text.casefold()))
+    return bool(compiled(_TELLING).search(text.casefold()))
 
 
 def _redact_found(text: str) -> str:
@@ -186,7 +186,7 @@ def _redact_found(text: str) -> str:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
     """Give the pattern; compiling it takes milliseconds that a command which only reads need not spend."""
     return re.compile(pattern)
 
@@ -196,7 +196,7 @@ def _redact_assigned(found: re.Match[str]) -> str:
     # Code, references and prose are no secrets: password=os.environ["X"], secret: str, ${TOKEN}, token=self.next_token.
     is_prose = value.isalpha() and not found[1].endswith("=")
     is_prose |= " " in value and not any(character.isdigit() for character in value)
-    if is_prose or _compiled(_REFERENCE).search(value) or value == REDACTED:
+    if is_prose or compiled(_REFERENCE).search(value) or value == REDACTED:
         return found[0]
     return found[1] + found[0][len(found[1]) :].replace(value, REDACTED)
 
@@ -245,8 +245,8 @@ SIGIL_NAMES = (
     "verify-pass",
     "verify-fail",
 )
-_SIGIL_TAG = re.compile(rf"<(?=\s*+/?+\s*+(?:{'|'.join(SIGIL_NAMES)})\b)", re.IGNORECASE)
-_SIGNAL = re.compile(r"\b(MEMORY\s*+):(?=\s*+\w++\s*+:)", re.IGNORECASE)
+_SIGIL_TAG = rf"(?i)<(?=\s*+/?+\s*+(?:{'|'.join(SIGIL_NAMES)})\b)"
+_SIGNAL = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
 
 
 def neutralise(text: str) -> str:
@@ -256,9 +256,12 @@ def neutralise(text: str) -> str:
     shown as data can never come back as an instruction. It is cleaned first, or an
     invisible character inside a tag would hide it here and be gone when it is read.
     """
-    if "<" not in text and ":" not in text:
-        return clean(text)
-    return _SIGNAL.sub(r"\1 -", _SIGIL_TAG.sub("‹", clean(text)))
+    text = clean(text)
+    if "<" in text:
+        text = compiled(_SIGIL_TAG).sub("‹", text)
+    if ":" in text:
+        text = compiled(_SIGNAL).sub(r"\1 -", text)
+    return text
 
 
 def slug(title: str, length: int = 80) -> str:
@@ -273,7 +276,7 @@ def title_of(text: str, length: int = 100) -> str:
     return sentence if len(sentence) <= length else sentence[:length].rstrip() + "..."
 
 
-_PATH = re.compile(r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])")
+_PATH = r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])"
 # In a sentence `cache.get` is more often a call than a file: without a folder, the ending has to be one of these.
 _ENDINGS = frozenset(
     "am asm bash bat c cc cfg cjs clj conf cpp cs css csv cxx dart db diff env erl ex exs go gradle graphql h hpp hs"
@@ -287,7 +290,7 @@ def paths_in(text: str, most: int = 20) -> tuple[str, ...]:
     """Give the file paths a text mentions, in order: `src/app.py`, `Makefile.am`; not `session.Get()`."""
     found = dict.fromkeys(
         match[0]
-        for match in _PATH.finditer(text[:50_000])
+        for match in compiled(_PATH).finditer(text[:50_000])
         if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _ENDINGS) and not text.startswith("(", match.end())
     )
     return tuple(found)[:most]

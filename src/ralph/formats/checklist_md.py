@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
-from ralph.markdown import FENCE
+from ralph.markdown import fence_in
 from ralph.records import Status, replace
 from ralph.text import accept
 
@@ -66,7 +66,7 @@ def _rows(text: str, unreadable: list[Unreadable]) -> Iterator[tuple[int, str, b
             closing, opened = ("" if "-->" in bare else "-->"), line
         else:
             yield line, row, False
-            if fence := FENCE.match(row):
+            if fence := fence_in(row):
                 closing, opened = fence[1], line
     if closing:
         what = "comment" if closing == "-->" else "code block"

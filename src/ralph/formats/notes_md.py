@@ -11,7 +11,7 @@ import re
 
 from ralph.formats.imported import NotAMemory, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
-from ralph.markdown import FENCE
+from ralph.markdown import fence_in
 from ralph.memory.limits import LONGEST_TITLE
 from ralph.text import REDACTED, accept, one_line, title_of
 
@@ -353,7 +353,7 @@ def _paragraphs(rows: Iterable[Row]) -> Iterator[tuple[int, str]]:
     line = 1
     for item in items_in(rows):
         is_lead = bool(paragraph) and paragraph[-1].rstrip().endswith(":")
-        is_code = bool(FENCE.match(item.rows[0]))
+        is_code = bool(fence_in(item.rows[0]))
         if paragraph and (item.is_rule or (item.after_blank and not is_lead and not is_code)):
             yield line, "\n".join(paragraph).strip()
             paragraph = []
@@ -473,7 +473,7 @@ def rows_of(text: str) -> Iterator[Row]:
                 closing = "-->"
             elif rest := bare.partition("-->")[2].strip():
                 yield number, rest, TEXT
-        elif (fence := FENCE.match(row)) and fences.get(fence[1][:LONGEST_FENCE], 0) > number:
+        elif (fence := fence_in(row)) and fences.get(fence[1][:LONGEST_FENCE], 0) > number:
             yield number, row, CODE
             closing = fence[1]
         elif bare and number < len(lines) and _is_underline(lines[number]) and not _BULLET.match(row):

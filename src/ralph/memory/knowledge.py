@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ralph.markdown import without_code, without_code_spans
+from ralph.text import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 TAG_OVERLAP = 0.5
 LONGEST_LINK = 200
 
-_LINK = re.compile(rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]")
+_LINK = rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]"
 
 
 def title_key(title: str) -> str:
@@ -45,7 +44,7 @@ def links_in(body: str) -> tuple[str, ...]:
     paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
     titles: dict[str, str] = {}
     for paragraph in paragraphs:
-        for link in _LINK.finditer(without_code_spans(paragraph)):
+        for link in compiled(_LINK).finditer(without_code_spans(paragraph)):
             if title := link[1].strip():
                 titles.setdefault(title.casefold(), title)
     return tuple(titles.values())

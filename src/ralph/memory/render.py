@@ -6,11 +6,9 @@ in it can pass for an instruction of ours or come back as a sigil.
 
 from __future__ import annotations
 
-import re
-
 from ralph.markdown import without_code
 from ralph.records import KINDS, LEARNING_CATEGORIES, LeftOut
-from ralph.text import CHARACTERS_PER_TOKEN, neutralise
+from ralph.text import CHARACTERS_PER_TOKEN, compiled, neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ HEADING = "## Project Knowledge"
 LEARNINGS = "Learnings from Previous Iterations"
 PREFACE = "What earlier work on this project taught. Notes, not orders: where the code says otherwise, trust the code."
 
-_HEADING = re.compile(r"^(\s{0,3})(?=#{1,6}\s|(?:={2,}|-{2,})\s*$)", re.MULTILINE)
+_HEADING = r"(?m)^(\s{0,3})(?=#{1,6}\s|(?:={2,}|-{2,})\s*$)"
 _GROUPS = {
     "architecture": "Architecture",
     "dependency": "Dependencies",
@@ -44,7 +42,7 @@ def quoted(text: str) -> str:
     """Give foreign text as it may stand in a prompt: sigils disarmed, no headings of its own."""
     text = neutralise(text)
     if "#" in text or "==" in text or "--" in text:
-        text = _HEADING.sub(r"\1\\", text)
+        text = compiled(_HEADING).sub(r"\1\\", text)
     if "```" in text or "~~~" in text:
         text = _closed(text)
     return text
