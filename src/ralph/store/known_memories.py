@@ -203,7 +203,7 @@ class KnownMemories:
         for row in kinds:
             rows = self.scope.query(
                 f"""
-                SELECT r.* FROM memory AS r WHERE r.project_id = :project_id AND r.kind = :kind AND {condition}
+                SELECT {_COLUMNS} FROM memory AS r WHERE r.project_id = :project_id AND r.kind = :kind AND {condition}
                 ORDER BY r.confidence DESC, r.created_at DESC LIMIT :most
                 """,
                 kind=row["kind"],
@@ -468,6 +468,7 @@ def with_fields(memory: Memory, was: str | None) -> Memory:
     return to_record(Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY)
 
 
+_COLUMNS = ", ".join(f"r.{name}" for name in Memory.__slots__)  # type: ignore[attr-defined]
 MEMORY: Convert = {
     "source": Source,
     "state": State,
