@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ralph.cli import COMMANDS, main
+from ralph.cli import COMMANDS, build_parser, main
+from ralph.cli.completion import _subcommands
 from ralph.project import Project, init_project
 from ralph.records import Status
 from tests.cli.ran import Ralph, run
@@ -631,6 +633,29 @@ def test_cold_commands_load_little(here: Path) -> None:
     heavy = {"dataclasses", "inspect", "subprocess", "asyncio", "rich", "psutil", "yaml", "socket", "secrets", "click"}
     assert loaded & heavy == set()
     assert len(loaded) < 130
+
+
+@pytest.mark.parametrize("words", [("status",), ("memory", "prime", "--budget", "2000")])
+def test_a_command_where_the_project_is_does_without_pathlib(here: Path, words: tuple[str, ...]) -> None:
+    code = """if True:
+        import sys
+        known = set(sys.modules)
+        from ralph.cli import main
+        main(sys.argv[1:])
+        print(*set(sys.modules) - known, file=sys.stderr)
+    """
+
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=here, capture_output=True, text=True, check=True)
+
+    assert "argparse" in done.stderr.split()
+    assert {"pathlib", "urllib.parse", "shutil"}.isdisjoint(done.stderr.split())
+
+
+def test_an_action_that_is_not_asked_for_has_no_parser_yet() -> None:
+    actions: dict[str, Any] = _subcommands(_subcommands(build_parser("memory"))["memory"])
+
+    assert actions["prime"].parse_args(["--budget", "7"]).budget == 7
+    assert [name for name, one in actions.items() if one._parser is not None] == ["prime"]
 
 
 def read_until(fd: int, text: str, seconds: float = 15) -> str:

@@ -79,6 +79,7 @@ class Parser(argparse.ArgumentParser):
     def add_subparsers(self, **options: Any) -> Any:
         """Add the actions of a command; a parser is built only of the one that is asked for."""
         options.setdefault("parser_class", _Later)
+        options.setdefault("prog", self.prog)  # what argparse finds out by formatting a usage
         return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
