@@ -29,53 +29,54 @@ if TYPE_CHECKING:
 
 else:
 
-    def record(cls):
-        """Make a frozen, slotted, keyword-only record of the annotated fields."""
-        names = tuple(cls.__annotations__)
-        count = len(names)
-        defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
+    class _Record:
+        """What all records can do, made once: to make it for each of them would cost a cold start a millisecond."""
+
+        __slots__ = ()
 
         def __init__(self, **given):
-            values = given if len(given) == count else {**defaults, **given}
-            if len(values) != count:
-                raise wrong(given)
+            setters, defaults = self._made_of
+            values = given if len(given) == len(setters) else {**defaults, **given}
+            if len(values) != len(setters):
+                raise _wrong(self, given)
             try:
                 for name, put in setters:
                     put(self, values[name])
             except KeyError:
-                raise wrong(given) from None
+                raise _wrong(self, given) from None
 
-        def wrong(given):
-            names_of = set(names) - defaults.keys() - given.keys() or given.keys() - set(names)
-            return TypeError(f"{cls.__name__}: missing or unknown {', '.join(sorted(names_of))}")
+        def __setattr__(self, name, value=None):
+            raise AttributeError(f"{self.__class__.__name__} is frozen: use replace()")
 
-        def __setattr__(self, name, value):
-            raise AttributeError(f"{cls.__name__} is frozen: use replace()")
-
-        def values_of(self):
-            return tuple(getattr(self, name) for name in names)
+        __delattr__ = __setattr__
 
         def __eq__(self, other):
-            return values_of(self) == values_of(other) if other.__class__ is self.__class__ else NotImplemented
+            return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
 
         def __hash__(self):
-            return hash(values_of(self))
+            return hash(_values(self))
 
         def __repr__(self):
-            return f"{cls.__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+            return f"{self.__class__.__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.__slots__)})"
 
-        space = {k: v for k, v in cls.__dict__.items() if k not in names and k not in ("__dict__", "__weakref__")}
-        space.update(
-            __slots__=names,
-            __init__=__init__,
-            __setattr__=__setattr__,
-            __delattr__=__setattr__,
-            __eq__=__eq__,
-            __hash__=__hash__,
-            __repr__=__repr__,
-        )
-        made = type(cls.__name__, cls.__bases__, space)
-        setters = [(name, getattr(made, name).__set__) for name in names]
+    def _values(one):
+        return tuple(getattr(one, name) for name in one.__slots__)
+
+    def _wrong(one, given):
+        names, defaults = set(one.__slots__), one._made_of[1]
+        wrong = names - defaults.keys() - given.keys() or given.keys() - names
+        return TypeError(f"{one.__class__.__name__}: missing or unknown {', '.join(sorted(wrong))}")
+
+    def record(cls):
+        """Make a frozen, slotted, keyword-only record of the annotated fields."""
+        names = tuple(cls.__annotations__)
+        space = dict(cls.__dict__)
+        defaults = {name: space.pop(name) for name in names if name in space}
+        space.pop("__dict__", None)
+        space.pop("__weakref__", None)
+        space["__slots__"] = names
+        made = type(cls.__name__, (_Record,), space)
+        made._made_of = [(name, made.__dict__[name].__set__) for name in names], defaults
         return made
 
     def replace(one, /, **changes):
