@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
         def stemWord(self, word: str) -> str:
             """Give a word's stem."""
-
-        def stemWords(self, words: list[str]) -> list[str]:
-            """Give each word's stem."""
 
 
 VERSION = 1
@@ -71,17 +69,28 @@ def words(text: str) -> list[str]:
         text = _without_comments(text)
     if "://" in text:
         text = _HOST.sub(" ", text)
-    simple: list[str] = []
+    stems: list[str] = []
     names: list[str] = []
+    # Nearly every word was met before; but what is longer than any word is not worth keeping.
     for chunk in chunk_of.findall(text):
-        if chunk.islower() and chunk.isalpha():
-            simple.append(chunk)
-            continue
-        parts = _PART.findall(chunk)
-        if len(parts) > 1:
-            names += [name.lower()[:LONGEST_WORD] for name in chunk.split(".") if len(_PART.findall(name)) > 1]
-        simple += [part.lower() for part in parts]
-    return [*_stems([word for word in simple if _is_telling(word)]), *names]
+        found, whole = _met(chunk) if len(chunk) <= LONGEST_WORD else _cut(chunk)
+        stems += found
+        names += whole
+    stems += names
+    return stems
+
+
+def _cut(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the stems in a run of letters and digits, and the names of several parts in it."""
+    if chunk.islower() and chunk.isalpha():
+        return ((_stem(chunk[:LONGEST_WORD]),), ()) if _is_telling(chunk) else ((), ())
+    parts = _PART.findall(chunk)
+    stems = tuple(_stem(word[:LONGEST_WORD]) for word in map(str.lower, parts) if _is_telling(word))
+    names = chunk.split(".") if len(parts) > 1 else ()
+    return stems, tuple(name.lower()[:LONGEST_WORD] for name in names if len(_PART.findall(name)) > 1)
+
+
+_met = lru_cache(maxsize=30_000)(_cut)
 
 
 def _is_telling(word: str) -> bool:
@@ -128,14 +137,12 @@ def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
-def _stems(words: list[str]) -> list[str]:
-    """Give the stem of each word, by the language its letters are most often used for."""
-    if "".join(words).isascii():
-        return _stemmer("english").stemWords([word[:LONGEST_WORD] for word in words])
-    return [word[:LONGEST_WORD] if word[0] >= _UNSTEMMED else _stem(word[:LONGEST_WORD]) for word in words]
-
-
 def _stem(word: str) -> str:
+    """Give the stem of a word, by the language its letters are most often used for."""
+    if word.isascii():
+        return _stemmer("english").stemWord(word)
+    if word[0] >= _UNSTEMMED:
+        return word
     language = next(language for end, language in _LANGUAGES if word[0] < end)
     return _stemmer(language).stemWord(word) if language else word
 
