@@ -64,12 +64,14 @@ class Memories(KnownMemories):
 
         What a person has deleted is not learned again, unless a person says it.
         """
+        from ralph.memory.fingerprint import fingerprint
         from ralph.memory.lifecycle import learned_again
 
+        mark = fingerprint(memory)
         with self.scope.transaction():
-            known = self._same(memory)
+            known = self._same(memory, mark)
             if known is None:
-                return Kept(memory=self.insert(memory, change), what="added")
+                return Kept(memory=self._insert(memory, mark, change), what="added")
             known = self._follow(known)
             if not by_person and self._is_refused(known):
                 return Kept(memory=known, what="refused")
@@ -139,13 +141,11 @@ class Memories(KnownMemories):
             id = f"{memory_id()}{os.urandom(2).hex()}"  # so many in one second that they need longer names
         return id
 
-    def _same(self, memory: Memory) -> Memory | None:
+    def _same(self, memory: Memory, mark: str) -> Memory | None:
         """Give the memory that says the same, a live one if there is one."""
-        from ralph.memory.fingerprint import fingerprint
-
         rows = self.scope.query(
             "SELECT * FROM memory WHERE project_id = :project_id AND fingerprint = :mark ORDER BY seq",
-            mark=fingerprint(memory),
+            mark=mark,
         )
         found = sorted(map(memory_in, rows), key=state_rank)
         if memory.kind == "knowledge" and memory.tags and not any(one.state in LIVE for one in found):
@@ -180,14 +180,19 @@ class Memories(KnownMemories):
 
     def insert(self, memory: Memory, change: Change) -> Memory:
         """Keep a memory as it is, whatever else is known; a taken id is replaced by a new one."""
+        from ralph.memory.fingerprint import fingerprint
+
         with self.scope.transaction():
-            while not memory.id or self.find_one(memory.id):
-                memory = replace(memory, id=memory_id())
-            columns = _columns(memory)
-            self.scope.insert("memory", **columns)
-            self._index([columns], is_new=True)
-            self._link(memory)
-            self._event(memory.id, "added", None, None, change)
+            return self._insert(memory, fingerprint(memory), change)
+
+    def _insert(self, memory: Memory, mark: str, change: Change) -> Memory:
+        while not memory.id or self.find_one(memory.id):
+            memory = replace(memory, id=memory_id())
+        columns = _columns(memory, mark)
+        self.scope.insert("memory", **columns)
+        self._index([columns], is_new=True)
+        self._link(memory)
+        self._event(memory.id, "added", None, None, change)
         return memory
 
     def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
@@ -322,9 +327,17 @@ class Memories(KnownMemories):
         """Keep what memories are found by in step with their texts."""
         from ralph.store.index import write
 
-        seqs = self.seqs_of([str(row["id"]) for row in rows])
-        indexed = [{**row, "seq": seqs[row["id"]], "project_id": self.scope.project_id} for row in rows]
-        write(self.scope.database, "memory", indexed, is_new=is_new)
+        if len(rows) == 1:
+            found = self.scope.query(
+                "SELECT id, seq FROM memory WHERE project_id = :project_id AND id = :id", id=rows[0]["id"]
+            )
+            seqs = {row["id"]: row["seq"] for row in found}
+        else:
+            seqs = self.seqs_of([row["id"] for row in rows])
+        for row in rows:
+            row["seq"] = seqs[row["id"]]
+            row["project_id"] = self.scope.project_id
+        write(self.scope.database, "memory", rows, is_new=is_new)
 
     def _link(self, memory: Memory) -> None:
         """Note which titles a memory links to."""

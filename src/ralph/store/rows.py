@@ -37,12 +37,12 @@ def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
 
 def to_columns(record: object) -> dict[str, object]:
     """Give a record's fields the way they are stored."""
-    return {name: _stored(value) for name, value in fields_of(record).items()}
+    return {
+        name: value if value.__class__ in _AS_THEY_ARE else _stored(value) for name, value in fields_of(record).items()
+    }
 
 
 def _stored(value: object) -> object:
-    if value.__class__ in _AS_THEY_ARE:
-        return value
     if isinstance(value, tuple):
         return to_json(value)
     if isinstance(value, bool):
