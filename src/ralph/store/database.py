@@ -56,6 +56,9 @@ if TYPE_CHECKING:
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
             """Give rows of an index by their numbers, with the words they are indexed by."""
 
+        def add_words(self, index: str, rows: Sequence[Row]) -> None:
+            """Index many rows that are not indexed yet by their words, in as few statements as it can."""
+
         def renew_indexes(self) -> None:
             """Make what the database keeps of the indexes anew, when their words were removed."""
 

@@ -112,32 +112,38 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
 
     `is_new` says that none of them is indexed yet, which is quicker.
     """
-    renewed = (
-        ""
-        if is_new
-        else (
-            "ON CONFLICT (seq) DO UPDATE SET version = excluded.version, title = excluded.title, body = excluded.body,"
-            " paths = excluded.paths, tags = excluded.tags"
+    indexed = [{"seq": row["seq"], "version": VERSION, **_WORDS[index](row)} for row in rows]
+    if is_new and len(rows) > 1:
+        database.add_words(index, indexed)
+    else:
+        renewed = (
+            ""
+            if is_new
+            else (
+                "ON CONFLICT (seq) DO UPDATE SET version = excluded.version, title = excluded.title,"
+                " body = excluded.body, paths = excluded.paths, tags = excluded.tags"
+            )
         )
-    )
-    database.execute_all(
-        f"""
-        INSERT INTO {index}_words (seq, version, title, body, paths, tags)
-        VALUES (:seq, {VERSION}, :title, :body, :paths, :tags) {renewed}
-        """,
-        [{"seq": row["seq"], **_WORDS[index](row)} for row in rows],
-    )
+        database.execute_all(
+            f"""
+            INSERT INTO {index}_words (seq, version, title, body, paths, tags)
+            VALUES (:seq, :version, :title, :body, :paths, :tags) {renewed}
+            """,
+            indexed,
+        )
     if index == "memory":
         if not is_new:
             database.execute_all("DELETE FROM memory_files WHERE seq = :seq", [{"seq": row["seq"]} for row in rows])
-        database.execute_all(
-            "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)",
-            [
-                {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
-                for row in rows
-                for path in _files(row)
-            ],
-        )
+        filed = [
+            {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
+            for row in rows
+            if row["files"] != "[]"
+            for path in _files(row)
+        ]
+        if filed:
+            database.execute_all(
+                "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)", filed
+            )
 
 
 # --- making anew ---------------------------------------------------------------------------

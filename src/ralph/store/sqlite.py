@@ -7,6 +7,7 @@ SQLite's own waiting is unfair: with fifty writers some waited 15 seconds.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -29,6 +30,9 @@ BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
 AUTOMERGE = 2
 """With so many parts of one size an index puts them together, as the schema says: few parts are quick to search."""
+TOGETHER = 20
+"""So many rows are indexed in one statement. With more, the index ends in so few parts that what is added next
+soon has to be put together with all of it."""
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
 """The table behind each index."""
 POSTINGS = 20_000
@@ -285,6 +289,18 @@ class SqliteDatabase:
             return self._connection.execute(sql, values).fetchall()
         except apsw.Error as error:
             raise _explained(error, self.where) from error
+
+    def add_words(self, index: str, rows: Sequence[Row]) -> None:
+        """Index many rows that are not indexed yet by their words.
+
+        FTS5 writes out what it has gathered before each statement, so one for several rows takes half the time.
+        """
+        columns = ("seq", "version", "title", "body", "paths", "tags")
+        values = ", ".join(f"value ->> {place}" for place in range(len(columns)))
+        sql = f"INSERT INTO {index}_words ({', '.join(columns)}) SELECT {values} FROM json_each(:rows)"
+        for start in range(0, len(rows), TOGETHER):
+            part = [[row[name] for name in columns] for row in rows[start : start + TOGETHER]]
+            self.execute(sql, rows=json.dumps(part, ensure_ascii=False))
 
     def renew_indexes(self) -> None:
         """Make what the database keeps of the indexes anew, when their words were removed."""
