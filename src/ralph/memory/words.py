@@ -84,6 +84,8 @@ def _cut(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Give the stems in a run of letters and digits, and the names of several parts in it."""
     if chunk.islower() and chunk.isalpha():
         return ((_stem(chunk[:LONGEST_WORD]),), ()) if _is_telling(chunk) else ((), ())
+    if chunk.isdigit() and chunk.isascii():
+        return (chunk[:LONGEST_WORD],), ()
     parts = _PART.findall(chunk)
     stems = tuple(_stem(word[:LONGEST_WORD]) for word in map(str.lower, parts) if _is_telling(word))
     names = chunk.split(".") if len(parts) > 1 else ()
