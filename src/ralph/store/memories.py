@@ -100,6 +100,8 @@ class Memories(KnownMemories):
             for (memory, events), mark in zip(arriving, marks, strict=True):
                 same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
                 known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
+                if known and known.id in by_id:
+                    known = by_id[known.id][0]  # an entry above may have changed it
                 if known and known.id not in fresh and memory.state is State.ACTIVE:
                     known = self._follow(known)
                     if self._is_refused(known):
