@@ -8,12 +8,12 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers bench bench-recall docs lock clean
+.PHONY: help demo test test-postgres check lint types layers bench bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and was not found: install it, or say make PYTHON=/path/to/python3." >&2; exit 1; }
@@ -34,10 +34,21 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 demo: $(VENV)/.run ## Watch the loop learn: without memory, then with it (under 20 s, no network)
 	@$(BIN)/ralph demo
 
-test: $(VENV)/.dev ## Run every test
+test: $(VENV)/.dev ## Run every test, on SQLite
 	@$(BIN)/pytest
 
-check: lint types layers test ## All that must pass before a change lands
+# A pooler to test behind. Without Debian's packages or a network its tests are skipped, which say so.
+$(VENV)/.pgbouncer: | $(BIN)/python
+	@mkdir -p $(VENV)/pgbouncer
+	@command -v pgbouncer >/dev/null 2>&1 || { cd $(VENV)/pgbouncer && apt-get download pgbouncer libc-ares2 libevent-2.1-7 && \
+		for deb in *.deb; do dpkg -x "$$deb" . || exit 1; done && rm -f *.deb; } >/dev/null 2>&1 || \
+		echo "pgbouncer was not found and could not be downloaded: the tests behind it are skipped."
+	@touch $@
+
+test-postgres: $(VENV)/.dev $(VENV)/.pgbouncer ## Run every test that touches the store on PostgreSQL, on a server of its own
+	@$(BIN)/pytest --store postgres
+
+check: lint types layers test test-postgres ## All that must pass before a change lands
 
 lint: $(VENV)/.dev ## Style and common mistakes (ruff)
 	@$(BIN)/ruff check .
@@ -71,7 +82,7 @@ docs: $(VENV)/.run ## Write docs/cli.md from the program
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches

@@ -1,30 +1,87 @@
-"""What all tests share. `store` runs on every database there is; a new one is added here alone."""
+"""What all tests share.
+
+Every test that touches the store runs on both databases: on SQLite, and with `--store postgres` on a server that
+the tests start for themselves. There each test finds an empty database, and RALPH_STORE names it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ralph.project import Project, init_project
-from ralph.store import Store, create_store, open_store
+from ralph.location import init_project
+from ralph.project import Project
+from ralph.store import Store, create_store, open_database, open_store
+
+if TYPE_CHECKING:
+    from tests.postgres import Server
 
 
-def new_sqlite(directory: Path) -> Callable[[], Store]:
-    """Make an empty SQLite store; give the way to open it."""
-    path = str(directory / "ralph.db")
-    create_store(path, "tests").close()
-    return lambda: open_store(path)
+SHARED = "tests"
 
 
-DATABASES = {"sqlite": new_sqlite}
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store", choices=("sqlite", "postgres"), default="sqlite", help="the database to test with")
 
 
-@pytest.fixture(params=list(DATABASES))
-def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the chosen database has nothing to do with."""
+    other, wanted = ("sqlite", "postgres") if config.getoption("--store") == "postgres" else ("postgres", "sqlite")
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        # What has no directory has no store either.
+        touches = wanted == "sqlite" or item.get_closest_marker(wanted) or _fixtures(item) & {"tmp_path", "store_url"}
+        (kept if touches and not item.get_closest_marker(other) else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Give the PostgreSQL server of these tests."""
+    from tests.postgres import Server
+
+    started = Server()
+    started.run(f"CREATE DATABASE {SHARED}")
+    open_database(started.url(SHARED), create=True).close()
+    yield started
+    started.remove()
+
+
+@pytest.fixture
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a database without any project."""
+    if request.config.getoption("--store") == "sqlite":
+        yield str(tmp_path / "ralph.db")
+        return
+    server: Server = request.getfixturevalue("server")
+    # To make a database for each test takes ten times as long.
+    server.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{SHARED}'")
+    server.run("DELETE FROM projects", SHARED)
+    yield server.url(SHARED)
+
+
+@pytest.fixture(autouse=True)
+def chosen_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every project of a test be kept in the database that is tested."""
+    monkeypatch.delenv("RALPH_STORE", raising=False)
+    if request.config.getoption("--store") == "postgres" and not request.node.get_closest_marker("own_store"):
+        monkeypatch.setenv("RALPH_STORE", request.getfixturevalue("store_url"))
+
+
+@pytest.fixture
+def open_again(store_url: str) -> Callable[[], Store]:
     """Give a way to open the same new database as often as wanted, also from other threads."""
-    return DATABASES[request.param](tmp_path)
+    create_store(store_url, "tests").close()
+    return lambda: open_store(store_url, "tests")
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
-"""Recall by meaning, over a real store and the real model."""
+"""Recall by meaning, over a real store and the real model.
+
+On PostgreSQL once with the vectors at hand, once with the server asked for the nearest, and once without pgvector.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
@@ -12,9 +16,9 @@ from ralph.loop import embedding
 from ralph.memory.question import Context
 from ralph.recall import ranked
 from ralph.records import now
-from ralph.store import Store
+from ralph.store import Store, open_database
 from ralph.store.memories import Change
-from ralph.store.vectors import Vectors
+from ralph.store.vectors import Vectors, compare_on_server
 from tests.make import a_memory, remember
 
 pytestmark = pytest.mark.skipif(not meaning.is_installed(), reason=f"no model here: {meaning.INSTALL}")
@@ -28,9 +32,28 @@ TEXTS = (
     "Mails are sent by a queue",
 )
 
+WAYS = ("at hand", "on the server", "without pgvector")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_postgres = metafunc.config.getoption("--store") == "postgres"
+    metafunc.parametrize("way", WAYS if is_postgres else WAYS[:1], indirect=True)
+
 
 @pytest.fixture
-def filled(store: Store) -> Store:
+def way(request: pytest.FixtureRequest, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "on the server":
+        monkeypatch.setattr(nearness, "MANY", len(TEXTS) - 1)
+    if request.param == "without pgvector":
+        request.getfixturevalue("server").run("DROP EXTENSION vector CASCADE", "tests")
+    yield request.param
+    if request.param == "without pgvector":
+        with closing(open_database(store_url)) as database:
+            assert compare_on_server(database)
+
+
+@pytest.fixture
+def filled(store: Store, way: str) -> Store:
     for n, text in enumerate(TEXTS):
         remember(store, a_memory(f"Note {n}", text, id=f"mem-1-{n:04}", tags=()))
     return store
@@ -119,8 +142,11 @@ def test_without_wish_or_extra_nothing_is_started(
 
 def test_a_damaged_vector_is_passed_over_and_made_anew(filled: Store) -> None:
     nearness.make_missing(filled)
-    for made, damage in enumerate((b"", b"\1\2"), 1):
-        filled.database.execute("UPDATE memory_vectors SET vector = :v WHERE made = :made", v=damage, made=made)
+    seqs = filled.memories.seqs_of(["mem-1-0001", "mem-1-0002"])
+    for seq, damage in zip(seqs.values(), (b"", b"\1\2"), strict=True):
+        filled.scope.execute(
+            "UPDATE memory_vectors SET vector = :v WHERE project_id = :project_id AND seq = :seq", v=damage, seq=seq
+        )
 
     near = nearness.near(filled, Context(title="users get signed out", at=now()))
 

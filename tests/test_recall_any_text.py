@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ralph.location import init_project
 from ralph.memory.question import Context
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.store.known_memories import Wanted
 
 MEGABYTE = 1_000_000

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 TOML_NAME = ".ralph.toml"
+PLACE_NAME = ".ralph/place"
+"""Says which working copy this is, and of which project."""
+STORE_VARIABLE = "RALPH_STORE"
+"""Names where the project is kept, over what the files say."""
 LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
 MOST_BRACKETS = 10_000
@@ -97,13 +101,27 @@ class MemoriesConfig:
     """Recall by meaning too, where `ralph[semantic]` is installed."""
     review: bool = False
     """Let what is extracted from runs wait for a person before it is used."""
+    shared: bool = True
+    """Take in what other projects of the same database share."""
     filter: FilterConfig = FilterConfig()
+
+
+@record
+class StoreConfig:
+    """Where the project is kept; empty means a file of its own."""
+
+    url: str = ""
+    project: str = ""
+    """Which project of the database this is, by name or id."""
+    direct_url: str = ""
+    """The way round a pooler, for what must stay on one connection; then `url` leads through the pooler."""
 
 
 @record
 class Config:
     """All settings of a project."""
 
+    store: StoreConfig = StoreConfig()
     execution: ExecutionConfig = ExecutionConfig()
     agent: AgentConfig = AgentConfig()
     limits: LimitsConfig = LimitsConfig()
@@ -118,6 +136,7 @@ class Config:
 
 
 _SECTIONS: dict[str, type] = {
+    "store": StoreConfig,
     "execution": ExecutionConfig,
     "agent": AgentConfig,
     "limits": LimitsConfig,
@@ -143,8 +162,42 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
                 values[name] |= _checked(where, name, table, _SECTIONS[name], warnings)
     for name, section in _SECTIONS.items():
         values[name] |= _from_environment(name, section, environment)
+    _choose_store(values["store"], directory, environment)
     sections = {name: section(**values[name]) for name, section in _SECTIONS.items()}
     return Config(**sections, warnings=tuple(warnings))
+
+
+def _choose_store(store: dict[str, Any], directory: Path | str, environment: Mapping[str, str]) -> None:
+    """Let RALPH_STORE say where the project is kept, if this directory is one that is kept elsewhere.
+
+    It is often set for a whole machine, on which other projects have files of their own.
+    """
+    url = environment.get(STORE_VARIABLE, "").strip()
+    if url:
+        store["project"] = store.get("project") or _noted_project(directory)
+        if store["project"] or store.get("url"):
+            store["url"] = url
+    check_url(store.get("url", ""))
+
+
+def _noted_project(directory: Path | str) -> str:
+    """Give the project that a working copy noted when it was set up; its settings may be those of an older branch."""
+    try:
+        with open(f"{os.fspath(directory)}/{PLACE_NAME}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read(LARGEST_FILE).partition("\n")[2].strip()
+    except OSError:
+        return ""
+
+
+def check_url(url: str) -> None:
+    """Refuse what is neither a URL of a database we know nor a path."""
+    kind, mark, rest = url.partition(":")
+    is_known = kind in ("postgresql", "postgres", "sqlite")
+    if mark and (rest.startswith("//") != is_known):
+        raise ConfigError(
+            f"store.url must be like postgresql://user@host/database or the path of a file: {one_line(clean(kind))}:"
+            f"{'// is' if rest.startswith('//') else ' without // is'} neither."
+        )
 
 
 def _files(directory: str) -> list[tuple[str, dict[str, Any]]]:
@@ -170,7 +223,9 @@ def _read_toml(directory: str) -> dict[str, Any]:
         raise ConfigError(f"{TOML_NAME} cannot be read: {one_line(clean(str(error)))}.") from error
 
 
-_HEADINGS = frozenset(("[execution]", "[agent]", "[gates]", "[limits]", "[prompt]", "[memories]", "[memories.filter]"))
+_HEADINGS = frozenset(
+    ("[store]", "[execution]", "[agent]", "[gates]", "[limits]", "[prompt]", "[memories]", "[memories.filter]")
+)
 
 
 def _sets_nothing(line: str) -> bool:
@@ -318,8 +373,28 @@ def with_flags(
     return replace(config, agent=chosen, execution=execution)
 
 
+def with_settings(text: str, section: str, settings: Mapping[str, str]) -> str:
+    """Give the text of a `.ralph.toml` with some texts set in a section; what else it says stays as it is."""
+    import json
+
+    lines = text.splitlines()
+    heading = f"[{section}]"
+    at = next((n for n, line in enumerate(lines) if line.split("#", 1)[0].strip() == heading), None)
+    if at is None:
+        lines += ["", heading]
+        at = len(lines) - 1
+    end = next((n for n in range(at + 1, len(lines)) if lines[n].lstrip().startswith("[")), len(lines))
+    inside = [line for line in lines[at + 1 : end] if line.partition("=")[0].strip() not in settings]
+    added = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+    return "\n".join([*lines[: at + 1], *added, *inside, *lines[end:], ""])
+
+
 TEMPLATE = """\
 # Settings of Ralph for this project. Remove a # to change something; "for example" lines have no default.
+
+[store]
+# url = "postgresql://ralph@db.example.com/ralph"  # for example: share the project with a team; docs/postgres.md
+# project = "my-project"   # for example: which project of that database this is
 
 [execution]
 # verify = true            # run the gates before a task counts as done
@@ -353,6 +428,7 @@ TEMPLATE = """\
 # files = true             # keep .agent/memories.md and .ralph/knowledge/ in step with what is remembered
 # meaning = true           # recall by meaning too, where ralph[semantic] is installed
 # review = false           # true: what is extracted from runs waits for: ralph learn review
+# shared = true            # take in what other projects of the same database share
 
 [memories.filter]          # which memories may be injected; empty or 0 means all
 # types = []

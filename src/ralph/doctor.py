@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import load_config
+from ralph.config import STORE_VARIABLE, TOML_NAME, load_config
 from ralph.errors import RalphError
-from ralph.project import DATABASE, FOLDER
+from ralph.location import open_own_store
 from ralph.records import record
+from ralph.store.url import password_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from ralph.store import Store
+    from ralph.store.health import Health
 
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a write-ahead log when two connections write at once."""
@@ -38,7 +42,28 @@ class Finding:
 
 def examine(root: Path) -> list[Finding]:
     """Give what a look at a project shows, the database first."""
-    return [*_database(root), *_backups(root), *_settings(root), *_memories_file(root), *_knowledge_files(root)]
+    store: Store | None = None
+    is_shared = _is_on_server(root)
+    found = [] if is_shared else list(_file(root))  # before it is opened, which may bring it up to date
+    try:
+        store = open_own_store(root, load_config(root))
+        found += _server(store) if is_shared else ()
+    except RalphError as error:
+        found += [_unreachable(error)] if is_shared else ()
+    try:
+        return [*found, *_backups(root), *_settings(root), *_memories_file(root, store), *_knowledge_files(root, store)]
+    finally:
+        if store:
+            store.close()
+
+
+def _is_on_server(root: Path) -> bool:
+    from ralph.upkeep import is_on_server
+
+    try:
+        return is_on_server(root)
+    except RalphError:
+        return False
 
 
 def reindex(root: Path) -> Finding:
@@ -58,10 +83,34 @@ def reindex(root: Path) -> Finding:
     )
 
 
-def _database(root: Path) -> Iterator[Finding]:
+def _server(store: Store) -> Iterator[Finding]:
+    """Look at a server and at what it holds of the project."""
+    from ralph.store.health import about, check_store
+
+    server = about(store.database)
+    says = f"version {server.version}, tables of version {server.schema}, project {store.project_name!r} at "
+    yield Finding(about="postgres", is_fine=True, says=says + store.database.where)
+    brings = "recall by meaning would ask the server for the nearest instead of reading all vectors"
+    if server.pgvector:
+        yield Finding(about="pgvector", is_fine=True, says=f"version {server.pgvector}")
+    elif server.can_have_pgvector:
+        says = f"not used in this database, which is fine; with it {brings}: {REINDEX}, as a role that may add it"
+        yield Finding(about="pgvector", is_fine=True, says=says)
+    else:
+        yield Finding(about="pgvector", is_fine=True, says=f"not on this server, which is fine; with it {brings}")
+    yield from _stored_state(check_store(store, deep=True), lambda: _contents(store))
+
+
+def _unreachable(error: RalphError) -> Finding:
+    mend = "when it answers again, or [store] url in .ralph.toml or RALPH_STORE is corrected: ralph doctor"
+    return Finding(about="database", is_fine=False, says=str(error), mend=mend)
+
+
+def _file(root: Path) -> Iterator[Finding]:
+    """Look at a database file."""
     import apsw
 
-    from ralph.store.health import check, is_of_an_index
+    from ralph.upkeep import check_project
 
     version = tuple(map(int, apsw.sqlite_lib_version().split(".")))
     yield Finding(
@@ -70,7 +119,13 @@ def _database(root: Path) -> Iterator[Finding]:
         says=f"version {apsw.sqlite_lib_version()}",
         mend="upgrade the apsw package: this SQLite can damage databases that several processes write to",
     )
-    health = check(str(root / FOLDER / DATABASE), deep=True)
+    yield from _stored_state(check_project(root, deep=True), lambda: _contents_of_file(root))
+
+
+def _stored_state(health: Health, contents: Callable[[], Finding]) -> Iterator[Finding]:
+    """Say what is wrong with what is stored, and how much there is."""
+    from ralph.store.health import is_of_an_index
+
     for problem in health.problems:
         if is_of_an_index(problem):
             yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
@@ -82,25 +137,27 @@ def _database(root: Path) -> Iterator[Finding]:
         )
         yield Finding(about="database", is_fine=False, says=problem, mend=mend)
     if all(map(is_of_an_index, health.problems)):
-        yield _contents(root)
+        yield contents()
     if health.outdated:
         says = f"by the rules of another version: {health.outdated}; runs index them anew, bit by bit"
         waits = f"to index all by the present rules: {REINDEX}"
         yield Finding(about="indexes", is_fine=True, says=says, waits=waits)
 
 
-def _contents(root: Path) -> Finding:
-    from ralph.store import open_store
-
+def _contents_of_file(root: Path) -> Finding:
     try:
-        store = open_store(str(root / FOLDER / DATABASE))
+        store = open_own_store(root, load_config(root))
     except RalphError as error:
         return Finding(about="database", is_fine=True, says=str(error))
     try:
-        states = store.memories.counts("state")
-        attempts = store.attempts.totals()["attempts"]
+        return _contents(store)
     finally:
         store.close()
+
+
+def _contents(store: Store) -> Finding:
+    states = store.memories.counts("state")
+    attempts = store.attempts.totals()["attempts"]
     waiting = states.get("staged", 0) + states.get("quarantined", 0)
     wait = "learning waits" if waiting == 1 else "learnings wait"
     return Finding(
@@ -117,15 +174,13 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _backups(root: Path) -> Iterator[Finding]:
-    from ralph.store.backup import backup_paths, backups
-    from ralph.store.health import check
+    from ralph.upkeep import list_backups, verify_backups
 
-    database = str(root / FOLDER / DATABASE)
-    for path in backup_paths(database):
-        for problem in check(path).problems[:1]:
-            mend = f"remove it, it is of no use: {path}"
+    for one in verify_backups(root):
+        for problem in one.problems[:1]:
+            mend = f"remove it, it is of no use: {one.path}"
             yield Finding(about="backups", is_fine=False, says=problem, mend=mend)
-    made = backups(database)
+    made = list_backups(root)
     newest = f"{len(made)}, the newest of {made[0].made_at[:16].replace('T', ' ')} UTC" if made else "none yet"
     yield Finding(about="backups", is_fine=True, says=newest if made else f"{newest}; make one with: ralph backup")
 
@@ -138,11 +193,21 @@ def _settings(root: Path) -> Iterator[Finding]:
         return
     for warning in warnings:
         yield Finding(about="settings", is_fine=False, says=warning, mend="correct or remove the key")
-    if not warnings:
+    if any(password_in(url) for url in _noted_urls(root)):
+        says = f"{TOML_NAME} holds a password, and is a file that people commit"
+        mend = f"take it out there, change it on the server, and put it into {STORE_VARIABLE} or ~/.pgpass"
+        yield Finding(about="settings", is_fine=False, says=says, mend=mend)
+    elif not warnings:
         yield Finding(about="settings", is_fine=True, says="understood")
 
 
-def _memories_file(root: Path) -> Iterator[Finding]:
+def _noted_urls(root: Path) -> list[str]:
+    """Give the URLs that the settings file itself names."""
+    store = load_config(root, environment={}).store
+    return [store.url, store.direct_url]
+
+
+def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
     from ralph.formats.memories_md import SECTIONS, header_id, read_document
     from ralph.memory.lifecycle import too_many
     from ralph.sync.disk import MEMORIES, OLD_MEMORIES, Unusable, memories_path, mirrored
@@ -168,7 +233,7 @@ def _memories_file(root: Path) -> Iterator[Finding]:
         yield Finding(about="memories", is_fine=False, says=str(error), mend=mend)
         return
     there = {entry.id for entry in document.entries}
-    gone = [id for id in _stored(root, tuple(SECTIONS)) if header_id(id) not in there]
+    gone = [id for id in _stored(root, store, tuple(SECTIONS)) if header_id(id) not in there]
     if there and too_many(len(gone), len(gone) + len(there)):
         says = f"{len(gone):,} memories are not in {name}, too many to be believed deleted"
         mend = "write them back with ralph memory init --force, or delete them with ralph memory delete ID"
@@ -185,7 +250,7 @@ def _memories_file(root: Path) -> Iterator[Finding]:
         )
 
 
-def _knowledge_files(root: Path) -> Iterator[Finding]:
+def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
     from ralph.formats.imported import NotAMemory
     from ralph.formats.knowledge_md import read_note
     from ralph.memory.lifecycle import too_many
@@ -193,7 +258,7 @@ def _knowledge_files(root: Path) -> Iterator[Finding]:
 
     read = 0
     paths = sorted((root / KNOWLEDGE).glob("*.md"))
-    gone = len(_stored(root, ("knowledge",))) - len(paths)
+    gone = len(_stored(root, store, ("knowledge",))) - len(paths)
     if paths and too_many(gone, gone + len(paths)):
         says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many to be believed deleted"
         mend = "remove the folder to have them written back, or delete them with ralph memory delete ID"
@@ -211,19 +276,12 @@ def _knowledge_files(root: Path) -> Iterator[Finding]:
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
 
 
-def _stored(root: Path, kinds: tuple[str, ...]) -> list[str]:
+def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> list[str]:
     """Give the ids of the memories of some kinds that files should hold; none when that cannot be known."""
-    from ralph.store import open_store
-
     try:
-        if not load_config(root).memories.files:
+        # What others learned is written into the files of this working copy with its next memory command.
+        if store is None or store.is_shared or not load_config(root).memories.files:
             return []
-        store = open_store(str(root / FOLDER / DATABASE))
-    except RalphError:
-        return []
-    try:
         return [str(row["id"]) for row in store.memories.texts(kinds)]
     except RalphError:
         return []
-    finally:
-        store.close()

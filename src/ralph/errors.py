@@ -27,7 +27,12 @@ class NotFound(RalphError):
     http_status = 404
 
     def __init__(self, noun: str, id: str) -> None:
-        hints = {"Task": "ralph task list", "Feature": "ralph feature list", "Backup": "ralph backup --list"}
+        hints = {
+            "Project": "ralph project list",
+            "Task": "ralph task list",
+            "Feature": "ralph feature list",
+            "Backup": "ralph backup --list",
+        }
         hint = f". See: {hints[noun]}" if noun in hints else ""
         super().__init__(f"{noun} not found: {id}{hint}")
         self.noun = noun
@@ -91,6 +96,14 @@ class StoreError(RalphError):
     """The database cannot be read or written."""
 
     http_status = 503
+
+
+class StoreAway(StoreError):
+    """The database cannot be reached at the moment; what was asked for can be asked again."""
+
+
+class StoreCrowded(StoreAway):
+    """The server has no connection left for us at the moment."""
 
 
 class StatementRefused(RalphError):

@@ -299,7 +299,7 @@ def _numpy() -> Any:
     It looks up how many threads it may use when it is first imported, and never again.
     """
     if "numpy" in sys.modules:
-        return sys.modules["numpy"]
+        return import_module("numpy")  # another thread may be just importing it
     if find_spec("numpy") is None:
         return None
     asked = [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
@@ -308,4 +308,4 @@ def _numpy() -> Any:
         return import_module("numpy")
     finally:
         for name in asked:
-            del os.environ[name]
+            os.environ.pop(name, None)

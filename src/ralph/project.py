@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import TEMPLATE, TOML_NAME, load_config
-from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.files import is_there
-from ralph.records import Status, now, record
-from ralph.store import create_store, open_store
+from ralph.config import load_config
+from ralph.errors import NotFound, WrongUsage
+from ralph.location import find_root, is_project, open_own_store
+from ralph.records import Status, now, record, replace
 from ralph.text import accept, one_line
 
 TYPE_CHECKING = False
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from ralph.store.tasks import NewTask
     from ralph.transferring import Brought, Transferring
 
-FOLDER = ".ralph"
-DATABASE = "ralph.db"
 SHOWN_ATTEMPTS = 20
 _OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
 
@@ -109,8 +106,9 @@ class Project:
     @classmethod
     def open(cls, start: Path | str) -> Project:
         """Open the project a directory belongs to."""
-        root = _nearest_root(os.fspath(start))
-        return cls(root, open_store(_database_in(root)), load_config(root))
+        root = find_root(start)
+        config = load_config(root)
+        return cls(root, open_own_store(root, config), config)
 
     @property
     def root(self) -> Path:
@@ -118,6 +116,19 @@ class Project:
         from pathlib import Path  # takes milliseconds to load, which a short command need not spend
 
         return Path(self._root)
+
+    def neighbour(self, name_or_id: str) -> Project:
+        """Give another project of the same database, to work on it from here; the files stay those of this one."""
+        from ralph.who import refuse_agents
+
+        one = self.store.projects.find(name_or_id)
+        if one is None:
+            raise NotFound("Project", name_or_id)
+        if one.id == self.store.project_id:
+            return self
+        refuse_agents("To work on another project")
+        apart = replace(self.config, memories=replace(self.config.memories, files=False))
+        return Project(self._root, self.store.beside(one.id), apart)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -180,6 +191,20 @@ class Project:
                 name=name, format=form.value, staged=counts.extracted - counts.merged, merged=counts.merged, note=note
             )
         return self.transfer.bring(text, name, stage=stage, force=force, format=form)
+
+    def merge(self, path: Path) -> list[Brought]:
+        """Take in all memories of another project, or of anything else that can be brought in."""
+        from ralph.transferring import is_store
+
+        if is_store(path):
+            return [self.transfer.merge(path)]
+        if not (path.is_dir() and is_project(path)):
+            return self.bring_path(path)
+        other = open_own_store(path, load_config(path))
+        try:
+            return [self.transfer.merge_store(other, str(path))]
+        finally:
+            other.close()
 
     def bring_path(
         self, path: Path, *, stage: bool = False, force: bool = False, format: Format | None = None
@@ -548,83 +573,8 @@ def _refuse_own_task(id: str) -> None:
         raise WrongUsage(f"{id} is this session's own task: end it with the task-done or task-failed sigil.")
 
 
-def find_root(start: Path) -> Path:
-    """Give the nearest directory, from here upwards, that is a project."""
-    from pathlib import Path
-
-    return Path(_nearest_root(str(start)))
-
-
-def _nearest_root(start: str) -> str:
-    try:
-        if not os.path.isabs(start):  # noqa: PTH117
-            start = os.path.join(os.getcwd(), "" if start == "." else start).rstrip("/") or "/"  # noqa: PTH109, PTH118
-        directory, below = start, ""
-        while directory != below:
-            if is_there(_database_in(directory)):
-                return directory
-            directory, below = os.path.dirname(directory), directory  # noqa: PTH120
-    except OSError as error:
-        raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
-    raise NotAProject(start)
-
-
-def _database_in(root: str) -> str:
-    return os.path.join(root, FOLDER, DATABASE)  # noqa: PTH118
-
-
 def _title(text: str) -> str:
     title = one_line(accept(text))
     if not title:
         raise WrongUsage("A task needs a title.")
     return title
-
-
-# --- setting up --------------------------------------------------------------------
-
-
-def init_project(directory: Path) -> list[str]:
-    """Set a directory up as a project and say what was done; what is there already stays as it is."""
-    directory = directory.absolute()
-    done: list[str] = []
-    load_config(directory)
-    above = next((one for one in directory.parents if (one / FOLDER / DATABASE).exists()), None)
-    if above and not (directory / FOLDER).exists():
-        done.append(f"note: {above} is a Ralph project too; this one is separate from it")
-    try:
-        for folder in (FOLDER, f"{FOLDER}/knowledge", ".claude/skills"):
-            if not (directory / folder).is_dir():
-                (directory / folder).mkdir(parents=True)
-                done.append(f"created {folder}/")
-        # The database stays out of git; knowledge is for people to commit.
-        for name, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n"), (TOML_NAME, TEMPLATE)):
-            if not (directory / name).exists():
-                (directory / name).write_text(text, encoding="utf-8")
-                done.append(f"created {name}")
-        done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
-    except OSError as error:
-        raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
-    path = directory / FOLDER / DATABASE
-    if not path.exists() and (directory / FOLDER / "backups").is_dir():
-        raise RalphError(f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore")
-    if not path.exists():
-        done.append(f"created {FOLDER}/{DATABASE}")
-    create_store(str(path), directory.name or "project").close()
-    return done
-
-
-def _move_skills(old: Path, new: Path) -> list[str]:
-    """Move skills to where agents look for them; one that is there already is not replaced."""
-    if not old.is_dir():
-        return []
-    done = []
-    for skill in sorted(old.iterdir()):
-        target = new / skill.name
-        if target.exists():
-            done.append(f"left {FOLDER}/skills/{skill.name}: .claude/skills/{skill.name} is there already")
-        else:
-            skill.rename(target)
-            done.append(f"moved {FOLDER}/skills/{skill.name} to .claude/skills/{skill.name}")
-    if not any(old.iterdir()):
-        old.rmdir()
-    return done

@@ -30,15 +30,16 @@ from ralph.records import (
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import change_id
 from ralph.text import accept, clean, count_tokens, one_line, paths_in, title_of
-from ralph.who import by, in_session, origin, refuse_agents, session
+from ralph.who import by, in_session, origin, refuse_agents, session, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ralph.config import Config
     from ralph.memory.question import Context
+    from ralph.sharing import SharedMemory
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.memories import Kept
@@ -130,14 +131,18 @@ class Remembering:
         """The name of the project these memories are of."""
         return self._store.project_name
 
-    def expect_project(self, name_or_id: str | None) -> None:
-        """Refuse to work on any project but this one, if one is named."""
-        if name_or_id is not None and name_or_id not in (self._store.project_id, self.project_name):
-            raise WrongUsage(f"There is no project {name_or_id!r} here: this one is {self.project_name!r}.")
-
     def sync(self) -> None:
-        """Bring the files and the store in step."""
-        if self._config.memories.files and not self.is_paused:
+        """Take in what other projects share, and bring the files and the store in step."""
+        if self.is_paused:
+            return
+        if self._config.memories.shared:
+            from ralph.store.shared import Shared
+
+            if Shared(self._store.scope).news():
+                from ralph.sharing import take_in
+
+                take_in(self._store)
+        if self._config.memories.files:
             from ralph.sync import sync
 
             outcome = sync(self._store, self._root)
@@ -305,6 +310,37 @@ class Remembering:
         self.sync()
         return undone
 
+    # --- with other projects ---------------------------------------------------------
+
+    def share(self, *ids: str) -> list[Kept]:
+        """Offer memories to all projects of the database; give what became of each."""
+        from ralph.sharing import share
+
+        refuse_agents("What other projects get")
+        self.sync()
+        kept = share(self._store, ids, who())
+        self.sync()
+        return kept
+
+    def unshare(self, *ids: str) -> list[Memory]:
+        """Share memories no longer; other projects keep what they have made their own. Gives what was shared."""
+        from ralph.sharing import unshare
+
+        refuse_agents("What other projects get")
+        self.sync()
+        unshared = unshare(self._store, ids, who())
+        self.sync()
+        return unshared
+
+    def shared(self, wanted: Wanted, last: int = 0) -> list[SharedMemory]:
+        """Give the wanted memories that are shared with all projects of the database, newest first."""
+        from ralph.sharing import shared_memories
+
+        self.sync()
+        at = now()
+        found = (one for one in shared_memories(self._store, wanted) if _is_wanted(one.memory, wanted, at))
+        return list(islice(found, last or None))
+
     # --- many ------------------------------------------------------------------------
 
     def find(self, wanted: Wanted, last: int = 0) -> list[Memory]:
@@ -367,6 +403,9 @@ class Remembering:
             from ralph.meaning import missing
 
             raise RalphError(missing())
+        from ralph.store.vectors import compare_on_server
+
+        compare_on_server(self._store.database)
         return make_missing(self._store, goes_on)
 
     def _ranked(self, query: str, wanted: Wanted, ranker: str, task_id: str | None) -> list[Recalled]:
@@ -540,6 +579,17 @@ class Remembering:
         self.sync()
         return [(event, self._memories.find_one(event.memory_id)) for event in self.events(since, limit)]
 
+    def follow(
+        self, since: int | None, seconds: float, tell: Callable[[str], None]
+    ) -> Iterator[tuple[MemoryEvent, Memory | None]]:
+        """Give what happens after an event, or from now on, for so long and as it happens, whoever does it.
+
+        `tell` gets a sentence when the store cannot be reached for a while, and another one when it is back.
+        """
+        from ralph.following import follow
+
+        return follow(self._store, self.happened, self.last_event() if since is None else since, seconds, tell)
+
     def last_event(self) -> int:
         """Give the number of the newest event, or 0."""
         return self._memories.last_event()
@@ -613,9 +663,9 @@ class Remembering:
 
     def verify(self) -> list[str]:
         """Give what is wrong with what is stored, one sentence each."""
-        from ralph.store.health import check
+        from ralph.store.health import check_store
 
-        return list(check(self._store.database.where, deep=True).problems)
+        return list(check_store(self._store, deep=True).problems)
 
     # --- files -----------------------------------------------------------------------
 
@@ -627,6 +677,7 @@ class Remembering:
         from ralph.formats.memories_md import TEMPLATE
         from ralph.store.synced import Synced
         from ralph.sync.disk import memories_path
+        from ralph.sync.place import place_of
 
         name = memories_path(self._root)
         path = Path(self._root) / name
@@ -638,7 +689,7 @@ class Remembering:
             if is_there:
                 write_whole(path.with_name(path.name + ".bak"), path.read_bytes())
             # Or the sync would take the entries that the template does not have for deleted.
-            Synced(self._store.scope).forget(name)
+            Synced(self._store.scope, place_of(self._store, self._root)).forget(name)
             write_whole(path, TEMPLATE.encode())
         except OSError as error:
             raise RalphError(f"{name} cannot be written: {error.strerror}.") from error

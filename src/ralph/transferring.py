@@ -175,7 +175,11 @@ class Transferring:
         from ralph.store.elsewhere import open_copy
 
         with open_copy(path) as other:
-            return self.bring_all(other.memories.everything(), str(path), "store")
+            return self.merge_store(other, str(path))
+
+    def merge_store(self, other: Store, name: str) -> Brought:
+        """Take in all memories of another project that is open."""
+        return self.bring_all(other.memories.everything(), name, "store")
 
     def export(self, form: str, wanted: Wanted) -> Exported:
         """Give the wanted memories in a format for elsewhere, oldest first."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import State
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run

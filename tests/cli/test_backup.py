@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ralph.cli import main
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 
 Ralph = Callable[..., tuple[int, str, str]]
 
@@ -118,6 +119,7 @@ def test_checking_backups_fails_when_one_is_damaged(ralph: Ralph, here: Path) ->
     assert sorted(bool(one["problems"]) for one in states) == [False, True]
 
 
+@pytest.mark.sqlite
 def test_a_damaged_database_is_not_backed_up_and_the_way_out_is_said(ralph: Ralph, here: Path) -> None:
     database(here).write_bytes(b"damaged" * 1000)
 
@@ -128,9 +130,117 @@ def test_a_damaged_database_is_not_backed_up_and_the_way_out_is_said(ralph: Ralp
     assert made(here) == []
 
 
+def test_a_project_with_a_damaged_row_is_not_backed_up_and_good_backups_stay(ralph: Ralph, here: Path) -> None:
+    ralph("backup")
+    spoil(here, "UPDATE tasks SET title = 'Changed'")
+
+    code, _, err = ralph("backup", "--keep", "1")
+
+    assert code == 1
+    assert "is not sound: In tasks, 1 row does not match its checksum: " in err
+    assert "ralph restore" in err
+    assert len(made(here)) == 1
+
+
+@pytest.mark.sqlite
+def test_a_file_that_the_settings_name_is_backed_up_and_restored_where_it_is(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv("RALPH_STORE", f"sqlite://{elsewhere / 'all.db'}")
+    init_project(tmp_path)
+    add(tmp_path, "Kept")
+
+    main(["-C", str(tmp_path), "backup"])
+    add(tmp_path, "Since then")
+    main(["-C", str(tmp_path), "restore", "--yes"])
+
+    assert len(list((elsewhere / "backups").glob("*.db"))) == 1
+    assert made(tmp_path) == []
+    assert tasks(tmp_path) == ["Kept"]
+    assert main(["-C", str(tmp_path), "doctor"]) == 0
+
+
+def spoil(root: Path, sql: str) -> None:
+    with Project.open(root) as project:
+        project.store.database.execute(sql)
+
+
 # --- restore -----------------------------------------------------------------------------
 
 
+def test_a_damaged_row_is_brought_back_and_intact_memories_are_taken_over(ralph: Ralph, here: Path) -> None:
+    ralph("backup")
+    spoil(here, "UPDATE tasks SET title = 'Changed'")
+    ralph("memory", "add", "Learned since then", "-t", "fix")
+
+    code, out, err = ralph("restore", "--yes")
+
+    assert (code, err) == (0, "")
+    assert "The database: In tasks, 1 row does not match its checksum: " in out
+    assert "Of the damaged database, 1 memory is intact and taken over." in out
+    assert next((here / ".ralph" / "damaged").glob("*/ralph.db")).parent.name in out
+    assert tasks(here) == ["Kept"]
+    assert "Learned since then" in ralph("memory", "search", "learned")[1]
+    assert ralph("doctor")[0] == 0
+
+
+@pytest.mark.postgres
+def test_what_a_restore_on_a_server_replaces_is_a_backup_itself(ralph: Ralph, here: Path) -> None:
+    ralph("backup")
+    add(here, "Since then")
+
+    code, out, _ = ralph("restore", "--yes")
+    kept = next(path for path in made(here) if path.name.endswith("before-restore.db"))
+
+    assert code == 0
+    assert f"is kept in {kept}." in out
+    assert tasks(here) == ["Kept"]
+    assert ralph("restore", kept.name, "--yes")[0] == 0
+    assert tasks(here) == ["Kept", "Since then"]
+    assert sorted(path.suffix for path in (here / ".ralph/backups").iterdir() if path.suffix != ".sha256") == [
+        "", ".db", ".db", ".db"
+    ]  # fmt: skip
+
+
+@pytest.mark.postgres
+def test_a_restore_on_a_server_leaves_the_other_projects_alone(
+    ralph: Ralph, here: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    init_project(other)
+    add(other, "Theirs")
+    ralph("backup")
+    add(other, "Theirs since then")
+
+    assert ralph("restore", "--yes")[0] == 0
+
+    assert tasks(here) == ["Kept"]
+    assert tasks(other) == ["Theirs", "Theirs since then"]
+    assert [one["tasks"] for one in json.loads(ralph("backup", "--list", "--format", "json")[1])] == [1, 1]
+
+
+@pytest.mark.postgres
+def test_a_backup_of_a_file_is_brought_back_on_a_server(
+    ralph: Ralph, here: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tmp_path_factory.mktemp("before")
+    with monkeypatch.context() as patch:
+        patch.delenv("RALPH_STORE")
+        init_project(before)
+        add(before, "From a file")
+        main(["-C", str(before), "backup"])
+
+    assert ralph("restore", str(made(before)[0]), "--yes")[0] == 0
+
+    assert tasks(here) == ["From a file"]
+    assert ralph("doctor")[0] == 0
+
+
+# --- asked and refused -------------------------------------------------------------------
+
+
+@pytest.mark.sqlite
 def test_a_damaged_database_is_brought_back_and_kept(ralph: Ralph, here: Path) -> None:
     ralph("backup")
     database(here).write_bytes(b"damaged" * 1000)
@@ -146,6 +256,7 @@ def test_a_damaged_database_is_brought_back_and_kept(ralph: Ralph, here: Path) -
     assert tasks(here) == ["Kept"]
 
 
+@pytest.mark.sqlite
 def test_a_database_that_is_gone_is_brought_back_from_a_folder_below(here: Path, tmp_path: Path) -> None:
     main(["-C", str(here), "backup"])
     database(here).unlink()
@@ -156,6 +267,7 @@ def test_a_database_that_is_gone_is_brought_back_from_a_folder_below(here: Path,
     assert tasks(here) == ["Kept"]
 
 
+@pytest.mark.sqlite
 def test_the_nearest_project_is_the_one_that_is_restored(here: Path) -> None:
     main(["-C", str(here), "backup"])
     inner = here / "inner"

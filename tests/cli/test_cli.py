@@ -15,7 +15,8 @@ import pytest
 
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import Status
 from tests.cli.ran import Ralph, run
 
@@ -44,7 +45,8 @@ def add(ralph: Ralph, *words: str) -> str:
 
 def test_init_sets_up_a_project_and_is_safe_to_run_twice(ralph: Ralph, tmp_path: Path) -> None:
     first = ralph("init")
-    (tmp_path / ".ralph.toml").write_text("[execution]\nmax_retries = 5\n")
+    settings = tmp_path / ".ralph.toml"
+    settings.write_text(settings.read_text().replace("# max_retries = 3", "max_retries = 5"))
     id = add(ralph, "Kept")
 
     second = ralph("init")
@@ -52,7 +54,7 @@ def test_init_sets_up_a_project_and_is_safe_to_run_twice(ralph: Ralph, tmp_path:
     assert (first.code, second.code) == (0, 0)
     assert "created .ralph.toml" in first.out
     assert "nothing else was changed" in second.out
-    for path in (".ralph/ralph.db", ".ralph/knowledge", ".claude/skills", ".ralph/.gitignore"):
+    for path in (".ralph/knowledge", ".claude/skills", ".ralph/.gitignore"):
         assert (tmp_path / path).exists()
     assert "max_retries = 5" in (tmp_path / ".ralph.toml").read_text()
     assert id in ralph("task", "list").out
@@ -152,6 +154,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
     assert ran.out == ""
 
 
+@pytest.mark.sqlite
 def test_a_newer_database_is_refused_and_not_touched(here: Path, ralph: Ralph) -> None:
     import apsw
 
@@ -168,6 +171,7 @@ def test_a_newer_database_is_refused_and_not_touched(here: Path, ralph: Ralph) -
     assert path.read_bytes() == before
 
 
+@pytest.mark.sqlite
 def test_a_file_that_is_no_database_is_said_to_be_none(here: Path, ralph: Ralph) -> None:
     (here / ".ralph/ralph.db").write_bytes(b"not a database, but long enough to look like one" * 50)
 
@@ -621,6 +625,7 @@ def test_a_closed_pipe_is_no_error(here: Path, ralph: Ralph) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.sqlite
 def test_cold_commands_load_little(here: Path) -> None:
     """Every module on this path is paid for in front of somebody's prompt."""
     code = "import sys; from ralph.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
@@ -635,8 +640,9 @@ def test_cold_commands_load_little(here: Path) -> None:
     assert len(loaded) < 130
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("words", [("status",), ("memory", "prime", "--budget", "2000")])
-def test_a_command_where_the_project_is_does_without_pathlib(here: Path, words: tuple[str, ...]) -> None:
+def test_a_command_in_the_project_does_without_paths_searching_and_sharing(here: Path, words: tuple[str, ...]) -> None:
     code = """if True:
         import sys
         known = set(sys.modules)
@@ -647,8 +653,10 @@ def test_a_command_where_the_project_is_does_without_pathlib(here: Path, words: 
 
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=here, capture_output=True, text=True, check=True)
 
-    assert "argparse" in done.stderr.split()
-    assert {"pathlib", "urllib.parse", "shutil"}.isdisjoint(done.stderr.split())
+    loaded = set(done.stderr.split())
+    unneeded = {"pathlib", "urllib.parse", "shutil", "ralph.memory.words", "ralph.sharing", "ralph.store.postgres"}
+    assert "argparse" in loaded
+    assert loaded & unneeded == set()
 
 
 def test_an_action_that_is_not_asked_for_has_no_parser_yet() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import apsw
 import pytest
 
-from ralph.project import Project, init_project
+from ralph.doctor import examine
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import Memory, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
@@ -56,9 +57,7 @@ def test_what_waits_for_a_person_is_said_last(here: Path, ralph: Ralph) -> None:
 
 def test_a_damaged_memory_is_named_and_can_be_mended(here: Path, ralph: Ralph) -> None:
     id = ralph("memory", "add", "Docker first", "--format", "quiet").out.strip()
-    connection = apsw.Connection(str(here / ".ralph/ralph.db"))
-    connection.execute("UPDATE memory SET body = 'Podman first'")
-    connection.close()
+    spoil(here, "UPDATE memory SET body = 'Podman first'")
 
     wrong = ralph("doctor")
     ralph("memory", "edit", id, "--content", "Podman first")
@@ -86,6 +85,7 @@ def test_what_a_reading_command_points_to_is_found(
     assert ".agent/memories.md is a link that leads out of the project" in ran.out
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -> None:
     for n in range(20):
         ralph("memory", "add", f"Fact {n} about parsers", "-t", "fix")
@@ -103,10 +103,9 @@ def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -
 
 
 def spoil(here: Path, sql: str) -> None:
-    connection = apsw.Connection(str(here / ".ralph/ralph.db"))
-    for _ in connection.execute(sql):
-        pass
-    connection.close()
+    with Project.open(here) as project:
+        for statement in sql.split(";"):
+            project.store.database.execute(statement)
 
 
 def test_reindexing_says_how_much_is_indexed_and_how_long_it_took(here: Path, ralph: Ralph) -> None:
@@ -131,9 +130,21 @@ def test_reindexing_says_how_much_is_indexed_and_how_long_it_took(here: Path, ra
         ("DELETE FROM memory_words", "1 memory is not in the search index."),
         ("UPDATE memory_words SET body = 'x'", "1 memory is in the search index with words of another text."),
         ("DELETE FROM memory_files", "1 memory is in the search index with files of another text."),
-        ("DELETE FROM memory_index_data", "The search index memory_index does not match its table."),
-        ("DELETE FROM memory_index_config", "The search index memory_index does not match its table."),
-        ("DROP TRIGGER memory_words_added", "The definition of memory_words_added is missing."),
+        pytest.param(
+            "DELETE FROM memory_index_data",
+            "The search index memory_index does not match its table.",
+            marks=pytest.mark.sqlite,
+        ),
+        pytest.param(
+            "DELETE FROM memory_index_config",
+            "The search index memory_index does not match its table.",
+            marks=pytest.mark.sqlite,
+        ),
+        pytest.param(
+            "DROP TRIGGER memory_words_added",
+            "The definition of memory_words_added is missing.",
+            marks=pytest.mark.sqlite,
+        ),
     ],
 )
 def test_a_fault_of_an_index_names_the_one_command_that_mends_it(here: Path, ralph: Ralph, sql: str, said: str) -> None:
@@ -164,7 +175,7 @@ def test_rows_indexed_by_other_rules_wait_for_a_person_but_nothing_is_wrong(here
 
 def test_damage_elsewhere_is_still_reported_after_reindexing(here: Path, ralph: Ralph) -> None:
     id = ralph("memory", "add", "Docker first", "--format", "quiet").out.strip()
-    spoil(here, "UPDATE memory SET body = 'Podman first'; DELETE FROM memory_index_data")
+    spoil(here, "UPDATE memory SET body = 'Podman first'; DELETE FROM memory_words")
 
     ran = ralph("doctor", "--reindex")
 
@@ -174,6 +185,7 @@ def test_damage_elsewhere_is_still_reported_after_reindexing(here: Path, ralph: 
     assert "made anew" in ran.out
 
 
+@pytest.mark.sqlite
 def test_a_database_that_cannot_be_reindexed_is_said_to_be_so_and_the_rest_is_looked_at(
     here: Path, ralph: Ralph
 ) -> None:
@@ -187,6 +199,7 @@ def test_a_database_that_cannot_be_reindexed_is_said_to_be_so_and_the_rest_is_lo
     assert "settings   understood" in ran.out
 
 
+@pytest.mark.sqlite
 def test_who_meets_a_damaged_index_is_told_what_mends_it(here: Path, ralph: Ralph) -> None:
     ralph("memory", "add", "Docker first", "-t", "fix")
     for sql in ("DELETE FROM memory_index_data", "DELETE FROM memory_index_config"):
@@ -199,3 +212,72 @@ def test_who_meets_a_damaged_index_is_told_what_mends_it(here: Path, ralph: Ralp
             assert "ralph doctor --reindex" in ran.err
         assert ralph("doctor", "--reindex").code == 0
         assert "Docker first" in ralph("memory", "search", "docker").out
+
+
+# --- on a server ---------------------------------------------------------------------------
+
+
+@pytest.mark.postgres
+def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph: Ralph) -> None:
+    found = {one.about: one for one in examine(here)}
+
+    assert found["postgres"].says.startswith("version 18.")
+    assert "tables of version 4, project" in found["postgres"].says
+    assert all(one.is_fine for one in found.values())
+    assert "version" in found["pgvector"].says or "which is fine" in found["pgvector"].says
+    assert found["database"].says == "sound; 0 active memories, 0 attempts"
+
+
+@pytest.mark.postgres
+def test_a_server_that_cannot_be_reached_is_a_finding_and_the_rest_is_looked_at(
+    here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_STORE", "postgresql://someone:secret@127.0.0.1:1/none")
+
+    ran, reindexed = ralph("doctor"), ralph("doctor", "--reindex")
+
+    said = " ".join(ran.out.split())
+    assert ran.code == 1
+    assert (
+        "WRONG database The database postgresql://someone@127.0.0.1:1/none cannot be reached: nothing answers" in said
+    )
+    assert "-> when it answers again" in said
+    assert "settings understood" in said
+    assert "backups none yet" in said
+    assert "knowledge 0 entries" in said
+    assert "secret" not in ran.out + reindexed.out
+    assert "The search indexes are as they were." in " ".join(reindexed.out.split())
+
+
+@pytest.mark.postgres
+def test_each_project_on_a_server_is_looked_at_and_reindexed_by_itself(
+    here: Path, ralph: Ralph, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    init_project(other)
+    run(capsys, other, "memory", "add", "Podman second", "-t", "fix")
+    ralph("memory", "add", "Docker first", "-t", "fix")
+    spoil(here, "UPDATE memory_words SET body = 'x'; UPDATE memory SET confidence = 0.9")
+
+    mine = ralph("doctor", "--reindex")
+    theirs = run(capsys, other, "doctor")
+
+    assert "made anew in" in mine.out
+    assert "1 memory, 0 journal entries" in mine.out
+    assert "in the search index" not in mine.out
+    assert mine.out.count("does not match its checksum") == 1
+    assert theirs.out.count("does not match its checksum") == 1
+    assert "1 memory is in the search index with words of another text." in theirs.out
+
+
+def test_verifying_the_memories_finds_what_the_doctor_finds(here: Path, ralph: Ralph) -> None:
+    id = ralph("memory", "add", "Docker first", "--format", "quiet").out.strip()
+    sound = ralph("memory", "verify")
+    spoil(here, "UPDATE memory SET body = 'Podman first'; DELETE FROM memory_words")
+
+    ran = ralph("memory", "verify")
+
+    assert sound.code == 0
+    assert ran.code == 1
+    assert f"1 memory does not match its checksum: {id}." in ran.out + ran.err
+    assert "1 memory is not in the search index." in ran.out + ran.err

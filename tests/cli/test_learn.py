@@ -11,8 +11,9 @@ import pytest
 
 from ralph.cli import main
 from ralph.cli.progress import lines_of
+from ralph.location import init_project
 from ralph.loop.progress import event
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.records import Memory, Source, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, Ran, run

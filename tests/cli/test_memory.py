@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from ralph.cli import main
 from ralph.cli.memory import IMPORTS, RANKERS
 from ralph.formats.memory_files import Format
+from ralph.location import init_project
 from ralph.memory.profiles import PROFILES
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.store.known_memories import Wanted
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
@@ -138,7 +138,6 @@ def test_an_agent_cannot_bring_back_what_a_person_deleted(ralph: Ralph, monkeypa
         (("add", "x", "-t", "two words"), "no type of memory"),
         (("add", "x", "--confidence", "nan"), "a number from 0 to 1, not 'nan'"),
         (("add", "x", "--confidence", "1.5"), "a number from 0 to 1"),
-        (("add", "x", "--project", "elsewhere"), "There is no project 'elsewhere' here"),
         (("search", "x", "--after", "yesterday"), "a date like 2025-01-31, not 'yesterday'"),
         (("search", "x", "--before", ""), "a date like 2025-01-31"),
         (("search", "x", "--min-confidence", "inf"), "a number from 0 to 1"),
@@ -186,6 +185,23 @@ def test_the_project_may_be_named(here: Path, ralph: Ralph) -> None:
     id = remember(ralph, "Docker must run", "--project", here.name)
 
     assert ids(ralph("list", "--project", here.name, "--format", "json")) == [id]
+
+
+def test_another_project_of_the_database_is_worked_on_by_its_name(
+    here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Project.open(here) as project:
+        project.store.projects.add("other")
+    monkeypatch.setenv("RALPH_STORE_PROJECT", here.name)
+
+    id = remember(ralph, "Only there", "--project", "other")
+
+    assert "Project not found: elsewhere. See: ralph project list" in ralph("list", "--project", "elsewhere").err
+    assert ids(ralph("list", "--format", "json")) == []
+    assert ids(ralph("list", "--project", "other", "--format", "json")) == [id]
+    assert not (here / ".agent/memories.md").exists() or "Only there" not in (here / ".agent/memories.md").read_text()
+    monkeypatch.setenv("RALPH_SESSION", "1")
+    assert "for a person to decide" in ralph("list", "--project", "other").err
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: Path, ralph: Ralph) -> None:
@@ -533,9 +549,8 @@ def test_init_forgets_nothing(here: Path, ralph: Ralph) -> None:
 def test_verify_says_whether_all_is_undamaged(here: Path, ralph: Ralph) -> None:
     remember(ralph, "Docker first")
     fine = ralph("verify")
-    connection = apsw.Connection(str(here / ".ralph/ralph.db"))
-    connection.execute("UPDATE memory SET body = 'Podman first'")
-    connection.close()
+    with Project.open(here) as project:
+        project.store.database.execute("UPDATE memory SET body = 'Podman first'")
 
     wrong = ralph("verify")
 
@@ -911,7 +926,10 @@ def test_what_an_agent_imports_is_quarantined(tmp_path: Path, ralph: Ralph, monk
     assert ralph("list", "--state", "quarantined", "--format", "json").json[0]["content"] == "Docker first"
 
 
-@pytest.mark.parametrize("place", ["", ".ralph", ".ralph/ralph.db"])
+IN_A_FILE = [pytest.param(place, marks=pytest.mark.sqlite) for place in (".ralph", ".ralph/ralph.db")]
+
+
+@pytest.mark.parametrize("place", ["", *IN_A_FILE])
 def test_another_project_is_merged_once(filled: Path, tmp_path: Path, ralph: Ralph, place: str) -> None:
     there = another(tmp_path)
     remember(ralph, 'Docker first: =1+1, "quoted"', "-t", "fix", "--tags", "compose", at=there)
@@ -1085,6 +1103,7 @@ def test_markdown_of_one_memory_is_its_text_as_it_is(ralph: Ralph) -> None:
 # --- the program itself ----------------------------------------------------------------------
 
 
+@pytest.mark.sqlite
 def test_prime_loads_little(here: Path, ralph: Ralph) -> None:
     """Agents run it at the start of every session."""
     remember(ralph, "Docker first", "-t", "fix")

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.cli.memory_text import MEANINGS, shares
+from ralph.location import init_project
 from ralph.memory.choose import FLOOR, MOST
 from ralph.memory.rank import WEIGHTS
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.recall import CANDIDATES
 from ralph.records import Recalled, State, timestamp
 from ralph.remembering import MATCHES

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import Outcome, Status
-from ralph.store import open_store
 
 RALPH = f"'{sys.executable}' -m ralph"
 DONE = """sh -c 'echo "<task-done>$RALPH_TASK_ID</task-done>"'"""
@@ -92,6 +92,7 @@ def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(here: Path) -> None:
         assert project.store.attempts.runs(1)[0].ended_at
 
 
+@pytest.mark.sqlite
 def test_a_database_that_is_taken_away_ends_the_run_and_nothing_is_claimed_to_be_done(here: Path) -> None:
     add(here)
 
@@ -102,6 +103,7 @@ def test_a_database_that_is_taken_away_ends_the_run_and_nothing_is_claimed_to_be
     assert "0 done" in done.stdout
 
 
+@pytest.mark.sqlite
 def test_a_writer_that_is_stopped_does_not_hold_others_up_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
@@ -211,6 +213,7 @@ def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
         assert project.store.tasks.counts() == {Status.DONE: 2}
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     "change",
     [
@@ -238,6 +241,7 @@ def test_rows_somebody_damaged_are_said_to_be_damaged(here: Path, change: str) -
         assert done.returncode in (0, 1)
 
 
+@pytest.mark.sqlite
 def test_an_empty_or_foreign_database_is_left_alone(here: Path) -> None:
     path = here / ".ralph/ralph.db"
     for file in here.glob(".ralph/ralph.db*"):
@@ -308,7 +312,7 @@ def test_ids_no_sigil_can_name_are_not_taken_over(here: Path) -> None:
 def test_whoever_works_on_a_task_that_got_parts_cannot_settle_it(here: Path) -> None:
     from ralph.store.tasks import NewTask
 
-    store = open_store(str(here / ".ralph/ralph.db"))
+    store = Project.open(here).store
     parent = store.tasks.add(NewTask(title="P"))
     claimed = store.tasks.claim("w1", 600)
     assert claimed is not None

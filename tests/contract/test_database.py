@@ -16,7 +16,7 @@ def count(store: Store) -> int:
 
 
 def add(store: Store, id: str) -> None:
-    store.database.execute("INSERT INTO projects (id, name, created_at) VALUES (:id, 'x', 'y')", id=id)
+    store.database.execute("INSERT INTO projects (id, name, created_at) VALUES (:id, :id, 'y')", id=id)
 
 
 def test_rows_come_by_column_name(store: Store) -> None:
@@ -33,8 +33,8 @@ def test_execute_says_how_many_rows_it_changed(store: Store) -> None:
     add(store, "p-1")
     add(store, "p-2")
 
-    assert store.database.execute("UPDATE projects SET name = 'z' WHERE name = 'x'") == 2
-    assert store.database.execute("UPDATE projects SET name = 'z' WHERE name = 'nobody'") == 0
+    assert store.database.execute("UPDATE projects SET created_at = 'z' WHERE created_at = 'y'") == 2
+    assert store.database.execute("UPDATE projects SET created_at = 'z' WHERE name = 'nobody'") == 0
 
 
 def test_a_transaction_is_all_or_nothing(store: Store) -> None:
@@ -110,10 +110,30 @@ def test_the_clock_gives_timestamps_of_fixed_width_that_sort(store: Store) -> No
     assert row["now"] < row["later"]
 
 
-def test_json_arrays_gather_a_column(store: Store) -> None:
+def test_json_lists_gather_a_column(store: Store) -> None:
     from ralph.store.rows import from_json
 
-    array = store.database.json_array("x")
-    rows = store.database.query(f"SELECT {array} AS found FROM (SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
+    some = store.database.json_list("x", "(SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
+    none = store.database.json_list("name", "projects WHERE id = 'nobody'")
+    rows = store.database.query(f"SELECT {some} AS found, {none} AS missing")
 
     assert sorted(from_json(rows[0]["found"])) == ["a", "b"]
+    assert rows[0]["missing"] == "[]"
+
+
+def test_many_rows_are_added_as_they_are(store: Store) -> None:
+    texts = ["", "a\tb", "a\nb\r\n", "\\", "\\N", "\\.", "\\\\x41", "'\"日本\U0001f600\x01\x7f", " spaces "]
+    rows = [
+        {"project_id": store.project_id, "id": f"r-{n}", "agent": text, "started_at": "1", "ended_at": None,
+         "ending": text, "iterations": -n}
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+
+    store.database.insert_many("runs", rows)
+    store.database.insert_many("runs", [])
+
+    found = store.database.query(f"SELECT {', '.join(rows[0])} FROM runs ORDER BY seq")
+    assert found == rows
+    with pytest.raises(StatementRefused):
+        store.database.insert_many("runs", rows)
+    assert store.database.query("SELECT COUNT(*) AS n FROM runs") == [{"n": len(texts)}]

@@ -288,14 +288,14 @@ def test_rows_indexed_by_other_rules_are_found_by_those_until_they_are_renewed(s
     by_other_rules(store, version)
     before = [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")]
 
-    first = renew(store.database, 20)
+    first = renew(store.scope, 20)
     then = [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")]
-    second = renew(store.database, 20)
+    second = renew(store.scope, 20)
 
     assert (before, first) == ([30, 30, 0], 20)
     assert (then, second) == ([30, 10, 20], 10)
     assert [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")] == [30, 0, 30]
-    assert renew(store.database, 20) == 0
+    assert renew(store.scope, 20) == 0
 
 
 def test_the_end_of_a_run_renews_what_is_indexed_by_other_rules(store: Store) -> None:

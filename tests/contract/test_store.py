@@ -459,7 +459,7 @@ def test_settling_is_all_or_nothing(store: Store) -> None:
     task, attempt = begin(store, run.id)
     broken = a_memory("Bad", confidence=7.0)
 
-    with pytest.raises(Exception, match="CHECK"):
+    with pytest.raises(Exception, match=r"(?i)check"):
         finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Good"), broken))
 
     assert store.tasks.get(id).status is Status.IN_PROGRESS

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import Outcome, Status
 
 AGENT = """

@@ -16,9 +16,8 @@ from ralph.config import Config, ExecutionConfig
 from ralph.errors import AgentMissing
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop, Order, RunEnding, Summary
-from ralph.project import DATABASE, FOLDER, Project
+from ralph.project import Project
 from ralph.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
-from ralph.store import open_store
 from tests.make import ScriptedAgent, a_memory, begin, remember
 
 DONE = "<task-done>TASK</task-done>"
@@ -314,10 +313,11 @@ def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> No
         Order(iterations=1),
     )
 
-    path = watched.project.root / FOLDER / DATABASE
-    stored = path.read_bytes() + path.with_name(DATABASE + "-wal").read_bytes()
-    assert b"abcdefghijklmnop" not in stored
-    assert b"[redacted]" in stored
+    store = watched.project.store
+    tables = ("tasks", "task_log", "attempts", "attempt_words", "failures", "failure_words", "memory", "memory_words")
+    stored = str([store.database.query(f"SELECT * FROM {table}") for table in (*tables, "memory_events")])
+    assert "abcdefghijklmnop" not in stored
+    assert "[redacted]" in stored
 
 
 def test_a_worker_that_died_leaves_its_task_to_the_next_run_at_once(watched: Watched) -> None:
@@ -351,7 +351,7 @@ def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
 
     def slow(prompt: str, session: Session) -> str:
         time.sleep(0.6)
-        other = open_store(str(watched.project.root / FOLDER / DATABASE))
+        other = watched.project.store.reopen()
         taken = other.tasks.claim("thief", 60)
         other.close()
         assert taken is None
@@ -364,7 +364,7 @@ def test_a_session_ends_when_its_claim_is_lost(watched: Watched) -> None:
     task = watched.project.add_task("A")
 
     def taken_away(prompt: str, session: Session) -> str:
-        other = open_store(str(watched.project.root / FOLDER / DATABASE))
+        other = watched.project.store.reopen()
         other.tasks.move(task.id, Status.DONE, tuple(Status))
         other.close()
         deadline = time.monotonic() + 5

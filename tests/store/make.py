@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import apsw
@@ -10,10 +11,11 @@ from ralph.memory.words import words
 from ralph.records import Outcome, Status, now
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import checksum
+from ralph.store.index import attempt_words, failure_words, memory_words
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
-from ralph.store.migrate import SCHEMA
-from ralph.store.sqlite import APPLICATION_ID
+from ralph.store.migrate import scripts
+from ralph.store.sqlite import APPLICATION_ID, SqliteDatabase
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish
 
@@ -120,10 +122,9 @@ OLD_FAILURE: dict[str, object] = {
 def an_old_database(path: Path, version: int, memories: int) -> None:
     """Make a database as an older version had it: a task, two attempts of which one left notes, a report, memories."""
     connection = apsw.Connection(str(path))
-    for script in sorted(SCHEMA.glob("*.sql")):
-        if int(script.name[:3]) <= version:
-            for _ in connection.execute(script.read_text().replace("{identity}", "INTEGER PRIMARY KEY AUTOINCREMENT")):
-                pass
+    for script in scripts(0, "sqlite", version):
+        for _ in connection.execute(script):
+            pass
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", version)
     at = now()
@@ -143,7 +144,28 @@ def an_old_database(path: Path, version: int, memories: int) -> None:
                 row |= {"state_reason": "", "success_rate": None, "support": 1, "validated_at": None}
                 row["fingerprint"] = f"{n}"
             _insert(connection, "memory", row)
+    if version == 3:
+        _index(connection)
     connection.close()
+
+
+def _index(connection: apsw.Connection) -> None:
+    """Index all as the third version did."""
+    tables = {
+        "memory": (memory_words, "SELECT * FROM memory"),
+        "attempt": (attempt_words, "SELECT a.*, t.title FROM attempts AS a, tasks AS t WHERE notes <> ''"),
+        "failure": (failure_words, "SELECT * FROM failures"),
+    }
+    for index, (words_of, sql) in tables.items():
+        for row in SqliteDatabase(connection, "it").query(sql):
+            values = {"seq": row["seq"], **words_of(row)}
+            connection.execute(
+                f"INSERT INTO {index}_words (seq, version, title, body, paths, tags)"
+                " VALUES (:seq, 1, :title, :body, :paths, :tags)",
+                values,
+            )
+            for path in json.loads(row["files"]) if index == "memory" else ():
+                connection.execute("INSERT INTO memory_files VALUES (?, ?, ?)", (row["project_id"], path, row["seq"]))
 
 
 def _insert(connection: apsw.Connection, table: str, row: dict[str, object]) -> None:

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from ralph.errors import StoreError
 from ralph.store import open_store
 from ralph.store.backup import backups, make_backup
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.health import check
-from ralph.store.sqlite import SCHEMA_VERSION
 from ralph.store.tasks import NewTask
 from tests.store.make import a_database, damage, learn
+
+pytestmark = pytest.mark.sqlite
 
 
 @pytest.fixture

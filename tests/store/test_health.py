@@ -11,10 +11,11 @@ import apsw
 import pytest
 
 from ralph.store.backup import make_backup
-from ralph.store.database import CHECKED_TABLES
+from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION
 from ralph.store.health import check, is_of_an_index
-from ralph.store.sqlite import SCHEMA_VERSION
 from tests.store.make import a_database, contents, damage
+
+pytestmark = pytest.mark.sqlite
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_a_search_index_that_does_not_match_is_found_by_looking_deep(path: Path)
             "4 journal entries are in the search index with words of another text.",
         ),
         (
-            "INSERT INTO attempt_words SELECT seq, 1, '', '', '', '' FROM attempts WHERE notes = ''",
+            "INSERT INTO attempt_words SELECT seq, 1, '', '', '', '', project_id FROM attempts WHERE notes = ''",
             "4 journal entries are in the search index with words of another text.",
         ),
         (

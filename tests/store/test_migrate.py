@@ -11,9 +11,11 @@ import pytest
 
 from ralph.errors import StoreError
 from ralph.store import backup, open_store
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.health import check
-from ralph.store.sqlite import SCHEMA_VERSION
 from tests.store.make import an_old_database, failures_found_by, found_by, notes_found_by
+
+pytestmark = pytest.mark.sqlite
 
 OLDER = range(1, SCHEMA_VERSION)
 

@@ -32,6 +32,8 @@ from tests.store.make import (
     titles,
 )
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

@@ -12,7 +12,10 @@ import pytest
 
 from ralph.errors import StatementRefused, StoreError, StoreTooNew
 from ralph.store import create_store, migrate, open_store
-from ralph.store.sqlite import SCHEMA_VERSION, open_sqlite
+from ralph.store.database import SCHEMA_VERSION
+from ralph.store.sqlite import open_sqlite
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_the_schema_version_is_that_of_the_newest_migration() -> None:

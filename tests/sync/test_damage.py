@@ -25,6 +25,7 @@ def bodies(project: Project) -> list[str]:
     return sorted(memory.body for memory in project.store.memories.all())
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 @pytest.mark.parametrize(
     "damage", [b"\0" * 500, "# Memories\n".encode("utf-16"), b"# Memories\n", b"\xff\xfe\xfa" * 100]
 )
@@ -39,6 +40,7 @@ def test_a_damaged_file_deletes_nothing_and_is_named(project: Project, damage: b
     assert outcome.problems
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     for n in range(8):
         project.memory.add(f"Body {n}", kind="knowledge", title=f"Title {n}", tags=["x"])
@@ -51,6 +53,7 @@ def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     assert "too many to be believed" in outcome.problems[0]
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None:
     for n in range(12):
         project.memory.add(f"Fact {n} holds.")
@@ -67,6 +70,7 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
     assert (back.taken, back.written, back.problems) == (0, 0, ())
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(project: Project) -> None:
     kept = project.memory.add("Stays.", kind="knowledge", title="Stays", tags=["x"]).memory
     gone = project.memory.add("Goes.", kind="knowledge", title="Goes", tags=["x"]).memory

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.formats.memories_md import SECTIONS, read_document
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import State
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ralph.project import Project
 from ralph.records import Memory, State
 from ralph.store.memories import Change
@@ -97,6 +99,7 @@ def test_a_renamed_file_keeps_its_memory(project: Project) -> None:
     assert [one.name for one in folder(project).glob("*.md")] == ["another name.md"]
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_a_deleted_file_deletes_its_entry_and_undo_writes_it_again(project: Project) -> None:
     path = type_note(project)
     type_note(project, "other.md", NOTE.replace("Cargo bench", "Cargo doc"))

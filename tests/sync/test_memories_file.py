@@ -93,6 +93,7 @@ def test_when_both_sides_changed_the_person_wins_and_the_other_version_is_kept(p
     assert "Another worker's words." in (last.was or "")
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_a_block_taken_out_deletes_the_memory_and_undo_writes_it_back(project: Project) -> None:
     memory = add(project, "Goes away.")
     add(project, "Stays.")
@@ -297,6 +298,7 @@ def test_a_real_merge_conflict_loses_neither_side(project: Project) -> None:
     assert project.store.memories.get(memory.id).body == "Their words."
 
 
+@pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_switching_branches_back_and_forth_brings_everything_back(project: Project) -> None:
     add(project, "On both.")
     git(project, "init", "-q", "-b", "main")

@@ -27,10 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def examine(given: argparse.Namespace) -> int:
     """Look at everything; 1 when something is wrong."""
-    from ralph.doctor import examine, reindex
-    from ralph.project import find_root
+    from pathlib import Path
 
-    root = find_root(directory_of(given))
+    from ralph.doctor import examine, reindex
+    from ralph.location import find_root
+
+    root = Path(find_root(directory_of(given)))
     made = [reindex(root)] if given.reindex else []
     findings = [*made, *examine(root)]
     wrong = [one for one in findings if not one.is_fine]

@@ -11,17 +11,21 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    parser.add_argument(
+        "--store", default="", metavar="URL", help="keep it in this database, postgresql://USER@HOST/DATABASE"
+    )
+    parser.add_argument("--project", default="", metavar="NAME", help="its name there; one of this name is joined")
     parser.set_defaults(act=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Set up a project; safe to run twice."""
-    from ralph.project import init_project
+    from ralph.location import init_project
 
-    done = init_project(directory_of(given))
+    done = init_project(directory_of(given), url=given.store, name=given.project)
     for line in done:
         print(f"  {line}")
-    if any(line.startswith("created") for line in done):
+    if any(line.startswith(("created", "joined")) for line in done):
         print('Ready. Next: ralph task add "What should be done", then ralph run -- YOUR-AGENT')
     else:
         print("This project is set up already; nothing else was changed.")

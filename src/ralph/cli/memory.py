@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ralph.project import Project
     from ralph.records import Memory, MemoryEvent, Recalled
     from ralph.remembering import Removal, Why
+    from ralph.sharing import SharedMemory
     from ralph.store.known_memories import Wanted
 
     Adder = Callable[..., argparse.ArgumentParser]
@@ -36,7 +37,6 @@ SHOWN = 10
 WIDEST_REASON = 60
 DAY_SECONDS = 86_400
 MOST_DAYS = 36_500
-POLL_SECONDS = 0.5
 WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
 """Actions that change something: they fail when they cannot bring the files up to date."""
 OLD_DAYS = 90
@@ -107,6 +107,7 @@ def _add_entries(action: Adder) -> None:
     _add_state(one)
     one.add_argument("--task-type", metavar="TYPE", help="only those learned from tasks of this type")
     one.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    one.add_argument("--shared", action="store_true", help="those that all projects of the database get")
     _add_text_format(one)
 
     one = action("show", show, "Show all about a memory")
@@ -207,6 +208,11 @@ def _add_transfer(action: Adder) -> None:
     one.add_argument("path", metavar="PATH", help="its folder or database, or anything that import reads")
     add_format(one)
 
+    one = action("share", offer, "Offer memories to all projects of the database, or again as they are now")
+    one.add_argument("memory", nargs="+", metavar="ID")
+    one = action("unshare", withdraw, "Share memories no longer; where they were used or edited they stay")
+    one.add_argument("memory", nargs="+", metavar="ID")
+
     one = action("watch", watch, "Show what happens to memories, as it happens")
     one.add_argument("--since", type=not_negative, metavar="EVENT", help="begin after this event (default: now)")
     one.add_argument("--for", dest="seconds", type=not_negative, metavar="SECONDS", help="default: until Ctrl+C")
@@ -235,7 +241,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="NAME", help="name or id of this project; another is refused")
+    parser.add_argument("--project", metavar="NAME", help="another project of the same database")
 
 
 def _add_caution(parser: argparse.ArgumentParser) -> None:
@@ -251,8 +257,9 @@ def _add_text_format(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Do what is asked for, then say what is wrong with the files."""
-    with open_project(given) as project:
-        project.memory.expect_project(getattr(given, "project", None))
+    with open_project(given) as opened:
+        other = getattr(given, "project", None)
+        project = opened if other is None else opened.neighbour(other)
         code = given.do(project, given) or 0
         print_file_problems(project, in_full=given.action in WRITING)
         if project.memory.is_unwritten and given.action in WRITING:
@@ -409,6 +416,23 @@ def undo(project: Project, given: argparse.Namespace) -> None:
         print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
 
 
+# --- with other projects ---------------------------------------------------------------------
+
+
+def offer(project: Project, given: argparse.Namespace) -> None:
+    """Offer memories to all projects."""
+    said = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Memory shared as it is now"}
+    for kept in project.memory.share(*given.memory):
+        print(f"{said.get(kept.what, 'Shared already')}: {kept.memory.id}")
+    print("The other projects of this database take it in with their next command. To undo: ralph memory unshare ID")
+
+
+def withdraw(project: Project, given: argparse.Namespace) -> None:
+    """Share memories no longer."""
+    for memory in project.memory.unshare(*given.memory):
+        print(f"No longer shared: {memory.id}")
+
+
 # --- many ------------------------------------------------------------------------------------
 
 
@@ -459,6 +483,9 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
     from ralph.store.known_memories import Wanted
 
     wanted = _wanted(project, given)
+    if given.shared:
+        _list_shared(project.memory.shared(wanted, given.last), given)
+        return
     found = project.memory.find(wanted, given.last)
     if given.format == "json":
         _print_json_list(found)
@@ -470,6 +497,21 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
         print_memories(found, with_state=given.state is not None)
     else:
         print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
+
+
+def _list_shared(found: Sequence[SharedMemory], given: argparse.Namespace) -> None:
+    from ralph.cli.memory_text import in_words
+    from ralph.memory.public import public_fields
+
+    if given.format == "json":
+        print_json([public_fields(one.memory) | {"shared_from": one.project} for one in found])
+    elif given.format == "markdown":
+        _print_markdown([one.memory for one in found])
+    elif found:
+        rows = [(one.memory.id, one.memory.kind, one.project, in_words(one.memory)) for one in found]
+        print_table(("ID", "TYPE", "FROM", "MEMORY"), rows)
+    else:
+        print("No shared memory matches. Share one with: ralph memory share ID")
 
 
 def prime(project: Project, given: argparse.Namespace) -> None:
@@ -579,18 +621,13 @@ def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothi
 
 def watch(project: Project, given: argparse.Namespace) -> None:
     """Show what happens to memories, as it happens."""
-    import time
+    seconds = float("inf") if given.seconds is None else given.seconds
+    for event, memory in project.memory.follow(given.since, seconds, _tell):
+        _print_event(event, memory, given)
 
-    since = project.memory.last_event() if given.since is None else given.since
-    deadline = time.monotonic() + given.seconds if given.seconds is not None else float("inf")
-    while True:
-        for event, memory in project.memory.happened(since):
-            _print_event(event, memory, given)
-            since = event.seq
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return
-        time.sleep(min(POLL_SECONDS, left))
+
+def _tell(sentence: str) -> None:
+    print(safe(sentence), file=sys.stderr, flush=True)
 
 
 def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Namespace) -> None:

@@ -156,7 +156,8 @@ class LiveView:
         elif event.what == "gate_started":
             self._begin(f"checking: {safe(str(details['command']))}")
         elif event.what == "waiting":
-            self._begin("waiting for tasks that another worker has")
+            what = "tasks that another worker has" if details["pending"] else "new tasks"
+            self._begin(f"waiting for {what}")
         elif event.what in ("attempt_ended", "run_ended"):
             self._begin("")
 
@@ -274,6 +275,19 @@ def _what_next(details: dict[str, object]) -> str:
     return "; will be tried again" if details["task_status"] == "pending" else ""
 
 
+def _heard(details: dict[str, object]) -> list[tuple[str, str]]:
+    titles, count = details["titles"], details["count"]
+    assert isinstance(titles, list)
+    assert isinstance(count, int)
+    lines = [("cyan", f"   learned elsewhere: {title}") for title in titles]
+    more = count - len(titles)
+    return [*lines, ("cyan", f"   learned elsewhere: {more:,} more")] if more > 0 else lines
+
+
+def _note(details: dict[str, object]) -> list[tuple[str, str]]:
+    return [("cyan", f"   {details['message']}")]
+
+
 def _warning(details: dict[str, object]) -> list[tuple[str, str]]:
     return [("red", f"   {details['message']}")]
 
@@ -303,6 +317,8 @@ _TELLERS = {
     "extracted": _extracted,
     "consolidated": _consolidated,
     "attempt_ended": _attempt_ended,
+    "heard": _heard,
+    "note": _note,
     "warning": _warning,
     "run_ended": _run_ended,
 }

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-iterations", type=count_of("iterations"), metavar="N", help="stop after so many")
     parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after so many minutes")
     parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration once this is spent")
+    parser.add_argument("--wait", action="store_true", help="wait for new tasks instead of ending without any")
     parser.add_argument("--no-memory", action="store_true", help="leave memory out of the prompts, to compare")
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="json prints one object for each event"
@@ -78,6 +79,7 @@ def run(given: argparse.Namespace) -> int:
             model=given.model,
             with_memory=not given.no_memory,
             only=given.task,
+            stays=given.wait,
         )
         with open_view(given.format) as view:
             ask = None if given.format == "json" or not sys.stdin.isatty() else ask_feedback(view)

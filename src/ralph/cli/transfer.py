@@ -55,11 +55,8 @@ def _standard_input() -> str:
 
 def merge(project: Project, given: argparse.Namespace) -> int:
     """Take in all memories of another project."""
-    from ralph.transferring import is_store
-
-    path = Path(given.path)
     with project.transfer.together() as change:
-        brought = [project.transfer.merge(path)] if is_store(path) else project.bring_path(path)
+        brought = project.merge(Path(given.path))
     return _print_brought([(given.path, brought)], given, change)
 
 

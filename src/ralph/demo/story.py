@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 from ralph.agents.rehearsal import PLAYBOOK
 from ralph.config import TOML_NAME, load_config
 from ralph.errors import RalphError, WrongUsage
+from ralph.location import DATABASE, FOLDER, init_project
 from ralph.loop.run import Order, RunEnding
-from ralph.project import DATABASE, FOLDER, Project, init_project
+from ralph.project import Project
 from ralph.records import Outcome, record
 from ralph.store import open_store
 
@@ -244,7 +245,7 @@ def make_sample(directory: Path) -> None:
     (directory / TOML_NAME).write_text(_settings(), encoding="utf-8")
     (directory / PLAYBOOK).parent.mkdir()
     shutil.copyfile(HERE / "playbook.toml", directory / PLAYBOOK)
-    init_project(directory)
+    init_project(directory, environment={})
     _git(directory, "init", "--quiet")
     _commit(directory, "Start")
 

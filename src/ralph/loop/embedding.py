@@ -51,6 +51,7 @@ class Embedding:
             try:
                 store = store or self._open_store()
                 make_missing(store, lambda _: not self._ended.is_set())
+                store.rest()
             except RalphError:
                 pass  # the database is in trouble; the run itself will say so
             if self._ended.wait(AGAIN_AFTER):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, Session
-from ralph.errors import AgentMissing, ClaimLost, RalphError, StatementRefused, StoreError
+from ralph.errors import AgentMissing, ClaimLost, RalphError, StatementRefused, StoreAway, StoreError
 from ralph.loop import progress, worktree
 from ralph.loop.capture import claims_done, conclude
 from ralph.loop.embedding import Embedding
@@ -27,13 +27,16 @@ from ralph.loop.tidying import consolidate, retire
 from ralph.loop.verify import check
 from ralph.loop.workers import Heartbeat, vanished, worker_name
 from ralph.records import Ending, Outcome, Reply, Sigils, Status, Verdict, fields_of, now, record, replace
+from ralph.sharing import take_in
 from ralph.store.memories import Change
+from ralph.store.tasks import TASKS
 from ralph.sync import sync
 from ralph.text import accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import TypeVar
 
     from ralph.agents import Agent
     from ralph.config import Config
@@ -41,10 +44,23 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, Capture, GateResult, Prompt, Task
     from ralph.store import Store
     from ralph.store.attempts import Begun
+    from ralph.store.database import Watch
+
+    R = TypeVar("R")
 
 NO_LIMIT = float("inf")
 POLL_SECONDS = 1.0
+"""So often a waiting run looks for tasks of workers that vanished; whoever changes a task wakes it at once."""
+SHARED_POLL_SECONDS = 5.0
+"""The same on a server, which many workers ask."""
+WAKE_SECONDS = 0.5
+AWAY_SECONDS = 600.0
+"""So long a run waits for a database that cannot be reached."""
 SYNC_SECONDS = 0.5
+MOST_HEARD = 1_000
+SHOWN_HEARD = 3
+LEARNED = ("added", "imported", "revived")
+"""Events of memories that are new here."""
 SAME_CRASHES = 5
 """So many equal crashes in a row, over more than one task, are the agent's fault and not the tasks'."""
 
@@ -103,6 +119,8 @@ class Order:
     with_memory: bool = True
     only: str | None = None
     """Work on this task alone."""
+    stays: bool = False
+    """Wait for new tasks instead of ending when there is nothing to do."""
 
 
 class Loop:
@@ -136,6 +154,9 @@ class Loop:
         self._file_problems: set[str] = set()
         self._synced = -SYNC_SECONDS
         self._agent_is_missing = False
+        self._watch: Watch | None = None
+        self._heard = 0
+        """The newest event of any memory that this run knows of."""
         self._crash = ""
         self._crashed: list[str | None] = []
         """The tasks of the latest attempts, as long as all of them crashed for the same reason."""
@@ -150,12 +171,15 @@ class Loop:
         self._tell_start(run.id)
         with self._interrupts, self._heartbeat, self._embedding:
             try:
+                self._heard = self._store.memories.last_event()
                 ending = self._work(run.id)
-                self._store.attempts.end_run(run.id, ending)
+                self._patiently(lambda: self._store.attempts.end_run(run.id, ending), is_settling=True)
                 self._learn_quietly(run.id)
             except StoreError as error:
                 self._tell(event("warning", message=str(error)))
                 ending = RunEnding.BROKEN
+            finally:
+                self._stop_watching()
         summary = Summary(
             run_id=run.id,
             ending=ending,
@@ -172,6 +196,9 @@ class Loop:
         """Draw from the run what it taught; whatever goes wrong there, the run itself went well."""
         try:
             self._learn(run_id)
+        except StoreAway as error:
+            message = f"What the run taught was not drawn from it: {error}"
+            self._tell(event("warning", message=f"{message} Do it later with: ralph learn extract --promote"))
         except StoreError:
             raise
         except RalphError as error:
@@ -191,14 +218,18 @@ class Loop:
         self._sync()
 
     def _sync(self, *, soon: bool = False) -> None:
-        """Take in what people wrote into the memory files, and write out what was learned.
+        """Take in what other projects share and what people wrote into the memory files; write out what was learned.
 
         With `soon` it is enough if that happened a moment ago.
         """
-        if not self._config.memories.files or (soon and time.monotonic() - self._synced < SYNC_SECONDS):
+        if soon and time.monotonic() - self._synced < SYNC_SECONDS:
             return
         self._synced = time.monotonic()
-        for problem in sync(self._store, self._directory).problems:
+        if self._config.memories.shared:
+            self._patiently(lambda: take_in(self._store))
+        if not self._config.memories.files:
+            return
+        for problem in self._patiently(lambda: sync(self._store, self._directory)).problems:
             if problem not in self._file_problems:
                 self._file_problems.add(problem)
                 self._tell(event("warning", message=problem))
@@ -222,7 +253,19 @@ class Loop:
             if self._interrupts.wanted:
                 return RunEnding.INTERRUPTED
             self._sync(soon=True)
-            begun = self._store.attempts.begin(
+            self._hear(run_id)
+            begun = self._begin(run_id)
+            ending = self._patiently(self._why_nothing_is_ready) if begun is None else self._iterate(begun)
+            if ending is not None:
+                return ending
+            if begun is None:
+                self._wait()
+                self._patiently(self._recover)
+        return limit if self._patiently(self._store.tasks.has_open) else RunEnding.COMPLETE
+
+    def _begin(self, run_id: str) -> Begun | None:
+        def begin() -> Begun | None:
+            return self._store.attempts.begin(
                 run_id,
                 self._worker,
                 self._config.execution.lease_seconds,
@@ -230,13 +273,69 @@ class Loop:
                 only=self._order.only,
                 with_memory=self._order.with_memory,
             )
-            ending = self._why_nothing_is_ready() if begun is None else self._iterate(begun)
-            if ending is not None:
-                return ending
-            if begun is None:
-                time.sleep(POLL_SECONDS)
-                self._recover()
-        return limit if self._store.tasks.has_open() else RunEnding.COMPLETE
+
+        def begin_again() -> Begun | None:
+            # The connection may have been lost after the claim was made: nobody works on that one.
+            self._store.attempts.recover({self._worker})
+            return begin()
+
+        return self._patiently(begin, begin_again)
+
+    def _patiently(
+        self, work: Callable[[], R], again: Callable[[], R] | None = None, *, is_settling: bool = False
+    ) -> R:
+        """Do something, also when the database cannot be reached for a while.
+
+        `again` is done instead when it was tried before, and may have been done without an answer. What settles an
+        attempt is not given up when time is over or somebody wants to stop: a session's work would be lost.
+        """
+        deadline = time.monotonic() + AWAY_SECONDS
+        pause = 0.2
+        was_told = False
+        while True:
+            try:
+                done = work()
+            except StoreAway as error:
+                wants_to_stop = self._interrupts.wanted or self._is_over_time()
+                if time.monotonic() > deadline or self._interrupts.insists or (wants_to_stop and not is_settling):
+                    raise
+                if not was_told:
+                    self._tell(event("warning", message=f"{error} Waiting for it to come back."))
+                was_told = True
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+                work = again or work
+                continue
+            if was_told:
+                self._tell(event("note", message="The database is back."))
+            return done
+
+    def _wait(self) -> None:
+        """Wait until somebody changes a task, or it is time to look for vanished workers."""
+        deadline = time.monotonic() + (SHARED_POLL_SECONDS if self._store.is_shared else POLL_SECONDS)
+        if self._watch is None:
+            self._watch = self._store.watch(TASKS)
+        self._store.rest()
+        while time.monotonic() < deadline and not self._interrupts.wanted and not self._is_over_time():
+            if self._watch.wait(WAKE_SECONDS):
+                return
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _hear(self, run_id: str) -> None:
+        """Tell what others have learned since the last iteration: it is part of what the next one recalls."""
+        events = self._patiently(lambda: self._store.memories.events(self._heard, MOST_HEARD))
+        if not events:
+            return
+        self._heard = events[-1].seq
+        new = [one.memory_id for one in events if one.what in LEARNED and not one.why.startswith(f"{run_id} ")]
+        found = self._patiently(lambda: [self._store.memories.find_one(id) for id in new[:SHOWN_HEARD]])
+        titles = [memory.title for memory in found if memory]
+        if titles:
+            self._tell(event("heard", count=len(new), titles=titles))
 
     def _limit(self) -> RunEnding | None:
         order = self._order
@@ -260,13 +359,14 @@ class Loop:
             if task.status is Status.DONE:
                 return RunEnding.COMPLETE if self._iterations else RunEnding.NOTHING
             return RunEnding.BUSY if task.claimed_by else RunEnding.NOT_READY
-        if not tasks.has_open():
-            return RunEnding.COMPLETE if self._iterations else RunEnding.NOTHING
-        if not tasks.claimed():
-            return RunEnding.WAITS
         pending = len(tasks.in_status(Status.PENDING))
-        if not pending:
-            return RunEnding.BUSY
+        if not self._order.stays:
+            if not tasks.has_open():
+                return RunEnding.COMPLETE if self._iterations else RunEnding.NOTHING
+            if not tasks.claimed():
+                return RunEnding.WAITS
+            if not pending:
+                return RunEnding.BUSY
         if not self._waits:
             self._tell(event("waiting", pending=pending))
         self._waits = True
@@ -277,6 +377,7 @@ class Loop:
     def _iterate(self, begun: Begun) -> RunEnding | None:
         """Work on a claimed task and settle it; give the reason to stop, if there is one."""
         self._iterations += 1
+        self._stop_watching()
         self._waits = self._was_asked = False
         self._heartbeat.keep(begun.task.id, begun.task.claim_token)
         capture = self._attempt(begun)
@@ -314,16 +415,18 @@ class Loop:
 
     def _stages(self, begun: Begun) -> Capture:
         task, attempt = begun.task, begun.attempt
-        prepared = prepare(
-            self._store,
-            self._config,
-            task,
-            begun.metrics,
-            run_id=attempt.run_id,
-            iteration=attempt.iteration,
-            attempt_number=attempt.number or 1,
-            model=self._order.model,
-            with_memory=self._order.with_memory,
+        prepared = self._patiently(
+            lambda: prepare(
+                self._store,
+                self._config,
+                task,
+                begun.metrics,
+                run_id=attempt.run_id,
+                iteration=attempt.iteration,
+                attempt_number=attempt.number or 1,
+                model=self._order.model,
+                with_memory=self._order.with_memory,
+            )
         )
         prompt, choice = prepared.prompt, prepared.choice
         attempt = replace(attempt, model=choice.model, model_reason=choice.reason, shown=prompt.shown)
@@ -352,6 +455,7 @@ class Loop:
             should_stop=self._should_stop,
             heard=lambda text: self._tell(event("output", text=text)),
         )
+        self._store.rest()  # an agent takes minutes: others can use the connection meanwhile
         reply = self._agent.work(prompt.text, session)
         if reply.ending is Ending.STOPPED:
             reply = replace(reply, detail=self._why_stopped())
@@ -393,7 +497,11 @@ class Loop:
         verdict: Verdict,
         prompt: Prompt | None = None,
     ) -> Capture:
-        reports = self._store.attempts.reports(1, task=begun.task.id) if begun.metrics.consecutive_failures else []
+        reports = (
+            self._patiently(lambda: self._store.attempts.reports(1, task=begun.task.id), is_settling=True)
+            if begun.metrics.consecutive_failures
+            else []
+        )
         return conclude(
             begun.task,
             attempt,
@@ -426,7 +534,12 @@ class Loop:
     def _settle(self, capture: Capture, token: int) -> None:
         attempt = capture.attempt
         try:
-            learned = self._store.attempts.finish(capture, token)
+            finish = self._store.attempts.finish
+            learned = self._patiently(
+                lambda: finish(capture, token),
+                again=lambda: finish(capture, token, is_again=True),
+                is_settling=True,
+            )
         except ClaimLost as error:
             self._tell(event("warning", message=str(error)))
             attempt, learned = replace(attempt, outcome=Outcome.INTERRUPTED, reason=str(error)), ()

@@ -109,6 +109,7 @@ class Heartbeat:
                 store = store or self._open_store()
                 if not store.tasks.heartbeat(*claim, self._lease_seconds):
                     self._lost = claim
+                store.rest()  # until the next beat
             except RalphError:
                 continue  # the database is in trouble; the lease leaves time for two more beats
         if store:

@@ -1,15 +1,15 @@
-"""The store: tasks, attempts and memories of one project, in one database.
+"""The store: tasks, attempts and memories of a project, in a database that may hold several.
 
-`open_store` gives a `Store` for one thread; another thread opens its own. What
-a method acknowledges is durable when it returns.
+A database is a SQLite file or on a PostgreSQL server, told apart by where it is. `open_store` gives a `Store` for
+one thread; another thread opens its own. What a method acknowledges is durable when it returns.
 """
 
 from __future__ import annotations
 
-from ralph.errors import StoreError
-from ralph.records import now
+from ralph.errors import RalphError, StoreError
 from ralph.store.database import Scope
-from ralph.store.sqlite import open_sqlite
+from ralph.store.projects import Projects
+from ralph.store.url import file_path, is_postgres
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ralph.store.attempts import Attempts
-    from ralph.store.database import Database
+    from ralph.store.database import Database, Watch
     from ralph.store.features import Features
     from ralph.store.memories import Memories
+    from ralph.store.projects import ProjectEntry
     from ralph.store.tasks import Tasks
 
 
@@ -30,6 +31,8 @@ class Store:
         self.database = database
         self._reopen = reopen
         self.project_id = project_id
+        self.home = ""
+        """The folder of the working copy where backups of a server's records go."""
         self.scope = Scope(database, project_id)
 
     # Each part is loaded when it is first used: a cold command touches one or two of them.
@@ -64,57 +67,103 @@ class Store:
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make everything inside one durable change, or none."""
-        return self.database.transaction()
+        return self.scope.transaction()
+
+    @property
+    def projects(self) -> Projects:
+        """All projects in the same database."""
+        return Projects(self.database)
 
     @property
     def project_name(self) -> str:
         """The name of the project."""
-        rows = self.database.query("SELECT name FROM projects WHERE id = :id", id=self.project_id)
-        return str(rows[0]["name"])
+        return self.projects.get(self.project_id).name
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether several working copies may use the same store."""
+        return self.database.is_server
+
+    def watch(self, topic: str) -> Watch:
+        """Give what waits until anybody changes something: `tasks` or `memory_events` of this project."""
+        return self.database.watch(self.project_id, topic)
+
+    def rest(self) -> None:
+        """Let go of what others could use, until the store is needed again."""
+        self.database.rest()
 
     def backup(self, reason: str) -> str:
-        """Make a verified copy of the whole database; give where it is."""
-        from ralph.store.backup import make_backup
+        """Make a verified copy, of the whole file or of the project on a server; give where it is."""
+        from ralph.store.backup import back_up
 
-        return make_backup(self.database.where, reason).path
+        return back_up(self, reason).path
 
     def damaged(self) -> list[tuple[str, int]]:
         """Give table and number of every row that does not match its checksum."""
         return self.scope.damaged()
 
+    def beside(self, project_id: str) -> Store:
+        """Give another project of the same database, on the same connection."""
+        return Store(self.database, project_id, lambda: self.reopen().beside(project_id))
+
     def reopen(self) -> Store:
         """Open the same store once more, for another thread."""
         assert self._reopen is not None
-        return self._reopen()
+        again = self._reopen()
+        again.home = self.home
+        return again
 
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()
 
 
-def open_store(path: str) -> Store:
-    """Open the project database at a path."""
-    database = open_sqlite(path)
-    projects = database.query("SELECT id FROM projects ORDER BY created_at, id")
-    if not projects:
+def open_database(url: str, *, direct_url: str = "", create: bool = False) -> Database:
+    """Open a database by its path or URL, bringing its tables up to date first."""
+    if is_postgres(url):
+        try:
+            from ralph.store.postgres import open_postgres
+        except ImportError:
+            raise StoreError("PostgreSQL needs a driver that is not installed: pip install 'ralph[postgres]'") from None
+        return open_postgres(url, direct_url=direct_url, create=create)
+    from ralph.store.sqlite import open_sqlite
+
+    return open_sqlite(file_path(url), create=create)
+
+
+def open_store(url: str, project: str = "", *, direct_url: str = "", is_own: bool = False) -> Store:
+    """Open a project in the database at a path or URL, by its name or id; the only one there is if none is named.
+
+    In a file of the project's own the only one is meant, whatever it is called.
+    """
+    database = open_database(url, direct_url=direct_url)
+    try:
+        return _store(database, Projects(database).named(project, is_own=is_own), url, direct_url)
+    except RalphError:
         database.close()
-        raise StoreError(f"The database {path} has no project yet. Finish its set-up with: ralph init")
-    return Store(database, projects[0]["id"], lambda: open_store(path))
+        raise
 
 
-def create_store(path: str, name: str) -> Store:
-    """Open the database at a path, making it and its project if they are not there yet."""
-    import os
+def create_store(url: str, name: str, *, direct_url: str = "") -> Store:
+    """Open a project in the database at a path or URL, making both if they are not there yet.
 
-    database = open_sqlite(path, create=True)
-    with database.transaction():
-        projects = database.query("SELECT id FROM projects ORDER BY created_at, id")
-        project_id: str = projects[0]["id"] if projects else "p-" + os.urandom(4).hex()
-        if not projects:
-            database.execute(
-                "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
-                id=project_id,
-                name=name,
-                at=now(),
-            )
-    return Store(database, project_id, lambda: open_store(path))
+    A file of its own that holds a project already is opened as it is, whatever that is called.
+    """
+    database = open_database(url, direct_url=direct_url, create=True)
+    try:
+        with database.transaction():
+            projects = Projects(database)
+            known = projects.all()
+            one = projects.find(name) or (known[0] if known and not is_postgres(url) else projects.add(name))
+        return _store(database, one, url, direct_url)
+    except RalphError:
+        database.close()
+        raise
+
+
+def _store(database: Database, project: ProjectEntry, url: str, direct_url: str) -> Store:
+    if project.copying:
+        from ralph.store.copying import unfinished
+
+        raise unfinished(database, project)
+    return Store(database, project.id, lambda: open_store(url, project.id, direct_url=direct_url))

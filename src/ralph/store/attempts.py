@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 VANISHED = "the worker vanished"
 
 
+class GotParts(Exception):
+    """A task that was just claimed has become a whole of parts."""
+
+
 @record
 class Begun:
     """A claimed task, its open attempt, and what the attempts before it add up to."""
@@ -73,7 +77,7 @@ class Attempts:
             )
         from ralph.store.index import renew
 
-        renew(self._scope.database)
+        renew(self._scope)
         self._scope.database.tidy()
 
     def runs(self, limit: int) -> list[Run]:
@@ -110,11 +114,8 @@ class Attempts:
 
         Attempts that vanished workers left open are closed as interrupted.
         """
-        with self._scope.transaction():
-            task = Tasks(self._scope).claim(worker, lease_seconds, only)
-            if task is None:
-                return None
-            self._close_open(besides=task.id)
+
+        def open_attempt(task: Task) -> Begun:
             counted = self._scope.query(
                 "UPDATE runs SET iterations = iterations + 1 WHERE project_id = :project_id AND id = :id"
                 " RETURNING iterations",
@@ -123,13 +124,22 @@ class Attempts:
             if not counted:
                 raise StoreError(f"The record of {run} is gone from the database.")
             before = self._scope.query(
-                "SELECT MAX(number) AS n FROM attempts WHERE project_id = :project_id AND task_id = :id", id=task.id
-            )[0]["n"]
+                """
+                SELECT MAX(number) AS n, COUNT(*) - COUNT(outcome) AS open, (
+                    SELECT COUNT(*) FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = :id
+                ) AS parts FROM attempts WHERE project_id = :project_id AND task_id = :id
+                """,
+                id=task.id,
+            )[0]
+            if before["parts"]:
+                raise GotParts  # between the look at it and the claim
+            if before["open"]:
+                self._close_open(task.id)  # whoever had it lost it
             attempt = Attempt(
                 run_id=run,
                 iteration=counted[0]["iterations"],
                 task_id=task.id,
-                number=(before or 0) + 1,
+                number=(before["n"] or 0) + 1,
                 feature_id=task.feature_id,
                 agent=agent,
                 with_memory=with_memory,
@@ -139,8 +149,17 @@ class Attempts:
             self._scope.insert("attempts", **to_columns(attempt))
             return Begun(task=task, attempt=attempt, metrics=self.metrics(task.id))
 
-    def finish(self, capture: Capture, token: int) -> tuple[Kept, ...]:
+        self._close_vanished()
+        while True:
+            try:
+                return Tasks(self._scope).take(worker, lease_seconds, only, open_attempt)
+            except GotParts:
+                continue
+
+    def finish(self, capture: Capture, token: int, *, is_again: bool = False) -> tuple[Kept, ...]:
         """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
+
+        `is_again` says that this was tried before: if it was done, and only the answer got lost, nothing is done twice.
 
         Gives what became of the memories. When the claim was lost the attempt and what it taught
         are kept all the same, but the task is left alone and `ClaimLost` is raised.
@@ -148,6 +167,10 @@ class Attempts:
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
         with self._scope.transaction():
+            if is_again and (written := self._written(attempt)):
+                if written is not attempt.outcome:
+                    raise ClaimLost(task_id)
+                return ()
             tasks, memories = Tasks(self._scope), Memories(self._scope)
             kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLost(task_id)
@@ -168,6 +191,20 @@ class Attempts:
             raise lost
         return learned
 
+    def _written(self, attempt: Attempt) -> Outcome | None:
+        """Give the outcome this very attempt was settled with before: not its own if its claim was lost."""
+        rows = self._scope.query(
+            """
+            SELECT outcome FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration
+                AND outcome IS NOT NULL AND ended_at = :ended_at AND worker = :worker
+            """,
+            run=attempt.run_id,
+            iteration=attempt.iteration,
+            ended_at=attempt.ended_at,
+            worker=attempt.worker,
+        )
+        return Outcome(rows[0]["outcome"]) if rows else None
+
     def _write(self, attempt: Attempt) -> bool:
         key = {"run_id": attempt.run_id, "iteration": attempt.iteration}
         is_there = self._scope.update("attempts", key, to_columns(attempt))
@@ -181,22 +218,43 @@ class Attempts:
         condition = "r.run_id = :run_id AND r.iteration = :iteration"
         put(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 
-    def _close_open(self, besides: str = "") -> None:
-        """Close the attempts of workers that no longer have their task: they vanished or lost it.
-
-        `besides` is a task that was claimed a moment ago, by somebody else than before.
-        """
+    def _close_open(self, task_id: str) -> None:
+        """Close the attempts at a task that was claimed a moment ago, by somebody else than before."""
         rows = self._scope.query(
+            "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL AND task_id = :id", id=task_id
+        )
+        for row in rows:
+            closed = interrupted(attempt_in(row), VANISHED)
+            # Whoever had it may be settling it just now: what is settled stays as it is.
+            still = "run_id = :run AND iteration = :iteration AND outcome IS NULL"
+            self._scope.change(
+                "attempts",
+                "outcome = :outcome, reason = :reason, error_type = NULL, ended_at = :ended_at",
+                still,
+                run=closed.run_id,
+                iteration=closed.iteration,
+                outcome=Outcome.INTERRUPTED.value,
+                reason=closed.reason,
+                ended_at=closed.ended_at,
+            )
+
+    def _close_vanished(self) -> None:
+        """Close the attempts of workers that no longer have their task: they vanished or lost it."""
+        if not self._vanished():
+            return
+        with self._scope.transaction():
+            for row in self._vanished():
+                self._write(interrupted(attempt_in(row), VANISHED))
+
+    def _vanished(self) -> list[Row]:
+        return self._scope.query(
             """
             SELECT a.* FROM attempts AS a CROSS JOIN tasks AS t
             WHERE a.project_id = :project_id AND a.outcome IS NULL
                 AND t.project_id = a.project_id AND t.id = a.task_id
-                AND (t.status <> 'in_progress' OR t.claimed_by IS NULL OR t.id = :besides)
-            """,
-            besides=besides,
+                AND (t.status <> 'in_progress' OR t.claimed_by IS NULL)
+            """
         )
-        for row in rows:
-            self._write(interrupted(attempt_in(row), VANISHED))
 
     def recover(self, vanished: Collection[str]) -> list[str]:
         """Take back the claims of workers known to be gone; give the ids of their tasks."""
@@ -208,7 +266,7 @@ class Attempts:
                     tasks.log(task.id, f"Released: {VANISHED} ({task.claimed_by}).", "ralph")
                     tasks.settle(task.id, task.claim_token, Status.PENDING)
                     recovered.append(task.id)
-            self._close_open()
+            self._close_vanished()
         return recovered
 
     # --- the journal ---------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Backups of a SQLite database, made while others work on.
+"""Backups of a SQLite database, or of a project on a server, made while others work on.
 
-A copy counts only once it was checked, and nothing is put over something else: each
+Each is a SQLite file. A copy counts only once it was checked, and nothing is put over something else: each
 backup has a name of its own, and only our own make room for a new one.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import time
 from contextlib import closing
@@ -23,7 +24,12 @@ from ralph.text import slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from ralph.store import Store
+    from ralph.store.copying import Tally
+    from ralph.store.database import Scope
 
 KEEP = 10
 AUTOMATIC = "before"
@@ -31,7 +37,8 @@ AUTOMATIC = "before"
 FOLDER = "backups"
 LEFTOVER_SECONDS = 24 * 3600.0
 _NAME = re.compile(r"ralph-([0-9]{8})-([0-9]{6})(?:-([0-9]{1,6}))?(?:-(\D.*))?\.db")
-_PART = ".part"
+PART = ".part"
+"""The ending of what is not finished."""
 
 
 @record
@@ -51,19 +58,35 @@ class Backup:
 # --- making ------------------------------------------------------------------------------
 
 
+def back_up(store: Store, reason: str, keep: int = KEEP) -> Backup:
+    """Back up what a store is in: the whole file, or its project on a server; see `make_backup`."""
+    if not store.is_shared:
+        return make_backup(store.database.where, reason, keep)
+    if not store.home:
+        raise StoreError("No backup was made: there is no working copy to put it into.")
+    home = Path(store.home)
+    return _kept(home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.where, reason, keep)
+
+
 def make_backup(database_path: str, reason: str, keep: int = KEEP) -> Backup:
     """Copy the database as it is now, check the copy, and keep it along with the newest others.
 
     Others may read and write meanwhile. A damaged database is not backed up, so no good backup makes room for it.
     """
+    path = Path(database_path)
+    return _kept(path.parent, lambda folder: copy_database(path, folder), database_path, reason, keep)
+
+
+def _kept(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:
+    """Have a copy made, check it, and keep it along with the newest others."""
     try:
-        folder = private_folder(Path(database_path).parent / FOLDER)
-        copy = copy_database(Path(database_path), folder)
+        folder = private_folder(home / FOLDER)
+        copy = copy_into(folder)
         try:
             if problems := check(str(copy)).problems:
-                raise StoreError(_refusal(database_path, problems[0]))
+                raise StoreError(_refusal(where, problems[0]))
             made = described(copy)
-            path = _publish(copy, folder, reason)
+            path = publish(copy, folder, reason)
         finally:
             copy.unlink(missing_ok=True)
         _rotate(folder, max(keep, 1), path)
@@ -91,7 +114,7 @@ def copy_database(source: Path, folder: Path) -> Path:
     """Copy a database as it is at this moment to a new file in a folder, durably."""
     if not source.exists():
         raise StoreError(f"The database {source} is missing. Bring back a backup with: ralph restore")
-    target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{_PART}"
+    target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
     target.touch(mode=0o600, exist_ok=False)
     try:
         with closing(open_read_only(source)) as connection:
@@ -109,13 +132,46 @@ def copy_database(source: Path, folder: Path) -> Path:
     return target
 
 
+def copy_project_rows(scope: Scope, folder: Path, project_id: str = "") -> tuple[Path, dict[str, Tally]]:
+    """Copy a project as it is at this moment to a new database file in a folder, durably, there under an id or its own.
+
+    Gives the file, and what stands for its rows. Rows that are damaged are copied as they are.
+    """
+    from ralph.store.copying import copy_rows
+    from ralph.store.database import Scope
+    from ralph.store.projects import Projects
+    from ralph.store.sqlite import open_sqlite
+
+    filled = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
+    filled.touch(mode=0o600, exist_ok=False)
+    try:
+        database = open_sqlite(str(filled), create=True)
+        try:
+            with scope.database.snapshot(), database.transaction():
+                scope.database.take_time()
+                one = Projects(scope.database).get(scope.project_id)
+                database.execute(
+                    "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
+                    id=project_id or one.id,
+                    name=one.name,
+                    at=one.created_at,
+                )
+                tallies = copy_rows(scope, Scope(database, project_id or one.id), {})
+        finally:
+            database.close()
+        return copy_database(filled, folder), tallies
+    finally:
+        for path in (filled, *folder.glob(f"{filled.name}[.-]*")):  # with its log, and the queue of its writers
+            path.unlink(missing_ok=True)
+
+
 def sync_file(path: Path) -> None:
     """Make what is in a file durable."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
-def _publish(copy: Path, folder: Path, reason: str) -> Path:
+def publish(copy: Path, folder: Path, reason: str) -> Path:
     """Give a checked copy its name, next to the checksum of the whole file; no name is given twice."""
     moment = moment_for_names()
     why = slug(reason, 40).lstrip("0123456789-") or "backup"
@@ -154,10 +210,13 @@ def _rotate(folder: Path, keep: int, newest: Path) -> None:
         for path in _files(folder)
         if _NAME.fullmatch(path.name) and path != newest and _reason(path).startswith(AUTOMATIC) is is_automatic
     ]
-    left = [path for path in folder.glob(f".*{_PART}") if _is_left(path)]
+    left = [path for path in folder.glob(f".*{PART}*") if _is_left(path)]
     left += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_left(path)]
     for path in (*ours[keep - 1 :], *left):
         try:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+                continue
             path.unlink(missing_ok=True)
             Path(f"{path}{SUM}").unlink(missing_ok=True)
         except OSError:

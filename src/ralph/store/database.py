@@ -24,10 +24,18 @@ if TYPE_CHECKING:
         """What to call it in a message."""
         skip_locked: str
         """Ends a subquery that picks a row to claim, so that two claims never wait for or share one."""
+        row: str
+        """What finds a row again within one statement, the quickest way."""
+        for_update: str
+        """Ends a query whose rows nobody else may change until the transaction ends, not even a claim."""
+        is_server: bool
+        """Whether several machines may use it."""
         now: str
         """SQL for the database's own present moment, as a timestamp."""
         lease_end: str
         """SQL for the moment `:lease_seconds` from now, as a timestamp."""
+        seq_key: str
+        """The columns that make up the key of a table of words."""
         like_any_case: str
         """The LIKE that does not tell upper from lower case."""
 
@@ -40,11 +48,38 @@ if TYPE_CHECKING:
         def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
             """Run one statement once for each of the rows."""
 
-        def transaction(self) -> AbstractContextManager[None]:
+        def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+            """Add many rows with the same columns, in as few statements as it can."""
+
+        def transaction(self, project_id: str = "") -> AbstractContextManager[None]:
             """Make everything inside one durable change, or none; inside another one it joins that one.
 
             Writers of a project take turns: what was read inside still holds when it is written.
             """
+
+        def snapshot(self) -> AbstractContextManager[None]:
+            """Read everything inside as it is at one moment, while others write on; a transaction is joined."""
+
+        def take_time(self) -> None:
+            """Let the transaction last though nothing is asked for a while; else one that stops is soon ended."""
+
+        def claiming(self) -> AbstractContextManager[None]:
+            """Make everything inside one durable change, where the database can beside all other writers.
+
+            What was read inside may no longer hold when it is written, but for rows that were picked with a lock.
+            """
+
+        def single(self) -> AbstractContextManager[None]:
+            """Make one statement a durable change, where the database can beside all other writers."""
+
+        def announce(self, project_id: str, topic: str) -> None:
+            """Wake who watches a project for this topic, once the transaction is made."""
+
+        def watch(self, project_id: str, topic: str) -> Watch:
+            """Give what waits until anybody changes something of this topic in a project."""
+
+        def rest(self) -> None:
+            """Let go of what others could use, until the database is needed again."""
 
         def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
             """Give rows that hold the words, those with the most of their weight first, and how rare each word is.
@@ -56,11 +91,20 @@ if TYPE_CHECKING:
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
             """Give rows of an index by their numbers, with the words they are indexed by."""
 
+        def clear_indexes(self, project_id: str) -> str:
+            """Take away what the indexes hold, of one project where that can be.
+
+            Gives the project whose rows are to be indexed anew; nothing when those of all are.
+            """
+
         def add_words(self, index: str, rows: Sequence[Row]) -> None:
             """Index many rows that are not indexed yet by their words, in as few statements as it can."""
 
         def renew_indexes(self) -> None:
             """Make what the database keeps of the indexes anew, when their words were removed."""
+
+        def reserve(self, table: str, column: str, until: int) -> None:
+            """Give no number up to this one to a new row any more."""
 
         def put_off_upkeep(self, is_bulk: bool) -> None:
             """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
@@ -68,11 +112,20 @@ if TYPE_CHECKING:
         def tidy(self, *, whole: bool = False) -> None:
             """Do a bounded bit of upkeep that makes later searches cheaper, when nobody waits; or the `whole` of it."""
 
-        def json_array(self, column: str) -> str:
-            """Give the SQL that gathers a column of a group into one JSON array."""
+        def json_list(self, column: str, source: str) -> str:
+            """Give the SQL that gathers a column of what is found in a source into one JSON list."""
 
         def close(self) -> None:
             """Let go of the connection."""
+
+    class Watch(Protocol):
+        """What waits for changes that others make."""
+
+        def wait(self, seconds: float) -> bool:
+            """Give True as soon as something changed, or may have; False when nothing did for so long."""
+
+        def close(self) -> None:
+            """Stop watching."""
 
 
 class Found:
@@ -86,20 +139,44 @@ class Found:
         self.total = total
 
 
+SCHEMA_VERSION = 4
+"""What the tables of this program look like: the number of the newest file in `schema/`."""
+
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
+FEED = "memory_events"
+"""The table that those who follow what is learned read on from where they were."""
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory")
 
 
+_UNCOUNTED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until"))
+
+
 def checksum(row: Mapping[str, Any]) -> str:
-    """Give the SHA-256 of a row's values; the database's own counter does not count."""
+    """Give the SHA-256 of a row's values; the database's own counter does not count, nor who has claimed a task."""
+    values = {name: value for name, value in row.items() if name not in _UNCOUNTED}
+    if values.get("status") == "in_progress":  # that a task is claimed is all this says
+        values["status"] = "pending"
+    return _digest(values)
+
+
+def _digest(values: Mapping[str, Any]) -> str:
     import hashlib
 
     # 1 and 1.0 count as the same: which of them comes back depends on the column, not on who wrote it.
-    values = {name: float(value) if value.__class__ is int else value for name, value in row.items()}
-    values.pop("seq", None)
-    values.pop("checksum", None)
-    return hashlib.sha256(_encode(values).encode()).hexdigest()
+    plain = {name: float(value) if value.__class__ is int else value for name, value in values.items()}
+    return hashlib.sha256(_encode(plain).encode()).hexdigest()
+
+
+def is_right(row: Row) -> bool:
+    """Say whether a row matches its checksum, also one of a task that was made before claims did not count."""
+    try:
+        if row["checksum"] == checksum(row):
+            return True
+        counted = {name: value for name, value in row.items() if name not in ("seq", "checksum")}
+        return bool("claim_token" in row and row["checksum"] == _digest(counted))
+    except (KeyError, TypeError, ValueError):  # text that has become bytes, and the like
+        return False
 
 
 class Scope:
@@ -119,13 +196,23 @@ class Scope:
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make everything inside one durable change."""
-        return self.database.transaction()
+        return self.database.transaction(self.project_id)
+
+    def claiming(self) -> AbstractContextManager[None]:
+        """Make everything inside one durable change, where the database can beside all other writers."""
+        return self.database.claiming()
+
+    def announce(self, topic: str) -> None:
+        """Wake who watches this project for a topic, once the transaction is made."""
+        self.database.announce(self.project_id, topic)
 
     def insert(self, table: str, **row: object) -> None:
         """Add one row with its checksum."""
         row["project_id"] = self.project_id
         if table in CHECKED_TABLES:
             row["checksum"] = checksum(row)
+        if table == FEED:
+            self.announce(FEED)
         columns = ", ".join(row)
         marks = ", ".join(f":{name}" for name in row)
         self.database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", **row)
@@ -134,6 +221,8 @@ class Scope:
         """Add many rows with the same columns, each with its checksum."""
         if not rows:
             return
+        if table == FEED:
+            self.announce(FEED)
         for row in rows:
             row["project_id"] = self.project_id
             if table in CHECKED_TABLES:
@@ -162,7 +251,10 @@ class Scope:
         for row in rows:
             row["checksum"] = checksum(row)
             self.database.execute(
-                f"UPDATE {table} SET checksum = :checksum WHERE seq = :seq", checksum=row["checksum"], seq=row["seq"]
+                f"UPDATE {table} SET checksum = :checksum WHERE project_id = :project_id AND seq = :seq",
+                checksum=row["checksum"],
+                seq=row["seq"],
+                project_id=self.project_id,
             )
         return rows
 
@@ -172,5 +264,5 @@ class Scope:
             (table, row["seq"])
             for table in CHECKED_TABLES
             for row in self.query(f"SELECT * FROM {table} WHERE project_id = :project_id ORDER BY seq")
-            if row["checksum"] != checksum(row)
+            if not is_right(row)
         ]

@@ -1,4 +1,4 @@
-"""What is wrong with a database file, if anything.
+"""What is wrong with a database file, or with a project on a server, if anything.
 
 The file is only read, and nothing in it is mended: a damaged one must stay as it is,
 so that all that is still in it can be saved.
@@ -13,22 +13,24 @@ from pathlib import Path
 
 import apsw
 
-from ralph.errors import RalphError
+from ralph.errors import RalphError, StoreAway
 from ralph.records import record
-from ralph.store.database import CHECKED_TABLES, checksum
+from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, is_right
 from ralph.store.migrate import definitions, own_definitions, search_indexes
-from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SCHEMA_VERSION, SqliteDatabase
+from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SqliteDatabase
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ralph.store.database import Row
+    from ralph.store import Store
+    from ralph.store.database import Database, Row, Scope
     from ralph.store.index import Compared
 
 MOST_PROBLEMS = 20
 SHOWN_ROWS = 5
+PAGE = 500
 SUM = ".sha256"
 """The ending of the file next to a backup that holds the SHA-256 of it."""
 _FOUND = {
@@ -44,11 +46,46 @@ _OF_MORE = re.compile(" checksum: |malformed database schema")
 
 @record
 class Health:
-    """What is wrong with a database file, one sentence each; nothing when it is sound."""
+    """What is wrong with what is stored, one sentence each; nothing when it is sound."""
 
     problems: tuple[str, ...] = ()
     outdated: str = ""
     """How much is indexed by the rules of another version: it is found, only not as well as it could be."""
+
+
+@record
+class About:
+    """What sort of database it is."""
+
+    database: str
+    version: str
+    schema: int
+    pgvector: str = ""
+    """Its version; empty when it is not used to compare vectors."""
+    can_have_pgvector: bool = False
+    """It is on the server, used or not."""
+
+
+def about(database: Database) -> About:
+    """Say what sort of database it is."""
+    if not database.is_server:
+        return About(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
+    row = database.query(
+        """
+        SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema,
+            (SELECT MAX(e.extversion) FROM pg_extension AS e JOIN pg_attribute AS a
+                ON a.attrelid = to_regclass('memory_vectors') AND a.attname = 'near' AND NOT a.attisdropped
+                WHERE e.extname = 'vector') AS pgvector,
+            (SELECT COUNT(*) FROM pg_available_extensions WHERE name = 'vector') AS available
+        """
+    )[0]
+    return About(
+        database="postgresql",
+        version=row["version"].partition(" ")[0],
+        schema=row["schema"],
+        pgvector=row["pgvector"] or "",
+        can_have_pgvector=bool(row["available"]),
+    )
 
 
 def is_of_an_index(problem: str) -> bool:
@@ -74,11 +111,47 @@ def check(path: str, *, deep: bool = False) -> Health:
                 except (apsw.Error, UnicodeError) as error:
                     problems.append(f"It is damaged: {said(error)}")
             if deep and connection.pragma("user_version") == SCHEMA_VERSION:
-                compared = _compare_indexes(connection)
+                compared = _compare(SqliteDatabase(connection, "it"))
     except (OSError, apsw.Error, UnicodeError) as error:
         problems.append(f"It cannot be read: {said(error)}")
     problems += _wrong_words(compared)
     return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared))
+
+
+def check_store(store: Store, *, deep: bool = False) -> Health:
+    """Say what is wrong with what a store is in: the whole file, or its own project on a server."""
+    if not store.is_shared:
+        return check(store.database.where, deep=deep)
+    with store.database.snapshot():
+        return check_rows(store.scope, deep=deep)
+
+
+def check_rows(scope: Scope, *, deep: bool = False) -> Health:
+    """Say which rows of a project do not match their checksums; `deep` also compares the search indexes."""
+    problems: list[str] = []
+    for table in CHECKED_TABLES:
+        wrong = _wrong_rows(scope, table)
+        if wrong:
+            problems.append(_unlike_checksum(table, wrong))
+    compared = _compare(scope.database, scope.project_id) if deep else {}
+    problems += _wrong_words(compared)
+    return Health(problems=tuple(problems), outdated=_outdated(compared))
+
+
+def _wrong_rows(scope: Scope, table: str) -> list[str]:
+    """Give what to call the rows that do not match their checksums."""
+    last = 0
+    wrong: list[str] = []
+    while rows := scope.query(
+        f"SELECT * FROM {table} WHERE project_id = :project_id AND seq > :last ORDER BY seq LIMIT {PAGE}", last=last
+    ):
+        last = rows[-1]["seq"]
+        wrong += [
+            one_line(clean(str(row["id"])), 40) if table == "memory" else str(row["seq"])
+            for row in rows
+            if not is_right(row)
+        ]
+    return wrong
 
 
 def said(error: Exception) -> str:
@@ -166,9 +239,12 @@ def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
         if wrong.pop(0, None):
             yield f"Some rows of {table} cannot be reached."
         if wrong:
-            names = list(wrong.values())
-            shown = ", ".join(names[:SHOWN_ROWS]) + (", …" if len(names) > SHOWN_ROWS else "")
-            yield f"{_counted(table, len(names))} checksum: {shown}."
+            yield _unlike_checksum(table, list(wrong.values()))
+
+
+def _unlike_checksum(table: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN_ROWS]) + (", …" if len(names) > SHOWN_ROWS else "")
+    return f"{_counted(table, len(names))} checksum: {shown}."
 
 
 def _name(connection: apsw.Connection, table: str, seq: int) -> str:
@@ -232,14 +308,6 @@ def columns(connection: apsw.Connection, table: str) -> list[str]:
     return [column[1] for column in connection.execute(f"PRAGMA table_info({table})")]
 
 
-def is_right(row: Row) -> bool:
-    """Say whether a row matches its checksum."""
-    try:
-        return bool(row["checksum"] == checksum(row))
-    except (KeyError, TypeError, ValueError):  # text that has become bytes, and the like
-        return False
-
-
 def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
     # SQLite wants to write for this, so it gets a copy of its own that is gone when it is closed.
     with closing(apsw.Connection("")) as copy:
@@ -253,15 +321,16 @@ def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
                 yield f"The search index {name} does not match its table."
 
 
-def _compare_indexes(connection: apsw.Connection) -> dict[str, Compared | None]:
+def _compare(database: Database, project_id: str = "") -> dict[str, Compared | None]:
     """Give how each index stands to its texts; None of one that cannot be read."""
     from ralph.store.index import compare
 
-    database = SqliteDatabase(connection, "it")
     compared: dict[str, Compared | None] = {}
     for index in _FOUND:
         try:
-            compared[index] = compare(database, index)
+            compared[index] = compare(database, index, project_id)
+        except StoreAway:
+            raise
         except RalphError:
             compared[index] = None
     return compared

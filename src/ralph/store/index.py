@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.errors import RalphError
+from ralph.errors import RalphError, StoreAway
 from ralph.memory.words import VERSION, path_words, words
 from ralph.records import record
 
@@ -76,8 +76,8 @@ INDEXES = tuple(_WORDS)
 
 _COLUMNS = {
     "memory": "r.seq, r.project_id, r.title, r.body, r.tags, r.files",
-    "attempt": "r.seq, r.notes, r.files, t.title",
-    "failure": "r.seq, r.why, r.tried, r.retry_suggestion, r.trace, r.category, r.files",
+    "attempt": "r.seq, r.project_id, r.notes, r.files, t.title",
+    "failure": "r.seq, r.project_id, r.why, r.tried, r.retry_suggestion, r.trace, r.category, r.files",
 }
 _ROWS = {
     "memory": "memory AS r",
@@ -86,6 +86,7 @@ _ROWS = {
 }
 _BELONGS = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1"}
 """Which rows are in an index: a journal entry without notes is in none."""
+_SAME_ROW = "w.project_id = r.project_id AND w.seq = r.seq"
 _INDEXED = """
     w.version, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
 """
@@ -112,7 +113,9 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
 
     `is_new` says that none of them is indexed yet, which is quicker.
     """
-    indexed = [{"seq": row["seq"], "version": VERSION, **_WORDS[index](row)} for row in rows]
+    indexed = [
+        {"project_id": row["project_id"], "seq": row["seq"], "version": VERSION, **_WORDS[index](row)} for row in rows
+    ]
     if is_new and len(rows) > 1:
         database.add_words(index, indexed)
     else:
@@ -120,20 +123,23 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
             ""
             if is_new
             else (
-                "ON CONFLICT (seq) DO UPDATE SET version = excluded.version, title = excluded.title,"
+                f"ON CONFLICT ({database.seq_key}) DO UPDATE SET version = excluded.version, title = excluded.title,"
                 " body = excluded.body, paths = excluded.paths, tags = excluded.tags"
             )
         )
         database.execute_all(
             f"""
-            INSERT INTO {index}_words (seq, version, title, body, paths, tags)
-            VALUES (:seq, :version, :title, :body, :paths, :tags) {renewed}
+            INSERT INTO {index}_words (project_id, seq, version, title, body, paths, tags)
+            VALUES (:project_id, :seq, :version, :title, :body, :paths, :tags) {renewed}
             """,
             indexed,
         )
     if index == "memory":
         if not is_new:
-            database.execute_all("DELETE FROM memory_files WHERE seq = :seq", [{"seq": row["seq"]} for row in rows])
+            database.execute_all(
+                "DELETE FROM memory_files WHERE project_id = :project_id AND seq = :seq",
+                [{"project_id": row["project_id"], "seq": row["seq"]} for row in rows],
+            )
         filed = [
             {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
             for row in rows
@@ -149,50 +155,58 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
 # --- making anew ---------------------------------------------------------------------------
 
 
-def renew(database: Database, most: int = RENEWED) -> int:
-    """Index rows anew that are indexed by other rules, the newest and at most so many; give how many there were."""
+def renew(scope: Scope, most: int = RENEWED) -> int:
+    """Index rows of a project anew that are indexed by other rules, the newest first; give how many there were."""
     done = 0
     for index in INDEXES:
-        found = database.query(
-            f"SELECT seq FROM {index}_words WHERE version <> {VERSION} ORDER BY seq DESC LIMIT :most", most=most - done
+        found = scope.query(
+            f"""
+            SELECT seq FROM {index}_words WHERE project_id = :project_id AND version <> {VERSION}
+            ORDER BY seq DESC LIMIT :most
+            """,
+            most=most - done,
         )
         seqs = [row["seq"] for row in found]
         for start in range(0, len(seqs), PAGE):
-            with database.transaction():  # what is read here is still so when it is written
-                write(database, index, _read(database, index, seqs[start : start + PAGE]))
+            with scope.transaction():  # what is read here is still so when it is written
+                rows = _read(scope.database, index, seqs[start : start + PAGE], scope.project_id)
+                write(scope.database, index, rows)
         done += len(seqs)
     return done
 
 
-def rebuild(database: Database) -> dict[str, int]:
+def rebuild(database: Database, project_id: str = "") -> dict[str, int]:
     """Make every index anew from the texts, in one change and whatever is wrong with it; give how many rows each holds.
 
-    A row that cannot be read is left out: it is damaged, and the checksums tell of it.
+    On a server of one project, in a file of all. A row that cannot be read is left out: it is damaged, and the
+    checksums tell of it.
     """
-    from ralph.store.migrate import make_index_tables, make_indexes, remove_indexes
-
     counts = dict.fromkeys(INDEXES, 0)
-    with database.transaction():
-        remove_indexes(database)
-        make_index_tables(database)
+    with database.transaction(project_id):
+        whose = database.clear_indexes(project_id)
         for index in INDEXES:
-            for seqs in _pages(database, index):
-                rows = _read(database, index, seqs)
+            for seqs in _pages(database, index, whose):
+                rows = _read(database, index, seqs, whose)
                 write(database, index, rows, is_new=True)
                 counts[index] += len(rows)
-        make_indexes(database)
         database.renew_indexes()
     return counts
 
 
-def _pages(database: Database, index: str) -> Iterator[list[int]]:
+def _of(project_id: str) -> str:
+    """Give the condition that a row, known as `r`, is of one project; without one, any is."""
+    return "r.project_id = :project_id" if project_id else ":project_id = ''"
+
+
+def _pages(database: Database, index: str, project_id: str) -> Iterator[list[int]]:
     """Give the numbers of all rows that belong in an index, a page at a time."""
     last = 0
     while rows := database.query(
         f"""
-        SELECT r.seq FROM {_ROWS[index]} WHERE {_BELONGS[index]} AND r.seq > :last
+        SELECT r.seq FROM {_ROWS[index]} WHERE {_of(project_id)} AND {_BELONGS[index]} AND r.seq > :last
         ORDER BY r.seq LIMIT :page
         """,
+        project_id=project_id,
         last=last,
         page=PAGE,
     ):
@@ -200,19 +214,24 @@ def _pages(database: Database, index: str) -> Iterator[list[int]]:
         last = rows[-1]["seq"]
 
 
-def _read(database: Database, index: str, seqs: Sequence[int], *, with_words: bool = False) -> list[Row]:
+def _read(
+    database: Database, index: str, seqs: Sequence[int], project_id: str, *, with_words: bool = False
+) -> list[Row]:
     """Give rows by their numbers, as far as they can be read; `with_words` with what they are indexed by."""
     marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
     indexed = f", {_INDEXED}" if with_words else ""
-    joined = f"LEFT JOIN {index}_words AS w ON w.seq = r.seq" if with_words else ""
+    joined = f"LEFT JOIN {index}_words AS w ON {_SAME_ROW}" if with_words else ""
     try:
         return database.query(
             f"""
             SELECT {_COLUMNS[index]} {indexed} FROM {_ROWS[index]} {joined}
-            WHERE {_BELONGS[index]} AND r.seq IN ({", ".join(f":{mark}" for mark in marks)})
+            WHERE {_of(project_id)} AND {_BELONGS[index]} AND r.seq IN ({", ".join(f":{mark}" for mark in marks)})
             """,
+            project_id=project_id,
             **marks,
         )
+    except StoreAway:
+        raise
     except RalphError:
         if len(seqs) <= 1:
             return []
@@ -220,7 +239,7 @@ def _read(database: Database, index: str, seqs: Sequence[int], *, with_words: bo
         return [
             row
             for half in (seqs[:middle], seqs[middle:])
-            for row in _read(database, index, half, with_words=with_words)
+            for row in _read(database, index, half, project_id, with_words=with_words)
         ]
 
 
@@ -240,19 +259,20 @@ class Compared:
     """Found by files that are not theirs."""
 
 
-def compare(database: Database, index: str) -> Compared:
-    """Say how an index stands to its texts; rows that cannot be read are passed over."""
+def compare(database: Database, index: str, project_id: str = "") -> Compared:
+    """Say how an index stands to its texts, of one project or of all; rows that cannot be read are passed over."""
     missing = outdated = misfiled = 0
     wrong = int(
         database.query(
             f"""
-            SELECT COUNT(*) AS n FROM {_ROWS[index]} JOIN {index}_words AS w ON w.seq = r.seq
-            WHERE NOT ({_BELONGS[index]})
-            """
+            SELECT COUNT(*) AS n FROM {_ROWS[index]} JOIN {index}_words AS w ON {_SAME_ROW}
+            WHERE {_of(project_id)} AND NOT ({_BELONGS[index]})
+            """,
+            project_id=project_id,
         )[0]["n"]
     )
-    for seqs in _pages(database, index):
-        rows = _read(database, index, seqs, with_words=True)
+    for seqs in _pages(database, index, project_id):
+        rows = _read(database, index, seqs, project_id, with_words=True)
         for row in rows:
             if row["version"] is None:
                 missing += 1
@@ -261,18 +281,20 @@ def compare(database: Database, index: str) -> Compared:
             elif any(row[_INDEXED_AS[name]] != value for name, value in _WORDS[index](row).items()):
                 wrong += 1
         if index == "memory":
-            filed = _filed(database, seqs)
+            filed = _filed(database, seqs, project_id)
             misfiled += sum(
                 filed.get(row["seq"], set()) != {(row["project_id"], path) for path in _files(row)} for row in rows
             )
     return Compared(missing=missing, outdated=outdated, wrong=wrong, misfiled=misfiled)
 
 
-def _filed(database: Database, seqs: Sequence[int]) -> dict[int, set[tuple[str, str]]]:
+def _filed(database: Database, seqs: Sequence[int], project_id: str) -> dict[int, set[tuple[str, str]]]:
     """Give the files that memories are found by, each with its project."""
     found: dict[int, set[tuple[str, str]]] = {}
     for row in database.query(
-        "SELECT seq, project_id, path FROM memory_files WHERE seq BETWEEN :first AND :last",
+        f"SELECT r.seq, r.project_id, r.path FROM memory_files AS r WHERE {_of(project_id)}"
+        " AND r.seq BETWEEN :first AND :last",
+        project_id=project_id,
         first=seqs[0],
         last=seqs[-1],
     ):

@@ -100,32 +100,42 @@ class KnownMemories:
 
     def touching(self, paths: Sequence[str], most: int) -> list[int]:
         """Give the numbers of memories that name one of these files, the newest of each file."""
-        return [
-            row["seq"]
-            for path in paths
-            for row in self.scope.query(
-                """
-                SELECT seq FROM memory_files WHERE project_id = :project_id AND path = :path
-                ORDER BY seq DESC LIMIT :most
-                """,
-                path=path,
-                most=most,
-            )
+        parts = [
+            f"""
+            SELECT * FROM (SELECT seq, {n} AS place FROM memory_files WHERE project_id = :project_id AND path = :p{n}
+            ORDER BY seq DESC LIMIT :most) AS f{n}
+            """
+            for n in range(len(paths))
         ]
+        if not parts:
+            return []
+        rows = self.scope.query(
+            f"{' UNION ALL '.join(parts)} ORDER BY place, seq DESC",
+            most=most,
+            **{f"p{n}": path for n, path in enumerate(paths)},
+        )
+        return [row["seq"] for row in rows]
 
     def next_to(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
         """Give pairs of memories learned one right after the other, of which one is among these."""
         pairs: dict[tuple[int, int], None] = {}
-        for seq in seqs:
-            row = self.scope.query(
-                """
-                SELECT (SELECT MAX(seq) FROM memory
-                        WHERE project_id = :project_id AND state = 'active' AND seq < :seq) AS before,
-                    (SELECT MIN(seq) FROM memory
-                        WHERE project_id = :project_id AND state = 'active' AND seq > :seq) AS after
-                """,
-                seq=seq,
-            )[0]
+        if not seqs:
+            return []
+        marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
+        asked = ", ".join(f"({n}, CAST(:s{n} AS BIGINT))" for n in range(len(seqs)))
+        rows = self.scope.query(
+            f"""
+            WITH asked (place, seq) AS (VALUES {asked})
+            SELECT seq, (SELECT MAX(m.seq) FROM memory AS m
+                    WHERE m.project_id = :project_id AND m.state = 'active' AND m.seq < asked.seq) AS before,
+                (SELECT MIN(m.seq) FROM memory AS m
+                    WHERE m.project_id = :project_id AND m.state = 'active' AND m.seq > asked.seq) AS after
+            FROM asked ORDER BY place
+            """,
+            **marks,
+        )
+        for row in rows:
+            seq = row["seq"]
             if row["before"] is not None:
                 pairs[row["before"], seq] = None
             if row["after"] is not None:

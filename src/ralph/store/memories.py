@@ -306,7 +306,9 @@ class Memories(KnownMemories):
             self._index([columns])
         if (was.title, was.body) != (became.title, became.body):
             seqs = self.seqs_of([became.id])
-            self.scope.database.execute("DELETE FROM memory_vectors WHERE seq = :seq", seq=seqs[became.id])
+            self.scope.execute(
+                "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[became.id]
+            )
         if was.body != became.body:
             self.scope.execute(
                 "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id

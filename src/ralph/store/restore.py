@@ -1,13 +1,15 @@
 """Bring a backup back, with what is intact in the damaged database.
 
-Nothing is put over something else: what a restore replaces is kept in `damaged/`, and
-the copy that takes its place is ready and checked before anything is moved.
+Nothing is put over something else: what a restore replaces is kept, in `damaged/` or as a backup, and the copy
+that takes its place is ready and checked before anything is moved. On a server the rows of one project are
+replaced in one change: others see the old or the new.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,17 +20,22 @@ from ralph.errors import StoreError
 from ralph.files import sync_folder
 from ralph.records import record, replace
 from ralph.store.backup import (
+    AUTOMATIC,
     FOLDER,
+    PART,
     Backup,
     backup_path,
     backup_paths,
     copy_database,
+    copy_project_rows,
     described,
     moment_for_names,
     private_folder,
+    publish,
     sync_file,
 )
-from ralph.store.health import check, columns, is_right, numbered_rows, open_read_only, said
+from ralph.store.database import is_right
+from ralph.store.health import check, columns, numbered_rows, open_read_only, said
 from ralph.store.sqlite import SqliteDatabase
 from ralph.store.synced import RESTORED
 
@@ -36,6 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ralph.store import Store
     from ralph.store.database import Row
 
 KEPT_FOLDER = "damaged"
@@ -56,7 +64,7 @@ class Restored:
 
     backup: Backup
     kept: str = ""
-    """The folder the replaced database is in; empty when there was none."""
+    """The folder the replaced database is in, or the backup of what was replaced; empty when there was none."""
     lost: str
     """What the backup does not hold, in a sentence."""
     brought_back: int = 0
@@ -93,6 +101,128 @@ def restore(database_path: str, backup: str | None = None) -> Restored:
     if problems := check(database_path).problems:
         raise StoreError(f"{database_path} was restored, but the disk gives it back damaged: {problems[0]}")
     return replace(planned, kept=str(kept) if kept else "")
+
+
+def preview_rows(store: Store, backup: str | None = None) -> Restored:
+    """Say what a restore would do to the project of a store on a server, and do nothing."""
+    try:
+        with _prepared_rows(store, backup) as prepared:
+            return prepared.planned
+    except (OSError, apsw.Error) as error:
+        raise StoreError(f"Nothing can be restored: {said(error)}") from error
+
+
+def restore_rows(store: Store, backup: str | None = None) -> Restored:
+    """Put the rows of a backup in the place of those the project of a store on a server has; keep what was there.
+
+    Which backup, and what is taken over from a damaged project, is as with `restore`.
+    """
+    from ralph.store.copying import replace_rows
+    from ralph.store.database import Scope
+    from ralph.store.projects import lock_tasks
+    from ralph.store.sqlite import open_sqlite
+
+    try:
+        with _prepared_rows(store, backup) as prepared:
+            file = open_sqlite(str(prepared.fresh))
+            try:
+                # Others wait for this: all that could be was done before.
+                with store.transaction():
+                    store.database.take_time()
+                    lock_tasks(store.scope)
+                    prepared.renew()
+                    kept = _keep_rows(Path(store.home), prepared.present, is_sound=not prepared.planned.problems)
+                    replace_rows(Scope(file, store.project_id), store.scope)
+            finally:
+                file.close()
+            return replace(prepared.planned, kept=str(kept))
+    except (OSError, apsw.Error) as error:
+        raise StoreError(f"Nothing was restored: {said(error)}") from error
+
+
+class _Prepared:
+    """Files with what a project has and with what a backup would put in its place, and what that would mean."""
+
+    def __init__(self, store: Store, folder: Path, name: str | None) -> None:
+        self._store = store
+        self._folder = folder
+        self._is_named = name is not None
+        self._chosen, self._passed_over = _chosen(str(Path(store.home) / "ralph.db"), name)
+        self.fresh = _project_in(Path(self._chosen.path), folder, store, is_named=self._is_named)
+        self._brought_back = 0
+        with store.database.snapshot():
+            store.database.take_time()
+            self._look()
+
+    def renew(self) -> None:
+        """Look again at what the project has, if that has changed."""
+        from ralph.store.copying import tally
+
+        if tally(self._store.scope) != self._tallies:
+            self._look()
+
+    def _look(self) -> None:
+        self.present, self._tallies = copy_project_rows(self._store.scope, self._folder)
+        problems = check(str(self.present)).problems
+        if problems and not self._is_named:
+            self._brought_back += salvage(str(self.present), str(self.fresh))
+        if unsound := check(str(self.fresh)).problems:
+            raise StoreError(f"The copy of {self._chosen.path} is damaged, so nothing was changed: {unsound[0]}")
+        self.planned = Restored(
+            backup=self._chosen,
+            lost=_lost(self.present, self.fresh, self._chosen.made_at),
+            brought_back=self._brought_back,
+            problems=problems,
+            passed_over=tuple(self._passed_over),
+        )
+
+
+@contextmanager
+def _prepared_rows(store: Store, name: str | None) -> Iterator[_Prepared]:
+    # Out of the way of those who look for backups: a file that is opened has others beside it.
+    folder = private_folder(Path(store.home) / FOLDER)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=PART, dir=folder) as inside:
+        yield _Prepared(store, Path(inside), name)
+
+
+def _project_in(backup: Path, folder: Path, store: Store, *, is_named: bool) -> Path:
+    """Give a new file with the project of a store as a backup has it, brought up to what we know.
+
+    A backup that somebody names may be of another project.
+    """
+    from ralph.store.database import Scope
+    from ralph.store.projects import Projects
+    from ralph.store.sqlite import open_sqlite
+
+    path = copy_database(backup, folder)
+    copy = open_sqlite(str(path))
+    try:
+        projects = Projects(copy)
+        known = projects.all()
+        found = projects.find(store.project_id) or projects.find(store.project_name)
+        if found is None and is_named and len(known) == 1:
+            found = known[0]
+        if found is None:
+            names = ", ".join(one.name for one in known)
+            raise StoreError(
+                f"The backup {backup} is of {names}, not of {store.project_name!r}, so nothing was changed. "
+                f"If that is meant, name it: ralph restore {backup}"
+            )
+        if found.id == store.project_id:
+            return path
+        return copy_project_rows(Scope(copy, found.id), folder, store.project_id)[0]
+    finally:
+        copy.close()
+
+
+def _keep_rows(home: Path, present: Path, *, is_sound: bool) -> Path:
+    """Keep what a project had: as a backup, or apart when it is damaged."""
+    if is_sound:
+        return publish(present, home / FOLDER, f"{AUTOMATIC} restore")
+    folder = _kept_folder(home / "ralph.db")
+    present.rename(folder / "ralph.db")
+    sync_folder(folder)
+    return folder
 
 
 @contextmanager

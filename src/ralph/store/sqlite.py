@@ -14,7 +14,7 @@ import time
 import apsw
 
 from ralph.errors import RalphError, StatementRefused, StoreError, StoreTooNew
-from ralph.store.database import Found
+from ralph.store.database import SCHEMA_VERSION, Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Row
 
-SCHEMA_VERSION = 3
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
 TIDY_PAGES = 100
+WATCH_SECONDS = 0.1
+"""So often a watched file is looked at."""
 AUTOMERGE = 2
 """With so many parts of one size an index puts them together, as the schema says: few parts are quick to search."""
 TOGETHER = 20
@@ -135,17 +136,19 @@ def _phrase(word: str) -> str:
 class _Held:
     """The newest rows that hold a word, and whether those are all."""
 
-    __slots__ = ("is_whole", "seqs")
+    __slots__ = ("_span", "is_whole", "seqs")
 
-    def __init__(self, seqs: list[int], is_whole: bool) -> None:
+    def __init__(self, seqs: list[int], is_whole: bool, span: int) -> None:
+        """`span` is how far apart the first and the last row of all are."""
         self.seqs = seqs
         self.is_whole = is_whole
+        self._span = span
 
     def count(self, total: int) -> int:
         """Give in how many rows the word is; when not all were looked up, how closely they lie together tells it."""
         if self.is_whole or not self.seqs:
             return len(self.seqs)
-        return min(total, len(self.seqs) * total // (self.seqs[0] - self.seqs[-1] + 1))
+        return min(total, len(self.seqs) * self._span // (self.seqs[0] - self.seqs[-1] + 1))
 
 
 def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
@@ -161,25 +164,21 @@ def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[
 
 
 def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: int, most: int) -> list[int]:
-    """Give the rows that hold the most of the words' weight, best first."""
-    from heapq import nlargest
+    from ralph.store.postings import heaviest
 
-    from ralph.memory.words import rarity
-
-    weights: dict[int, float] = {}
-    for word, held in holders.items():
-        worth = words[word] * rarity(held.count(total), total)
-        for seq in held.seqs:
-            weights[seq] = weights.get(seq, 0.0) + worth
-    # Of equal weight the newest first: that is the order within a word.
-    return nlargest(most, weights, key=weights.__getitem__)
+    found = {word: held.seqs for word, held in holders.items()}
+    held_by = {word: held.count(total) for word, held in holders.items()}
+    return heaviest(found, held_by, words, total, most)
 
 
 class SqliteDatabase:
     """One connection to one SQLite file, for one thread."""
 
-    skip_locked = ""  # writers take turns anyway
+    skip_locked = for_update = ""  # writers take turns anyway
+    row = "seq"
+    is_server = False
     like_any_case = "LIKE"
+    seq_key = "seq"
     now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
     lease_end = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease_seconds || ' seconds')"
 
@@ -218,20 +217,62 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
 
-    def transaction(self) -> Turn:
+    def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Add many rows with the same columns."""
+        if not rows:
+            return
+        marks = ", ".join(f":{name}" for name in rows[0])
+        self.execute_all(f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES ({marks})", rows)
+
+    def transaction(self, project_id: str = "") -> Turn:
         """Make everything inside one durable change, or none; inside another one it joins that one."""
         return self._turn
 
+    def snapshot(self) -> Snapshot:
+        """Read everything inside as it is at one moment, while others write on."""
+        return Snapshot(self._connection, self.where)
+
+    def take_time(self) -> None:
+        """Do nothing: a transaction lasts until it ends."""
+
+    def claiming(self) -> Turn:
+        """Do what `transaction` does: all writers of a file take turns."""
+        return self._turn
+
+    def single(self) -> Turn:
+        """Do what `transaction` does: all writers of a file take turns."""
+        return self._turn
+
+    def announce(self, project_id: str, topic: str) -> None:
+        """Do nothing: who watches sees that the file has changed."""
+
+    def watch(self, project_id: str, topic: str) -> Watch:
+        """Give what waits until anybody changes the file."""
+        return Watch(self.where)
+
+    def rest(self) -> None:
+        """Keep the file open: that costs nobody anything."""
+
     def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
         """Give rows that hold the words, those with the most of their weight first, and how rare each word is."""
-        # Both in one would read the whole table.
-        ends = f"SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words)"
-        first, newest = self._tuples(ends, {})[0]
-        if newest is None or not words:
-            return Found([], {}, 0)
-        total = newest - first + 1
         table = _TABLES[index]
-        holders = self._holders(f"{index}_index AS f WHERE {index}_index MATCH :word", words, total, {})
+        # Both ends in one would read the whole table.
+        ends = f"""
+            SELECT (SELECT MIN(seq) FROM {index}_words), (SELECT MAX(seq) FROM {index}_words),
+                EXISTS (SELECT 1 FROM projects WHERE id <> :project_id)
+        """
+        first, newest, has_others = self._tuples(ends, values)[0]
+        total = newest - first + 1 if newest is not None else 0
+        source, own = f"{index}_index AS f", ""
+        if has_others:
+            # The index holds the words of all projects: how rare one is here, only the rows of this one tell.
+            ends = f"SELECT MIN(seq), MAX(seq), COUNT(*) FROM {table} WHERE project_id = :project_id"
+            first, newest, total = self._tuples(ends, values)[0]
+            source, own = f"{source} CROSS JOIN {table} AS r ON r.seq = f.rowid", "AND r.project_id = :project_id"
+        if not total or not words:
+            return Found([], {}, 0)
+        span = newest - first + 1
+        holders = self._holders(f"{source} WHERE {index}_index MATCH :word {own}", words, total, span, values)
         held_by = {word: held.count(total) for word, held in holders.items()}
         best = _heaviest(holders, words, total, 2 * limit)
         rows = self._rows(index, table, best, where, values)
@@ -240,32 +281,32 @@ class SqliteDatabase:
             # Too many of the newest are ruled out: rule them out first, which takes longer.
             source = f"{index}_index AS f CROSS JOIN {table} AS r ON r.seq = f.rowid"
             few = _few_enough(held_by, words)
-            holders = self._holders(f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, values)
+            holders = self._holders(f"{source} WHERE {index}_index MATCH :word AND {where}", few, total, span, values)
             more = self._rows(index, table, _heaviest(holders, few, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
         return Found(rows[:limit], held_by, total)
 
     def _holders(
-        self, source: str, words: Mapping[str, float], total: int, values: Mapping[str, object]
+        self, source: str, words: Mapping[str, float], total: int, span: int, values: Mapping[str, object]
     ) -> dict[str, _Held]:
         """Give the newest rows that hold each word; of the telling words all, as far as there is room."""
         from ralph.memory.words import rarity
 
         sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
-        found = {word: self._held(sql, word, FEW, values) for word in words}
+        found = {word: self._held(sql, word, FEW, span, values) for word in words}
         left = POSTINGS - sum(len(held.seqs) for held in found.values())
         cut_off = [word for word, held in found.items() if not held.is_whole]
         cut_off.sort(key=lambda word: -words[word] * rarity(found[word].count(total), total))
         for word in cut_off:
             if left <= 0:
                 break
-            found[word] = self._held(sql, word, left + FEW, values)
+            found[word] = self._held(sql, word, left + FEW, span, values)
             left -= len(found[word].seqs) - FEW
         return found
 
-    def _held(self, sql: str, word: str, most: int, values: Mapping[str, object]) -> _Held:
+    def _held(self, sql: str, word: str, most: int, span: int, values: Mapping[str, object]) -> _Held:
         seqs = [seq for (seq,) in self._tuples(sql, {**values, "word": _phrase(word), "most": most})]
-        return _Held(seqs, len(seqs) < most)
+        return _Held(seqs, len(seqs) < most, span)
 
     def _rows(self, index: str, table: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
         """Give rows by their numbers, in that order, with the words they are indexed by."""
@@ -290,12 +331,20 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
 
+    def clear_indexes(self, project_id: str) -> str:
+        """Take the indexes away, whatever is wrong with them: all projects of a file share them."""
+        from ralph.store.migrate import make_index_tables, remove_indexes
+
+        remove_indexes(self)
+        make_index_tables(self)
+        return ""
+
     def add_words(self, index: str, rows: Sequence[Row]) -> None:
         """Index many rows that are not indexed yet by their words.
 
         FTS5 writes out what it has gathered before each statement, so one for several rows takes half the time.
         """
-        columns = ("seq", "version", "title", "body", "paths", "tags")
+        columns = ("project_id", "seq", "version", "title", "body", "paths", "tags")
         values = ", ".join(f"value ->> {place}" for place in range(len(columns)))
         sql = f"INSERT INTO {index}_words ({', '.join(columns)}) SELECT {values} FROM json_each(:rows)"
         for start in range(0, len(rows), TOGETHER):
@@ -304,8 +353,16 @@ class SqliteDatabase:
 
     def renew_indexes(self) -> None:
         """Make what the database keeps of the indexes anew, when their words were removed."""
+        from ralph.store.migrate import make_indexes
+
+        make_indexes(self)
         for index in _TABLES:
             self.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
+
+    def reserve(self, table: str, column: str, until: int) -> None:
+        """Give no number up to this one to a new row any more."""
+        if not self.execute("UPDATE sqlite_sequence SET seq = MAX(seq, :n) WHERE name = :name", n=until, name=table):
+            self.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :n)", n=until, name=table)
 
     def put_off_upkeep(self, is_bulk: bool) -> None:
         """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
@@ -321,13 +378,35 @@ class SqliteDatabase:
                     continue
                 self.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-TIDY_PAGES)
 
-    def json_array(self, column: str) -> str:
-        """Give the SQL that gathers a column of a group into one JSON array."""
-        return f"json_group_array({column})"
+    def json_list(self, column: str, source: str) -> str:
+        """Give the SQL that gathers a column of what is found in a source into one JSON list."""
+        return f"(SELECT json_group_array({column}) FROM {source})"
 
     def close(self) -> None:
         """Let go of the connection."""
         self._turn.close()
+        self._connection.close()
+
+
+class Watch:
+    """Waits until somebody else changes the file."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        self._seen = self._connection.pragma("data_version")
+
+    def wait(self, seconds: float) -> bool:
+        """Give True as soon as something changed; False when nothing did for so long."""
+        deadline = time.monotonic() + seconds
+        while (found := self._connection.pragma("data_version")) == self._seen:
+            if (left := deadline - time.monotonic()) <= 0:
+                return False
+            time.sleep(min(left, WATCH_SECONDS))
+        self._seen = found
+        return True
+
+    def close(self) -> None:
+        """Stop watching."""
         self._connection.close()
 
 
@@ -338,6 +417,26 @@ def _identity(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_dev, found.st_ino
+
+
+class Snapshot:
+    """A transaction that only reads."""
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._is_own = False
+
+    def __enter__(self) -> None:
+        self._is_own = not self._connection.in_transaction
+        if self._is_own:
+            self._connection.execute("BEGIN")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_own and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
 
 class Turn:

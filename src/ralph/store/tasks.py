@@ -14,35 +14,41 @@ from ralph.store.rows import from_json, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
 
     from ralph.store.database import Row, Scope
 
-_SELECT = """
-    SELECT t.*, COALESCE((
-        SELECT {array} FROM task_needs AS n WHERE n.project_id = t.project_id AND n.task_id = t.id
-    ), '[]') AS needs FROM tasks AS t
-"""
+    R = TypeVar("R")
 
-# A leaf, nothing it or a task above it needs is open, and the task above it has not failed.
+TASKS = "tasks"
+"""What is announced when a task may have become ready, or all may be done."""
+
+_NEEDED = "task_needs AS n WHERE n.project_id = {task}.project_id AND n.task_id = {task}.id"
+
+# A leaf, nothing it or a task above it needs is open, and the task above it has not failed. Each look is a query of
+# its own, not an EXISTS: of those PostgreSQL makes joins that read all tasks.
 _READY = """
     t.project_id = :project_id
-    AND NOT EXISTS (SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id)
-    AND NOT EXISTS (
-        SELECT 1 FROM tasks AS p
-        WHERE p.project_id = t.project_id AND p.id = t.parent_id AND p.status = 'failed'
-    )
-    AND NOT EXISTS (
-        WITH RECURSIVE above (id, parent_id) AS (
-            SELECT t.id, t.parent_id
+    AND (SELECT 1 FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = t.id LIMIT 1) IS NULL
+    AND (
+        SELECT 1 FROM task_needs AS n JOIN tasks AS d ON d.project_id = :project_id AND d.id = n.needs_id
+        WHERE n.project_id = :project_id AND n.task_id = t.id AND d.status <> 'done' LIMIT 1
+    ) IS NULL
+    AND (t.parent_id IS NULL OR (
+        WITH RECURSIVE above (id, parent_id, status) AS (
+            SELECT p.id, p.parent_id, p.status FROM tasks AS p
+            WHERE p.project_id = :project_id AND p.id = t.parent_id
             UNION ALL
-            SELECT p.id, p.parent_id FROM above
+            SELECT p.id, p.parent_id, '' FROM above
             JOIN tasks AS p ON p.project_id = :project_id AND p.id = above.parent_id
         )
-        SELECT 1 FROM above CROSS JOIN task_needs AS n CROSS JOIN tasks AS d
-        WHERE n.project_id = :project_id AND n.task_id = above.id
-            AND d.project_id = :project_id AND d.id = n.needs_id AND d.status <> 'done'
-    )
+        SELECT 1 FROM above WHERE above.status = 'failed' OR (
+            SELECT 1 FROM task_needs AS n JOIN tasks AS d ON d.project_id = :project_id AND d.id = n.needs_id
+            WHERE n.project_id = :project_id AND n.task_id = above.id AND d.status <> 'done' LIMIT 1
+        ) IS NOT NULL
+        LIMIT 1
+    ) IS NULL)
 """
 
 
@@ -85,6 +91,7 @@ class Tasks:
                 self._refuse_cycle()
             for parent in dict.fromkeys(task.parent_id for task in tasks if task.parent_id):
                 self._roll_up(parent)
+            self._scope.announce(TASKS)
         return [self.get(new_id) for new_id in ids]
 
     def _insert(self, task: NewTask) -> str:
@@ -163,6 +170,7 @@ class Tasks:
                     id=id,
                     other=other,
                 )
+            self._scope.announce(TASKS)
         return self.get(id)
 
     def update(
@@ -194,6 +202,7 @@ class Tasks:
                 self._refuse_cycle()
                 for parent in filter(None, (before.parent_id, parent_id)):
                     self._roll_up(parent)
+            self._scope.announce(TASKS)
         return self.get(id)
 
     def delete(self, id: str) -> list[str]:
@@ -205,12 +214,17 @@ class Tasks:
             parent = self.get(id).parent_id
             doomed = [task.id for task in self.below(id)]
             for one in doomed:
+                # So that nobody claims it while we look whether somebody has.
+                lock = f"SELECT 1 AS one FROM tasks WHERE project_id = :project_id AND id = :id {self._for_update}"
+                self._scope.query(lock, id=one)
+            for one in doomed:
                 self._refuse_delete(one, doomed)
             for one in doomed:
                 Memories(self._scope).unlink(one)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
             if parent:
                 self._roll_up(parent)
+            self._scope.announce(TASKS)
         return doomed
 
     def _refuse_delete(self, id: str, doomed: list[str]) -> None:
@@ -290,8 +304,10 @@ class Tasks:
         return {Status(row["status"]): row["n"] for row in rows}
 
     def _select(self, rest: str, **values: object) -> list[Task]:
-        select = _SELECT.format(array=self._scope.database.json_array("n.needs_id"))
-        return [_task(row) for row in self._scope.query(f"{select} {rest}", **values)]
+        needs = self._scope.database.json_list("n.needs_id", _NEEDED.format(task="t"))
+        return [
+            _task(row) for row in self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {rest}", **values)
+        ]
 
     # --- claims ------------------------------------------------------------------
 
@@ -300,50 +316,94 @@ class Tasks:
 
         Two workers never get the same task: the pick and the mark are one statement.
         """
+
+        def claim() -> Row | None:
+            with self._scope.database.single():
+                return self._pick(worker, lease_seconds, only)
+
+        row = claim() or (claim() if self.expire() else None)
+        if row is None:
+            return None
+        self._follow(row)
+        return _task(row)
+
+    def take(self, worker: str, lease_seconds: float, only: str | None, then: Callable[[Task], R]) -> R | None:
+        """Claim a task and do something with it, in one durable step; None if nothing is ready."""
+
+        def claim() -> tuple[Row, R] | None:
+            with self._scope.claiming():
+                row = self._pick(worker, lease_seconds, only)
+                return (row, then(_task(row))) if row else None
+
+        taken = claim() or (claim() if self.expire() else None)
+        if taken is None:
+            return None
+        self._follow(taken[0])
+        return taken[1]
+
+    def _follow(self, claimed: Row) -> None:
+        """Do what follows from a claim: those above the task are worked on too."""
+        if claimed["parent_id"]:
+            with self._scope.transaction():
+                self._roll_up(claimed["parent_id"])
+
+    def _pick(self, worker: str, lease_seconds: float, only: str | None) -> Row | None:
+        """Mark the best ready task that nobody else is just marking; give it."""
         database = self._scope.database
+        needs = database.json_list("n.needs_id", _NEEDED.format(task="tasks"))
+        rows = self._scope.query(
+            f"""
+            UPDATE tasks SET status = 'in_progress', claimed_by = :worker, claim_token = claim_token + 1,
+                lease_until = {database.lease_end}
+            WHERE project_id = :project_id AND {database.row} = (
+                SELECT t.{database.row} FROM tasks AS t
+                WHERE {_READY} AND t.status = 'pending' AND (CAST(:only AS TEXT) IS NULL OR t.id = :only)
+                ORDER BY t.priority DESC, t.seq LIMIT 1 {database.skip_locked}
+            )
+            RETURNING *, {needs} AS needs
+            """,
+            worker=worker,
+            lease_seconds=str(lease_seconds),
+            only=only,
+        )
+        return rows[0] if rows else None
+
+    @property
+    def _expired(self) -> str:
+        return f"""
+            SELECT 1 FROM tasks AS x WHERE x.project_id = :project_id AND x.status = 'in_progress'
+                AND x.lease_until < {self._scope.database.now} LIMIT 1
+        """
+
+    def expire(self) -> bool:
+        """Free the tasks whose lease ran out, if any; the token of the next claim outdates the old one."""
+        if not self._scope.query(self._expired):
+            return False
         with self._scope.transaction():
-            self._expire()
             rows = self._scope.change(
                 "tasks",
-                f"""status = 'in_progress', claimed_by = :worker, claim_token = claim_token + 1,
-                lease_until = {database.lease_end}, updated_at = {database.now}""",
-                f"""seq = (
-                    SELECT t.seq FROM tasks AS t
-                    WHERE {_READY} AND t.status = 'pending' AND (CAST(:only AS TEXT) IS NULL OR t.id = :only)
-                    ORDER BY t.priority DESC, t.seq LIMIT 1 {database.skip_locked}
-                )""",
-                worker=worker,
-                lease_seconds=str(lease_seconds),
-                only=only,
+                "status = 'pending', claimed_by = NULL, lease_until = NULL",
+                f"status = 'in_progress' AND lease_until < {self._scope.database.now}",
             )
-            if not rows:
-                return None
-            self._roll_up(rows[0]["parent_id"])
-            return self.get(rows[0]["id"])
-
-    def _expire(self) -> None:
-        """Free the tasks whose lease ran out; the token of the next claim outdates the old one."""
-        rows = self._scope.change(
-            "tasks",
-            "status = 'pending', claimed_by = NULL, lease_until = NULL",
-            f"status = 'in_progress' AND lease_until < {self._scope.database.now}",
-        )
-        for row in rows:
-            self._roll_up(row["parent_id"])
-            self.log(row["id"], "Released: the lease ran out.", "ralph")
+            for row in rows:
+                self._roll_up(row["parent_id"])
+                self.log(row["id"], "Released: the lease ran out.", "ralph")
+            self._scope.announce(TASKS)
+        return True
 
     def heartbeat(self, id: str, token: int, lease_seconds: float) -> bool:
         """Renew the lease on a claimed task; False when the claim is no longer ours."""
-        with self._scope.transaction():
-            kept = self._scope.change(
-                "tasks",
-                f"lease_until = {self._scope.database.lease_end}",
-                "id = :id AND claim_token = :token AND status = 'in_progress'",
+        with self._scope.database.single():
+            kept = self._scope.execute(
+                f"""
+                UPDATE tasks SET lease_until = {self._scope.database.lease_end}
+                WHERE project_id = :project_id AND id = :id AND claim_token = :token AND status = 'in_progress'
+                """,
                 id=id,
                 token=token,
                 lease_seconds=str(lease_seconds),
             )
-        return bool(kept)
+        return kept > 0
 
     def settle(self, id: str, token: int, status: Status, reason: str = "") -> None:
         """End a claim with the status the task has from now on; refused when the claim was lost."""
@@ -365,6 +425,8 @@ class Tasks:
             )
             if rows:
                 self._roll_up(rows[0]["parent_id"])
+                self._scope.announce(TASKS)
+            self.expire()  # here, because a claim must not wait for it
             return bool(rows)
 
     def release(self, id: str, token: int) -> None:
@@ -402,6 +464,7 @@ class Tasks:
             )
             if task.parent_id:
                 self._roll_up(task.parent_id)
+            self._scope.announce(TASKS)
         return self.get(id)
 
     def log(self, id: str, message: str, who: str) -> None:
@@ -420,6 +483,10 @@ class Tasks:
         return [to_record(LogEntry, row, {}) for row in rows]
 
     # --- inside --------------------------------------------------------------------
+
+    @property
+    def _for_update(self) -> str:
+        return self._scope.database.for_update
 
     def _exists(self, id: str) -> bool:
         return bool(self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND id = :id", id=id))

@@ -33,11 +33,12 @@ class Outcome:
     """Whether a file could not be written; the next sync tries again."""
 
 
-def sync(store: Store, root: Path | str, place: str = "") -> Outcome:
+def sync(store: Store, root: Path | str) -> Outcome:
     """Bring the files of a working copy and the store in step; problems are told, never raised."""
     from ralph.sync.disk import Disk
+    from ralph.sync.place import place_of
 
-    disk = Disk(store, root, place)
+    disk = Disk(store, root, place_of(store, root))
     if not disk.is_stale():
         return Outcome()
     from ralph.sync.knowledge_folder import KnowledgeFolder

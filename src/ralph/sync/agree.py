@@ -2,6 +2,9 @@
 
 Each side is the entry's text, or None when it is not there. A person's edit in the
 file wins; a deletion never wins over a change.
+
+Where several working copies share a store, a file speaks only for what was written in it since it was last in step: git
+takes entries away and brings old ones back, and must not forget for a whole team, or remind it.
 """
 
 from __future__ import annotations
@@ -26,16 +29,23 @@ def is_too_much(gone: int, known: int) -> bool:
     return too_many(gone, known) or (gone > 1 and gone == known)
 
 
-def decide(base: str | None, file: str | None, store: str | None) -> tuple[Step, bool]:
+def decide(
+    base: str | None, file: str | None, store: str | None, *, is_shared: bool = False, is_out_of_use: bool = False
+) -> tuple[Step, bool]:
     """Give the step that brings file and store in step again, and whether both had changed.
 
-    `base` is what they last agreed on.
+    `base` is what they last agreed on. `is_shared` says that other working copies use the store too, `is_out_of_use`
+    that the store knows the entry, and that it was taken out of use.
     """
     if file == store:
         return Step.NOTHING, False
+    if is_shared and base is None and store is not None:
+        return Step.WRITE, False
+    if is_shared and base is None and is_out_of_use:
+        return Step.REMOVE, False
     if file is None:
         # Not in the file: taken out there, unless it is new or has changed here since.
-        if base is None:
+        if base is None or is_shared:
             return Step.WRITE, False
         return (Step.DELETE, False) if store == base else (Step.WRITE, True)
     if store is None:

@@ -55,6 +55,7 @@ class Disk:
     def __init__(self, store: Store, root: Path | str, place: str) -> None:
         self._root = os.fspath(root)
         self.synced = Synced(store.scope, place)
+        self.is_shared = store.is_shared
         self._store = store
         self.memories = memories_path(root)
         self.is_unwritten = False

@@ -72,7 +72,7 @@ class KnowledgeFolder:
         for path, file in changed.items():
             self._step(path, file)
         vanished = sorted(set(self._base) - set(paths))
-        if is_too_much(len(vanished), len(self._base)):
+        if is_too_much(len(vanished), len(self._base)) and not self._disk.is_shared:
             self.problems.append(
                 f"{len(vanished)} of {len(self._base)} files are gone from {KNOWLEDGE}: too many to be believed, so"
                 " what they held is kept. To write them back remove the folder; to delete them: ralph memory delete ID"
@@ -126,7 +126,13 @@ class KnowledgeFolder:
         id, base = self._base.get(path) or (self._adopted(file.note), None)
         memory = self._left.pop(id, None)
         said, stored = _said(file.note), _stored(memory) if memory else None
-        step, is_conflict = decide(base, said, stored)
+        step, is_conflict = decide(
+            base,
+            said,
+            stored,
+            is_shared=self._disk.is_shared,
+            is_out_of_use=bool(id) and memory is None,
+        )
         if self._disk.is_restored and memory and said != stored:
             self._keep_aside(memory, file.note, path)
             step = Step.WRITE
@@ -198,7 +204,7 @@ class KnowledgeFolder:
         id, base = self._base[path]
         self._disk.synced.forget(path)
         memory = self._left.get(id)
-        if memory and decide(base, None, _stored(memory))[0] is Step.DELETE:
+        if memory and decide(base, None, _stored(memory), is_shared=self._disk.is_shared)[0] is Step.DELETE:
             self.taken += 1
             del self._left[id]
             reason = f"{path} was deleted"

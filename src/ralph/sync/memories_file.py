@@ -108,7 +108,7 @@ class MemoriesFile:
         new: list[Entry] = []
         bases = {header_id(id): (id, text) for id, text in self._base.items()}
         gone = [key for key in bases if key not in entries and key not in unread and key in known]
-        is_held = not is_emptied and is_too_much(len(gone), len(bases))
+        is_held = not is_emptied and not self._disk.is_shared and is_too_much(len(gone), len(bases))
         if is_held:
             self.problems.append(
                 f"{len(gone)} of {len(bases)} entries are gone from {self._path}: too many to be believed, so they are"
@@ -121,14 +121,22 @@ class MemoriesFile:
             id, base = bases.get(key, (row["id"] if row else key, None))
             said = _said(entry, base) if entry else None
             stored = _stored(row) if row else None
-            step, is_conflict = decide(None if is_emptied else base, said, stored)
+            is_new = entry is not None and row is None and base is None
+            known_before = self._memories.find_one(id) if is_new else None
+            step, is_conflict = decide(
+                None if is_emptied else base,
+                said,
+                stored,
+                is_shared=self._disk.is_shared,
+                is_out_of_use=known_before is not None,
+            )
             if step is Step.DELETE and is_held:
                 continue
             if self._disk.is_restored and entry is not None and row is not None and said != stored:
                 self._keep_aside(id, entry)
                 step = Step.WRITE
             if step is Step.TAKE and entry is not None:
-                if row is None and base is None and self._memories.find_one(id) is None:
+                if is_new and known_before is None:
                     new.append(entry)
                 else:
                     self._take(id, entry, is_conflict)

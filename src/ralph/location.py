@@ -1,0 +1,253 @@
+"""Where a project is: its directory, and the store its records are in; and how both are set up."""
+
+from __future__ import annotations
+
+import os
+
+from ralph.config import (
+    PLACE_NAME,
+    STORE_VARIABLE,
+    TEMPLATE,
+    TOML_NAME,
+    StoreConfig,
+    check_url,
+    load_config,
+    with_settings,
+)
+from ralph.errors import NotAProject, RalphError, WrongUsage
+from ralph.files import is_there
+from ralph.store import create_store, open_database, open_store
+from ralph.store.url import file_path, is_postgres, password_in, without_password
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ralph.config import Config
+    from ralph.store import Store
+
+FOLDER = ".ralph"
+DATABASE = "ralph.db"
+PLACE = "place"
+
+
+# Every command does this first, and to load pathlib takes milliseconds that a short one need not spend.
+
+
+def find_root(start: Path | str) -> str:
+    """Give the nearest directory, from here upwards, that is a project."""
+    try:
+        start = _absolute(os.fspath(start))
+        directory, below = start, ""
+        while directory != below:
+            if is_project(directory):
+                return directory
+            directory, below = os.path.dirname(directory), directory  # noqa: PTH120
+    except OSError as error:
+        raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
+    raise NotAProject(str(start))
+
+
+def _absolute(path: str) -> str:
+    if path == ".":
+        return os.getcwd()  # noqa: PTH109
+    from pathlib import Path
+
+    return str(Path(path).absolute())
+
+
+def is_project(directory: Path | str) -> bool:
+    """Say whether a directory is a project: its database is there, or it says where else it is."""
+    if is_there(_own_file(directory)):
+        return True
+    # Only a folder of ours is worth reading settings for.
+    return os.path.isdir(f"{directory}/{FOLDER}") and bool(load_config(directory).store.url)  # noqa: PTH112
+
+
+def open_own_store(root: Path | str, config: Config) -> Store:
+    """Open the store of the project in a directory, wherever its settings say it is."""
+    store = config.store
+    if not store.url:
+        return open_store(_own_file(root), store.project, is_own=True)
+    opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url)
+    opened.home = os.path.join(root, FOLDER)  # noqa: PTH118
+    return opened
+
+
+def store_url(root: Path | str, config: Config) -> str:
+    """Give the URL of the store of the project in a directory, or the path of its file."""
+    url = config.store.url
+    if not url:
+        return _own_file(root)
+    if is_postgres(url):
+        return url
+    from pathlib import Path
+
+    return str(Path(root) / file_path(url))
+
+
+def _own_file(root: Path | str) -> str:
+    return os.path.join(root, FOLDER, DATABASE)  # noqa: PTH118
+
+
+def init_project(
+    directory: Path, *, url: str = "", name: str = "", environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Set a directory up as a project and say what was done; what is there already stays as it is.
+
+    With the `url` of a database the project is kept there, under a `name`; one of that name is joined when it was
+    asked for by it.
+    """
+    directory = directory.absolute()
+    done: list[str] = []
+    config = load_config(directory, environment)
+    kept = _kept(directory, config.store, url, name, environment)
+    if kept.url:
+        _refuse_to_hide(directory, kept)
+        joined = _join(directory, kept)  # before anything is made: the server may refuse
+        if (directory / PLACE_NAME).exists() and not joined[0].startswith("created"):
+            joined = []  # it was set up before
+    above = next((one for one in directory.parents if (one / FOLDER / DATABASE).exists()), None)
+    if above and not (directory / FOLDER).exists():
+        done.append(f"note: {above} is a Ralph project too; this one is separate from it")
+    try:
+        for folder in (FOLDER, f"{FOLDER}/knowledge", ".claude/skills"):
+            if not (directory / folder).is_dir():
+                (directory / folder).mkdir(parents=True)
+                done.append(f"created {folder}/")
+        # The database stays out of git; knowledge is for people to commit.
+        for file, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n{PLACE}\n"), (TOML_NAME, TEMPLATE)):
+            if not (directory / file).exists():
+                (directory / file).write_text(text, encoding="utf-8")
+                done.append(f"created {file}")
+        done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
+    except OSError as error:
+        raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
+    if kept.url:
+        done += joined + _note_store(directory, config.store, kept, is_given=bool(url))
+        _note_place(directory, kept)
+        return done
+    path = directory / FOLDER / DATABASE
+    if not path.exists() and (directory / FOLDER / "backups").is_dir():
+        raise RalphError(f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore")
+    if not path.exists():
+        done.append(f"created {FOLDER}/{DATABASE}")
+    create_store(str(path), directory.name or "project").close()
+    return done
+
+
+def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment: Mapping[str, str]) -> StoreConfig:
+    """Give where a project is to be kept: where it is asked for, or was before, or where RALPH_STORE says."""
+    variable = environment.get(STORE_VARIABLE, "").strip()
+    has_file = (directory / FOLDER / DATABASE).exists()
+    chosen = url or before.url or (variable if name or not has_file else "")
+    if name and not chosen:
+        raise WrongUsage(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
+    if without_password(chosen) == without_password(variable):
+        chosen = variable  # which may have the password
+    check_url(chosen)
+    return StoreConfig(url=chosen, project=name or before.project, direct_url=before.direct_url)
+
+
+def _refuse_to_hide(directory: Path, kept: StoreConfig) -> None:
+    """Refuse to start anew in a database while there is a file with what the project has learned so far."""
+    file = directory / FOLDER / DATABASE
+    if not file.exists() or not is_postgres(kept.url) or (directory / PLACE_NAME).exists():
+        return
+    from ralph.store.projects import Projects
+
+    name = kept.project or directory.name
+    try:
+        database = open_database(kept.url, direct_url=kept.direct_url)
+    except RalphError:
+        known = None  # no tables yet, so no project either; or it cannot be reached, which the next step says better
+    else:
+        known = Projects(database).find(name)
+        database.close()
+    if known is None:
+        where = without_password(kept.url)
+        raise WrongUsage(
+            f"{file} holds this project. Take it along: ralph store copy . {where} --as {name}, "
+            f"then ralph init --store {where} --project {name}. Or move that file away to start anew."
+        )
+
+
+def _join(directory: Path, kept: StoreConfig) -> list[str]:
+    """Make the project in a database that several share, or join it when it was asked for by its name."""
+    from ralph.store.projects import Projects
+
+    name = kept.project or directory.name or "project"
+    where = without_password(kept.url)
+    url = kept.url if is_postgres(kept.url) else str(directory / file_path(kept.url))
+    database = open_database(url, direct_url=kept.direct_url, create=True)
+    try:
+        projects = Projects(database)
+        with database.transaction():
+            known = projects.find(name)
+            if known and not kept.project:
+                raise WrongUsage(
+                    f"There is already a project {name!r} in {where}. Join it with: ralph init --project {name}. "
+                    "Or give this one a name of its own: ralph init --project NAME"
+                )
+            if not known:
+                projects.add(name)
+    finally:
+        database.close()
+    return [f"{'joined' if known else 'created'} project {name!r} in {where}"]
+
+
+def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_given: bool) -> list[str]:
+    """Write down where the project is kept, but never a password; say what was done."""
+    done = []
+    settings: dict[str, str] = {}
+    if is_given:
+        settings["url"] = without_password(kept.url)
+        if password_in(kept.url):
+            done.append(
+                f"note: the password was not written down; put it into {STORE_VARIABLE}, PGPASSWORD or ~/.pgpass"
+            )
+    project = kept.project or directory.name or "project"
+    if before.project != project:
+        settings["project"] = project
+    path = directory / TOML_NAME
+    if settings:
+        try:
+            path.write_text(with_settings(path.read_text(encoding="utf-8"), "store", settings), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise RalphError(f"{TOML_NAME} cannot be changed: {error}.") from error
+        done.append(f"noted in {TOML_NAME}: store {', '.join(settings)}")
+    ignore = directory / FOLDER / ".gitignore"
+    if PLACE not in (lines := ignore.read_text(encoding="utf-8").splitlines()):
+        ignore.write_text("\n".join([*lines, PLACE, ""]), encoding="utf-8")
+    return done
+
+
+def _note_place(directory: Path, kept: StoreConfig) -> None:
+    """Note which working copy this is, and of which project."""
+    from ralph.sync.place import place_of
+
+    name = kept.project or directory.name or "project"
+    url = kept.url if is_postgres(kept.url) else str(directory / file_path(kept.url))
+    store = open_store(url, name, direct_url=kept.direct_url)
+    try:
+        place_of(store, directory)
+    finally:
+        store.close()
+
+
+def _move_skills(old: Path, new: Path) -> list[str]:
+    """Move skills to where agents look for them; one that is there already is not replaced."""
+    if not old.is_dir():
+        return []
+    done = []
+    for skill in sorted(old.iterdir()):
+        target = new / skill.name
+        if target.exists():
+            done.append(f"left {FOLDER}/skills/{skill.name}: .claude/skills/{skill.name} is there already")
+        else:
+            skill.rename(target)
+            done.append(f"moved {FOLDER}/skills/{skill.name} to .claude/skills/{skill.name}")
+    if not any(old.iterdir()):
+        old.rmdir()
+    return done

@@ -1,0 +1,237 @@
+"""The projects of one database, seen from a working copy: listed, renamed, removed.
+
+The working copy's own project need not be there: who renamed or removed it elsewhere must be able to find out.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shlex import quote
+
+from ralph.config import TOML_NAME, load_config, with_settings
+from ralph.errors import NotFound, RalphError, WrongUsage
+from ralph.location import FOLDER, find_root, store_url
+from ralph.records import fields_of, record
+from ralph.store import Store, open_database
+from ralph.store.projects import SHARED_ID, Projects, ProjectSummary, lock_tasks
+from ralph.text import accept, one_line
+from ralph.who import refuse_agents
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.config import Config
+    from ralph.store.database import Database, Scope
+    from ralph.store.projects import ProjectEntry
+
+VARIABLE = "RALPH_STORE_PROJECT"
+LONGEST_NAME = 100
+REMOVED = "removed"
+"""The folder for backups of other projects that were removed from a server."""
+
+
+@record
+class ProjectView:
+    """A project of the database, and what it holds."""
+
+    id: str
+    name: str
+    created_at: str
+    tasks: int
+    open_tasks: int
+    memories: int
+    attempts: int
+    last_activity: str
+    is_here: bool
+    """Whether it is the one of this working copy."""
+    is_shared: bool
+    """Whether it is the one of what all projects share, which nobody works in."""
+
+
+@record
+class Renamed:
+    """What came of giving a project another name."""
+
+    id: str
+    old: str
+    name: str
+    notes: tuple[str, ...] = ()
+    """What was changed beside it, and what others have to change, one sentence each."""
+
+
+@record
+class Removed:
+    """What went with a project."""
+
+    id: str
+    name: str
+    gone: dict[str, int]
+    """How many rows of each table."""
+    backup: str = ""
+    """Where a copy of it is kept; empty when none was wanted."""
+    way_back: str = ""
+    """The command that brings the copy back."""
+
+
+class Neighbours:
+    """All projects of the database that a working copy's own is in."""
+
+    def __init__(self, root: Path, config: Config, database: Database) -> None:
+        self._root = root
+        self._config = config
+        self._database = database
+        self._projects = Projects(database)
+
+    @property
+    def where(self) -> str:
+        """The database they are in, as it may be shown."""
+        return self._database.where
+
+    @classmethod
+    def open(cls, start: Path) -> Neighbours:
+        """Open the database of the project a directory belongs to."""
+        root = Path(find_root(start))
+        config = load_config(root)
+        return cls(root, config, open_database(store_url(root, config), direct_url=config.store.direct_url))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def __enter__(self) -> Neighbours:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def all(self) -> list[ProjectView]:
+        """Give all projects, oldest first, and last what they share."""
+        own = self._own_id()
+        return [_view(one, own) for one in self._projects.summaries()]
+
+    def show(self, id_or_name: str = "") -> ProjectView:
+        """Give one project; with nothing said, that of this working copy."""
+        wanted = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
+        found = next((one for one in self.all() if one.id == wanted), None)
+        if found is None:
+            raise NotFound("Project", id_or_name)  # somebody has just removed it
+        return found
+
+    def rename(self, old: str, new: str) -> Renamed:
+        """Give a project another name, also in the settings of this working copy when it is its own."""
+        refuse_agents("What a project is called")
+        before = self._find(old)
+        _refuse_shared(before, "renamed")
+        name = one_line(accept(new), len(new) + 1)
+        if not name:
+            raise WrongUsage("A project needs a name.")
+        if len(name) > LONGEST_NAME:
+            raise WrongUsage(f"The name of a project may have {LONGEST_NAME} characters; this has {len(name)}.")
+        after = self._projects.rename(before.id, name)
+        notes = self._note_name(before.name, after.name) if after.name != before.name else []
+        return Renamed(id=after.id, old=before.name, name=after.name, notes=tuple(notes))
+
+    def _note_name(self, old: str, new: str) -> list[str]:
+        """Write the new name into the settings here; say what was done, and what others have to do."""
+        notes = []
+        # What the environment says is not in the file.
+        if load_config(self._root, {}).store.project == old:
+            path = self._root / TOML_NAME
+            try:
+                text = with_settings(path.read_text(encoding="utf-8"), "store", {"project": new})
+                path.write_text(text, encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise RalphError(
+                    f"The project is called {new!r} now, but {TOML_NAME} cannot be changed ({error}): "
+                    f"set [store] project in it."
+                ) from error
+            notes.append(f"Noted in {TOML_NAME}: store project.")
+        if os.environ.get(VARIABLE, "").strip() == old:
+            notes.append(f"Change {VARIABLE} in the environment to {new!r} too.")
+        if self._config.store.url:
+            notes.append(
+                f"Other working copies that say [store] project = {old!r} have to say {new!r}, or the id, which stays."
+            )
+        return notes
+
+    def remove(self, id_or_name: str, *, with_backup: bool = True) -> Removed:
+        """Delete a project with all that is in it, after a backup; refused while somebody works on a task of it."""
+        entry = self.refuse_removal(id_or_name)
+        store = Store(self._database, entry.id)
+        store.home = str(self._home(entry))
+        backup = ""
+        # In one turn: what the backup lacks, nobody can have added.
+        with store.transaction():
+            self._database.take_time()
+            lock_tasks(store.scope)
+            self._projects.refuse_busy(entry.id)
+            if with_backup and _is_worth_keeping(store.scope, entry):
+                backup = store.backup(f"before removing {one_line(entry.name, 30)}")
+            gone = self._projects.remove(entry.id)
+        return Removed(id=entry.id, name=entry.name, gone=gone, backup=backup, way_back=self._way_back(entry, backup))
+
+    def _way_back(self, entry: ProjectEntry, backup: str) -> str:
+        if not backup:
+            return ""
+        command = f"ralph store copy {quote(backup)}"
+        if not self._config.store.url:
+            return f"{command} {quote(self._database.where)} --project {entry.id}"
+        # By the directory: how its database is reached may be more than can be shown.
+        return f"{command} {quote(str(self._root))} --project {entry.id} --as {quote(entry.name)}"
+
+    def _home(self, entry: ProjectEntry) -> Path:
+        """Give the folder for a backup of a project on a server; what is not ours is kept apart.
+
+        Or whoever wants the newest backup of this project could be given that one.
+        """
+        home = self._root / FOLDER
+        if entry.id != self._own_id() and self._database.is_server:
+            home /= REMOVED
+            try:
+                home.mkdir(exist_ok=True)
+            except OSError as error:
+                raise RalphError(f"{home} cannot be made: {error.strerror}.") from error
+        return home
+
+    def refuse_removal(self, id_or_name: str) -> ProjectEntry:
+        """Refuse what cannot be removed, before anybody is asked; give the project."""
+        refuse_agents("Whether a project is removed")
+        entry = self._find(id_or_name)
+        _refuse_shared(entry, "removed")
+        self._projects.refuse_busy(entry.id)
+        return entry
+
+    def _find(self, id_or_name: str) -> ProjectEntry:
+        shared = self._projects.shared()
+        if shared and id_or_name == shared.name:
+            return shared
+        return self._projects.get(id_or_name)
+
+    def _setting(self) -> str:
+        """Give how this working copy names its project; a file of its own holds it, whatever its name is."""
+        return self._config.store.project if self._config.store.url else ""
+
+    def _own_id(self) -> str:
+        try:
+            return self._projects.named(self._setting()).id
+        except RalphError:
+            return ""  # it was renamed or removed elsewhere
+
+
+def _refuse_shared(entry: ProjectEntry, done: str) -> None:
+    if entry.is_shared:
+        raise WrongUsage(
+            f"{entry.name!r} holds what all projects share and cannot be {done}. "
+            "To share something no longer: ralph memory unshare ID"
+        )
+
+
+def _is_worth_keeping(scope: Scope, entry: ProjectEntry) -> bool:
+    """Say whether a project holds anything that is nowhere else: of half a copy, the whole is where it came from."""
+    from ralph.store.copying import is_worked_in
+
+    return not entry.copying or is_worked_in(scope, entry)
+
+
+def _view(one: ProjectSummary, own_id: str) -> ProjectView:
+    return ProjectView(**fields_of(one), is_here=one.id == own_id, is_shared=one.id == SHARED_ID)

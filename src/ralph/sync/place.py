@@ -1,0 +1,45 @@
+"""What tells a working copy from others of the same project, when they share one store."""
+
+from __future__ import annotations
+
+import os
+
+from ralph.config import PLACE_NAME
+from ralph.errors import RalphError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ralph.store import Store
+
+
+def place_of(store: Store, root: Path | str) -> str:
+    """Give the name a working copy has in its store; empty where there is only one.
+
+    A folder that was copied or moved is another working copy: what its files agreed on was agreed elsewhere.
+    """
+    if not store.is_shared:
+        return ""
+    from pathlib import Path
+
+    path = Path(root) / PLACE_NAME
+    here = os.path.realpath(root)
+    try:
+        id, _, where = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0].partition(" ")
+        if id and where == here:
+            return id
+    except OSError:
+        pass
+    return _new_place(path, here, store.project_id)
+
+
+def _new_place(path: Path, here: str, project_id: str) -> str:
+    from ralph.files import write_whole
+
+    id = "w-" + os.urandom(6).hex()
+    try:
+        write_whole(path, f"{id} {here}\n{project_id}\n".encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise RalphError(f"{path} cannot be written: {error.strerror}.") from error
+    return id

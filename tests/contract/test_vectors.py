@@ -1,0 +1,275 @@
+"""A server that compares vectors by itself finds what is found with all of them at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from ralph import meaning, nearness
+from ralph.location import init_project
+from ralph.memory.question import Context
+from ralph.nearness import NearOnServer
+from ralph.project import Project
+from ralph.records import State, now
+from ralph.store import Store, create_store, open_database
+from ralph.store.memories import Change
+from ralph.store.postgres import VECTOR_SIZE, PostgresDatabase
+from ralph.store.vectors import Vectors, compare_on_server
+from tests.make import a_memory, remember
+from tests.postgres import Server
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(not meaning.is_installed(), reason=f"no model here: {meaning.INSTALL}"),
+]
+
+WHO = ("The parser", "The login page", "The mail queue", "The image scaler", "The invoice printer", "The test runner")
+WHAT = (
+    "forgets what it was told when the machine restarts",
+    "takes a minute for what should take a second",
+    "shows dates a day late to people in Asia",
+    "stops when a name has an accent in it",
+    "writes the same line twice",
+    "needs a lock, or two of them ruin the file",
+    "must never print a password",
+)
+QUERIES = (
+    "users get signed out all the time",
+    "slow documents",
+    "wrong timezone",
+    "unicode trouble in usernames",
+    "secrets in the log",
+)
+
+
+def vector_of(n: int) -> bytes:
+    """Give a vector that points nearly the same way as those of neighbouring numbers."""
+    return bytes([127, n % 100, n // 100 % 100, *([1] * (VECTOR_SIZE - 3))])
+
+
+def put(store: Store, count: int, vector: Callable[[int], bytes], model: str = "m") -> list[int]:
+    """Keep so many memories with vectors made up; give their numbers."""
+    memories = [a_memory(f"{store.project_name} {n}", id=f"mem-{n}-0000") for n in range(count)]
+    store.memories.insert_all(memories, Change(who="t", why="t"))
+    seqs = store.memories.seqs_of([memory.id for memory in memories])
+    vectors = Vectors(store.scope, model, VECTOR_SIZE)
+    rows = sorted(vectors.missing(count), key=lambda row: row["seq"])
+    vectors.put(rows, [vector(n) for n in range(count)])
+    return sorted(seqs.values())
+
+
+def postgres(store: Store) -> PostgresDatabase:
+    assert isinstance(store.database, PostgresDatabase)
+    return store.database
+
+
+DIRECTION = [1.0, *([0.0] * (VECTOR_SIZE - 1))]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Project]:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    init_project(directory)
+    with Project.open(directory) as project:
+        texts = [f"{who} {what}" for who, what in product(WHO, WHAT)]
+        project.memory.keep([a_memory(text, id=f"mem-{n}-0000") for n, text in enumerate(texts)])
+        project.memory.embed()
+        yield project
+
+
+def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
+    filled: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = now()
+    at_hand = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
+
+    monkeypatch.setattr(nearness, "MANY", 1)
+    on_server = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
+
+    assert isinstance(nearness.near(filled.memory._store, Context(title=QUERIES[0], at=at)), NearOnServer)
+    assert all(dict(found[0].because)["meaning"] > 0 for found in on_server)
+    for one, other in zip(at_hand, on_server, strict=True):
+        assert [found.memory.id for found in one] == [found.memory.id for found in other]
+        known = {found.memory.id: found for found in other}
+        for found in one:
+            assert found.score == pytest.approx(known[found.memory.id].score, abs=1e-4)
+
+
+def test_no_more_than_some_vectors_are_at_hand_when_the_server_compares_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nearness.encoder()
+    assert model
+    seqs = put(store, 500, vector_of, model.model)
+    monkeypatch.setattr(nearness, "MANY", 64)
+    monkeypatch.setattr(nearness, "SAMPLE", 64)
+    nearness._at_hand.pop(store, None)
+
+    found = nearness.near(store, Context(title="anything", at=now()))
+
+    assert isinstance(found, NearOnServer)
+    assert set(found.nearest()) <= set(seqs)
+    assert len(found.nearest()) == nearness.NEAREST
+    assert store not in nearness._at_hand
+    assert len(nearness._parts[store][1]._seqs) <= 64
+
+
+def test_a_small_project_finds_its_own_among_many_that_are_nearer(store_url: str) -> None:
+    with closing(create_store(store_url, "large")) as large, closing(create_store(store_url, "small")) as small:
+        put(large, 3_000, lambda n: bytes([127, n % 10, n // 10 % 10, *([0] * (VECTOR_SIZE - 3))]))
+        own = put(small, 30, lambda n: bytes([30 + n, 120, *([1] * (VECTOR_SIZE - 2))]))
+        database = postgres(small)
+        database.execute("ANALYZE memory_vectors")
+
+        found = database.nearest_vectors(small.project_id, "m", DIRECTION, 20)
+
+        assert [row["seq"] for row in found] == own[:-21:-1]
+        all_there_are = database.nearest_vectors(small.project_id, "m", DIRECTION, 200)
+        assert {row["seq"] for row in all_there_are} == set(own)
+
+
+def test_the_index_is_read_on_until_enough_of_a_project_are_found(store_url: str) -> None:
+    with closing(create_store(store_url, "large")) as large, closing(create_store(store_url, "small")) as small:
+        put(large, 3_000, lambda n: bytes([127, n % 10, n // 10 % 10, *([0] * (VECTOR_SIZE - 3))]))
+        own = put(small, 30, lambda n: bytes([30 + n, 120, *([1] * (VECTOR_SIZE - 2))]))
+        database = postgres(small)
+        for way in ("seqscan", "bitmapscan", "sort"):
+            database.execute(f"SET enable_{way} = off")  # so that the index is the way to go
+
+        found = database.nearest_vectors(small.project_id, "m", DIRECTION, 20)
+
+        assert {row["seq"] for row in found} == set(own[-20:])
+
+
+def test_a_sample_is_taken_from_all_over_a_project_also_when_it_grew_at_moments_far_apart(store: Store) -> None:
+    early = put(store, 200, vector_of)
+    vectors = Vectors(store.scope, "m", VECTOR_SIZE)
+    assert {early.index(row["seq"]) // 50 for row in vectors.some(100)} == {0, 1, 2, 3}
+
+    store.scope.execute(
+        "UPDATE memory_vectors SET made = made + 100000000 WHERE project_id = :project_id AND seq = :seq",
+        seq=early[-1],
+    )
+
+    assert len({row["seq"] for row in vectors.some(100)}) >= 50
+
+
+def test_only_vectors_of_the_asked_model_and_of_texts_as_they_are_now_count(store: Store) -> None:
+    seqs = put(store, 10, vector_of)
+    database = postgres(store)
+    store.memories.change("mem-3-0000", "edited", Change(who="person", why=""), body="Something else")
+
+    found = [row["seq"] for row in database.nearest_vectors(store.project_id, "m", DIRECTION, 20)]
+
+    assert sorted(found) == [seq for seq in seqs if seq != seqs[3]]
+    assert database.nearest_vectors(store.project_id, "another", DIRECTION, 20) == []
+
+
+def test_a_vector_that_is_none_is_kept_and_never_near(store: Store) -> None:
+    damaged = (bytes(VECTOR_SIZE), b"", b"\1\2", b"\1" * (VECTOR_SIZE + 1))
+    seqs = put(store, 6, lambda n: damaged[n] if n < len(damaged) else vector_of(n))
+
+    found = postgres(store).nearest_vectors(store.project_id, "m", DIRECTION, 20)
+
+    assert sorted(row["seq"] for row in found) == seqs[len(damaged) :]
+
+
+def test_what_is_no_longer_active_is_not_recalled_by_what_it_means(
+    filled: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearness, "MANY", len(WHO) * len(WHAT) - 1)
+    context = Context(title=QUERIES[0], at=now())
+    first = filled.memory.recall(context, 1)[0].memory.id
+
+    filled.memory._memories.change(first, "pruned", Change(who="person", why=""), state=State.PRUNED)
+
+    assert first not in [found.memory.id for found in filled.memory.recall(context, 50)]
+
+
+# --- with pgvector and without -------------------------------------------------------------
+
+
+@pytest.fixture
+def plain_url(server: Server, store_url: str) -> Iterator[str]:
+    """Give the URL of a database whose user may not make extensions."""
+    server.run("CREATE ROLE plain LOGIN")
+    server.run("CREATE DATABASE plain OWNER plain")
+    yield server.url("plain", user="plain")
+    server.run("DROP DATABASE plain WITH (FORCE)")
+    server.run("DROP ROLE plain")
+
+
+def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there(
+    plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(create_store(plain_url, "one")) as store:
+        assert not postgres(store).compares_vectors()
+        assert not compare_on_server(store.database)
+        for n, what in enumerate(WHAT):
+            remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
+        nearness.make_missing(store)
+        monkeypatch.setattr(nearness, "MANY", len(WHAT) - 1)
+        context = Context(title=QUERIES[2], at=now())
+        before = nearness.near(store, context)
+        assert before
+        assert not isinstance(before, NearOnServer)
+
+        server.run("CREATE EXTENSION vector", "plain")
+        assert compare_on_server(store.database)
+        assert compare_on_server(store.database)
+
+        after = nearness.near(store, context)
+        assert isinstance(after, NearOnServer)
+        assert after.nearest(3) == before.nearest(3)
+
+
+def test_recall_goes_on_when_the_extension_is_taken_away(
+    plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run("CREATE EXTENSION vector", "plain")
+    monkeypatch.setattr(nearness, "MANY", 3)
+    with closing(create_store(plain_url, "one")) as store:
+        assert postgres(store).compares_vectors()
+        for n, what in enumerate(WHAT):
+            remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
+        nearness.make_missing(store)
+        context = Context(title=QUERIES[2], at=now())
+        before = nearness.near(store, context)
+        assert isinstance(before, NearOnServer)
+        nearest = before.nearest(1)
+
+        server.run("DROP EXTENSION vector CASCADE", "plain")
+
+        after = nearness.near(store, context)
+        assert after
+        assert not isinstance(after, NearOnServer)
+        assert after.nearest(1) == nearest
+
+
+def test_a_pgvector_that_is_too_old_is_left_alone(plain_url: str, server: Server) -> None:
+    server.run("CREATE EXTENSION vector", "plain")
+    server.run("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'", "plain")
+
+    with closing(open_database(plain_url, create=True)) as database:
+        assert not compare_on_server(database)
+
+
+@pytest.mark.own_store
+@pytest.mark.usefixtures("tmp_path")  # says that it touches a store
+def test_an_older_server_compares_too() -> None:
+    old = Server("16")
+    try:
+        old.run("CREATE DATABASE one")
+        with closing(create_store(old.url("one"), "one")) as store:
+            seqs = put(store, 120, lambda n: bytes([127, n, *([0] * (VECTOR_SIZE - 2))]))
+
+            found = postgres(store).nearest_vectors(store.project_id, "m", [0.0, *DIRECTION[:-1]], 5)
+
+            assert {row["seq"] for row in found} == set(seqs[-5:])
+    finally:
+        old.remove()
