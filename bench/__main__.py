@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, loop, memory, recall_speed
+from bench import cold, loop, memory, postgres, recall_speed
 from bench.measure import Table
 
-MEASUREMENTS = {"loop": loop.run, "memory": memory.run, "cold": cold.run, "recall": recall_speed.run}
+MEASUREMENTS = {
+    "loop": loop.run,
+    "memory": memory.run,
+    "cold": cold.run,
+    "recall": recall_speed.run,
+    "postgres": postgres.run,
+}
 
 
 def main() -> int:

@@ -12,7 +12,8 @@ from pathlib import Path
 import ralph
 from bench.measure import Table, best
 from bench.recall_speed import SMALL, fill
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 
 REPEATS = 30
 MEGABYTES = 50

@@ -12,8 +12,9 @@ import apsw
 from bench.measure import Table, seconds
 from ralph.agents import Session
 from ralph.config import Config
+from ralph.location import init_project
 from ralph.loop.run import Loop, Order
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.records import Memory, Reply, now
 from ralph.store import Store
 from ralph.store.memories import Change

@@ -13,7 +13,8 @@ import apsw
 from bench.measure import Table, best, seconds
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_md import write_memories_md
-from ralph.project import Project, init_project
+from ralph.location import init_project
+from ralph.project import Project
 from ralph.records import Memory, Source, now
 from ralph.store.memories import Change
 from ralph.sync import sync

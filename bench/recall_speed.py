@@ -19,8 +19,9 @@ from typing import Any
 import apsw
 
 from bench.measure import Table, best
+from ralph.location import init_project
 from ralph.memory.question import Context
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.recall import recall
 from ralph.records import SIGNAL_KINDS, Memory, Source, now, timestamp
 from ralph.store.memories import Change

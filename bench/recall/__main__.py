@@ -7,8 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 # Before numpy is imported: one thread, or a busy machine decides what a vector costs.
@@ -22,6 +22,7 @@ from bench.recall.drawing import draw
 from bench.recall.rankers import NAMES, Missing, Ranker, find
 from bench.recall.replay import replay
 from bench.recall.sets import Added, Asked, BadData, Sets, Store, first, made_sets, read_sets
+from ralph.config import STORE_VARIABLE
 
 MADE_UP = (
     "The data is made up: it shows that the measuring works and proves nothing about real use.\n"
@@ -32,14 +33,19 @@ MADE_UP = (
 def main(words: list[str] | None = None) -> int:
     """Measure the rankers on the sets and show it. Gives the exit code."""
     asked = _arguments().parse_args(words)
-    out = table.console()
-    folder = os.environ.get("BENCH_DATA", "")
     try:
-        sets = _chosen(read_sets(Path(folder)) if folder else made_sets(), asked.sets)
-        rankers, skipped = _available(asked.rankers)
+        with _kept_in(asked.store):
+            return _run(asked)
     except BadData as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def _run(asked: argparse.Namespace) -> int:
+    out = table.console()
+    folder = os.environ.get("BENCH_DATA", "")
+    sets = _chosen(read_sets(Path(folder)) if folder else made_sets(), asked.sets)
+    rankers, skipped = _available(asked.rankers)
     if not folder:
         out.print(MADE_UP)
     for reason in dict.fromkeys(skipped.values()):
@@ -71,11 +77,35 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
     parser.add_argument("--sets", type=_names, metavar="A,B", help="only these sets")
     parser.add_argument("--rankers", type=_names, metavar="A,B", help=f"only these, of: {', '.join(NAMES)}")
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite", help="where ours keep memories")
     parser.add_argument("--budget", type=_count, default=2_000, metavar="TOKENS", help="room in a prompt (2000)")
     parser.add_argument("--limit", type=_count, metavar="N", help="only the first N queries of each set")
     parser.add_argument("--json", type=_file, metavar="FILE", help="write the numbers here")
     parser.add_argument("--plot", type=_file, metavar="FILE.svg", help="draw recall@5 here")
     return parser
+
+
+@contextmanager
+def _kept_in(store: str) -> Iterator[None]:
+    """Let our own rankers keep what they are given in a database of this kind, which is gone afterwards."""
+    before = os.environ.pop(STORE_VARIABLE, None)  # a store that somebody uses is none to measure in
+    server = None
+    try:
+        if store == "postgres":
+            try:
+                from tests.postgres import Server
+            except ImportError as error:
+                raise BadData(f"PostgreSQL is measured with what the tests need: {error}.") from None
+            server = Server()
+            server.run("CREATE DATABASE bench")
+            os.environ[STORE_VARIABLE] = server.url("bench")
+        yield
+    finally:
+        os.environ.pop(STORE_VARIABLE, None)
+        if before is not None:
+            os.environ[STORE_VARIABLE] = before
+        if server:
+            server.remove()
 
 
 def _names(text: str) -> list[str]:

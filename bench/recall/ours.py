@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from bench.recall.texts import Memory, Query
+from ralph.location import init_project
 from ralph.memory.profiles import PROFILES
 from ralph.memory.question import Context
 from ralph.memory.task_type import task_type
-from ralph.project import Project, init_project
+from ralph.project import Project
 from ralph.records import Memory as Kept
 from ralph.records import Source
 from ralph.store.known_memories import Wanted
@@ -25,7 +26,9 @@ class Ralph:
         self._folder = tempfile.TemporaryDirectory()
         root = Path(self._folder.name)
         init_project(root)
-        (root / ".ralph.toml").write_text(f"[memories]\nfiles = false\nmeaning = {str(by_meaning).lower()}\n")
+        (root / ".ralph.toml").write_text(
+            f'[store]\nproject = "{root.name}"\n[memories]\nfiles = false\nmeaning = {str(by_meaning).lower()}\n'
+        )
         self._project = Project.open(root)
 
     def add(self, memories: list[Memory]) -> None:
