@@ -357,14 +357,14 @@ class Tasks:
                 lease_until = {database.lease_end}
             WHERE project_id = :project_id AND {database.row} = (
                 SELECT t.{database.row} FROM tasks AS t
-                WHERE {_READY} AND t.status = 'pending' AND (CAST(:only AS TEXT) IS NULL OR t.id = :only)
+                WHERE {_READY} AND t.status = 'pending' {"AND t.id = :only" if only else ""}
                 ORDER BY t.priority DESC, t.seq LIMIT 1 {database.skip_locked}
             )
             RETURNING *, {needs} AS needs
             """,
             worker=worker,
             lease_seconds=str(lease_seconds),
-            only=only,
+            **({"only": only} if only else {}),
         )
         return rows[0] if rows else None
 
