@@ -144,10 +144,16 @@ def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment
     chosen = url or before.url or (variable if name or not has_file else "")
     if name and not chosen:
         raise WrongUsage(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
-    if without_password(chosen) == without_password(variable):
-        chosen = variable  # which may have the password
     check_url(chosen)
-    return StoreConfig(url=chosen, project=name or before.project, direct_url=before.direct_url)
+    return StoreConfig(
+        url=with_known_password(chosen, environment), project=name or before.project, direct_url=before.direct_url
+    )
+
+
+def with_known_password(url: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Give a URL with the password that RALPH_STORE has for it, if it has one."""
+    variable = environment.get(STORE_VARIABLE, "").strip()
+    return variable if variable and without_password(variable) == without_password(url) else url
 
 
 def _refuse_to_hide(directory: Path, kept: StoreConfig) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralph.config import Config, load_config
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.location import DATABASE, FOLDER, find_root, open_own_store, store_url
+from ralph.location import DATABASE, FOLDER, find_root, open_own_store, store_url, with_known_password
 from ralph.records import record
 from ralph.store import backup, health, open_database, restore
 from ralph.store.projects import Projects
@@ -213,7 +213,7 @@ def _name_there(database: Database, place: Place, name: str) -> str:
 def _place(given: str) -> Place:
     """Give the database that is meant by a URL, the path of a file, or a project directory."""
     if is_postgres(given):
-        return Place(url=given)
+        return Place(url=with_known_password(given))
     path = Path(file_path(given))
     if not path.is_dir():
         if not given.startswith(SQLITE) and "://" in given:

@@ -13,6 +13,7 @@ from ralph.project import Project
 from ralph.store import open_database, open_store
 from ralph.store.projects import Projects
 from ralph.store.tasks import NewTask
+from ralph.upkeep import copy_store
 from tests.postgres import Server
 
 pytestmark = [pytest.mark.postgres, pytest.mark.own_store]
@@ -81,17 +82,23 @@ def test_a_project_with_a_file_of_its_own_is_not_moved_by_ralph_store(
     assert open_store(with_password(url), "shop").tasks.all() == []
 
 
-def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(url: str, tmp_path: Path) -> None:
+def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alone = a_directory(tmp_path, "alone")
     init_project(alone)
 
     with pytest.raises(WrongUsage, match=r"ralph\.db holds this project\. Take it along: ralph store copy \. "):
         init_project(alone, url=with_password(url))
 
-    database = open_database(with_password(url), create=True)
-    Projects(database).add("alone")
-    database.close()
-    assert any(line.startswith("joined") for line in init_project(alone, url=with_password(url), name="alone"))
+    with Project.open(alone) as project:
+        project.add_task("Taken along")
+    monkeypatch.setenv("RALPH_STORE", with_password(url))
+    copy_store(str(alone), url)
+    assert any(line.startswith("joined") for line in init_project(alone, url=url, name="alone"))
+    with Project.open(alone) as project:
+        assert [task.title for task in project.tasks()] == ["Taken along"]
+        assert project.store.is_shared
 
 
 def test_a_server_is_never_asked_for_its_only_project(url: str) -> None:
