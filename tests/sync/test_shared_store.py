@@ -131,3 +131,19 @@ def test_a_copied_folder_is_another_working_copy(copy: Copy, tmp_path: Path) -> 
 
     assert known(tmp_path / "moved") == {"Docker first"}
     assert (one / ".ralph/place").read_text() != (tmp_path / "moved/.ralph/place").read_text()
+
+
+def test_a_working_copy_that_was_not_seen_for_long_is_forgotten_and_may_come_back(copy: Copy) -> None:
+    old = copy("old")
+    learn(old, "Docker first")
+    learn(old, "Money is rounded half up", kind="knowledge")
+    with Project.open(old) as project:
+        project.store.database.execute("UPDATE synced_places SET seen_at = '2020-01-01T00:00:00.000Z'")
+
+    new = copy("new")
+    known(new)
+
+    with Project.open(new) as project:
+        places = project.store.database.query("SELECT DISTINCT place FROM synced_entries")
+        assert (old / ".ralph/place").read_text().split()[0] not in {row["place"] for row in places}
+    assert known(old) == known(new) == {"Docker first", "Money is rounded half up"}

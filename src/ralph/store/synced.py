@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ralph.records import now
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -9,6 +11,8 @@ if TYPE_CHECKING:
     from ralph.store.database import Scope
 
 
+WORKING_COPY = "w-"
+"""How the names of working copies begin."""
 RESTORED = "restored"
 """Instead of the mark of all files: the store is that of a backup, and nothing is agreed on."""
 
@@ -32,15 +36,29 @@ class Synced:
         """Note that all is in step up to this event, with files that have this mark."""
         self._scope.execute(
             """
-            INSERT INTO synced_places (project_id, place, event_seq, files_mark)
-            VALUES (:project_id, :place, :event_seq, :files_mark)
+            INSERT INTO synced_places (project_id, place, event_seq, files_mark, seen_at)
+            VALUES (:project_id, :place, :event_seq, :files_mark, :at)
             ON CONFLICT (project_id, place)
-            DO UPDATE SET event_seq = excluded.event_seq, files_mark = excluded.files_mark
+            DO UPDATE SET event_seq = excluded.event_seq, files_mark = excluded.files_mark, seen_at = excluded.seen_at
             """,
             place=self._place,
             event_seq=event_seq,
             files_mark=files_mark,
+            at=now(),
         )
+
+    def forget_places(self, before: str) -> None:
+        """Forget working copies that were last in step before a moment; of one that comes back the store's texts stand."""
+        gone = (
+            "SELECT place FROM synced_places WHERE project_id = :project_id AND place LIKE :named AND seen_at < :before"
+        )
+        with self._scope.transaction():
+            for table in ("synced_files", "synced_entries", "synced_places"):
+                self._scope.execute(
+                    f"DELETE FROM {table} WHERE project_id = :project_id AND place IN ({gone})",
+                    named=f"{WORKING_COPY}%",
+                    before=before,
+                )
 
     def has_touched(self, since: int, kinds: Sequence[str], folder: str) -> bool:
         """Say whether anything happened after an event to memories of some kinds, or to those in some files."""

@@ -6,7 +6,7 @@ import os
 import time
 
 from ralph.files import is_inside, replace_seen
-from ralph.records import record
+from ralph.records import record, timestamp
 from ralph.store.synced import RESTORED, Synced
 
 TYPE_CHECKING = False
@@ -24,6 +24,8 @@ TICK_NS = 20_000_000
 """A file changed this shortly ago may change again and keep its date: it is read a moment later."""
 SETTLING_SECONDS = 0.5
 UNWRITTEN = "unwritten"
+FORGOTTEN_SECONDS = 90 * 86_400
+"""So long after it was last in step a working copy counts as gone."""
 MANY_FILES = 20
 """So many new files are made durable together."""
 
@@ -167,6 +169,9 @@ class Disk:
     def settle(self) -> None:
         """Note that all is in step up to the newest event; when something could not be written, that it is not."""
         mark = UNWRITTEN if self.is_unwritten else _mark(self.synced.files())
+        if self.is_shared and not self._mark[1]:
+            # Whoever is new makes room: containers come and go.
+            self.synced.forget_places(timestamp(time.time() - FORGOTTEN_SECONDS))
         self.synced.note_mark(self._store.memories.last_event(), mark)
 
     def _stat(self, path: str) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import os
 
 from ralph.config import PLACE_NAME
 from ralph.errors import RalphError
+from ralph.store.synced import WORKING_COPY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def place_of(store: Store, root: Path | str) -> str:
 def _new_place(path: Path, here: str, project_id: str) -> str:
     from ralph.files import write_whole
 
-    id = "w-" + os.urandom(6).hex()
+    id = WORKING_COPY + os.urandom(6).hex()
     try:
         write_whole(path, f"{id} {here}\n{project_id}\n".encode("utf-8", "surrogateescape"))
     except OSError as error:

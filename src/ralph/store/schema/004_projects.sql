@@ -14,3 +14,6 @@ ALTER TABLE memory_words ADD COLUMN project_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE attempt_words ADD COLUMN project_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE failure_words ADD COLUMN project_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE memory_vectors ADD COLUMN project_id TEXT NOT NULL DEFAULT '';
+
+-- When a working copy was last in step: one that is gone, as those of containers are, is forgotten after a while.
+ALTER TABLE synced_places ADD COLUMN seen_at TEXT NOT NULL DEFAULT '';
