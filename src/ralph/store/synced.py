@@ -48,7 +48,7 @@ class Synced:
         )
 
     def forget_places(self, before: str) -> None:
-        """Forget working copies that were last in step before a moment; of one that comes back the store's texts stand."""
+        """Forget working copies that were last in step before a moment; should one come back, the store stands."""
         gone = (
             "SELECT place FROM synced_places WHERE project_id = :project_id AND place LIKE :named AND seen_at < :before"
         )
