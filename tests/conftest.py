@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ralph.location import init_project
 from ralph.project import Project
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 SHARED = "tests"
+
+# How long an example takes says more of the machine than of us, above all on a new one.
+settings.register_profile("ralph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ralph")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
