@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 TOML_NAME = ".ralph.toml"
-PLACE_NAME = ".ralph/place"
-"""Says which working copy this is, and of which project."""
+PLACE = "place"
+PLACE_NAME = f".ralph/{PLACE}"
+"""Says which working copy this is, where it was made, and of which project."""
 STORE_VARIABLE = "RALPH_STORE"
 """Names where the project is kept, over what the files say."""
 LARGEST = 10**12
@@ -174,19 +175,23 @@ def _choose_store(store: dict[str, Any], directory: Path | str, environment: Map
     """
     url = environment.get(STORE_VARIABLE, "").strip()
     if url:
-        store["project"] = store.get("project") or _noted_project(directory)
+        # The settings may be those of an older branch.
+        store["project"] = store.get("project") or noted_place(directory)[2]
         if store["project"] or store.get("url"):
             store["url"] = url
     check_url(store.get("url", ""))
 
 
-def _noted_project(directory: Path | str) -> str:
-    """Give the project that a working copy noted when it was set up; its settings may be those of an older branch."""
+def noted_place(directory: Path | str) -> tuple[str, str, str]:
+    """Give the name of a working copy, the directory it was made in, and its project; empty where nothing is noted."""
+    path = f"{os.fspath(directory)}/{PLACE_NAME}"
     try:
-        with open(f"{os.fspath(directory)}/{PLACE_NAME}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read(LARGEST_FILE).partition("\n")[2].strip()
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            first, _, project = file.read(LARGEST_FILE).partition("\n")
     except OSError:
-        return ""
+        return "", "", ""
+    id, _, where = first.partition(" ")
+    return id, where, project.strip()
 
 
 def check_url(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.config import (
+    PLACE,
     PLACE_NAME,
     STORE_VARIABLE,
     TEMPLATE,
@@ -16,7 +17,7 @@ from ralph.config import (
 )
 from ralph.errors import NotAProject, RalphError, WrongUsage
 from ralph.files import is_there
-from ralph.store import create_store, open_database, open_store
+from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, is_postgres, password_in, without_password
 
 TYPE_CHECKING = False
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.config import Config
-    from ralph.store import Store
 
 FOLDER = ".ralph"
 DATABASE = "ralph.db"
-PLACE = "place"
 
 
 # Every command does this first, and to load pathlib takes milliseconds that a short one need not spend.
@@ -104,10 +103,8 @@ def init_project(
     config = load_config(directory, environment)
     kept = _kept(directory, config.store, url, name, environment)
     if kept.url:
-        _refuse_to_hide(directory, kept)
-        joined = _join(directory, kept)  # before anything is made: the server may refuse
-        if (directory / PLACE_NAME).exists() and not joined[0].startswith("created"):
-            joined = []  # it was set up before
+        # Before anything is made: the server may refuse.
+        store, joined = _join(directory, kept, is_asked_for=bool(name or config.store.project))
     above = next((one for one in directory.parents if (one / FOLDER / DATABASE).exists()), None)
     if above and not (directory / FOLDER).exists():
         done.append(f"note: {above} is a Ralph project too; this one is separate from it")
@@ -125,8 +122,10 @@ def init_project(
     except OSError as error:
         raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
     if kept.url:
+        from ralph.sync.place import place_of
+
         done += joined + _note_store(directory, config.store, kept, is_given=bool(url))
-        _note_place(directory, kept)
+        place_of(store, directory)
         return done
     path = directory / FOLDER / DATABASE
     if not path.exists() and (directory / FOLDER / "backups").is_dir():
@@ -146,7 +145,9 @@ def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment
         raise WrongUsage(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
     check_url(chosen)
     return StoreConfig(
-        url=with_known_password(chosen, environment), project=name or before.project, direct_url=before.direct_url
+        url=with_known_password(chosen, environment),
+        project=name or before.project or directory.name or "project",
+        direct_url=before.direct_url,
     )
 
 
@@ -156,51 +157,36 @@ def with_known_password(url: str, environment: Mapping[str, str] = os.environ) -
     return variable if variable and without_password(variable) == without_password(url) else url
 
 
-def _refuse_to_hide(directory: Path, kept: StoreConfig) -> None:
-    """Refuse to start anew in a database while there is a file with what the project has learned so far."""
+def _join(directory: Path, kept: StoreConfig, *, is_asked_for: bool) -> tuple[Store, list[str]]:
+    """Make the project in a database that several share, or join it when it is asked for by its name.
+
+    Gives its store, closed, and what was done.
+    """
+    from ralph.store.projects import Projects
+
+    name, where = kept.project, without_password(kept.url)
+    is_known_here = (directory / PLACE_NAME).exists()
     file = directory / FOLDER / DATABASE
-    if not file.exists() or not is_postgres(kept.url) or (directory / PLACE_NAME).exists():
-        return
-    from ralph.store.projects import Projects
-
-    name = kept.project or directory.name
-    try:
-        database = open_database(kept.url, direct_url=kept.direct_url)
-    except RalphError:
-        known = None  # no tables yet, so no project either; or it cannot be reached, which the next step says better
-    else:
-        known = Projects(database).find(name)
-        database.close()
-    if known is None:
-        where = without_password(kept.url)
-        raise WrongUsage(
-            f"{file} holds this project. Take it along: ralph store copy . {where} --as {name}, "
-            f"then ralph init --store {where} --project {name}. Or move that file away to start anew."
-        )
-
-
-def _join(directory: Path, kept: StoreConfig) -> list[str]:
-    """Make the project in a database that several share, or join it when it was asked for by its name."""
-    from ralph.store.projects import Projects
-
-    name = kept.project or directory.name or "project"
-    where = without_password(kept.url)
     url = kept.url if is_postgres(kept.url) else str(directory / file_path(kept.url))
     database = open_database(url, direct_url=kept.direct_url, create=True)
     try:
-        projects = Projects(database)
         with database.transaction():
-            known = projects.find(name)
-            if known and not kept.project:
+            known = Projects(database).find(name)
+            if known and not is_asked_for:
                 raise WrongUsage(
                     f"There is already a project {name!r} in {where}. Join it with: ralph init --project {name}. "
                     "Or give this one a name of its own: ralph init --project NAME"
                 )
-            if not known:
-                projects.add(name)
+            if not known and not is_known_here and database.is_server and file.exists():
+                raise WrongUsage(
+                    f"{file} holds this project. Take it along: ralph store copy . {where} --as {name}, "
+                    f"then ralph init --store {where} --project {name}. Or move that file away to start anew."
+                )
+            store = Store(database, (known or Projects(database).add(name)).id)
     finally:
         database.close()
-    return [f"{'joined' if known else 'created'} project {name!r} in {where}"]
+    told = f"{'joined' if known else 'created'} project {name!r} in {where}"
+    return store, [] if known and is_known_here else [told]
 
 
 def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_given: bool) -> list[str]:
@@ -213,9 +199,8 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
             done.append(
                 f"note: the password was not written down; put it into {STORE_VARIABLE}, PGPASSWORD or ~/.pgpass"
             )
-    project = kept.project or directory.name or "project"
-    if before.project != project:
-        settings["project"] = project
+    if before.project != kept.project:
+        settings["project"] = kept.project
     path = directory / TOML_NAME
     if settings:
         try:
@@ -227,19 +212,6 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
     if PLACE not in (lines := ignore.read_text(encoding="utf-8").splitlines()):
         ignore.write_text("\n".join([*lines, PLACE, ""]), encoding="utf-8")
     return done
-
-
-def _note_place(directory: Path, kept: StoreConfig) -> None:
-    """Note which working copy this is, and of which project."""
-    from ralph.sync.place import place_of
-
-    name = kept.project or directory.name or "project"
-    url = kept.url if is_postgres(kept.url) else str(directory / file_path(kept.url))
-    store = open_store(url, name, direct_url=kept.direct_url)
-    try:
-        place_of(store, directory)
-    finally:
-        store.close()
 
 
 def _move_skills(old: Path, new: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import PLACE_NAME
+from ralph.config import PLACE_NAME, noted_place
 from ralph.errors import RalphError
 from ralph.store.synced import WORKING_COPY
 
@@ -22,17 +22,13 @@ def place_of(store: Store, root: Path | str) -> str:
     """
     if not store.is_shared:
         return ""
+    here = os.path.realpath(root)
+    id, where, _ = noted_place(root)
+    if id and where == here:
+        return id
     from pathlib import Path
 
-    path = Path(root) / PLACE_NAME
-    here = os.path.realpath(root)
-    try:
-        id, _, where = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0].partition(" ")
-        if id and where == here:
-            return id
-    except OSError:
-        pass
-    return _new_place(path, here, store.project_id)
+    return _new_place(Path(root) / PLACE_NAME, here, store.project_id)
 
 
 def _new_place(path: Path, here: str, project_id: str) -> str:
