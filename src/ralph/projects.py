@@ -12,9 +12,9 @@ from shlex import quote
 from ralph.config import TOML_NAME, load_config, with_settings
 from ralph.errors import NotFound, RalphError, WrongUsage
 from ralph.location import FOLDER, find_root, store_url
-from ralph.records import fields_of, record
+from ralph.records import record, replace
 from ralph.store import Store, open_database
-from ralph.store.projects import SHARED_ID, Projects, ProjectSummary, lock_tasks
+from ralph.store.projects import Projects, ProjectSummary, lock_tasks
 from ralph.text import accept, one_line
 from ralph.who import refuse_agents
 
@@ -28,24 +28,6 @@ VARIABLE = "RALPH_STORE_PROJECT"
 LONGEST_NAME = 100
 REMOVED = "removed"
 """The folder for backups of other projects that were removed from a server."""
-
-
-@record
-class ProjectView:
-    """A project of the database, and what it holds."""
-
-    id: str
-    name: str
-    created_at: str
-    tasks: int
-    open_tasks: int
-    memories: int
-    attempts: int
-    last_activity: str
-    is_here: bool
-    """Whether it is the one of this working copy."""
-    is_shared: bool
-    """Whether it is the one of what all projects share, which nobody works in."""
 
 
 @record
@@ -104,12 +86,12 @@ class Neighbours:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def all(self) -> list[ProjectView]:
+    def all(self) -> list[ProjectSummary]:
         """Give all projects, oldest first, and last what they share."""
         own = self._own_id()
-        return [_view(one, own) for one in self._projects.summaries()]
+        return [replace(one, is_here=one.id == own) for one in self._projects.summaries()]
 
-    def show(self, id_or_name: str = "") -> ProjectView:
+    def show(self, id_or_name: str = "") -> ProjectSummary:
         """Give one project; with nothing said, that of this working copy."""
         wanted = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
         found = next((one for one in self.all() if one.id == wanted), None)
@@ -231,7 +213,3 @@ def _is_worth_keeping(scope: Scope, entry: ProjectEntry) -> bool:
     from ralph.store.copying import is_worked_in
 
     return not entry.copying or is_worked_in(scope, entry)
-
-
-def _view(one: ProjectSummary, own_id: str) -> ProjectView:
-    return ProjectView(**fields_of(one), is_here=one.id == own_id, is_shared=one.id == SHARED_ID)

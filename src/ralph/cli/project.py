@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.projects import Neighbours, ProjectView
+    from ralph.projects import Neighbours
+    from ralph.store.projects import ProjectSummary
 
 _NOUNS = {
     "tasks": "task",
@@ -67,7 +68,7 @@ def list_projects(projects: Neighbours, given: argparse.Namespace) -> None:
     print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows)
 
 
-def _remark(one: ProjectView) -> str:
+def _remark(one: ProjectSummary) -> str:
     return " (here)" if one.is_here else " (what all projects share)" if one.is_shared else ""
 
 

@@ -54,6 +54,10 @@ class ProjectSummary:
     attempts: int
     last_activity: str
     """When anything last happened in it; when it was made, if nothing ever did."""
+    is_here: bool = False
+    """Whether it is the one of the working copy that asks."""
+    is_shared: bool = False
+    """Whether it is the one of what all projects share, which nobody works in."""
 
 
 class Projects:
@@ -220,4 +224,6 @@ def _entry(row: Row) -> ProjectEntry:
 def _summary(row: Row) -> ProjectSummary:
     names = ("id", "name", "created_at", "tasks", "open_tasks", "memories", "attempts")
     moments = filter(None, (row["created_at"], row["planned_at"], row["tried_at"], row["learned_at"]))
-    return ProjectSummary(**{name: row[name] for name in names}, last_activity=max(moments))
+    return ProjectSummary(
+        **{name: row[name] for name in names}, last_activity=max(moments), is_shared=row["id"] == SHARED_ID
+    )
