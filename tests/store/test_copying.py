@@ -25,7 +25,6 @@ from ralph.store.migrate import own_columns
 from ralph.store.parts import HELD, PARTS
 from ralph.store.restore import restore_rows
 from ralph.store.tasks import NewTask
-from ralph.store.url import is_postgres
 from tests.make import begin, finish
 from tests.store.make import LEARNED, failures_found_by, fill, found_by, learn, notes_found_by
 
@@ -518,20 +517,18 @@ def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_k
 def test_others_see_the_old_or_the_new_while_a_restore_goes_on(
     server_store: Store, there: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ralph.store import copying
-
     back_up(server_store, "by hand")
     learn(server_store, "Learned since")
     before = rows_of(there, "alpha")
     seen = []
-    insert = copying._insert
+    insert = server_store.database.insert_many
 
-    def look(scope: Scope, table: str, rows: list[Row]) -> None:
-        insert(scope, table, rows)
-        if is_postgres(scope.database.where) and table in ("tasks", "memory_vectors"):
+    def look(table: str, rows: list[Row]) -> None:
+        insert(table, rows)
+        if table in ("tasks", "memory_vectors"):
             seen.append(rows_of(there, "alpha") == before)
 
-    monkeypatch.setattr(copying, "_insert", look)
+    monkeypatch.setattr(server_store.database, "insert_many", look)
     restore_rows(server_store)
 
     assert seen == [True, True]

@@ -419,7 +419,7 @@ def copy_rows(
             if rows:
                 with theirs.transaction():
                     look()
-                    _insert(theirs, part.table, rows)
+                    theirs.database.insert_many(part.table, rows)
             tell(part.table, counted.rows, total)
     if tally(theirs, shifts) != tallies:
         raise Differs(theirs.database.where)
@@ -539,10 +539,6 @@ def _parents_first(pages: Iterable[list[Row]], there: set[str]) -> Iterator[list
         yield ready
     if waiting:
         raise StoreError(f"Tasks name a parent that is not there: {', '.join(waiting)}. See: ralph doctor")
-
-
-def _insert(scope: Scope, table: str, rows: Sequence[Row]) -> None:
-    scope.database.insert_many(table, rows)
 
 
 # --- putting in the place of another -------------------------------------------------------

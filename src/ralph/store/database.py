@@ -227,9 +227,7 @@ class Scope:
             row["project_id"] = self.project_id
             if table in CHECKED_TABLES:
                 row["checksum"] = checksum(row)
-        columns = ", ".join(rows[0])
-        marks = ", ".join(f":{name}" for name in rows[0])
-        self.database.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        self.database.insert_many(table, rows)
 
     def update(self, table: str, key: Mapping[str, object], row: Mapping[str, object]) -> bool:
         """Write all columns of one row with its checksum; False when there is no such row."""

@@ -264,14 +264,13 @@ class PostgresDatabase:
     def patiently(self, work: Callable[[], R]) -> R:
         """Do something that changes nothing, or has changed nothing yet, also when the connection is lost meanwhile."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        was_connected = self._connection is not None
         pause = 0.05
         while True:
             try:
                 return work()
             except StoreAway:
                 # Who never was connected is told at once: the URL may be wrong.
-                if not was_connected or time.monotonic() + pause > deadline:
+                if not self._was_connected or time.monotonic() + pause > deadline:
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
@@ -311,11 +310,11 @@ class PostgresDatabase:
         """Add many rows with the same columns, in one statement."""
         if not rows:
             return
-        names = ", ".join(rows[0])
+        names = tuple(rows[0])
         connection = self.connected()
         try:
-            text = "".join("\t".join(map(_copied, row.values())) + "\n" for row in rows)
-            with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            text = "".join("\t".join(_copied(row[name]) for name in names) + "\n" for row in rows)
+            with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(names)}) FROM STDIN") as copy:
                 copy.write(text.encode())
         except (psycopg.Error, UnicodeEncodeError) as error:
             raise self.failed(error) from error
@@ -659,13 +658,7 @@ class PostgresDatabase:
 
     def add_words(self, index: str, rows: Sequence[Row]) -> None:
         """Index many rows that are not indexed yet by their words."""
-        self.execute_all(
-            f"""
-            INSERT INTO {index}_words (project_id, seq, version, title, body, paths, tags)
-            VALUES (:project_id, :seq, :version, :title, :body, :paths, :tags)
-            """,
-            rows,
-        )
+        self.insert_many(f"{index}_words", rows)
 
     def clear_indexes(self, project_id: str) -> str:
         """Take away the words and files of one project."""
