@@ -7,9 +7,10 @@ only says that it is worth looking, so nothing is missed when a connection is lo
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from ralph.errors import StoreAway
 from ralph.store.database import FEED
+from ralph.store.patience import patiently
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 1.0
 """So often it is looked without being woken: nobody wakes us when a file is edited."""
-LONGEST_PAUSE = 5.0
 
 
 def follow(
@@ -41,7 +41,9 @@ def follow(
     watch = store.watch(FEED)
     try:
         while True:
-            found = _patiently(happened, since, deadline, tell)
+            found = patiently(
+                partial(happened, since), lambda: time.monotonic() > deadline, lambda message, _: tell(message)
+            )
             yield from found
             left = deadline - time.monotonic()
             if found:
@@ -52,25 +54,3 @@ def follow(
                 watch.wait(min(WAIT_SECONDS, left))
     finally:
         watch.close()
-
-
-def _patiently(
-    happened: Callable[[int], Happened], since: int, deadline: float, tell: Callable[[str], None]
-) -> Happened:
-    pause = 0.2
-    was_told = False
-    while True:
-        try:
-            found = happened(since)
-        except StoreAway as error:
-            if time.monotonic() > deadline:
-                raise
-            if not was_told:
-                tell(f"{error} Waiting for it to come back.")
-            was_told = True
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-            continue
-        if was_told:
-            tell("The database is back.")
-        return found

@@ -29,6 +29,7 @@ from ralph.loop.workers import Heartbeat, vanished, worker_name
 from ralph.records import Ending, Outcome, Reply, Sigils, Status, Verdict, fields_of, now, record, replace
 from ralph.sharing import take_in
 from ralph.store.memories import Change
+from ralph.store.patience import patiently
 from ralph.store.tasks import TASKS
 from ralph.sync import sync
 from ralph.text import accept
@@ -290,25 +291,15 @@ class Loop:
         attempt is not given up when time is over or somebody wants to stop: a session's work would be lost.
         """
         deadline = time.monotonic() + AWAY_SECONDS
-        pause = 0.2
-        was_told = False
-        while True:
-            try:
-                done = work()
-            except StoreAway as error:
-                wants_to_stop = self._interrupts.wanted or self._is_over_time()
-                if time.monotonic() > deadline or self._interrupts.insists or (wants_to_stop and not is_settling):
-                    raise
-                if not was_told:
-                    self._tell(event("warning", message=f"{error} Waiting for it to come back."))
-                was_told = True
-                time.sleep(pause)
-                pause = min(2 * pause, 5.0)
-                work = again or work
-                continue
-            if was_told:
-                self._tell(event("note", message="The database is back."))
-            return done
+
+        def gives_up() -> bool:
+            wants_to_stop = self._interrupts.wanted or self._is_over_time()
+            return time.monotonic() > deadline or self._interrupts.insists or (wants_to_stop and not is_settling)
+
+        def tell(message: str, is_back: bool) -> None:
+            self._tell(event("note" if is_back else "warning", message=message))
+
+        return patiently(work, gives_up, tell, again)
 
     def _wait(self) -> None:
         """Wait until somebody changes a task, or it is time to look for vanished workers."""
