@@ -120,7 +120,7 @@ def _claims(table: Table, directory: Path, url: str) -> None:
             CREATE INDEX queue_in_order ON queue (status, priority DESC, id)
             """
         )
-    ours, bare = [], []
+    ours, bare, begun = [], [], []
     for _ in range(ROUNDS):
         store = open_store(url, "claims")
         store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
@@ -133,8 +133,13 @@ def _claims(table: Table, directory: Path, url: str) -> None:
             connection.execute("VACUUM ANALYZE")
         bare.append(_together(_claim_bare, url))
         ours.append(_together(_claim, url))
+        store = open_store(url, "claims")
+        store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
+        store.close()
+        begun.append(_together(_begin, url))
     table.row("a claim from a bare SKIP LOCKED queue", min(bare) * 1000, 1.0)
     table.row("a claim of a task", min(ours) * 1000, min(ours) / min(bare), 1 / CLAIMS_BAR)
+    table.row("a claim with its attempt, as a run makes it", min(begun) * 1000, min(begun) / min(bare))
 
 
 def _together(work: Callable[[str, Barrier], None], url: str) -> float:
@@ -155,6 +160,15 @@ def _claim(url: str, start: Barrier) -> None:
     start.wait()
     for _ in range(CLAIMS):
         assert store.tasks.claim("worker", 60)
+    store.close()
+
+
+def _begin(url: str, start: Barrier) -> None:
+    store = open_store(url, "claims")
+    run = store.attempts.start_run("bench")
+    start.wait()
+    for _ in range(CLAIMS):
+        assert store.attempts.begin(run.id, "worker", 60, agent="bench")
     store.close()
 
 
