@@ -49,6 +49,41 @@ class ExecutionConfig:
     stuck_after: int = 3
     """So many failures in a row bring the stuck warning."""
     lease_seconds: float = 120.0
+    review: bool = False
+    """Let a read-only agent session look at the work after the gates have passed."""
+    review_model: str = ""
+    """The model of that session; the strongest of the ladder when empty."""
+
+
+STRATEGIES = ("fixed", "cost-optimized", "escalate", "plan-then-execute")
+
+
+@record
+class ModelsConfig:
+    """Which models there are, and how one is chosen for an attempt."""
+
+    strategy: str = ""
+    """Empty means fixed where a model is configured for the agent, else escalate."""
+    ladder: tuple[str, ...] = ("haiku", "sonnet", "opus")
+    """From the weakest to the strongest."""
+    window: int = 20
+    """So many of the latest attempts tell how well things go."""
+    prices: dict[str, tuple[float, ...]] = {"haiku": (1.0, 5.0), "sonnet": (3.0, 15.0), "opus": (5.0, 25.0)}  # noqa: RUF012
+    """USD for a million tokens, in and out."""
+
+
+HATS = ("explorer", "planner", "creator", "critic", "editor")
+
+
+@record
+class HatsConfig:
+    """Which hats a task passes through, and what each of them is told."""
+
+    order: tuple[str, ...] = ("creator",)
+    kinds: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    """The kinds of memory a hat is shown; all for one that is not named."""
+    instructions: dict[str, str] = {}  # noqa: RUF012
+    """What a hat is told instead of what it is told by default."""
 
 
 @record
@@ -70,6 +105,12 @@ class LimitsConfig:
     iterations: int = 0
     minutes: float = 0.0
     cost_usd: float = 0.0
+    tokens: int = 0
+    task_iterations: int = 0
+    """Those of a task count since a person last reset it; then it waits for one."""
+    task_minutes: float = 0.0
+    task_cost_usd: float = 0.0
+    task_tokens: int = 0
 
 
 @record
@@ -126,6 +167,8 @@ class Config:
     execution: ExecutionConfig = ExecutionConfig()
     agent: AgentConfig = AgentConfig()
     limits: LimitsConfig = LimitsConfig()
+    models: ModelsConfig = ModelsConfig()
+    hats: HatsConfig = HatsConfig()
     prompt: PromptConfig = PromptConfig()
     memories: MemoriesConfig = MemoriesConfig()
     warnings: tuple[str, ...] = ()
@@ -141,11 +184,19 @@ _SECTIONS: dict[str, type] = {
     "execution": ExecutionConfig,
     "agent": AgentConfig,
     "limits": LimitsConfig,
+    "models": ModelsConfig,
+    "hats": HatsConfig,
     "prompt": PromptConfig,
     "memories": MemoriesConfig,
 }
-_WORDS = {"memories.inject": ("auto", "manual", "none")}
-_LEAST = {"execution.lease_seconds": 1}
+_WORDS = {
+    "memories.inject": ("auto", "manual", "none"),
+    "models.strategy": ("", *STRATEGIES),
+    "hats.order": HATS,
+}
+_FILLED = ("models.ladder", "hats.order")
+"""Lists that must name something, and each thing once."""
+_LEAST = {"execution.lease_seconds": 1, "models.window": 1}
 _MOST = {"execution.lease_seconds": 86_400, "memories.filter.recent": 36_500}
 
 
@@ -229,7 +280,21 @@ def _read_toml(directory: str) -> dict[str, Any]:
 
 
 _HEADINGS = frozenset(
-    ("[store]", "[execution]", "[agent]", "[gates]", "[limits]", "[prompt]", "[memories]", "[memories.filter]")
+    (
+        "[store]",
+        "[execution]",
+        "[agent]",
+        "[gates]",
+        "[limits]",
+        "[models]",
+        "[models.prices]",
+        "[hats]",
+        "[hats.kinds]",
+        "[hats.instructions]",
+        "[prompt]",
+        "[memories]",
+        "[memories.filter]",
+    )
 )
 
 
@@ -273,13 +338,36 @@ def _checked(where: str, section: str, table: Mapping[str, Any], kind: type, war
         name = f"{section}.{key}"
         if key not in kind.__slots__:  # type: ignore[attr-defined]
             warnings.append(_unknown(where, name, [f"{section}.{known}" for known in kind.__slots__]))  # type: ignore[attr-defined]
-        elif isinstance(getattr(defaults, key), FilterConfig):
+        elif isinstance(getattr(defaults, key), FilterConfig | dict):
             if not isinstance(value, dict):
                 raise ConfigError(f"{where}: {name} must be a section, not {_shown(value)}.")
-            checked[key] = FilterConfig(**_checked(where, name, value, FilterConfig, warnings))
+            checked[key] = _inner(where, name, value, getattr(defaults, key), warnings)
         else:
             checked[key] = _value(where, name, value, getattr(defaults, key))
     return checked
+
+
+def _inner(where: str, name: str, table: dict[str, Any], default: object, warnings: list[str]) -> object:
+    """Give a section inside of a section."""
+    if isinstance(default, FilterConfig):
+        return FilterConfig(**_checked(where, name, table, FilterConfig, warnings))
+    if name == "models.prices":
+        return {**default, **{model: _price(where, f"{name}.{model}", value) for model, value in table.items()}}  # type: ignore[dict-item]
+    wanted: object = "" if name == "hats.instructions" else ()
+    for hat in table:
+        if hat not in HATS:
+            warnings.append(_unknown(where, f"{name}.{hat}", [f"{name}.{known}" for known in HATS]))
+    return {hat: _value(where, f"{name}.{hat}", value, wanted) for hat, value in table.items() if hat in HATS}
+
+
+def _price(where: str, name: str, value: object) -> tuple[float, ...]:
+    if (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= LARGEST for one in value)
+    ):
+        return tuple(map(float, value))
+    raise ConfigError(f"{where}: {name} must be two numbers like [3.0, 15.0], not {_shown(value)}.")
 
 
 def _value(where: str, name: str, value: object, default: object) -> object:
@@ -296,14 +384,20 @@ def _value(where: str, name: str, value: object, default: object) -> object:
         upper = f" and at most {most:,}" if name in _MOST else ""
         wanted = f"a {'whole ' if isinstance(default, int) else ''}number of {least} or more{upper}"
     elif isinstance(default, tuple):
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        known = _WORDS.get(name, ())
+        if isinstance(value, list) and all(isinstance(item, str) and (not known or item in known) for item in value):
+            if name in _FILLED and not value:
+                raise ConfigError(f"{where}: {name} must name at least one.")
+            twice = [item for item in value if value.count(item) > 1]
+            if name in _FILLED and twice:
+                raise ConfigError(f"{where}: {name} names {_shown(twice[0])} twice.")
             return tuple(value)
-        wanted = 'a list of texts like ["one", "two"]'
+        wanted = f"a list of {', '.join(known)}" if known else 'a list of texts like ["one", "two"]'
     else:
         words = _WORDS.get(name, ())
         if isinstance(value, str) and (not words or value in words):
             return value
-        wanted = " or ".join(words) if words else "a text"
+        wanted = " or ".join(filter(None, words)) if words else "a text"
     raise ConfigError(f"{where}: {name} must be {wanted}, not {_shown(value)}.")
 
 
@@ -320,7 +414,7 @@ def _from_environment(section: str, kind: type, environment: Mapping[str, str]) 
     defaults = kind()
     for key in kind.__slots__:  # type: ignore[attr-defined]
         variable = f"RALPH_{section}_{key}".upper()
-        if variable not in environment or isinstance(getattr(defaults, key), FilterConfig):
+        if variable not in environment or isinstance(getattr(defaults, key), FilterConfig | dict):
             continue
         text = clean(environment[variable]).strip()
         parsed = _parsed(text, getattr(defaults, key), is_command=key == "command")
@@ -364,6 +458,8 @@ def with_flags(
     program: Sequence[str] = (),
     gates: Sequence[str] | None = None,
     verify: bool = True,
+    review: bool = False,
+    strategy: str | None = None,
 ) -> Config:
     """Give the settings with what a command line says over them."""
     chosen, execution = config.agent, config.execution
@@ -375,7 +471,10 @@ def with_flags(
         execution = replace(execution, gates=tuple(gates))
     if not verify:
         execution = replace(execution, verify=False)
-    return replace(config, agent=chosen, execution=execution)
+    if review:
+        execution = replace(execution, review=True)
+    models = replace(config.models, strategy=strategy) if strategy else config.models
+    return replace(config, agent=chosen, execution=execution, models=models)
 
 
 def with_settings(text: str, section: str, settings: Mapping[str, str]) -> str:
@@ -408,6 +507,8 @@ TEMPLATE = """\
 # gate_seconds = 600       # longest gate; 0 means no limit
 # lease_seconds = 120      # how long a vanished worker on another machine holds its task
 # stuck_after = 3          # failures in a row that bring the stuck warning
+# review = false           # true: a read-only agent session checks the work after the gates
+# review_model = ""        # the strongest of the ladder when empty
 
 [agent]
 # name = "command"         # or "rehearsal"
@@ -417,10 +518,34 @@ TEMPLATE = """\
 # idle_seconds = 600       # longest silence; 0 means no limit
 # output_mb = 32           # most output; 0 means no limit
 
-[limits]                   # of one run; 0 means none
-# iterations = 0
+[models]
+# strategy = ""            # fixed, cost-optimized, escalate, plan-then-execute; docs/strategy.md
+# ladder = ["haiku", "sonnet", "opus"]  # from the weakest to the strongest
+# window = 20              # the latest attempts that tell how well things go
+
+[models.prices]            # USD for a million tokens, in and out
+# haiku = [1.0, 5.0]
+# sonnet = [3.0, 15.0]
+# opus = [5.0, 25.0]
+
+[hats]
+# order = ["creator"]      # the hats a task passes through: explorer, planner, creator, critic, editor; docs/hats.md
+
+[hats.kinds]               # for example: the kinds of memory a hat is shown; all if it is not named
+# critic = ["pitfall", "convention", "constraint"]
+
+[hats.instructions]        # for example: what a hat is told instead of what it is told by default
+# editor = "Shorten. Change nothing that is tested."
+
+[limits]                   # 0 means none
+# iterations = 0           # of one run
 # minutes = 0
 # cost_usd = 0
+# tokens = 0
+# task_iterations = 0      # of one task; then it waits for a person
+# task_minutes = 0
+# task_cost_usd = 0
+# task_tokens = 0
 
 [prompt]
 # budget_tokens = 16000

@@ -122,3 +122,9 @@ class StoreTooNew(StoreError):
         )
         self.found = found
         self.known = known
+
+
+class WorktreeError(RalphError):
+    """Git cannot give a task a working tree of its own, or cannot take its work."""
+
+    exit_code = 2

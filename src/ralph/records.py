@@ -291,6 +291,10 @@ class Run:
     ending: str = ""
     """Why it stopped; empty while it runs or if it vanished."""
     iterations: int = 0
+    options: str = ""
+    """What it was asked to do, as JSON."""
+    seconds: float = 0.0
+    """How long it worked before it last stopped."""
 
 
 @record
@@ -321,6 +325,20 @@ class Attempt:
     shown: tuple[str, ...] = ()
     """Ids of the memories that were in the prompt."""
     with_memory: bool = True
+    holdout: float = 0.0
+    """The probability with which memory was left out of it; 0 when that was nobody's experiment."""
+    task_kind: str = ""
+    """What type of work the task is."""
+    next_model: str = ""
+    """The model it asked for to go on with."""
+    handed_to: str = ""
+    """The hat that goes on with the task; with one, a `done` is of this hat's part alone."""
+    change_mark: str = ""
+    """The same for attempts that left the same text in the same files."""
+    checks_passed: int = 0
+    """How many gates it passed."""
+    checks_failed: int = 0
+    """How many single checks the gate it failed said were wrong, as far as that is known."""
     worker: str | None = None
     started_at: str
     ended_at: str | None = None
@@ -344,6 +362,17 @@ class FailureReport:
     made_by: str = "agent"
     """`agent` when it reported itself, `ralph` when the report was made from the result."""
     created_at: str
+
+
+@record
+class Used:
+    """What attempts have taken."""
+
+    iterations: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    cost_usd: float = 0.0
+    tokens: int = 0
 
 
 @record
@@ -407,6 +436,10 @@ class Memory:
     used_at: str | None = None
     verified_at: str | None = None
     """When it was last seen to hold: learned again, or confirmed by an attempt."""
+    seen: str = ""
+    """Marks of the files it names as they were then, by path, as JSON."""
+    stale: str = ""
+    """What has become of those files since, if that makes it doubtful."""
     validated_at: str | None = None
     """When a staged one passed the rules."""
 
@@ -479,6 +512,8 @@ class Recollection:
     """Of other tasks, those most like this one first."""
     interruptions: tuple[Attempt, ...] = ()
     """Attempts at this task that were cut off with a word from a person, freshest first."""
+    handed: tuple[Attempt, ...] = ()
+    """Attempts of earlier hats at this task, freshest first."""
     recent_outcomes: tuple[Outcome, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
@@ -576,6 +611,25 @@ class Report:
 
 
 @record
+class HandOver:
+    """A `<hand-over>` sigil: which hat goes on, and what it has to know."""
+
+    to: str
+    """Empty when the agent leaves that to the configured order."""
+    text: str = ""
+
+
+@record
+class SubTask:
+    """A `<subtask>` sigil: a part of a task that is too large."""
+
+    title: str
+    body: str = ""
+    needs: tuple[str, ...] = ()
+    """Titles of parts that come first."""
+
+
+@record
 class Sigils:
     """All that an agent's answer said in sigils."""
 
@@ -589,6 +643,8 @@ class Sigils:
     difficulty: Difficulty | None = None
     retry_suggestion: str = ""
     next_model: str | None = None
+    hand_over: HandOver | None = None
+    subtasks: tuple[SubTask, ...] = ()
     verify_passed: bool | None = None
     verify_reason: str = ""
     problems: tuple[str, ...] = ()
@@ -610,15 +666,29 @@ class GateResult:
 
 
 @record
+class Review:
+    """What a verification session said of an attempt."""
+
+    passed: bool
+    is_judged: bool = True
+    """False when it came to no judgement: then the work may be right all the same."""
+    reason: str = ""
+    """Why not, in its own words or ours."""
+    reply: Reply
+    """The session, for what it took."""
+
+
+@record
 class Verdict:
-    """What the quality gates said of an attempt."""
+    """What the quality gates and the verification session said of an attempt."""
 
     gates: tuple[GateResult, ...] = ()
+    review: Review | None = None
 
     @property
     def passed(self) -> bool:
         """Say whether nothing speaks against the work."""
-        return all(gate.passed for gate in self.gates)
+        return all(gate.passed for gate in self.gates) and (self.review is None or self.review.passed)
 
 
 @record
@@ -631,6 +701,12 @@ class Capture:
     task_status: Status
     """Where the task stands from now on."""
     task_reason: str = ""
+    subtasks: tuple[SubTask, ...] = ()
+    """Parts the task is split into."""
+    used: tuple[str, ...] = ()
+    """How much of its own limits the task has used up, for people."""
+    is_telling: bool = True
+    """Whether the outcome says anything about what the prompt told."""
     log: tuple[str, ...] = ()
     """Lines for the task's log."""
     ignored: tuple[str, ...] = ()

@@ -35,6 +35,10 @@ _NOT_CARRIED = {
     "superseded_by": None,
     "uses": 0,
     "used_at": None,
+    "wins": 0,
+    "losses": 0,
+    "seen": "",
+    "stale": "",
     "state_reason": "",
 }
 """What a memory has to do with its own project means nothing in another one."""

@@ -313,7 +313,7 @@ DEEDS: dict[str, Callable[[Store], object]] = {
     "a feature is deleted": lambda store: store.features.delete(store.features.get("Search").id),
     "a memory is learned again": learn_again,
     "memories are brought": bring,
-    "memories are used": lambda store: store.memories.used(["mem-1-0001"], "2026-06-01", helped=True),
+    "memories are used": lambda store: store.memories.used(["mem-1-0001"], "2026-06-01", won=True),
     "a task's memories are unlinked": lambda store: store.memories.unlink("t-000000"),
     "a memory is changed back": undo,
     "a change is undone": change_and_undo,

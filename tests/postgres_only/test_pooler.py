@@ -70,7 +70,7 @@ def test_the_tables_are_made_through_a_pooler(pooler: Pooler, server: Server, tm
     machine = behind(tmp_path, pooler, server, "made_behind")
 
     assert machine.must("doctor")
-    assert server.run("SELECT version FROM ralph_schema", "made_behind") == [(4,)]
+    assert server.run("SELECT version FROM ralph_schema", "made_behind") == [(5,)]
 
 
 def test_two_loops_share_tasks_and_memories_behind_a_pooler(

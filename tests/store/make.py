@@ -130,7 +130,7 @@ def an_old_database(path: Path, version: int, memories: int) -> None:
     at = now()
     times = {"created_at": at, "updated_at": at}
     with connection:
-        connection.execute("INSERT INTO projects VALUES ('p-1', 'old', ?)", (at,))
+        connection.execute("INSERT INTO projects (id, name, created_at) VALUES ('p-1', 'old', ?)", (at,))
         connection.execute("INSERT INTO runs VALUES (1, 'p-1', 'run-00000001', 'a', ?, NULL, '', 2)", (at,))
         _insert(connection, "tasks", OLD_TASK | times)
         for n, notes in ((1, "The zebra is in the export."), (2, "")):
@@ -144,13 +144,13 @@ def an_old_database(path: Path, version: int, memories: int) -> None:
                 row |= {"state_reason": "", "success_rate": None, "support": 1, "validated_at": None}
                 row["fingerprint"] = f"{n}"
             _insert(connection, "memory", row)
-    if version == 3:
-        _index(connection)
+    if version >= 3:
+        _index(connection, version)
     connection.close()
 
 
-def _index(connection: apsw.Connection) -> None:
-    """Index all as the third version did."""
+def _index(connection: apsw.Connection, version: int) -> None:
+    """Index all as the third version did, or later ones."""
     tables = {
         "memory": (memory_words, "SELECT * FROM memory"),
         "attempt": (attempt_words, "SELECT a.*, t.title FROM attempts AS a, tasks AS t WHERE notes <> ''"),
@@ -158,12 +158,11 @@ def _index(connection: apsw.Connection) -> None:
     }
     for index, (words_of, sql) in tables.items():
         for row in SqliteDatabase(connection, "it").query(sql):
-            values = {"seq": row["seq"], **words_of(row)}
-            connection.execute(
-                f"INSERT INTO {index}_words (seq, version, title, body, paths, tags)"
-                " VALUES (:seq, 1, :title, :body, :paths, :tags)",
-                values,
-            )
+            values = {"seq": row["seq"], "version": 1, **words_of(row)}
+            if version > 3:
+                values["project_id"] = row["project_id"]
+            marks = ", ".join(f":{name}" for name in values)
+            connection.execute(f"INSERT INTO {index}_words ({', '.join(values)}) VALUES ({marks})", values)
             for path in json.loads(row["files"]) if index == "memory" else ():
                 connection.execute("INSERT INTO memory_files VALUES (?, ?, ?)", (row["project_id"], path, row["seq"]))
 

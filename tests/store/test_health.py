@@ -38,7 +38,7 @@ def test_a_flipped_byte_is_harmless_or_found(path: Path) -> None:
     good = path.read_bytes()
     rows = all_rows(path)
     found = 0
-    for _ in range(40):
+    for _ in range(60):
         content = bytearray(good)
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
         path.write_bytes(content)

@@ -49,6 +49,8 @@ _HARMLESS = re.compile(
     rf"[a-z -]{{1,12}}|mem-\d{{1,12}}-[0-9a-f]{{4}}|run-[0-9a-f]{{8}}|t-[0-9a-f]{{6}}|{MOMENT}", re.ASCII
 )
 """A short word, an id or a date of ours: nothing in it could be a secret or invisible."""
+_OF_THIS_COPY = ("seen", "stale")
+"""What the files of a working copy say of a memory means nothing elsewhere."""
 _CUT_OFF = "The bundle was cut off: its last line, which counts the memories, is missing."
 
 
@@ -75,7 +77,7 @@ def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], proje
 
     yield sealed({"ralph_bundle": VERSION, "project": project, "exported_at": at})
     for memory, events in memories:
-        yield sealed(fields_of(memory))
+        yield sealed({name: value for name, value in fields_of(memory).items() if name not in _OF_THIS_COPY})
         for event in events:
             yield sealed({"event": fields_of(event)})
         count += 1

@@ -24,6 +24,8 @@ CRITIC = 0.6
 
 REWARD = 0.02
 CEILING = 0.95
+USUAL_LEAST, USUAL_MOST = 0.2, 0.8
+"""A success rate that is taken for usual lies between these, whatever a project's was of late."""
 DECAY_PER_WEEK = 0.02
 LOWEST = 0.1
 SUREST_ESTIMATE = 0.9
@@ -49,10 +51,40 @@ def faded_from(confidence: float, days: float) -> float:
     return max(min(LOWEST, confidence), round(confidence - DECAY_PER_WEEK * weeks, 6)) if weeks else confidence
 
 
-def after_use(memory: Memory, at: str, *, helped: bool = True) -> Memory:
-    """Count a use, and trust the memory a little more if it helped."""
-    confidence = _raised(memory, at) if helped else faded(memory, at)
-    return replace(memory, uses=memory.uses + 1, used_at=at, confidence=confidence)
+def after_use(memory: Memory, at: str, *, won: bool = True, usual: float = 0.5) -> Memory:
+    """Count a use, and trust the memory a little more if the attempt got its task done, or less if it did not.
+
+    A failure takes as much as makes a memory neither gain nor lose when it does as well as attempts usually do here:
+    where most fail anyway one more says little, where most succeed it says a lot.
+    """
+    usual = min(USUAL_MOST, max(USUAL_LEAST, usual))
+    confidence = _raised(memory, at) if won else _lowered(memory, at, REWARD * usual / (1 - usual))
+    return replace(
+        memory,
+        uses=memory.uses + 1,
+        used_at=at,
+        wins=memory.wins + won,
+        losses=memory.losses + (not won),
+        success_rate=_rate_after(memory, won),
+        confidence=confidence,
+    )
+
+
+def _rate_after(memory: Memory, won: bool) -> float | None:
+    """Give the success rate with one more outcome; that of an antipattern tells of those who follow it."""
+    if memory.kind == "antipattern":
+        return memory.success_rate
+    before = memory.wins + memory.losses
+    if memory.success_rate is None or not memory.content:
+        return round((memory.wins + won) / (before + 1), 6)
+    # A learning has a rate from the loops it was drawn from, which counts as often as it was learned.
+    counted = memory.support + before
+    return round((memory.success_rate * counted + won) / (counted + 1), 6)
+
+
+def _lowered(memory: Memory, at: str, by: float) -> float:
+    now = faded(memory, at)
+    return min(now, max(LOWEST, round(now - by, 6)))
 
 
 def _raised(memory: Memory, at: str) -> float:
@@ -71,6 +103,8 @@ def learned_again(known: Memory, new: Memory, at: str) -> Memory:
         tags=united(known.tags, new.tags)[:MOST_TAGS],
         files=united(known.files, new.files)[:MOST_TAGS],
         origin_loops=united(known.origin_loops, new.origin_loops),
+        seen=new.seen,
+        stale="",
         verified_at=at,
         updated_at=at,
     )

@@ -31,6 +31,12 @@ _NEW_FEATURE = {(verb, noun) for verb in ("add", "adds", "adding", "new") for no
 _ARTICLES = frozenset(("a", "an", "the"))
 
 
+def type_of_work(title: str, body: str) -> str:
+    """Give the type of a task's work: what its title says, else what its text says."""
+    said = task_type(title)
+    return said if said != GENERAL else task_type(f"{title}\n{body}")
+
+
 def task_type(objective: str) -> str:
     """Give the type of the work: the first that a word of the objective speaks of, else `general`."""
     words = [word for word in re.findall(r"[a-z]+", objective.lower()) if word not in _ARTICLES]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ralph.store.features import Features
     from ralph.store.memories import Memories
     from ralph.store.projects import ProjectEntry
+    from ralph.store.sums import Sums
     from ralph.store.tasks import Tasks
 
 
@@ -57,6 +58,13 @@ class Store:
         from ralph.store.attempts import Attempts
 
         return Attempts(self.scope)
+
+    @property
+    def sums(self) -> Sums:
+        """What all attempts add up to."""
+        from ralph.store.sums import Sums
+
+        return Sums(self.scope)
 
     @property
     def memories(self) -> Memories:

@@ -7,6 +7,7 @@ so that even a worker that is killed leaves a trace. Statistics are queries.
 from __future__ import annotations
 
 from ralph.errors import ClaimLost, NotFound, StoreError
+from ralph.memory.task_type import type_of_work
 from ralph.records import (
     Attempt,
     Difficulty,
@@ -17,6 +18,7 @@ from ralph.records import (
     Status,
     Task,
     TaskMetrics,
+    Used,
     now,
     record,
     replace,
@@ -36,6 +38,17 @@ if TYPE_CHECKING:
     from ralph.store.rows import Convert
 
 VANISHED = "the worker vanished"
+MANY = 1_000
+USUAL_OVER = 100
+"""So many of the latest attempts tell how often one succeeds here."""
+FEW = 4
+"""So many imaginary attempts keep a few real ones from saying too much."""
+
+
+_USED = """
+    COUNT(CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 END) AS done, COALESCE(SUM(seconds), 0) AS seconds,
+    COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(tokens_in), 0) + COALESCE(SUM(tokens_out), 0) AS tokens
+"""
 
 
 class GotParts(Exception):
@@ -59,25 +72,45 @@ class Attempts:
 
     # --- runs ----------------------------------------------------------------------
 
-    def start_run(self, agent: str) -> Run:
-        """Begin a run."""
-        run = Run(id=run_id(), agent=agent, started_at=now())
+    def start_run(self, agent: str, options: str = "") -> Run:
+        """Begin a run; `options` are what it was asked to do, as JSON."""
+        run = Run(id=run_id(), agent=agent, started_at=now(), options=options)
         with self._scope.transaction():
             self._scope.insert("runs", **to_columns(run))
         return run
 
-    def end_run(self, id: str, ending: str) -> None:
-        """Record why a run stopped."""
+    def resume_run(self, id: str, options: str) -> Run:
+        """Let a run that stopped go on; its iterations are counted on."""
+        with self._scope.transaction():
+            self.run(id)
+            self._scope.execute(
+                """
+                UPDATE runs SET ended_at = NULL, ending = '', options = :options
+                WHERE project_id = :project_id AND id = :id
+                """,
+                id=id,
+                options=options,
+            )
+        return self.run(id)
+
+    def end_run(self, id: str, ending: str, seconds: float | None = None) -> None:
+        """Record why a run stopped, and how long it has worked in all."""
         with self._scope.transaction():
             self._scope.execute(
-                "UPDATE runs SET ended_at = :at, ending = :ending WHERE project_id = :project_id AND id = :id",
+                """
+                UPDATE runs SET ended_at = :at, ending = :ending, seconds = COALESCE(:seconds, seconds)
+                WHERE project_id = :project_id AND id = :id
+                """,
                 id=id,
                 at=now(),
                 ending=ending,
+                seconds=seconds,
             )
         from ralph.store.index import renew
+        from ralph.store.sums import Sums
 
         renew(self._scope)
+        Sums(self._scope).refresh()
         self._scope.database.tidy()
 
     def runs(self, limit: int) -> list[Run]:
@@ -109,6 +142,7 @@ class Attempts:
         agent: str,
         only: str | None = None,
         with_memory: bool = True,
+        holdout: float = 0.0,
     ) -> Begun | None:
         """Claim the best ready task and open its attempt, in one step; None if nothing is ready.
 
@@ -143,6 +177,8 @@ class Attempts:
                 feature_id=task.feature_id,
                 agent=agent,
                 with_memory=with_memory,
+                holdout=holdout,
+                task_kind=type_of_work(task.title, task.body),
                 worker=worker,
                 started_at=now(),
             )
@@ -155,6 +191,20 @@ class Attempts:
                 return Tasks(self._scope).take(worker, lease_seconds, only, open_attempt)
             except GotParts:
                 continue
+
+    def note(self, attempt: Attempt) -> None:
+        """Keep what an attempt sets out with, so that others see it and it is known should the worker vanish."""
+        noted = ("hat", "model", "model_reason", "shown", "with_memory")
+        values = to_columns(attempt)
+        with self._scope.transaction():
+            self._scope.change(
+                "attempts",
+                ", ".join(f"{name} = :{name}" for name in noted),
+                "run_id = :run AND iteration = :iteration AND outcome IS NULL",
+                run=attempt.run_id,
+                iteration=attempt.iteration,
+                **{name: values[name] for name in noted},
+            )
 
     def finish(self, capture: Capture, token: int, *, is_again: bool = False) -> tuple[Kept, ...]:
         """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
@@ -172,24 +222,70 @@ class Attempts:
                     raise ClaimLost(task_id)
                 return ()
             tasks, memories = Tasks(self._scope), Memories(self._scope)
+            usual = self._usual_success(attempt.model)
             kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLost(task_id)
             if not kept:
                 attempt = interrupted(attempt, str(lost))
             # A task deleted while it was worked on took its attempt with it; what was learned stays.
             if self._write(attempt):
+                if not kept:
+                    from ralph.store.sums import Sums
+
+                    Sums(self._scope).changed(attempt.run_id, attempt.iteration)
                 for line in capture.log if kept else (str(lost),):
                     tasks.log(task_id, line, "ralph")
                 if capture.report and kept:
                     self._scope.insert("failures", **to_columns(capture.report))
                     self._index("failure", attempt)
+                if capture.subtasks and kept:
+                    tasks.split(task_id, capture.subtasks)
             change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
-            if kept and attempt.outcome is not Outcome.INTERRUPTED:
-                memories.used(attempt.shown, attempt.ended_at or now(), helped=attempt.outcome is Outcome.DONE)
+            if kept and capture.is_telling:
+                self._give_credit(attempt, memories, usual)
         if not kept:
             raise lost
         return learned
+
+    def _usual_success(self, model: str | None) -> float:
+        """Give how often attempts with a model succeed here of late.
+
+        With few of them that is near to what all do, and with few of all somewhere in the middle.
+        """
+        rows = self._scope.query(
+            """
+            SELECT outcome, model FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
+                AND outcome <> 'interrupted' AND (outcome <> 'done' OR handed_to = '')
+            ORDER BY seq DESC LIMIT :limit
+            """,
+            limit=USUAL_OVER,
+        )
+        won = [row["outcome"] == "done" for row in rows]
+        overall = (sum(won) + FEW / 2) / (len(won) + FEW)
+        same = [row["outcome"] == "done" for row in rows if row["model"] == model]
+        return float((sum(same) + FEW * overall) / (len(same) + FEW))
+
+    def _give_credit(self, attempt: Attempt, memories: Memories, usual: float) -> None:
+        """Let an outcome count for all memories shown on the way to it, by the hats before too, each once."""
+        if attempt.outcome is Outcome.INTERRUPTED or (attempt.outcome is Outcome.DONE and attempt.handed_to):
+            return
+        rows = self._scope.query(
+            """
+            SELECT shown FROM attempts WHERE project_id = :project_id AND task_id = :task AND number < :number
+                AND outcome = 'done' AND handed_to <> '' AND number > COALESCE((
+                    SELECT MAX(b.number) FROM attempts AS b WHERE b.project_id = :project_id AND b.task_id = :task
+                        AND b.number < :number AND (b.outcome IN ('failed', 'retried', 'blocked', 'error')
+                            OR (b.outcome = 'done' AND b.handed_to = ''))
+                ), 0)
+            """,
+            task=attempt.task_id,
+            number=attempt.number,
+        )
+        shown = dict.fromkeys((*(id for row in rows for id in from_json(row["shown"])), *attempt.shown))
+        if shown:
+            won = attempt.outcome is Outcome.DONE
+            memories.used(tuple(shown), attempt.ended_at or now(), won=won, usual=usual)
 
     def _written(self, attempt: Attempt) -> Outcome | None:
         """Give the outcome this very attempt was settled with before: not its own if its claim was lost."""
@@ -331,17 +427,14 @@ class Attempts:
         self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
     ) -> list[Attempt]:
         """Give the latest attempts, also those still running, newest first."""
+        given = {"run_id": run, "task_id": task, "outcome": outcome.value if outcome else None}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        conditions = "".join(f" AND {name} = :{name}" for name in wanted)
+        # All the same order, each by an index that finds the task or the run.
+        order = "number" if task else "iteration" if run else "seq"
         rows = self._scope.query(
-            """
-            SELECT * FROM attempts WHERE project_id = :project_id
-                AND (CAST(:run AS TEXT) IS NULL OR run_id = :run)
-                AND (CAST(:task AS TEXT) IS NULL OR task_id = :task)
-                AND (CAST(:outcome AS TEXT) IS NULL OR outcome = :outcome)
-            ORDER BY seq DESC LIMIT :limit
-            """,
-            run=run,
-            task=task,
-            outcome=outcome.value if outcome else None,
+            f"SELECT * FROM attempts WHERE project_id = :project_id{conditions} ORDER BY {order} DESC LIMIT :limit",
+            **wanted,
             limit=limit,
         )
         return [attempt_in(row) for row in rows]
@@ -357,11 +450,70 @@ class Attempts:
             raise NotFound("Journal entry", f"{run}/{iteration}")
         return attempt_in(rows[0])
 
+    def trail(self, task: Task, limit: int) -> list[tuple[Attempt, str]]:
+        """Give the ended attempts at a task since it was last done or reset, newest first.
+
+        Each comes with the fingerprint of its failure.
+        """
+        rows = self._scope.query(
+            """
+            SELECT a.*, COALESCE(f.fingerprint, '') AS fingerprint FROM attempts AS a
+            LEFT JOIN failures AS f
+                ON f.project_id = a.project_id AND f.run_id = a.run_id AND f.iteration = a.iteration
+            WHERE a.project_id = :project_id AND a.task_id = :task AND a.outcome IS NOT NULL
+                AND a.number > :reset_after AND a.number > COALESCE((
+                    SELECT MAX(d.number) FROM attempts AS d WHERE d.project_id = :project_id AND d.task_id = :task
+                        AND d.outcome = 'done' AND d.handed_to = ''), 0)
+            ORDER BY a.number DESC LIMIT :limit
+            """,
+            task=task.id,
+            reset_after=task.reset_after,
+            limit=limit,
+        )
+        return [(attempt_in(row), str(row["fingerprint"])) for row in rows]
+
+    def used_by(self, task: Task) -> Used:
+        """Give what a task took since a person last reset it."""
+        rows = self._scope.query(
+            f"""
+            SELECT COUNT(*) AS iterations, {_USED}
+            FROM attempts WHERE project_id = :project_id AND task_id = :task AND number > :reset_after
+                AND outcome IS NOT NULL
+            """,
+            task=task.id,
+            reset_after=task.reset_after,
+        )
+        return to_record(Used, rows[0], {})
+
+    def used_in(self, run: str) -> Used:
+        """Give what the attempts of a run took."""
+        rows = self._scope.query(
+            f"""
+            SELECT COUNT(*) AS iterations, {_USED}
+            FROM attempts WHERE project_id = :project_id AND run_id = :run
+            """,
+            run=run,
+        )
+        return to_record(Used, rows[0], {})
+
+    def was_planned(self, task: str) -> bool:
+        """Say whether a planner has done its part of a task."""
+        return bool(
+            self._scope.query(
+                """
+                SELECT 1 FROM attempts WHERE project_id = :project_id AND task_id = :task AND hat = 'planner'
+                    AND outcome = 'done' LIMIT 1
+                """,
+                task=task,
+            )
+        )
+
     def last_notes(self, task: str) -> str:
         """Give the notes of the attempt that got a task done, or nothing."""
         rows = self._scope.query(
             """
             SELECT notes FROM attempts WHERE project_id = :project_id AND task_id = :task AND outcome = 'done'
+                AND handed_to = ''
             ORDER BY number DESC LIMIT 1
             """,
             task=task,
@@ -381,31 +533,36 @@ class Attempts:
             raise NotFound("Task", task)
         return _metrics(rows[0])
 
-    def in_trouble(self) -> list[TaskMetrics]:
-        """Give the metrics of open tasks that have failed since they last succeeded, worst first."""
+    def in_trouble(self, limit: int = 20) -> list[TaskMetrics]:
+        """Give the metrics of open tasks that have failed since they last succeeded or were reset, worst first."""
         rows = self._scope.query(
             """
             SELECT m.*, m.difficulty_estimate AS difficulty FROM tasks AS t
             JOIN strategy_metrics AS m ON m.project_id = t.project_id AND m.task_id = t.id
             WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
-                AND m.consecutive_failures > 0
-            ORDER BY m.consecutive_failures DESC, t.seq
-            """
+                AND m.failures_since_reset > 0 AND NOT EXISTS (
+                    SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
+                )
+            ORDER BY m.failures_since_reset DESC, t.seq LIMIT :limit
+            """,
+            limit=limit,
         )
         return [_metrics(row) for row in rows]
 
     def running(self) -> list[Attempt]:
         """Give the attempts that have not ended."""
         rows = self._scope.query(
-            "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq"
+            # In an order that no index has: by one that has it, SQLite would read all attempts to find these few.
+            "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq + 0"
         )
         return [attempt_in(row) for row in rows]
 
     def recent_outcomes(self, limit: int) -> list[Outcome]:
-        """Give how the latest attempts of the project ended, newest first."""
+        """Give how the latest attempts of the project ended, newest first; a hand-over is not the end."""
         rows = self._scope.query(
             """
             SELECT outcome FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
+                AND (outcome <> 'done' OR handed_to = '')
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
@@ -413,22 +570,22 @@ class Attempts:
         return [Outcome(row["outcome"]) for row in rows]
 
     def count_since(self, moment: str) -> int:
-        """Give the number of attempts begun after a moment."""
+        """Give the number of attempts begun after a moment; of the latest ones alone, which are enough to be many."""
         rows = self._scope.query(
-            "SELECT COUNT(*) AS n FROM attempts WHERE project_id = :project_id AND started_at > :moment", moment=moment
+            f"""
+            SELECT COUNT(*) AS n FROM (
+                SELECT started_at FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MANY}
+            ) AS latest WHERE started_at > :moment
+            """,
+            moment=moment,
         )
         return int(rows[0]["n"])
 
     def totals(self) -> Row:
-        """Give attempts, time, cost and tokens of the whole project."""
-        return self._scope.query(
-            """
-            SELECT COUNT(*) AS attempts, COUNT(CASE WHEN outcome = 'done' THEN 1 END) AS done,
-                COUNT(CASE WHEN outcome IN ('failed', 'retried', 'blocked', 'error') THEN 1 END) AS failed,
-                COALESCE(SUM(seconds), 0) AS seconds, COALESCE(SUM(cost_usd), 0) AS cost_usd
-            FROM attempts WHERE project_id = :project_id
-            """
-        )[0]
+        """Give attempts, time, cost and tokens of the whole project; who handed over has got nothing done yet."""
+        from ralph.store.sums import Sums, total
+
+        return total(Sums(self._scope).by("outcome", "is_handover"))
 
     # --- failure reports -----------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ralph.errors import StoreError, WrongUsage
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, FEED, Scope, checksum
 from ralph.store.migrate import own_columns
-from ralph.store.parts import AGREED, PARTS
+from ralph.store.parts import AGREED, PARTS, SUMS
 from ralph.store.projects import Projects, lock_tasks
 from ralph.store.synced import RESTORED
 
@@ -568,7 +568,7 @@ def replace_rows(ours: Scope, theirs: Scope) -> None:
 
 def delete_rows(scope: Scope) -> None:
     """Delete all rows of a project, and what working copies agreed on; not the project itself."""
-    for table in (*AGREED, *(part.table for part in reversed(PARTS))):
+    for table in (*AGREED, *SUMS, *(part.table for part in reversed(PARTS))):
         scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
 
 

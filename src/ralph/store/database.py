@@ -139,7 +139,7 @@ class Found:
         self.total = total
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """What the tables of this program look like: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -149,12 +149,26 @@ FEED = "memory_events"
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory")
 
 
-_UNCOUNTED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until"))
+_UNCOUNTED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until", "seen", "stale"))
+_ADDED_LATER = {
+    "holdout": 0.0,
+    "task_kind": "",
+    "next_model": "",
+    "handed_to": "",
+    "change_mark": "",
+    "checks_passed": 0,
+    "checks_failed": 0,
+}
+"""Columns that count only where they say something: rows that are older than they keep their checksums."""
 
 
 def checksum(row: Mapping[str, Any]) -> str:
     """Give the SHA-256 of a row's values; the database's own counter does not count, nor who has claimed a task."""
-    values = {name: value for name, value in row.items() if name not in _UNCOUNTED}
+    values = {
+        name: value
+        for name, value in row.items()
+        if name not in _UNCOUNTED and not (name in _ADDED_LATER and value == _ADDED_LATER[name])
+    }
     if values.get("status") == "in_progress":  # that a task is claimed is all this says
         values["status"] = "pending"
     return _digest(values)

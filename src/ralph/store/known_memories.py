@@ -14,7 +14,7 @@ from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ralph.store.database import Found, Row, Scope
     from ralph.store.rows import Convert
@@ -46,6 +46,8 @@ class Wanted:
     min_success_rate: float = 0.0
     after: str = ""
     before: str = ""
+    is_stale: bool = False
+    """Only those whose files are no longer as they were."""
 
     def holds(self, memory: Memory) -> bool:
         """Say whether a memory is one of these."""
@@ -59,6 +61,7 @@ class Wanted:
             and (memory.success_rate or 0.0) >= self.min_success_rate
             and memory.created_at >= self.after
             and (not self.before or memory.created_at <= self.before)
+            and (not self.is_stale or bool(memory.stale))
         )
 
 
@@ -79,6 +82,12 @@ class KnownMemories:
         """Give one memory, whatever its state, if there is one."""
         rows = self.rows("id = :id", id=id)
         return memory_in(rows[0]) if rows else None
+
+    def find_each(self, ids: Iterable[str]) -> list[Memory]:
+        """Give the memories that have one of these ids, whatever their state, in that order."""
+        wanted = list(dict.fromkeys(ids))
+        found = {row["id"]: memory_in(row) for row in self.among("id", wanted)}
+        return [found[id] for id in wanted if id in found]
 
     def look_up(self, words: Mapping[str, float], limit: int, wanted: Wanted | None = None) -> Found:
         """Give rows of memories that hold the words, those with the most of their weight first."""
@@ -115,6 +124,25 @@ class KnownMemories:
             **{f"p{n}": path for n, path in enumerate(paths)},
         )
         return [row["seq"] for row in rows]
+
+    def naming_files(self, paths: Collection[str] | None = None) -> list[Row]:
+        """Give the files, marks and dates of the active memories that name files, or one of these files."""
+        columns = "id, files, seen, stale, created_at, updated_at, verified_at"
+        if paths is None:
+            return self.scope.query(
+                f"""
+                SELECT {columns} FROM memory
+                WHERE project_id = :project_id AND state = 'active' AND files <> '[]' ORDER BY seq
+                """
+            )
+        asked, seqs = list(dict.fromkeys(paths)), dict[int, None]()
+        for start in range(0, len(asked), PAGE):
+            condition, marks = _one_of("path", asked[start : start + PAGE])
+            rows = self.scope.query(
+                f"SELECT seq FROM memory_files WHERE project_id = :project_id AND {condition} ORDER BY seq", **marks
+            )
+            seqs |= {row["seq"]: None for row in rows}
+        return list(self.among("seq", list(seqs), columns, " AND state = 'active'"))
 
     def next_to(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
         """Give pairs of memories learned one right after the other, of which one is among these."""
@@ -447,6 +475,8 @@ def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
         if (value := getattr(wanted, name)) is not None:
             condition += f" AND r.{name} = :{name}"
             more[name] = value
+    if wanted.is_stale:
+        condition += " AND r.stale <> ''"
     if wanted.tags:
         # Roughly; `Wanted.holds` looks closer.
         held = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]

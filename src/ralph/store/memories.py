@@ -39,6 +39,10 @@ class Change:
     id: str = ""
 
 
+_SETTLED = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
+"""What the outcome of an attempt changes in the memories it was shown."""
+
+
 def change_id() -> str:
     """Give a new id for changes made together, `chg-{8 hex}`."""
     return "chg-" + os.urandom(4).hex()
@@ -91,6 +95,7 @@ class Memories(KnownMemories):
         """Keep memories from elsewhere with their history, in one go; bringing them once more changes nothing."""
         from ralph.memory.bring import brought
         from ralph.memory.fingerprint import fingerprint
+        from ralph.memory.staleness import rewritten
 
         kept: list[Kept] = []
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
@@ -113,6 +118,8 @@ class Memories(KnownMemories):
                 after = brought(known, memory) if known else None
                 if known is None or after is None:
                     new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
+                    if new.seen or new.stale:
+                        new = replace(new, seen="", stale="")  # its files are not those that were seen elsewhere
                     fresh[new.id] = new, mark, events
                     by_id[new.id] = new, mark
                     by_mark[mark] = new
@@ -123,6 +130,7 @@ class Memories(KnownMemories):
                     fresh[after.id] = after, *fresh[after.id][1:]
                 else:
                     after = _live(after, memory, True) if memory.state is State.ACTIVE else after
+                    after = replace(after, **rewritten(known, {"body": after.body}))
                     what = "known" if after == known else "merged" if after.state is known.state else "revived"
                     kept.append(Kept(memory=after, what=what))
                     if after != known:
@@ -239,9 +247,11 @@ class Memories(KnownMemories):
 
     def change(self, id: str, what: str, change: Change, **fields: object) -> Memory:
         """Change some fields of a memory and note what they were; give it as it is now."""
+        from ralph.memory.staleness import rewritten
+
         with self.scope.transaction():
             known = self.get(id)
-            became = replace(known, **fields)
+            became = replace(known, **rewritten(known, fields))
             if became != known:
                 self._record(known, became, what, change)
             return became
@@ -257,23 +267,53 @@ class Memories(KnownMemories):
                 self._record(was, became, what, change)
         return [became for _, became in still]
 
-    def used(self, ids: Sequence[str], at: str, *, helped: bool) -> None:
-        """Count a use of memories that were shown to an attempt; if it got its task done, trust them a little more."""
+    def used(self, ids: Sequence[str], at: str, *, won: bool, usual: float = 0.5) -> None:
+        """Give memories that were shown to an attempt their share in its outcome.
+
+        `usual` is how often attempts succeed here.
+        """
         from ralph.memory.lifecycle import after_use
 
         rows = list(self.among("id", ids))
         for row in rows:
-            after = after_use(memory_in(row), at, helped=helped)
-            row |= {"uses": after.uses, "used_at": at, "confidence": after.confidence}
+            after = after_use(memory_in(row), at, won=won, usual=usual)
+            row |= {name: getattr(after, name) for name in _SETTLED}
             row["checksum"] = checksum(row)
-        names = ("project_id", "id", "uses", "used_at", "confidence", "checksum")
+        names = (*_SETTLED, "checksum")
         self.scope.database.execute_all(
-            """
-            UPDATE memory SET uses = :uses, used_at = :used_at, confidence = :confidence, checksum = :checksum
+            f"""
+            UPDATE memory SET {", ".join(f"{name} = :{name}" for name in names)}
             WHERE project_id = :project_id AND id = :id
             """,
-            [{name: row[name] for name in names} for row in rows],
+            [{name: row[name] for name in ("project_id", "id", *names)} for row in rows],
         )
+
+    def note_files(self, changes: Sequence[tuple[Row, str, str]]) -> None:
+        """Note marks of the files that memories name, and what became of the files; no event, for it is no decision.
+
+        Each is a row of `naming_files` with its new marks and words. One that was changed meanwhile is left alone.
+        """
+        rows = [
+            {
+                "project_id": self.scope.project_id,
+                "id": row["id"],
+                "seen": seen,
+                "stale": stale,
+                "was_seen": row["seen"],
+                "updated_at": row["updated_at"],
+            }
+            for row, seen, stale in changes
+        ]
+        if not rows:
+            return
+        with self.scope.transaction():
+            self.scope.database.execute_all(
+                """
+                UPDATE memory SET seen = :seen, stale = :stale
+                WHERE project_id = :project_id AND id = :id AND seen = :was_seen AND updated_at = :updated_at
+                """,
+                rows,
+            )
 
     def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> bool:
         """Let one memory, put together from several, stand for the others; False when one was changed meanwhile."""

@@ -40,5 +40,7 @@ AGREED = ("synced_entries", "synced_files")
 """What files and store last agreed on, which is between one working copy and one store: no copy has it."""
 PLACES = "synced_places"
 """The working copies there are, which outlive what was agreed on."""
-HELD = (*AGREED, PLACES, *(part.table for part in reversed(PARTS)))
+SUMS = ("attempt_sums", "attempt_summed")
+"""What attempts add up to, which each database works out for itself: no copy has it."""
+HELD = (*AGREED, PLACES, *SUMS, *(part.table for part in reversed(PARTS)))
 """All tables with rows of a project, children before parents."""

@@ -369,9 +369,12 @@ def _index(target: apsw.Connection, memory: Row) -> None:
 
 
 def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:
+    """Give the rows of memories that are whole, with the columns the other database has."""
     try:
-        if columns(source, "memory") == columns(target, "memory"):
-            yield from (row for _, row in numbered_rows(source, "memory") if row and is_right(row))
+        names, theirs = columns(target, "memory"), columns(source, "memory")
+        if set(names) <= set(theirs):
+            rows = ({name: row[name] for name in names} for _, row in numbered_rows(source, "memory") if row)
+            yield from filter(is_right, rows)  # also without what only the newer one has
     except (apsw.Error, UnicodeError):
         return
 

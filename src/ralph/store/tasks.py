@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
+    from ralph.records import SubTask
     from ralph.store.database import Row, Scope
 
     R = TypeVar("R")
@@ -95,11 +96,9 @@ class Tasks:
         return [self.get(new_id) for new_id in ids]
 
     def _insert(self, task: NewTask) -> str:
-        new_id = task.id or task_id()
-        while self._exists(new_id):
-            if task.id:
-                raise WrongUsage(f"There is already a task {task.id}.")
-            new_id = task_id()
+        if task.id and self._exists(task.id):
+            raise WrongUsage(f"There is already a task {task.id}.")
+        new_id = task.id or self._free_id()
         at = now()
         self._scope.insert(
             "tasks",
@@ -210,6 +209,8 @@ class Tasks:
 
         Refused while another task waits for one of them, or one is being worked on.
         """
+        from ralph.store.sums import Sums
+
         with self._scope.transaction():
             parent = self.get(id).parent_id
             doomed = [task.id for task in self.below(id)]
@@ -222,6 +223,7 @@ class Tasks:
             for one in doomed:
                 Memories(self._scope).unlink(one)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
+            Sums(self._scope).drop()  # their attempts went with them
             if parent:
                 self._roll_up(parent)
             self._scope.announce(TASKS)
@@ -293,21 +295,70 @@ class Tasks:
 
     def has_open(self) -> bool:
         """Say whether any task is not done."""
-        rows = self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND status <> 'done' LIMIT 1")
+        rows = self._scope.query(
+            """
+            SELECT 1 FROM tasks
+            WHERE project_id = :project_id AND status IN ('pending', 'in_progress', 'failed', 'blocked') LIMIT 1
+            """
+        )
         return bool(rows)
 
     def counts(self) -> dict[Status, int]:
-        """Give how many tasks there are in each status."""
+        """Give how many tasks there are in each status.
+
+        Done ones are many in the end: they are all there are, which is kept with the sums, but for those that are not.
+        """
         rows = self._scope.query(
-            "SELECT status, COUNT(*) AS n FROM tasks WHERE project_id = :project_id GROUP BY status"
+            f"""
+            WITH unfinished (status, n) AS (
+                SELECT status, COUNT(*) FROM tasks
+                WHERE project_id = :project_id AND status IN ('pending', 'in_progress', 'failed', 'blocked')
+                GROUP BY status
+            ), kept (tasks, until) AS (
+                SELECT tasks, tasks_until_seq FROM attempt_summed WHERE project_id = :project_id
+            )
+            SELECT status, n FROM unfinished UNION ALL
+            SELECT 'done', COALESCE((SELECT tasks FROM kept), 0) + (
+                SELECT COUNT(*) FROM tasks WHERE project_id = :project_id
+                    AND seq > COALESCE((SELECT until FROM kept), 0) AND seq < {2**63 - 1}
+            ) - COALESCE((SELECT CAST(SUM(n) AS BIGINT) FROM unfinished), 0)
+            ORDER BY 1
+            """
         )
-        return {Status(row["status"]): row["n"] for row in rows}
+        return {Status(row["status"]): row["n"] for row in rows if row["n"]}
 
     def _select(self, rest: str, **values: object) -> list[Task]:
         needs = self._scope.database.json_list("n.needs_id", _NEEDED.format(task="t"))
         return [
             _task(row) for row in self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {rest}", **values)
         ]
+
+    def split(self, id: str, parts: Sequence[SubTask]) -> list[Task]:
+        """Make a task a whole of parts, which may wait for each other; it is done when they are."""
+        whole = self.get(id)
+        ids = {part.title.casefold(): self._free_id() for part in parts}
+        parts = list({part.title.casefold(): part for part in parts}.values())
+        return self.add_all(
+            [
+                NewTask(
+                    id=ids[part.title.casefold()],
+                    title=part.title,
+                    body=part.body,
+                    priority=whole.priority,
+                    parent_id=id,
+                    needs=tuple(ids[title.casefold()] for title in part.needs if title.casefold() in ids),
+                )
+                for part in parts
+            ]
+        )
+
+    def depth(self, id: str) -> int:
+        """Give how many tasks are above a task."""
+        above = 0
+        parent = self.get(id).parent_id
+        while parent:
+            above, parent = above + 1, self.get(parent).parent_id
+        return above
 
     # --- claims ------------------------------------------------------------------
 
@@ -487,6 +538,12 @@ class Tasks:
     @property
     def _for_update(self) -> str:
         return self._scope.database.for_update
+
+    def _free_id(self) -> str:
+        new_id = task_id()
+        while self._exists(new_id):
+            new_id = task_id()
+        return new_id
 
     def _exists(self, id: str) -> bool:
         return bool(self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND id = :id", id=id))
