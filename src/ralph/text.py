@@ -242,6 +242,10 @@ SIGIL_NAMES = (
     "journal",
     "knowledge",
     "next-model",
+    "hand-over",
+    "handover",
+    "subtask",
+    "sub-task",
     "verify-pass",
     "verify-fail",
 )

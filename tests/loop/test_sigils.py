@@ -15,15 +15,31 @@ from ralph.loop.sigils import (
     MAX_MARKS,
     MAX_NOTES,
     MAX_PROBLEMS,
+    MAX_SUBTASKS,
     MAX_TAG,
     MAX_TAGS,
+    MAX_TITLE,
     read_sigils,
+    without_sigils,
 )
-from ralph.records import SIGNAL_KINDS, Difficulty, Knowledge, Learning, Report, Sigils, Signal, fields_of
+from ralph.records import (
+    SIGNAL_KINDS,
+    Difficulty,
+    HandOver,
+    Knowledge,
+    Learning,
+    Report,
+    Sigils,
+    Signal,
+    SubTask,
+    fields_of,
+)
 from ralph.text import SIGIL_NAMES, neutralise
 
 DONE = "<task-done>t-000001</task-done>"
 FAILED = "<task-failed>t-000001</task-failed>"
+HANDED = '<hand-over to="critic">See the parser.</hand-over>'
+PART = '<subtask title="Read the file">Bytes to lines.</subtask>'
 
 
 def said(text: str, prompt: str = "") -> dict[str, Any]:
@@ -382,6 +398,196 @@ def test_every_difficulty_is_read(difficulty: Difficulty) -> None:
     assert read_sigils(answer).difficulty is difficulty
 
 
+# --- handing over ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "to", "said_to_next"),
+    [
+        (HANDED, "critic", "See the parser."),
+        ("<hand-over to='Critic'>\nSee\n\nthis.\n</hand-over>", "critic", "See\n\nthis."),
+        ("<HandOver hat=CRITIC>x</handover>", "critic", "x"),
+        ("< hand-over to = “critic” >x</ HAND-OVER >", "critic", "x"),
+        ("<handover to=critic>x</hand-over>", "critic", "x"),
+        ('<hand-over to="the critic.">x</hand-over>', "critic", "x"),
+        ('<hand-over to="critic"></hand-over>', "critic", ""),
+        ('<hand-over to="critic"/>', "critic", ""),
+        ("<hand-over to=critic/>", "critic", ""),
+        ('<hand-over to="" hat="critic" />', "critic", ""),
+        ("<hand-over>x</hand-over>", "", "x"),
+        ("<hand-over/>", "", ""),
+        ("<hand-over to='editor'>x</hand-over><hand-over to='critic'>y</hand-over>", "editor", "x"),
+        (f"<hand-over>not yet {DONE}</hand-over>", "", f"not yet {DONE}"),
+        (f"```\n{HANDED}\n```", "critic", "See the parser."),
+        (f"- `{HANDED}`", "critic", "See the parser."),
+    ],
+)
+def test_a_hand_over_says_to_whom_and_what(text: str, to: str, said_to_next: str) -> None:
+    assert said(text) == {"hand_over": HandOver(to=to, text=said_to_next)}
+    assert read_sigils(text).problems == ()
+
+
+@pytest.mark.parametrize("to", ["manager", "creator or critic", "critics", "?", "crìtic"])
+def test_the_order_decides_when_nobody_knows_the_hat(to: str) -> None:
+    sigils = read_sigils(f'<hand-over to="{to}">x</hand-over>')
+
+    assert sigils.hand_over == HandOver(to="", text="x")
+    assert sigils.problems == (f"hand-over to an unknown hat: {to}",)
+
+
+@pytest.mark.parametrize("sigil", [HANDED, PART, '<hand-over to="critic"/>'])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "> {}",
+        "+ {}",
+        "12:{}",
+        "docs/hats.md:12:{}",
+        "The format is:\n```\nprint(1)\n{}\n```\n",
+        "When it works I will say `{}` and stop.",
+        "<journal>I say {} later.</journal>",
+        "<journal>I was about to say {} when",
+        "<subtask title='Say it'>End with {}.</sub-task>",
+        "MEMORY:convention:End with {}",
+    ],
+)
+def test_a_quoted_sigil_moves_no_task(around: str, sigil: str) -> None:
+    sigils = read_sigils(around.format(sigil))
+
+    assert sigils.hand_over is None
+    assert [part for part in sigils.subtasks if part.title != "Say it"] == []
+
+
+@pytest.mark.parametrize(
+    "text", [HANDED[:-1], "<hand-over to='critic'>x", "<hand-over to='critic", PART[:-1], PART[:30]]
+)
+def test_half_a_hand_over_or_sub_task_is_none(text: str) -> None:
+    assert said(text) == {}
+
+
+# --- the parts of a task -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (PART, SubTask(title="Read the file", body="Bytes to lines.")),
+        ("<Sub-Task TITLE='Read, and close'>x\ny</SUBTASK>", SubTask(title="Read, and close", body="x\ny")),
+        ("<subtask title=Read the file needs=none>x</subtask>", SubTask(title="Read the file", body="x")),
+        ('<subtask title="Read\n the file"/>', SubTask(title="Read the file")),
+        ("<subtask>\n  Read the file\n\nx\ny\n</subtask>", SubTask(title="Read the file", body="x\ny")),
+        ("<subtask>- **Read the file**</subtask>", SubTask(title="Read the file")),
+        ("<subtask title=''>## Use `open`\nx</subtask>", SubTask(title="Use `open`", body="x")),
+    ],
+)
+def test_a_sub_task_is_read_however_it_is_written(text: str, part: SubTask) -> None:
+    assert said(text) == {"subtasks": (part,)}
+    assert read_sigils(text).problems == ()
+
+
+@pytest.mark.parametrize("empty", ["<subtask/>", "<subtask> \n </subtask>", "<subtask title='**'> \u200b </subtask>"])
+def test_an_empty_sub_task_is_a_problem_and_only_that_one_is_skipped(empty: str) -> None:
+    sigils = read_sigils(f"{empty}\n{PART}")
+
+    assert sigils.problems == ("subtask without a title",)
+    assert [part.title for part in sigils.subtasks] == ["Read the file"]
+
+
+def parts_of(*parts: tuple[str, str]) -> str:
+    """An answer with sub-tasks of these titles and needs."""
+    return "\n".join(f'<subtask title="{title}" needs="{needs}">x</subtask>' for title, needs in parts)
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ("", ()),
+        ("n/a", ()),
+        ("Read it", ("Read it",)),
+        (" read  IT. ", ("Read it",)),
+        ("Read it; Split, then join", ("Read it", "Split, then join")),
+        ("Split, then join", ("Split, then join",)),
+        ("Read it, Check `x`", ("Read it", "Check `x`")),
+        ("['Read it'; 'Check `x`']", ("Read it", "Check `x`")),
+        ("Read it;;Read it;", ("Read it",)),
+        ("One; two", ("One; two",)),
+    ],
+)
+def test_a_sub_task_names_the_ones_before_it(needs: str, expected: tuple[str, ...]) -> None:
+    others = [(title, "") for title in ("Read it", "Split, then join", "Check `x`", "One; two")]
+
+    sigils = read_sigils(parts_of(("Last", needs), *others))
+
+    assert sigils.subtasks[0].needs == expected
+    assert sigils.problems == ()
+
+
+def test_a_need_that_is_no_part_is_dropped() -> None:
+    sigils = read_sigils(parts_of(("A", "B; the rest"), ("B", "")))
+
+    assert [part.needs for part in sigils.subtasks] == [("B",), ()]
+    assert sigils.problems == ("subtask needs a part that is not there: the rest",)
+
+
+def test_the_need_that_closes_a_circle_is_dropped() -> None:
+    sigils = read_sigils(parts_of(("A", "B"), ("B", "C"), ("C", "A; D"), ("D", "D")))
+
+    assert [part.needs for part in sigils.subtasks] == [("B",), ("C",), ("D",), ()]
+    assert sigils.problems == (
+        "subtasks would wait for each other: C needs a",
+        "subtasks would wait for each other: D needs d",
+    )
+
+
+def test_sub_tasks_are_few_short_and_different() -> None:
+    same = parts_of(("Part 0", ""), ("part  0.", ""))
+    many = parts_of(*((f"Part {number}", "") for number in range(MAX_SUBTASKS + 3)))
+    long = f"<subtask>{'long ' * 100}\n{'x' * 50_000}</subtask>"
+
+    sigils = read_sigils(f"{same}\n{long}\n{many}")
+
+    assert [part.title for part in sigils.subtasks if part.title.startswith("Part")] == [
+        f"Part {number}" for number in range(MAX_SUBTASKS - 1)
+    ]
+    assert len(sigils.subtasks[1].title) <= MAX_TITLE
+    assert sigils.subtasks[1].body.startswith("long long")
+    assert len(sigils.subtasks[1].body) == MAX_FIELD
+    assert sigils.problems == ("4 more sub-tasks left out",)
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.tuples(st.sampled_from("abcd"), st.lists(st.sampled_from("abcdef"), max_size=4))))
+def test_sub_tasks_never_wait_for_each_other(parts: list[tuple[str, list[str]]]) -> None:
+    subtasks = read_sigils(parts_of(*((title, ";".join(needs)) for title, needs in parts))).subtasks
+
+    waiting = {part.title: set(part.needs) for part in subtasks}
+    while ready := [title for title, needs in waiting.items() if not needs & waiting.keys()]:
+        for title in ready:
+            del waiting[title]
+    assert waiting == {}
+    assert [part.title for part in subtasks] == list(dict.fromkeys(title for title, _ in parts))
+
+
+# --- the rest of an answer -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "rest"),
+    [
+        ("", ""),
+        ("Plain.\n\nWords.", "Plain.\n\nWords."),
+        (f"Before.\n{HANDED}\nAfter. {DONE}", "Before.\n \nAfter."),
+        ("<hand-over to='critic'/>After.", "After."),
+        ("a\nMEMORY:fix:x\nb", "a\n \nb"),
+        ("I end with <task-done> soon. <journal>half", "I end with   soon.  half"),
+        ("<journal>a<knowledge title='b' tags='c'>d</journal>e</knowledge>f", "f"),
+        ("```\ncode\n```\ntext", "```\ncode\n```\ntext"),
+    ],
+)
+def test_an_answer_can_be_had_without_its_sigils(answer: str, rest: str) -> None:
+    assert without_sigils(answer) == rest
+
+
 # --- nothing foreign gets in -------------------------------------------------------
 
 
@@ -389,7 +595,9 @@ def test_what_is_kept_is_clean_and_without_secrets() -> None:
     answer = (
         "<journal>\x1b[31mred\x1b[0m\u202e ghp_0123456789012345678901234567</journal>"
         "<learning tags='ghp_0123456789012345678901234567'>password = hunter2hunter2</learning>\n"
-        "MEMORY:fix:use sk-ant-0123456789012345678901234567"
+        "MEMORY:fix:use sk-ant-0123456789012345678901234567\n"
+        "<subtask title='use ghp_0123456789012345678901234567'>password = hunter2hunter2</subtask>"
+        "<hand-over>\x1b[31mpassword = hunter2hunter2</hand-over>"
     )
 
     sigils = read_sigils(answer)
@@ -397,6 +605,8 @@ def test_what_is_kept_is_clean_and_without_secrets() -> None:
     assert sigils.journal == "red [redacted]"
     assert sigils.learnings == (Learning(category="other", content="password = [redacted]", tags=("redacted",)),)
     assert sigils.signals[0].content == "use [redacted]"
+    assert sigils.subtasks == (SubTask(title="use [redacted]", body="password = [redacted]"),)
+    assert sigils.hand_over == HandOver(to="", text="password = [redacted]")
 
 
 def test_a_secret_is_not_saved_by_a_cut() -> None:
@@ -496,8 +706,11 @@ PIECES = st.sampled_from(
         *(f"< / {name.upper()} >" for name in SIGIL_NAMES),
         *(
             "<verify-pass/>",
+            "<hand-over/>",
             DONE,
             FAILED,
+            HANDED,
+            PART,
             "t-000001",
             "\n",
             "\n\n",
@@ -515,7 +728,11 @@ PIECES = st.sampled_from(
         *(
             '<knowledge tags="a" title="b">',
             "<learning tags='a'>",
+            "<subtask title=a needs=b>",
+            "<sub-task title='b' needs='a;b, c'>",
             ' title="',
+            ' needs="',
+            " to=critic",
             " tags=",
             "'",
             '"',
@@ -559,6 +776,7 @@ def test_no_text_breaks_the_reader_and_all_it_gives_can_be_stored(text: str, pro
     sigils = read_sigils(text, prompt)
 
     repr(sigils).encode("utf-8")
+    without_sigils(text).encode("utf-8")
     assert sigils == read_sigils(text, prompt)
     assert all(task_id and not set(task_id) & set(" \n<>") for task_id in sigils.done_ids + sigils.failed_ids)
 
@@ -588,6 +806,8 @@ SAID = st.sampled_from(
         ("<knowledge title=t tags=a>x</knowledge>", {"knowledge": (Knowledge(title="t", tags=("a",), body="x"),)}),
         ("<failure-report>tried: a\nwhy: b</failure-report>", {"report": Report(tried="a", why="b")}),
         ("<verify-pass/>", {"verify_passed": True}),
+        (HANDED, {"hand_over": HandOver(to="critic", text="See the parser.")}),
+        (PART, {"subtasks": (SubTask(title="Read the file", body="Bytes to lines."),)}),
     ]
 )
 
@@ -615,6 +835,11 @@ HONEST_PARTS = st.sampled_from(
         f"I will say `{DONE}` later.\n",
         f"> {DONE}\n",
         f"MEMORY:convention:End with {DONE}\n",
+        HANDED + "\n",
+        PART + "\n",
+        f"<journal>Then {HANDED} and {PART} come.</journal>\n",
+        f"I will say `{HANDED}` later, and `{PART}` too.\n",
+        f"<hand-over>End with {DONE}, then {PART} and so on.</hand-over>\n",
         "```python\nprint(1)\n```\n",
         "<difficulty-estimate>easy</difficulty-estimate>\n",
     ]
@@ -623,11 +848,14 @@ HONEST_PARTS = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(parts=st.lists(HONEST_PARTS, max_size=8), share=st.floats(0, 1))
-def test_cutting_an_answer_never_makes_a_quotation_a_done(parts: list[str], share: float) -> None:
+def test_cutting_an_answer_never_makes_a_quotation_a_sigil(parts: list[str], share: float) -> None:
     answer = "".join(parts)
-    cut = answer[: int(len(answer) * share)]
 
-    assert set(read_sigils(cut).done_ids) <= set(read_sigils(answer).done_ids)
+    whole, cut = read_sigils(answer), read_sigils(answer[: int(len(answer) * share)])
+
+    assert set(cut.done_ids) <= set(whole.done_ids)
+    assert cut.hand_over in (None, whole.hand_over)
+    assert set(cut.subtasks) <= set(whole.subtasks)
 
 
 # --- time ------------------------------------------------------------------------------
@@ -645,6 +873,11 @@ HOSTILE = [
     "<task-done>x</task-done>",
     "`<task-done>x</task-done> ",
     "<journal><task-done>x</task-done> ",
+    "<hand-over to=critic>",
+    "<hand-over/>",
+    "<subtask>",
+    "<subtask title=a needs=" + "b;" * 800 + ">x</subtask>",
+    "<subtask><sub-task>x</subtask>",
     '<knowledge title="',
     "<knowledge title='<",
     "<knowledge a=“",

@@ -13,19 +13,31 @@ from __future__ import annotations
 
 import re
 
-from ralph.records import SIGNAL_KINDS, Difficulty, Knowledge, Learning, Report, Sigils, Signal
+from ralph.config import HATS
+from ralph.records import (
+    SIGNAL_KINDS,
+    Difficulty,
+    HandOver,
+    Knowledge,
+    Learning,
+    Report,
+    Sigils,
+    Signal,
+    SubTask,
+    replace,
+)
 from ralph.text import SIGIL_NAMES, TRACE_CHARACTERS, accept, clean, cut, cut_words, one_line, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 KNOWLEDGE_WORDS = 500
 MAX_NOTES = 20_000
-"""Characters of a journal, a retry suggestion or a reason."""
+"""Characters of a journal, a retry suggestion, a hand-over or a reason."""
 MAX_KNOWLEDGE = 8_000
 MAX_FIELD = 4_000
-"""Characters of a learning, a MEMORY line or a field of a failure report."""
+"""Characters of a learning, a MEMORY line, a sub-task or a field of a failure report."""
 MAX_TITLE = 200
 MAX_ID = 64
 MAX_TAG = 64
@@ -34,6 +46,8 @@ MAX_FILES = 50
 MAX_PATH = 300
 MAX_ITEMS = 100
 """So many learnings, knowledge, reports, MEMORY lines and task ids are read, of each."""
+MAX_SUBTASKS = 12
+"""A task of more parts than this is better planned again when the first of them are done."""
 MAX_PROBLEMS = 50
 MAX_MARKS = 50_000
 """An answer with more sigils, code fences and MEMORY lines than this is read no further."""
@@ -51,9 +65,15 @@ LINE_SIGHT = 200
 SECRET_SIGHT = 1_000
 """So much is accepted beyond the place of a cut, that a secret on the edge is seen whole."""
 
-_VERDICTS = ("task-done", "task-failed", "verify-pass", "verify-fail")
-_LONG = ("failure-report", "learning", "retry-suggestion", "journal", "knowledge", "verify-fail")
+_MOST = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS}
+_DECIDING = ("task-done", "task-failed", "verify-pass", "verify-fail", "hand-over", "subtask")
+"""Sigils that decide how a task goes on."""
+_LONG = (
+    *("failure-report", "learning", "retry-suggestion", "journal", "knowledge", "verify-fail"),
+    *("hand-over", "subtask"),
+)
 """Sigils whose text may well quote another sigil."""
+_SPELLINGS = {"handover": "hand-over", "sub-task": "subtask"}
 _FENCES = ("```", "~~~")
 _SIGNAL = "MEMORY"
 
@@ -83,6 +103,8 @@ _QUOTATION = re.compile(
     r"|(?=[^\s:]*[/.])[^\s:]++:\d++[:-])"  # grep
 )
 _AROUND = " \t\n*`'\""
+_NOTHING = ("none", "n/a", "na", "-", "unknown")
+"""What agents write into a list that is empty."""
 _ID = re.compile(rf"[^\s<>]{{1,{MAX_ID}}}+")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}+")
 
@@ -101,8 +123,9 @@ def read_sigils(text: str, prompt: str = "") -> Sigils:
     - A tag that is never closed says nothing, and hides nothing that follows.
     - In a closed code block a sigil is a quotation, unless the block holds nothing but sigils;
       in a blockquote, a diff or a listing it always is.
-    - A verdict (done, failed, pass, fail) in backticks, or after a long sigil that is never
-      closed, may be a plan or half a quotation: there it counts only on a line of its own.
+    - What decides how a task goes on (done, failed, pass, fail, a hand-over, a sub-task) may be
+      a plan or half a quotation in backticks, or after a long sigil that is never closed: there
+      it counts only on a line of its own.
     - A sigil or MEMORY line that stands word for word in the prompt is an echo and says nothing.
     """
     text, prompt = clean(text), clean(prompt)
@@ -119,6 +142,18 @@ def read_sigils(text: str, prompt: str = "") -> Sigils:
         else:
             findings.take(mark)
     return findings.sigils()
+
+
+def without_sigils(text: str) -> str:
+    """Give an answer without its sigils and MEMORY lines, said or quoted. Never raises."""
+    text = clean(text)
+    kept: list[str] = []
+    at = 0
+    for mark in _outermost(text, _Findings(text)):
+        if mark.name not in _FENCES:
+            kept.append(text[at : mark.start])
+            at = max(at, mark.end)
+    return " ".join([*kept, text[at:]]).strip()
 
 
 # --- what stands out in a text -------------------------------------------------
@@ -157,6 +192,7 @@ def _scan(text: str, waiting: dict[str, list[_Mark]]) -> Iterator[_Mark]:
         start, end = found.span()
         if found.lastgroup == "name":
             name = found["name"].lower()
+            name = _SPELLINGS.get(name, name)
             mark = _tag(text, found, name, waiting.setdefault(name, []))
             if mark:
                 yield mark
@@ -234,7 +270,7 @@ def _spoken(text: str, findings: _Findings) -> Iterator[_Mark]:
     after_unclosed = False
     for index, mark in enumerate(marks):
         if mark.start < until:
-            if mark.start < block_end and mark.name in _VERDICTS:
+            if mark.start < block_end and mark.name in _DECIDING:
                 findings.problem("quoted in a code block", text[mark.start : mark.end])
             continue
         line.go_to(mark.start)
@@ -249,7 +285,7 @@ def _spoken(text: str, findings: _Findings) -> Iterator[_Mark]:
             after_unclosed |= mark.name in _LONG and not line.is_quotation and not line.is_in_code
         else:
             until = mark.end
-            is_doubtful = mark.name in _VERDICTS and (line.is_in_code or after_unclosed)
+            is_doubtful = mark.name in _DECIDING and (line.is_in_code or after_unclosed)
             if line.is_quotation:
                 findings.problem("quoted", text[mark.start : mark.end])
             elif is_doubtful and not line.holds_only(mark):
@@ -379,6 +415,9 @@ class _Findings:
         self._retry_suggestion = ""
         self._difficulty: Difficulty | None = None
         self._next_model: str | None = None
+        self._hand_over: HandOver | None = None
+        self._subtasks: dict[str, SubTask] = {}
+        """By what is compared of their titles. Their needs are as the agent wrote them."""
         self._verify_passed: bool | None = None
         self._verify_reason = ""
         self._problems: dict[tuple[str, str], None] = {}
@@ -387,11 +426,12 @@ class _Findings:
     def problem(self, what: str, raw: str = "") -> None:
         """Note what was skipped and why, once."""
         line = (what, raw[:MAX_TITLE])
-        if line not in self._problems and self._has_room("problems", MAX_PROBLEMS):
+        if line not in self._problems and self._has_room("problems"):
             self._problems[line] = None
 
     def sigils(self) -> Sigils:
         """Give it all as one record."""
+        subtasks = tuple(self._ordered_subtasks())
         return Sigils(
             done_ids=tuple(self._done),
             failed_ids=tuple(self._failed),
@@ -403,6 +443,8 @@ class _Findings:
             difficulty=self._difficulty,
             retry_suggestion=self._retry_suggestion,
             next_model=self._next_model,
+            hand_over=self._hand_over,
+            subtasks=subtasks,
             verify_passed=self._verify_passed,
             verify_reason=self._verify_reason,
             problems=tuple(self._problem_lines()),
@@ -412,7 +454,7 @@ class _Findings:
         for what, raw in self._problems:
             yield f"{what}: {one_line(accept(raw), 80)}" if raw else what
         for what, count in self._counts.items():
-            most = MAX_PROBLEMS if what == "problems" else MAX_ITEMS
+            most = _MOST.get(what, MAX_ITEMS)
             if count > most:
                 yield f"{count - most} more {what} left out"
 
@@ -438,14 +480,18 @@ class _Findings:
                 self._set_difficulty(body)
             case "next-model":
                 self._set_model(body)
+            case "hand-over":
+                self._set_hand_over(mark, body)
+            case "subtask":
+                self._add_subtask(mark, body)
             case "verify-pass" | "verify-fail":
                 self._set_verdict(mark, body)
             case _:
                 self._add_signal(mark, body)
 
-    def _has_room(self, what: str, most: int = MAX_ITEMS) -> bool:
+    def _has_room(self, what: str) -> bool:
         self._counts[what] = self._counts.get(what, 0) + 1
-        return self._counts[what] <= most
+        return self._counts[what] <= _MOST.get(what, MAX_ITEMS)
 
     def _add_id(self, ids: dict[str, None], mark: _Mark, body: str) -> None:
         task_id = body.strip(_AROUND)
@@ -522,6 +568,42 @@ class _Findings:
         else:
             self.problem("not a model name", body)
 
+    def _set_hand_over(self, mark: _Mark, body: str) -> None:
+        if self._hand_over:
+            return
+        attributes = self._attributes(mark)
+        said = attributes.get("to") or attributes.get("hat", "")
+        hats = {word for word in re.findall(r"\w+", said.lower()) if word in HATS}
+        if said and len(hats) != 1:
+            self.problem("hand-over to an unknown hat", said)
+        self._hand_over = HandOver(to=hats.pop() if len(hats) == 1 else "", text=_accepted(body, MAX_NOTES))
+
+    def _add_subtask(self, mark: _Mark, body: str) -> None:
+        attributes = self._attributes(mark)
+        title, text = one_line(accept(attributes.get("title", "")), MAX_TITLE), body
+        if not _title_key(title):
+            title, text = _headed(body)
+        key = _title_key(title)
+        if not key:
+            self.problem("subtask without a title")
+        elif key not in self._subtasks and self._has_room("sub-tasks"):
+            needs = attributes.get("needs", "")
+            self._subtasks[key] = SubTask(title=title, body=_accepted(text, MAX_FIELD), needs=(needs,))
+
+    def _ordered_subtasks(self) -> Iterator[SubTask]:
+        """Yield the sub-tasks with the needs that name another one and close no circle."""
+        needs: dict[str, dict[str, None]] = {key: {} for key in self._subtasks}
+        for key, part in self._subtasks.items():
+            for name in _names(part.needs[0], self._subtasks):
+                if name not in needs:
+                    self.problem("subtask needs a part that is not there", name)
+                elif key in _all_before(name, needs):
+                    self.problem("subtasks would wait for each other", f"{part.title} needs {name}")
+                else:
+                    needs[key][name] = None
+        for key, part in self._subtasks.items():
+            yield replace(part, needs=tuple(self._subtasks[name].title for name in needs[key]))
+
     def _set_verdict(self, mark: _Mark, body: str) -> None:
         if mark.name == "verify-fail":
             self._verify_passed = False
@@ -555,6 +637,50 @@ def _tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]
 
 
+# --- the parts of a task -------------------------------------------------------
+
+
+def _headed(body: str) -> tuple[str, str]:
+    """Give the first line of a text as its title, and the rest; the whole text if the line is too long for a title."""
+    first, _, rest = body.strip()[: MAX_FIELD + SECRET_SIGHT].partition("\n")
+    line = accept(first.strip().lstrip("#")).removeprefix("- ").removeprefix("**").removesuffix("**")
+    title = one_line(line, MAX_TITLE)
+    return title, body if title.endswith("…") else rest
+
+
+def _title_key(title: str) -> str:
+    """Give what is compared of a title: agents do not repeat them to the letter."""
+    return _fold(title.casefold()).strip("[]“”‘’." + _AROUND)
+
+
+def _names(needs: str, known: Container[str]) -> list[str]:
+    """Give the titles in a list with semicolons; with commas where that finds more, for a title may hold some."""
+    if _need_key(needs) in known:
+        return [_need_key(needs)]
+    found: list[str] = []
+    for key in map(_need_key, needs.split(";")):
+        pieces = [_title_key(piece) for piece in key.split(",")]
+        has_commas = key not in known and any(piece in known for piece in pieces)
+        found += pieces if has_commas else [key]
+    return [key for key in found if key and key not in _NOTHING]
+
+
+def _need_key(need: str) -> str:
+    return _title_key(one_line(accept(need), MAX_TITLE))
+
+
+def _all_before(name: str, needs: dict[str, dict[str, None]]) -> set[str]:
+    """Give a part and all that must be done before it."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += needs[one]
+    return found
+
+
 # --- the failure report --------------------------------------------------------
 
 _REPORT_KEYS = {
@@ -575,7 +701,6 @@ _REPORT_LINE = re.compile(
 )
 _UNKNOWN_KEY = re.compile(r"[a-z][a-z0-9]*+(?:[_-][a-z0-9]++)*+")
 _BLOCK_SCALARS = ("|", ">", "|-", ">-", "|+", ">+")
-_NO_FILES = ("none", "n/a", "na", "-", "unknown")
 
 
 def _report_fields(body: str) -> dict[str, str]:
@@ -618,5 +743,5 @@ def _unquoted(value: str) -> str:
 def _files(text: str) -> tuple[str, ...]:
     pieces = re.split(r"[,;\n]", accept(text[:MAX_NOTES]))
     paths = (piece.strip().removeprefix("- ").split(" (", 1)[0].strip("[]" + _AROUND) for piece in pieces)
-    files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _NO_FILES)
+    files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _NOTHING)
     return tuple(files)[:MAX_FILES]

@@ -223,7 +223,7 @@ _UNWANTED_SECTION = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(`*]?[A-Z0-9`_/])")
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "incl.", "no.")
-_SIGIL = re.compile(rf"<\s*+(/?+)\s*+({'|'.join(SIGIL_NAMES)})\b", re.IGNORECASE)
+_SIGIL = re.compile(rf"<\s*+(/?+)\s*+({'|'.join(SIGIL_NAMES)})\b(?>(?:[^<>]*+(?<=/)(>))?)", re.IGNORECASE)
 _SIGNAL = re.compile(r"\bMEMORY\s*+:\s*+\w++\s*+:", re.IGNORECASE)
 
 
@@ -428,11 +428,12 @@ def _prose(text: str) -> Iterator[str]:
             fence = "" if fence and bare.startswith(fence) else fence or bare[:3]
             yield ""
             continue
-        tags = [(bool(closing), name.lower()) for closing, name in _SIGIL.findall(line)]
+        tags = _SIGIL.findall(line)
         was_inside = bool(sigil)
-        for closing, name in tags:
+        for closing, spelled, closes_itself in tags:
+            name = spelled.lower().replace("-", "")
             if closing and name == sigil:
                 sigil = ""
-            elif not closing and not sigil:
+            elif not closing and not sigil and not closes_itself:
                 sigil = name
         yield "" if fence or was_inside or tags else line
