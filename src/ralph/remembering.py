@@ -123,6 +123,8 @@ class Remembering:
         """While many changes are made the files wait."""
         self.problems: list[str] = []
         """What is wrong with the files, one sentence each."""
+        self.is_elsewhere = False
+        """Whether these are of another project than the one whose directory this is; its files are not there."""
         self.is_unwritten = False
         """Whether a file could not be brought up to date; the next sync tries again."""
 
@@ -185,12 +187,21 @@ class Remembering:
             updated_at=at,
             **origin(),
         )
+        memory = self._marked(memory)
         self.sync()
         kept = self._memories.add(memory, by("added by command"), by_person=not in_session())
         if kept.what != "added" and kept.what != "refused" and not in_session():
             kept = replace(kept, memory=self._as_stated(kept.memory, memory, kind, title, confidence))
         self.sync()
         return kept
+
+    def _marked(self, memory: Memory) -> Memory:
+        """Give a memory with marks of the files it names, as far as they are here."""
+        if not memory.files or self.is_elsewhere:
+            return replace(memory, seen="", stale="")
+        from ralph.freshness import with_marks
+
+        return with_marks(memory, self._root)
 
     def _as_stated(
         self, known: Memory, stated: Memory, kind: str | None, title: str, confidence: float | None
@@ -268,9 +279,28 @@ class Remembering:
             fields["confidence"] = confidence
         if not fields:
             raise WrongUsage("There is nothing to change: say what, for example --content or --tags.")
+        if "files" in fields:
+            marked = self._marked(replace(known, **fields))
+            fields |= {"seen": marked.seen, "stale": ""}
         edited = self._memories.change(id, "edited", by(accept(why)), **fields, updated_at=now())
         self.sync()
         return edited
+
+    def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, Memory]]:
+        """Note that memories hold as things are now, all or none; give each as it was and as it is."""
+        from ralph.freshness import confirm
+
+        self.sync()
+        with self._store.transaction():
+            before = [self._memories.get(id) for id in dict.fromkeys(ids)]
+            for memory in before:
+                if memory.state is not State.ACTIVE:
+                    raise NotFound(
+                        "Memory", f"{memory.id} (it is {memory.state}, and only what is in use is confirmed)"
+                    )
+            after = confirm(self._store, ids, self._root, by(accept(why)), now(), also_gone=True)
+        self.sync()
+        return list(zip(before, after, strict=True))
 
     def delete(self, *ids: str, why: str = "") -> tuple[list[Memory], str]:
         """Take memories out of use, all or none; give them, and the id of the change that undo takes back."""
@@ -344,8 +374,15 @@ class Remembering:
     # --- many ------------------------------------------------------------------------
 
     def find(self, wanted: Wanted, last: int = 0) -> list[Memory]:
-        """Give the wanted memories, newest first; `last` gives only so many."""
+        """Give the wanted memories, newest first; `last` gives only so many.
+
+        Of those whose files are no longer as they were the files are looked at first.
+        """
         self.sync()
+        if wanted.is_stale and not self.is_elsewhere:
+            from ralph.freshness import check
+
+            check(self._store, self._root)
         at = now()
         found = (one for one in self._memories.find(wanted, order="created_at") if _is_wanted(one, wanted, at))
         return list(islice(found, last or None))

@@ -84,3 +84,15 @@ def test_memories_of_the_very_attempt_stay_out_too() -> None:
     told = outcome([scored(1, 3.0, **origin)], Context(session="run-1/t-1/2"))
 
     assert told == {1: "is of this very session"}
+
+
+def test_what_sank_by_attempts_that_failed_is_not_shown_any_more() -> None:
+    told = outcome(
+        [
+            scored(1, 9.0, confidence=0.3, wins=1, losses=7),
+            scored(2, 8.0, confidence=0.3),
+            scored(3, 7.0, confidence=0.6, wins=1, losses=7),
+        ]
+    )
+
+    assert told == {1: "did not help: of 8 attempts it was shown to, 1 got their task done", 2: "", 3: ""}

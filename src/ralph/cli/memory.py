@@ -37,7 +37,7 @@ SHOWN = 10
 WIDEST_REASON = 60
 DAY_SECONDS = 86_400
 MOST_DAYS = 36_500
-WRITING = ("add", "edit", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
+WRITING = ("add", "edit", "confirm", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
 """Actions that change something: they fail when they cannot bring the files up to date."""
 OLD_DAYS = 90
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
@@ -108,6 +108,9 @@ def _add_entries(action: Adder) -> None:
     one.add_argument("--task-type", metavar="TYPE", help="only those learned from tasks of this type")
     one.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
     one.add_argument("--shared", action="store_true", help="those that all projects of the database get")
+    one.add_argument(
+        "--stale", action="store_true", help="only those whose files have changed, moved or gone since, and which"
+    )
     _add_text_format(one)
 
     one = action("show", show, "Show all about a memory")
@@ -122,6 +125,10 @@ def _add_entries(action: Adder) -> None:
     one.add_argument("--tags", type=words_of, help="separated by commas; '' takes all away")
     one.add_argument("--files", type=paths_of, help="separated by commas; '' takes all away")
     one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
+    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+
+    one = action("confirm", confirm, "Say that memories still hold, though their files have changed")
+    one.add_argument("memory", nargs="+", metavar="ID")
     one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
 
     one = action("delete", delete, "Take memories out of use; undo brings them back")
@@ -349,6 +356,13 @@ def _from_editor(project: Project, id: str) -> str | None:
     return after if after != body else None
 
 
+def confirm(project: Project, given: argparse.Namespace) -> None:
+    """Say that memories still hold."""
+    for before, memory in project.memory.confirm(*given.memory, why=given.why):
+        doubts = f", though {safe(before.stale)}" if before.stale else ""
+        print(f"✓ Memory confirmed: {memory.id}{doubts}")
+
+
 def delete(project: Project, given: argparse.Namespace) -> None:
     """Take memories out of use."""
     deleted, change = project.memory.delete(*given.memory, why=given.why)
@@ -494,7 +508,11 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
     elif found:
         from ralph.cli.memory_text import print_memories
 
-        print_memories(found, with_state=given.state is not None)
+        print_memories(found, with_state=given.state is not None, with_doubts=given.stale)
+        if given.stale:
+            print("Of one that still holds, say so: ralph memory confirm ID")
+    elif wanted == Wanted(is_stale=True):
+        print("No memory is stale: the files they name are as they were.")
     else:
         print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
 
@@ -691,6 +709,7 @@ def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
         min_success_rate=getattr(given, "min_success_rate", 0.0),
         after=given.after or "",
         before=given.before or "",
+        is_stale=getattr(given, "stale", False),
     )
 
 

@@ -23,9 +23,16 @@ SHOWN_LOOPS = 3
 HISTORY_IN_BRIEF = 5
 FIX = "**Fix:**"
 """What stands before the solution in the text of a fix; what stands before this is in the title."""
-FIELDS = {"kind": "type", "body": "content", "content": "figures", "origin_loops": "loops", "state_reason": "reason"}
+FIELDS = {
+    "kind": "type",
+    "body": "content",
+    "content": "figures",
+    "origin_loops": "loops",
+    "state_reason": "reason",
+    "stale": "check first",
+}
 """What people call fields that have another name inside."""
-MOMENTS = ("updated_at", "validated_at", "verified_at", "used_at")
+UNTOLD = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
 NARROW = 100
 """In a terminal with fewer columns a search shows the memories themselves instead of their dates and tags."""
 BAR = 10
@@ -48,6 +55,7 @@ MEANINGS = {
     "task type": "was learned from this type of task",
     "feature": "was learned for the same feature",
     "failure": "is about what went wrong last time",
+    "stale": "files it names have changed or gone since",
     "text": "holds the text just as it was typed",
 }
 """What each share of a score is for, in a few words that fit beside it."""
@@ -64,13 +72,21 @@ def in_words(memory: Memory) -> str:
     return one_line(clean(text), WIDEST_TEXT)
 
 
-def print_memories(memories: Iterable[Memory], *, with_state: bool = False) -> None:
-    """Print memories as a table, with the state of each if wanted."""
+def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with_doubts: bool = False) -> None:
+    """Print memories as a table, with the state of each, or what makes it doubtful, if wanted."""
+    found = list(memories)
+    text = in_words if with_doubts else _marked
     rows = [
-        (one.id, one.kind, *[one.state] * with_state, _sure(one), one.created_at[:10], _tags(one), in_words(one))
-        for one in memories
+        (one.id, one.kind, *[one.state] * with_state, _sure(one), one.created_at[:10], _tags(one), text(one))
+        for one in found
     ]
-    print_table(("ID", "TYPE", *["STATE"] * with_state, "SURE", "CREATED", "TAGS", "MEMORY"), rows)
+    below = [[f"check first: {one.stale}"] if with_doubts else [] for one in found]
+    print_table(("ID", "TYPE", *["STATE"] * with_state, "SURE", "CREATED", "TAGS", "MEMORY"), rows, below)
+
+
+def _marked(memory: Memory) -> str:
+    """Give a memory on one line, with a mark if its files are no longer as they were."""
+    return f"(stale) {in_words(memory)}" if memory.stale else in_words(memory)
 
 
 def print_found(found: Sequence[Recalled]) -> None:
@@ -78,7 +94,7 @@ def print_found(found: Sequence[Recalled]) -> None:
     if terminal_width() >= NARROW:
         print_memories(one.memory for one in found)
     else:
-        rows = [(one.memory.id, one.memory.kind, _sure(one.memory), in_words(one.memory)) for one in found]
+        rows = [(one.memory.id, one.memory.kind, _sure(one.memory), _marked(one.memory)) for one in found]
         print_table(("ID", "TYPE", "SURE", "MEMORY"), rows)
 
 
@@ -149,6 +165,7 @@ def print_view(view: MemoryView) -> None:
             "Confidence": _confidence(memory, view.confidence),
             "Tags": ", ".join(memory.tags),
             "Files": ", ".join(memory.files),
+            "Check first": memory.stale,
             "Feature": memory.feature,
             "Task type": memory.task_type,
             **_facts_of_origin(memory),
@@ -296,14 +313,14 @@ def _why(event: MemoryEvent) -> str:
 
 
 def changes_of(event: MemoryEvent, width: int) -> list[str]:
-    """Give what an event changed, a line for each field; moments say little, and the reason is said once."""
+    """Give what an event changed, a line for each field; moments and marks say little, and the reason is said once."""
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
     return [
         f"{FIELDS.get(name, name)}: {_short(was, became, width)} → {_short(became, was, width)}"
         for name, (was, became) in changes.items()
-        if name not in MOMENTS
+        if name not in UNTOLD
     ]
 
 

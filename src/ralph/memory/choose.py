@@ -25,6 +25,10 @@ FLOOR = 1.1
 
 Of memories that answer a question 97 % say more; of the best that a question of another world finds, 15 %.
 """
+LOST = 0.35
+"""A memory whose confidence has sunk this low by attempts that failed is not shown any more."""
+LEAST_LOSSES = 4
+"""So many more losses than wins it takes, however unsure a memory was from the start."""
 NEARLY_THE_SAME = 0.7
 """The share of all their words that two memories have in common when one is enough."""
 SAME_KIND = 0.93
@@ -80,6 +84,9 @@ def _ruled_out(one: Scored, context: Context, tags: Collection[str]) -> str:
         return "is of this very session"
     if tags and not set(tags) & set(texts_in(one.row["tags"])):
         return "has none of the configured tags"
+    if one.row["losses"] - one.row["wins"] >= LEAST_LOSSES and one.row["confidence"] <= LOST:
+        tried = one.row["wins"] + one.row["losses"]
+        return f"did not help: of {tried} attempts it was shown to, {one.row['wins']} got their task done"
     if one.evidence < FLOOR:
         return f"has too little in common with the task ({one.evidence:.2f}, at least {FLOOR:g} is needed)"
     return ""

@@ -7,7 +7,7 @@ like any other.
 from __future__ import annotations
 
 from ralph.memory.learning import content_of
-from ralph.memory.render import quoted
+from ralph.memory.render import doubts, quoted
 from ralph.text import one_line
 
 TYPE_CHECKING = False
@@ -38,6 +38,10 @@ def knowledge_base(memories: Iterable[Memory]) -> str:
 
 def loop_line(memory: Memory) -> str:
     """Give what a structured learning says as a line of its section."""
+    return _line(memory) + doubts(memory)
+
+
+def _line(memory: Memory) -> str:
     content = content_of(memory)
     said = content.get("pattern" if memory.kind == "convention" else "description")
     text = _shown(said if isinstance(said, str) and said.strip() else memory.body or memory.title)

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 
 from ralph.memory.lifecycle import faded
 from ralph.memory.render import group_of, quoted
+from ralph.memory.staleness import doubt
 from ralph.records import KINDS
 from ralph.text import CHARACTERS_PER_TOKEN
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 HEADING = "# Memories\n"
+STALE = 0.3
+"""So much less sure is a memory whose files are gone; half of that when they have changed."""
 
 
 def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
@@ -28,7 +31,7 @@ def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memo
     Of equally sure ones the newest goes first.
     """
     left: dict[str, list[tuple[int, Memory]]] = {}
-    for place, memory in enumerate(sorted(memories, key=lambda one: (faded(one, at), one.created_at))):
+    for place, memory in enumerate(sorted(memories, key=lambda one: (_sure(one, at), one.created_at))):
         left.setdefault(memory.kind, []).append((-place, memory))
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
     chosen: dict[str, list[Memory]] = {}
@@ -45,6 +48,11 @@ def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memo
         if left[memory.kind]:
             heappush(turns, (had, *left[memory.kind].pop()))
     return [memory for group in chosen.values() for memory in group]
+
+
+def _sure(memory: Memory, at: str) -> float:
+    """Give how sure a memory is by now, less when its files are no longer as they were."""
+    return faded(memory, at) - STALE * doubt(memory.stale)
 
 
 def primed(memories: Sequence[Memory]) -> str:
@@ -69,4 +77,10 @@ def _block(memory: Memory) -> str:
     title = f"**{quoted(memory.title)}**\n" if memory.kind == "knowledge" else ""
     text = "\n".join(f"> {line}".rstrip() for line in (title + quoted(memory.body)).split("\n"))
     tags = f"tags: {', '.join(quoted(tag) for tag in memory.tags)} | " if memory.tags else ""
-    return f"\n### {quoted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]} -->\n"
+    doubts = f" | check first: {_in_comment(memory.stale)}" if memory.stale else ""
+    return f"\n### {quoted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]}{doubts} -->\n"
+
+
+def _in_comment(text: str) -> str:
+    """Give a text without what would end the comment it stands in, or its part of it."""
+    return quoted(text).replace("|", "/").replace("--", "-").replace(">", "")

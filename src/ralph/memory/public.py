@@ -47,4 +47,5 @@ def public_fields(memory: Memory) -> dict[str, object]:
         "last_used_at": memory.used_at,
         "verified_at": memory.verified_at,
         "validated_at": memory.validated_at,
+        "stale": memory.stale,
     }

@@ -12,6 +12,7 @@ import math
 
 from ralph.memory.lifecycle import days_between, days_of, faded_from
 from ralph.memory.question import parts_of
+from ralph.memory.staleness import doubt
 from ralph.memory.words import rarity, texts_in
 
 TYPE_CHECKING = False
@@ -41,8 +42,9 @@ WEIGHTS = {
     "task type": 0.05,
     "feature": 0.1,
     "failure": 0.1,
+    "stale": -0.3,
 }
-"""What each thing that speaks for a memory is worth. docs/recall.md tells what each of them brings, measured."""
+"""What each thing that speaks for a memory is worth, or against it. docs/recall.md tells what most bring, measured."""
 
 CONTENT = ("words", "title", "paths", "named", "meaning")
 
@@ -286,6 +288,7 @@ class Ranking:
             one.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
             one.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
             one.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
+            one.add("stale", doubt(row["stale"]))
 
     def by_age(self) -> None:
         """Count how young each is."""

@@ -107,14 +107,19 @@ def _entry(memory: Memory) -> str:
     body = quoted(memory.body)
     if memory.kind == "knowledge":
         tags = f"_Tags: {', '.join(quoted(tag) for tag in memory.tags)}_"
-        return f"### {quoted(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_"
+        return f"### {quoted(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{doubts(memory)}"
     if memory.kind in _GROUPS:
         # The title of a short memory is its first sentence: say it once.
         start = memory.title.removesuffix("...")
         text = body if memory.body.startswith(start) else f"**{quoted(memory.title)}**: {body}"
-        return f"- {_indented(text)} _({origin})_"
+        return f"- {_indented(text)} _({origin})_{doubts(memory)}"
     category = memory.kind if memory.kind in LEARNING_CATEGORIES else quoted(memory.kind)
-    return f"- **{category}**: {_indented(body)} _({origin})_"
+    return f"- **{category}**: {_indented(body)} _({origin})_{doubts(memory)}"
+
+
+def doubts(memory: Memory) -> str:
+    """Give what ends the entry of a memory whose files are no longer as they were; nothing for all others."""
+    return f" _(check first: {quoted(memory.stale)})_" if memory.stale else ""
 
 
 def _indented(text: str) -> str:
