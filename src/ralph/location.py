@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 
 FOLDER = ".ralph"
 DATABASE = "ralph.db"
+_WORKTREES = f"{os.sep}{FOLDER}{os.sep}worktrees{os.sep}"
 
 
 # Every command does this first, and to load pathlib takes milliseconds that a short one need not spend.
 
 
 def find_root(start: Path | str) -> str:
-    """Give the nearest directory, from here upwards, that is a project."""
+    """Give the nearest directory, from here upwards, that is a project.
+
+    In a worktree of a task that is the directory it was made for: what git checked out there only looks like one.
+    """
     try:
         start = _absolute(os.fspath(start))
-        directory, below = start, ""
+        directory, below = start.partition(_WORKTREES)[0], ""
         while directory != below:
             if is_project(directory):
                 return directory

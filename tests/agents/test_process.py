@@ -13,6 +13,7 @@ import pytest
 from ralph.agents import Limits, guard
 from ralph.agents.process import KEEP_BYTES, Ended, run_program
 from ralph.errors import AgentMissing
+from ralph.git import run_git
 from ralph.records import Ending
 
 DAEMON = """
@@ -469,3 +470,22 @@ def test_what_is_no_program_is_told(tmp_path: Path) -> None:
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:
     with pytest.raises(AgentMissing, match=r"true cannot be started in .*/nowhere: No such file or directory\.$"):
         run(["true"], tmp_path / "nowhere")
+
+
+def test_a_guard_that_is_killed_takes_no_git_of_ours_with_it(tmp_path: Path) -> None:
+    answers: list[tuple[int, str]] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            ran = run_git(tmp_path, "-c", "alias.slow=!sleep 0.05; echo whole", "slow")
+            answers.append((ran.code, ran.out))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    ended = run(["sh", "-c", "sleep 0.3; kill -9 $PPID; sleep 5"], tmp_path)
+    is_over.set()
+    asking.join()
+
+    assert ended.ending is Ending.CRASHED
+    assert set(answers) == {(0, "whole\n")}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agents import guard
 from ralph.errors import AgentMissing
+from ralph.git import ELSEWHERE, at_work, births
 from ralph.records import Ending, record
 from ralph.text import clean, one_line
 
@@ -75,11 +76,12 @@ def run_program(
 ) -> Ended:
     """Run a program to its end; when this returns, no process that it started is left.
 
-    `environment` is all that the program gets, ours when None. Raises `AgentMissing`
-    when it cannot be started; whatever happens later is told by the ending.
+    `environment` is all that the program gets, ours when None, but for what would lead git elsewhere. Raises
+    `AgentMissing` when it cannot be started; whatever happens later is told by the ending.
     """
     began = time.monotonic()
-    variables = os.environ if environment is None else environment
+    given = os.environ if environment is None else environment
+    variables = {name: value for name, value in given.items() if name not in ELSEWHERE}
     program = find_program(argv[0], directory, variables.get("PATH", os.defpath))
     _count_running(+1)
     try:
@@ -148,8 +150,6 @@ def _why_not_started(program: Path, error: int) -> str:
 
 _guards: set[int] = set()
 """The guards at work, of all threads: whatever else is handed to us is an orphan."""
-_births = threading.Lock()
-"""Held while a guard is born, so that none is taken for an orphan before it is known."""
 
 
 class _Guarded:
@@ -171,7 +171,7 @@ class _Guarded:
         self._orders = io.FileIO(write_orders, "w")
         self.news = io.FileIO(read_news)
         try:
-            with _births:
+            with births:
                 self._guard = subprocess.Popen(
                     [
                         *(sys.executable, "-I", "-S", guard.__file__, str(read_orders), str(write_news)),
@@ -238,8 +238,8 @@ def _sweep(tag: str, session_id: int, since: int) -> None:
     now = time.monotonic()
     deadline, quiet_at = now + guard.KILL_SECONDS, now + QUIET_SECONDS
     while (now := time.monotonic()) < min(deadline, quiet_at):
-        with _births:
-            found = guard.strays(tag, sessions) | (guard.adopted(since, besides=_guards) if since else set())
+        with births:
+            found = guard.strays(tag, sessions) | (guard.adopted(since, besides=_guards | at_work) if since else set())
             guard.kill(found)
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
         dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
