@@ -85,6 +85,6 @@ def _print(entries: list[Attempt], given: argparse.Namespace, nothing: str) -> N
             )
             for entry in entries
         ]
-        print_table(("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows)
+        print_table(("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, spare=("WHEN", "ATTEMPT"))
     else:
         print(nothing)

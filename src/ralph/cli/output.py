@@ -29,13 +29,18 @@ _COLOURS = {
 
 _GAP = "  "
 LEAST_LAST = 20
-"""Columns that the last column of a table keeps."""
-_CUT = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "CATEGORY": 12}
+"""Columns that the last column of a table keeps as long as something else can give way."""
+LEAST_TEXT = 12
+"""With fewer columns the last one says nothing any more and goes under its row."""
+_CUT = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
 """Columns before the last that are cut in a narrow terminal, and the width they keep."""
-_MOVE_BELOW = ("WHY", "REASON", "BECAUSE")
-"""Columns before the last that go under their row when they do not fit: what they say is worth a line."""
+_MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
+"""Columns that go under their row when they do not fit: what they say is worth a line."""
 _LEFT_OUT = ("CREATED", "TIMES")
 """Columns that are left out when nothing else helps; `show` has them."""
+_NUMBER_STARTS = ("", *"0123456789+-$")
+LONGEST_UNIT = 2
+"""Letters a word beside a number may have: `kB`, `to`."""
 
 
 def open_project(given: argparse.Namespace) -> Project:
@@ -107,18 +112,24 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], below: Sequence[Sequence[str]] = ()) -> None:
-    """Print rows in columns, each on one line of a terminal however narrow; `below` are lines to go under each row."""
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    below: Sequence[Sequence[str]] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print rows in columns, each on one line of a terminal however narrow; `below` are lines to go under each row.
+
+    Where there is no room for all columns, those in `spare` are left out, the first of them first.
+    """
     width = terminal_width()
     names, cells = list(headings), [[safe(str(cell)) for cell in row] for row in rows]
     notes = [list(lines) for lines in below] or [[] for _ in rows]
-    for name in (*_MOVE_BELOW, *_LEFT_OUT):
-        if name in names[:-1] and _least_width(names, cells) > width:
-            place = names.index(name)
-            names.pop(place)
-            for row, lines in zip(cells, notes, strict=True):
-                cell = row.pop(place)
-                lines += [f"{name.lower()}: {cell}"] * (name in _MOVE_BELOW and cell != "-")
+    for name in (*_MOVE_BELOW, *spare, *_LEFT_OUT):
+        if name in names[1:] and _least_width(names, cells, LEAST_LAST) > width:
+            _take_out(names, cells, notes if name in _MOVE_BELOW else (), name)
+    if len(names) > 1 and _least_width(names, cells, LEAST_TEXT) > width and not _is_of_numbers(cells):
+        _take_out(names, cells, notes, names[-1])
     widths = _fitted(names, cells, width)
     print(bold(cut_to(_GAP.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
     for row, lines in zip(cells, notes, strict=True):
@@ -127,26 +138,50 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], below
             print(wrapped(safe(line), "  ", "    "))
 
 
+def _take_out(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
+    """Take a column out of a table, and add what it says to the notes of each row if there are any."""
+    place = names.index(name)
+    names.pop(place)
+    said = [row.pop(place) for row in cells]
+    for lines, cell in zip(notes, said, strict=False):
+        if cell not in ("", "-"):
+            lines.append(f"{name.lower()}: {cell}")
+
+
+def _is_of_numbers(cells: Sequence[Sequence[str]]) -> bool:
+    """Say whether the last column is one of numbers, with a unit perhaps; of such a one nothing may be missing."""
+    return all(row[-1][:1] in _NUMBER_STARTS and not _has_word(row[-1]) for row in cells)
+
+
+def _has_word(cell: str) -> bool:
+    return any(len(word) > LONGEST_UNIT and word.isalpha() for word in cell.split())
+
+
 def _widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
     return [max([len(name), *(len(row[place]) for row in cells)]) for place, name in enumerate(names)]
 
 
-def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]], least_last: int) -> int:
     """Give how wide a table is when all that may be cut is cut."""
     *middle, last = _widths(names, cells)
     cut = [min(width, _CUT.get(name, width)) for name, width in zip(names, middle, strict=False)]
-    return sum(cut) + min(last, LEAST_LAST) + len(_GAP) * len(middle)
+    least = last if _is_of_numbers(cells) else min(last, least_last)
+    return sum(cut) + least + len(_GAP) * len(middle)
 
 
 def _fitted(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Give the widths of columns that fit a terminal: those that may be cut give way before the last one does."""
+    """Give the widths of columns that fit a terminal: those that may be cut give way before the last one does.
+
+    Of those the widest gives way first.
+    """
     widths = _widths(names, cells)
+    least = [min(room, _CUT.get(name, room)) for name, room in zip(names, widths, strict=True)]
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    for place, name in enumerate(names[:-1]):
-        gives = max(0, min(over, widths[place] - _CUT.get(name, widths[place])))
-        widths[place] -= gives
-        over -= gives
-    widths[-1] -= max(0, min(over, widths[-1] - LEAST_LAST))
+    while over > 0 and (wide := [place for place, room in enumerate(widths[:-1]) if room > least[place]]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+        over -= 1
+    if not _is_of_numbers(cells):
+        widths[-1] -= max(0, min(over, widths[-1] - LEAST_TEXT))
     return widths
 
 
