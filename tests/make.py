@@ -87,6 +87,8 @@ class ScriptedAgent:
     name = "scripted"
     knows_files = True
     reports_cost = True
+    reports_tokens = True
+    takes_model = True
 
     def __init__(self, *answers: str | Reply | Exception | Callable[[str, Session], str]) -> None:
         self._answers = list(answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import load_config
+from ralph.config import load_config, with_flags
 from ralph.errors import NotFound, WrongUsage
 from ralph.location import find_root, is_project, open_own_store
 from ralph.records import Status, now, record, replace
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from ralph.formats.memory_files import Format
     from ralph.formats.planned import PlannedTask, Unreadable
     from ralph.formats.sources import SourceFile
+    from ralph.loop.order import Order, Summary
     from ralph.loop.progress import Tell
-    from ralph.loop.run import Order, Summary
+    from ralph.loop.stuck import Trouble
     from ralph.records import Attempt, FailureReport, Feature, LogEntry, Outcome, Prompt, Run, Task, TaskMetrics
     from ralph.remembering import Remembering
+    from ralph.stats import Stats
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.tasks import NewTask
@@ -70,6 +72,20 @@ class FeatureView:
 
 
 @record
+class TaskTrouble:
+    """A task that has failed, how stuck it is, and what happens next."""
+
+    task: Task
+    metrics: TaskMetrics
+    trouble: Trouble
+    is_stuck: bool
+    next_step: str
+    model: str | None
+    """What the next attempt would be made with, and why."""
+    model_reason: str
+
+
+@record
 class Overview:
     """Where a project stands."""
 
@@ -81,8 +97,12 @@ class Overview:
     ready: tuple[Task, ...]
     waiting: tuple[Task, ...]
     """Tasks that a person has to look at."""
-    trouble: tuple[tuple[Task, TaskMetrics], ...]
-    """Open tasks that have failed since they last succeeded."""
+    strategy: str
+    """How models are chosen."""
+    takes_model: bool
+    """Whether the agent can be told which one to use."""
+    trouble: tuple[TaskTrouble, ...]
+    """Open tasks that have failed since they last succeeded, worst first."""
     attempts: int
     done: int
     failed: int
@@ -128,7 +148,9 @@ class Project:
             return self
         refuse_agents("To work on another project")
         apart = replace(self.config, memories=replace(self.config.memories, files=False))
-        return Project(self._root, self.store.beside(one.id), apart)
+        other = Project(self._root, self.store.beside(one.id), apart)
+        other.memory.is_elsewhere = True
+        return other
 
     def close(self) -> None:
         """Let go of the database."""
@@ -166,6 +188,13 @@ class Project:
         from ralph.extracting import Extracting
 
         return Extracting(self.store, self.memory.sync)
+
+    @property
+    def stats(self) -> Stats:
+        """What the runs, the models and the memory came to."""
+        from ralph.stats import Stats
+
+        return Stats(self.store)
 
     def bring(
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
@@ -311,6 +340,7 @@ class Project:
 
     def done(self, id: str) -> Task:
         """Say that a task is done."""
+        _refuse_sessions(id)
         return self._move(id, Status.DONE, _OPEN, "")
 
     def fail(self, id: str, reason: str = "") -> Task:
@@ -511,30 +541,98 @@ class Project:
             attempt_number=metrics.total_attempts + 1,
             model=model,
             with_memory=with_memory,
+            takes_model=self._takes_model(),
         ).prompt
 
-    def run(self, order: Order, tell: Tell, ask: Callable[[Task], str] | None = None) -> Summary:
-        """Run the loop over the project's tasks with the configured agent."""
+    def run(
+        self,
+        order: Order,
+        tell: Tell,
+        ask: Callable[[Task], str] | None = None,
+        *,
+        resume: str | None = None,
+    ) -> Summary:
+        """Run the loop over the project's tasks with the configured agent.
+
+        `resume` names a run to go on with; empty, the latest one.
+        """
         from ralph.agents import open_agent
+        from ralph.loop.order import options_of, with_limits
         from ralph.loop.run import Loop
+        from ralph.loop.workers import worker_name
 
         if order.only:
             self.store.tasks.get(order.only)
-        agent = open_agent(self.config.agent, self.root)
+        before = self._run_to_resume(resume) if resume is not None else None
+        order = self._resumed(order, before) if before else order
+        config = with_flags(
+            self.config,
+            agent=order.agent,
+            program=order.program,
+            gates=order.gates,
+            verify=order.verify,
+            review=order.review,
+            strategy=order.strategy,
+        )
+        agent = open_agent(config.agent, self.root)
         agent.check()
         loop = Loop(
             store=self.store,
             agent=agent,
-            config=self.config,
+            config=config,
             directory=self.root,
-            order=order,
+            order=with_limits(order, config.limits),
             tell=tell,
             ask=ask,
+            resumes=before,
+            options=options_of(order, worker_name()),
         )
         return loop.run()
 
+    def _run_to_resume(self, id: str) -> Run:
+        """Give a run that has stopped, so that it can go on."""
+        attempts = self.store.attempts
+        runs = [attempts.run(id)] if id else attempts.runs(1)
+        if not runs:
+            raise WrongUsage("There is no run to resume yet: start one with ralph run.")
+        if runs[0].ended_at is None and self._is_at_work(runs[0]):
+            raise WrongUsage(f"{runs[0].id} is still being worked on: it cannot be resumed.")
+        return runs[0]
+
+    def _resumed(self, order: Order, run: Run) -> Order:
+        """Give an order completed by what a run was asked before.
+
+        What others can write must not decide which programs run here.
+        """
+        from ralph.loop.order import resumed
+
+        again = resumed(order, run.options)
+        gates = again.gates if again.verify else order.gates
+        if self.store.is_shared and (again.program, gates) != (order.program, order.gates):
+            raise WrongUsage(
+                f"{run.id} was started with a program or gates of its own, which a shared database is not asked for:"
+                " say them again, as in ralph run --resume --gate COMMAND -- PROGRAM."
+            )
+        return again
+
+    def _is_at_work(self, run: Run) -> bool:
+        """Say whether somebody works on a run, or waits for tasks in it."""
+        from ralph.loop.order import worker_of
+        from ralph.loop.workers import is_at_work
+
+        if is_at_work(worker_of(run.options)):
+            return True
+        self.store.tasks.expire()  # a worker of another machine that vanished holds its task no longer than its lease
+        claims = {(task.id, task.claimed_by) for task in self.store.tasks.claimed()}
+        running = [one for one in self.store.attempts.running() if one.run_id == run.id]
+        gone = self._gone(running)
+        return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
+
     def overview(self) -> Overview:
         """Say where the project stands."""
+        from ralph.loop.strategy import strategy_name
+
+        takes_model = self._takes_model()
         tasks, attempts = self.store.tasks, self.store.attempts
         totals = attempts.totals()
         runs = attempts.runs(1)
@@ -547,7 +645,9 @@ class Project:
             left=tuple(attempt for attempt in running if attempt.worker in gone),
             ready=tuple(tasks.ready()),
             waiting=tuple(tasks.in_status(Status.BLOCKED) + tasks.in_status(Status.FAILED)),
-            trouble=tuple((tasks.get(one.task_id), one) for one in attempts.in_trouble()),
+            strategy=strategy_name(self.config.models, self.config.agent.model),
+            takes_model=takes_model,
+            trouble=tuple(self._in_trouble(one, takes_model) for one in attempts.in_trouble()),
             attempts=totals["attempts"],
             done=totals["done"],
             failed=totals["failed"],
@@ -558,6 +658,36 @@ class Project:
             warnings=self.config.warnings,
         )
 
+    def _in_trouble(self, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
+        """Say how stuck a task is and what its next attempt would be."""
+        from ralph.loop.planning import next_attempt
+        from ralph.loop.strategy import next_step, strategy_name
+        from ralph.loop.stuck import Step
+
+        task = self.store.tasks.get(metrics.task_id)
+        plan = next_attempt(self.store, self.config, task, metrics, takes_model=takes_model)
+        strategy = strategy_name(self.config.models, self.config.agent.model)
+        return TaskTrouble(
+            task=task,
+            metrics=metrics,
+            trouble=plan.trouble,
+            is_stuck=plan.trouble.step in (Step.DECOMPOSE, Step.PERSON),
+            next_step=next_step(plan.trouble, strategy, takes_model=takes_model),
+            model=plan.choice.model,
+            model_reason=plan.choice.reason,
+        )
+
+    def _takes_model(self) -> bool:
+        """Say whether the agent can be told which model to use: the configured one, or else that of the latest run."""
+        from ralph.agents import takes_model
+        from ralph.loop.order import Order, resumed
+
+        runs = self.store.attempts.runs(1)
+        last = resumed(Order(), runs[0].options) if runs else Order()
+        is_configured = self.config.agent.command or self.config.agent.name != "command"
+        chosen = self.config if is_configured else with_flags(self.config, agent=last.agent, program=last.program)
+        return takes_model(chosen.agent, self._root)
+
     def _gone(self, running: Sequence[Attempt]) -> set[str]:
         """Give the workers of these attempts that are certainly gone."""
         if not running:
@@ -565,6 +695,12 @@ class Project:
         from ralph.loop.workers import vanished
 
         return vanished({attempt.worker for attempt in running if attempt.worker})
+
+
+def _refuse_sessions(id: str) -> None:
+    """What the loop runs must not finish tasks past its gates, nor its own by way of their parts."""
+    if os.environ.get("RALPH_SESSION"):
+        raise WrongUsage(f"A session of the loop does not say that {id} is done: the loop does, once the gates pass.")
 
 
 def _refuse_own_task(id: str) -> None:

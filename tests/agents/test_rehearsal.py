@@ -10,8 +10,9 @@ from ralph.agents import Agent, Limits, open_agent
 from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
 from ralph.config import AgentConfig
 from ralph.errors import AgentMissing
+from ralph.loop.review import review_prompt
 from ralph.loop.sigils import read_sigils
-from ralph.records import Ending
+from ralph.records import Ending, Sigils, Task
 from ralph.text import count_tokens
 from tests.make import a_session
 
@@ -93,6 +94,128 @@ def test_a_part_is_chosen_by_the_task_and_not_by_what_else_the_prompt_says(tmp_p
     assert (sigils.done_ids, sigils.failed_ids) == ((), ("t-000001",))
     assert sigils.report
     assert sigils.report.why == "The playbook has no such task."
+
+
+MIXED = (
+    Idea(says="plan", hats=("planner",)),
+    Idea(says="too hard", models=("haiku",)),
+    Idea(says="wrong", models=("sonnet", "opus"), hats=("creator",)),
+    Idea(says="right", models=("sonnet", "opus"), hats=("creator",)),
+    Idea(says="told", models=("opus",), hats=("creator",), knows=("wants tabs",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "hat", "attempt", "memory", "says"),
+    [
+        ("haiku", "planner", 1, "", "plan"),
+        ("haiku", "creator", 1, "", "too hard"),
+        ("haiku", "creator", 5, "wants tabs", "too hard"),
+        ("sonnet", "creator", 1, "wants tabs", "wrong"),
+        ("sonnet", "creator", 2, "", "right"),
+        ("opus", "creator", 1, "", "wrong"),
+        ("opus", "creator", 1, "wants tabs", "told"),
+    ],
+)
+def test_an_idea_comes_only_to_its_models_and_under_its_hats(
+    tmp_path: Path, model: str, hat: str, attempt: int, memory: str, says: str
+) -> None:
+    session = a_session(tmp_path, model=model, environment={"RALPH_HAT": hat})
+
+    reply = an_agent(*MIXED).work(a_prompt(attempt=attempt, memory=memory), session)
+
+    assert reply.text == says
+
+
+@pytest.mark.parametrize(
+    ("model", "hat", "who"),
+    [
+        ("sonnet", "critic", "the model sonnet and the hat critic"),
+        (None, "creator", "the hat creator"),
+        (None, "", "an agent without a model"),
+    ],
+)
+def test_without_an_idea_for_its_model_and_hat_it_says_that_it_cannot(
+    tmp_path: Path, model: str | None, hat: str, who: str
+) -> None:
+    session = a_session(tmp_path, model=model, environment={"RALPH_HAT": hat} if hat else {})
+
+    sigils = read_sigils(an_agent(*MIXED).work(a_prompt(), session).text)
+
+    assert sigils.failed_ids == ("t-000001",)
+    assert sigils.report
+    assert sigils.report.why == f"The playbook has no idea for {who}."
+
+
+def test_an_attempt_that_only_handed_over_does_not_bring_the_next_idea(tmp_path: Path) -> None:
+    handed = "### Handed Over\n\n#### From the planner, attempt 1\nUse tabs.\n"
+
+    reply = an_agent(*THREE).work(a_prompt(attempt=2, memory=handed), a_session(tmp_path))
+
+    assert reply.text == "spaces"
+
+
+def test_it_takes_a_model_when_an_idea_tells_models_apart(tmp_path: Path) -> None:
+    path = a_playbook(tmp_path, GOOD.replace("seconds = 0", 'models = ["opus"]'))
+
+    assert an_agent(*MIXED).takes_model
+    assert RehearsalAgent(path).takes_model
+    assert not an_agent(*THREE).takes_model
+    assert not RehearsalAgent(a_playbook(tmp_path, GOOD)).takes_model
+    assert not RehearsalAgent(a_playbook(tmp_path, "[[")).takes_model
+    assert not RehearsalAgent(tmp_path / "none.toml").takes_model
+
+
+def test_thought_costs_tokens_besides_those_of_the_answer(tmp_path: Path) -> None:
+    reply = an_agent(Idea(says="Done.", tokens=12_000)).work(a_prompt(), a_session(tmp_path))
+
+    assert reply.tokens_out == 12_000 + count_tokens("Done.")
+
+
+# --- verification ------------------------------------------------------------------
+
+
+def a_judged_task(directory: Path, part: Part, *, title: str = "Fix the parser") -> Sigils:
+    task = Task(id="t-000001", title=title, created_at="", updated_at="")
+    prompt = review_prompt(task, None, ("the lexer.py",), "Mended the lexer.")
+    agent = RehearsalAgent(Playbook(parts=(Part(about="the lexer", ideas=THREE, review="Wrong task."), part)))
+
+    reply = agent.work(prompt, a_session(directory, read_only=True))
+
+    assert reply.files == ()
+    return read_sigils(reply.text)
+
+
+def test_a_session_that_only_looks_passes_the_work_and_changes_nothing(tmp_path: Path) -> None:
+    sigils = a_judged_task(tmp_path, Part(about="the parser", ideas=(Idea(says="done", edits=(a_write(),)),)))
+
+    assert sigils.verify_passed is True
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_that_only_looks_says_what_is_wrong_until_a_file_holds_what_it_should(tmp_path: Path) -> None:
+    part = Part(
+        about="the parser",
+        ideas=THREE,
+        review="Tabs are not read.",
+        review_file="parser.py",
+        review_holds="tab",
+    )
+    always = Part(about="the parser", ideas=THREE, review="Tabs are not read.")
+
+    missing = a_judged_task(tmp_path, part)
+    (tmp_path / "parser.py").write_text("def tab(): ...\n")
+    mended = a_judged_task(tmp_path, part)
+
+    assert (missing.verify_passed, missing.verify_reason) == (False, "Tabs are not read.")
+    assert mended.verify_passed is True
+    assert a_judged_task(tmp_path, always).verify_passed is False
+
+
+def test_a_session_that_only_looks_does_not_pass_a_task_that_the_playbook_lacks(tmp_path: Path) -> None:
+    sigils = a_judged_task(tmp_path, Part(about="the parser", ideas=THREE), title="Fix the printer")
+
+    assert (sigils.verify_passed, sigils.verify_reason) == (False, "The playbook has no such task.")
 
 
 # --- what it does ------------------------------------------------------------------
@@ -214,6 +337,9 @@ with = """b"""
 '''
 
 
+TOGETHER = "review_file and review_holds go together, with a review that finds something wrong"
+
+
 def test_the_playbook_is_read_from_the_project(tmp_path: Path) -> None:
     a_playbook(tmp_path, GOOD)
     (tmp_path / "parser.py").write_text("a")
@@ -223,6 +349,15 @@ def test_the_playbook_is_read_from_the_project(tmp_path: Path) -> None:
 
     assert agent.work(a_prompt(memory="Tabs!"), a_session(tmp_path)).text == "Second."
     assert (tmp_path / "parser.py").read_text() == "b"
+
+
+def test_a_playbook_that_changes_is_read_again(tmp_path: Path) -> None:
+    agent = RehearsalAgent(a_playbook(tmp_path, GOOD))
+    first = agent.work(a_prompt(), a_session(tmp_path)).text
+
+    a_playbook(tmp_path, GOOD.replace("First.", "Changed."))
+
+    assert (first, agent.work(a_prompt(), a_session(tmp_path)).text) == ("First.", "Changed.")
 
 
 def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> None:
@@ -243,9 +378,22 @@ def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> Non
         ("[[task]]\nabout = 'x'", "is wrong: task 1 has no [[idea]]."),
         ("[[task]]\nabout = ' '\n[[task.idea]]\nsays = 'x'", "is wrong: task 1: about must be a text, not ' '."),
         (GOOD + "[[task]]\nidea = [{}]", "is wrong: task 2, idea 1: says must be a text."),
-        (GOOD.replace("knows", "know"), "task 1, idea 2: nobody knows 'know', only says, edit, knows, seconds."),
+        (
+            GOOD.replace("knows", "know"),
+            "task 1, idea 2: nobody knows 'know', only says, edit, knows, models, hats, seconds, tokens.",
+        ),
         (GOOD.replace('["tabs"]', '"tabs"'), "task 1, idea 2: knows must be a list of phrases, not 'tabs'."),
         (GOOD.replace("seconds = 0", "seconds = -1"), "idea 2: seconds must be a number from 0 to 3600, not -1."),
+        (GOOD.replace("seconds = 0", "tokens = true"), "idea 2: tokens must be a number from 0 to 10000000, not True."),
+        (GOOD.replace("seconds = 0", "models = 'opus'"), "idea 2: models must be a list of models, not 'opus'."),
+        (GOOD.replace("seconds = 0", "hats = ['']"), "idea 2: hats must be a list of hats, not ['']."),
+        (
+            GOOD.replace("seconds = 0", "hats = ['boss']"),
+            "idea 2: there is no hat 'boss', only explorer, planner, creator, critic, editor.",
+        ),
+        (f"[[task]]\nreview = ''{GOOD[9:]}", "is wrong: task 1: review must be a text, not ''."),
+        (f"[[task]]\nreview_file = 'a.py'{GOOD[9:]}", f"is wrong: task 1: {TOGETHER}."),
+        (f"[[task]]\nreview_file = 'a.py'\nreview_holds = 'a'{GOOD[9:]}", f"is wrong: task 1: {TOGETHER}."),
         (GOOD.replace("with = ", "write = "), "idea 2, edit 1: an edit has file and write, or file, replace and with."),
         ("[[task]\n", "cannot be read: Expected ']]' at the end of an array declaration (at line 1, column 7)."),
     ],

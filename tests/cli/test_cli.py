@@ -124,7 +124,7 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("stauts",), "Did you mean status?"),
+        (("statuss",), "Did you mean status?"),
         (("task",), "required"),
         (("task", "add"), "required: title"),
         (("task", "add", "   "), "needs a title"),

@@ -175,4 +175,4 @@ def test_where_a_project_is_kept_is_shown(tmp_path: Path, ralph: Ralph, request:
     assert ("pgvector" in ran.out) is not is_file
     assert told["database"] == ("sqlite" if is_file else "postgresql")
     assert told["rows"]["tasks"] == 1
-    assert told["schema"] == 4
+    assert told["schema"] == 5

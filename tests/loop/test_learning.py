@@ -7,8 +7,9 @@ import json
 import pytest
 
 from ralph.config import Config, ExecutionConfig, MemoriesConfig
+from ralph.loop.order import Order
 from ralph.loop.progress import Event
-from ralph.loop.run import Loop, Order
+from ralph.loop.run import Loop
 from ralph.project import Project
 from ralph.records import Memory, Reply, State, replace
 from tests.make import ScriptedAgent, a_memory, remember
@@ -249,14 +250,16 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
     assert project.store.memories.count(State.SUPERSEDED) == 20
 
 
-def test_what_was_shown_to_a_done_attempt_is_used_once_and_trusted_more(project: Project) -> None:
+def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(project: Project) -> None:
     known = remember(project.store, a_memory("Parser tabs", "The parser wants tabs.", tags=("parser",), confidence=0.6))
     project.add_task("Fix the parser")
 
     run(project, ScriptedAgent("nothing", DONE))
 
     after = project.store.memories.get(known.id)
-    assert (after.uses, after.confidence) == (2, 0.62)
+    assert (after.uses, after.wins, after.losses, after.success_rate) == (2, 1, 1, 0.5)
+    # Of nothing that ended before, a failure takes as much as a success gives; after one failure it takes less.
+    assert after.confidence == 0.6
     assert after.used_at
     assert project.store.damaged() == []
 

@@ -11,6 +11,8 @@ from ralph.loop.prompt import (
     journal_text,
 )
 from ralph.loop.sigils import read_sigils
+from ralph.loop.strategy import Choice
+from ralph.loop.stuck import Past, Trouble, look
 from ralph.records import (
     Attempt,
     FailureReport,
@@ -79,11 +81,15 @@ def build(recollection: Recollection, budget_tokens: int = 16_000) -> Prompt:
     return build_prompt(
         recollection,
         iteration=3,
-        model="sonnet",
-        model_reason="fixed in the configuration",
-        stuck_after=3,
+        choice=Choice(model="sonnet", reason="fixed in the configuration"),
+        trouble=trouble_after(recollection.metrics.consecutive_failures),
         budget_tokens=budget_tokens,
     )
+
+
+def trouble_after(failures: int) -> Trouble:
+    past = [Past(number=n, outcome=Outcome.FAILED, fingerprint=f"{n}") for n in range(failures, 0, -1)]
+    return look(past, stuck_after=3, max_retries=3)
 
 
 def everything() -> Recollection:

@@ -14,8 +14,9 @@ import pytest
 from ralph.agents import Agent, Session
 from ralph.config import Config, ExecutionConfig
 from ralph.errors import AgentMissing
+from ralph.loop.order import Order, RunEnding, Summary
 from ralph.loop.progress import Event
-from ralph.loop.run import Loop, Order, RunEnding, Summary
+from ralph.loop.run import Loop
 from ralph.project import Project
 from ralph.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
 from tests.make import ScriptedAgent, a_memory, begin, remember
@@ -544,7 +545,7 @@ def test_when_the_last_task_is_done_the_limit_does_not_matter(watched: Watched) 
 def test_a_cost_limit_that_cannot_work_is_said_to_be_one(watched: Watched) -> None:
     watched.project.add_task("A")
     agent = ScriptedAgent(DONE)
-    agent.reports_cost = False
+    agent.reports_cost = agent.reports_tokens = False
 
     watched.run(agent, Order(cost_usd=1.0))
 

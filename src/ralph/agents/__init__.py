@@ -42,6 +42,8 @@ class Session:
     """Asked several times a second; once true, the session is ended and the reply says `stopped`."""
     heard: Callable[[str], None]
     """Called with the text as it arrives, for people watching."""
+    read_only: bool = False
+    """It is to look and to judge; what it changes all the same is taken back."""
 
 
 class Agent(Protocol):
@@ -51,7 +53,11 @@ class Agent(Protocol):
     knows_files: bool
     """Whether its replies say which files it changed; otherwise git is asked."""
     reports_cost: bool
-    """Whether its replies say what they cost; otherwise a limit on cost means nothing."""
+    """Whether its replies say what they cost."""
+    reports_tokens: bool
+    """Whether its replies say how many tokens they took; then the cost follows from the prices."""
+    takes_model: bool
+    """Whether it can be told which model to use."""
 
     def check(self) -> None:
         """Raise `AgentMissing`, with what to do, when it cannot be started here."""
@@ -73,4 +79,15 @@ def open_agent(config: AgentConfig, directory: Path) -> Agent:
     raise AgentMissing(f"Unknown agent {config.name!r}. Known: {', '.join(NAMES)}.")
 
 
+def takes_model(config: AgentConfig, directory: Path | str) -> bool:
+    """Say whether the configured agent can be told which model to use; loads no more than that takes."""
+    if config.name == "command":
+        return any(MODEL_MARK in part for part in config.command[1:])
+    from pathlib import Path
+
+    return open_agent(config, Path(directory)).takes_model
+
+
 NAMES = ("command", "rehearsal")
+MODEL_MARK = "{model}"
+"""Stands for the model's name in the arguments of a program."""

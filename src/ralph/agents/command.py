@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ralph.agents import MODEL_MARK
 from ralph.agents.process import find_program, run_program
 from ralph.errors import AgentMissing
 from ralph.records import Reply
@@ -21,10 +22,12 @@ class CommandAgent:
     name = "command"
     knows_files = False
     reports_cost = False
+    reports_tokens = False
 
     def __init__(self, command: tuple[str, ...], directory: Path) -> None:
         self._command = command
         self._directory = directory
+        self.takes_model = any(MODEL_MARK in part for part in command[1:])
 
     def check(self) -> None:
         """Raise `AgentMissing`, with what to do, when the program cannot be started."""
@@ -35,7 +38,7 @@ class CommandAgent:
 
         `{model}` in its arguments stands for the model's name.
         """
-        arguments = [part.replace("{model}", session.model or "") for part in self._command[1:]]
+        arguments = [part.replace(MODEL_MARK, session.model or "") for part in self._command[1:]]
         ended = run_program(
             [self._program(), *arguments],
             directory=session.directory,

@@ -10,8 +10,9 @@ import re
 import time
 from pathlib import Path
 
+from ralph.config import HATS
 from ralph.errors import AgentMissing
-from ralph.records import Ending, Reply, record
+from ralph.records import Ending, Reply, record, replace
 from ralph.text import count_tokens, one_line
 
 TYPE_CHECKING = False
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
 PLAYBOOK = ".ralph/rehearsal.toml"
 TICK_SECONDS = 0.05
 MOST_SECONDS = 3600
+MOST_TOKENS = 10_000_000
+NOTHING_WRONG = "pass"
+HAT_VARIABLE = "RALPH_HAT"
 
 _TASK = re.compile(
-    r"^## Task\n(.*?)(?=^### Completed Prerequisites|^## Feature: |^## Project Knowledge|^## Run Journal"
-    r"|^### Previous Attempts|^### Stuck Loop Warning|^### Loop Status|\Z)",
+    r"^## Task\n(.*?)(?=^### Completed Prerequisites|^### Merge Conflicts|^## Feature: |^## Project Knowledge"
+    r"|^## Run Journal|^### Handed Over|^### Previous Attempts|^### Failures of Other Tasks|^### Stuck Loop Warning"
+    r"|^### Loop Status|^## Changed Files|^## What the Session Said|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _TASK_ID = re.compile(r"^\*\*(\S+?)\*\*:", re.MULTILINE)
 _ATTEMPT = re.compile(r"^- Attempt (\d+) at this task", re.MULTILINE)
+_HANDED = re.compile(r"^#### From the \w+, attempt \d+$", re.MULTILINE)
 
 
 # --- the playbook ------------------------------------------------------------------
@@ -55,8 +61,14 @@ class Idea:
     edits: tuple[Edit, ...] = ()
     knows: tuple[str, ...] = ()
     """Phrases; with all of them in the prompt, the agent thinks of this idea at once."""
+    models: tuple[str, ...] = ()
+    """Only these think of it; none means all."""
+    hats: tuple[str, ...] = ()
+    """Only these think of it; none means all."""
     seconds: float = 0.0
     """How long it pretends to think."""
+    tokens: int = 0
+    """How many it pretends to think, besides those of its answer."""
 
 
 @record
@@ -66,6 +78,11 @@ class Part:
     about: str
     """A phrase of the task."""
     ideas: tuple[Idea, ...]
+    review: str = NOTHING_WRONG
+    """What a session that verifies the work finds wrong; `pass` when there is nothing."""
+    review_file: str = ""
+    review_holds: str = ""
+    """When that file holds this text, there is nothing wrong after all."""
 
 
 @record
@@ -95,20 +112,32 @@ class _Malformed(Exception):
 
 
 def _part(where: str, table: dict[str, Any]) -> Part:
-    _refuse_unknown(where, table, "about", "idea")
+    _refuse_unknown(where, table, "about", "idea", "review", "review_file", "review_holds")
     ideas = [_idea(*one) for one in _tables(where, table, "idea")]
-    return Part(about=_text(where, table, "about"), ideas=tuple(ideas))
+    review = _text(where, table, "review") if "review" in table else NOTHING_WRONG
+    checked = [key for key in ("review_file", "review_holds") if key in table]
+    if checked and (len(checked) == 1 or review == NOTHING_WRONG):
+        raise _Malformed(f"{where}: review_file and review_holds go together, with a review that finds something wrong")
+    about = _text(where, table, "about")
+    return Part(about=about, ideas=tuple(ideas), review=review, **{key: _text(where, table, key) for key in checked})
 
 
 def _idea(where: str, table: dict[str, Any]) -> Idea:
-    _refuse_unknown(where, table, "says", "edit", "knows", "seconds")
-    knows, seconds = table.get("knows", []), table.get("seconds", 0.0)
-    if not isinstance(knows, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in knows):
-        raise _Malformed(f"{where}: knows must be a list of phrases, not {knows!r}")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= MOST_SECONDS:
-        raise _Malformed(f"{where}: seconds must be a number from 0 to {MOST_SECONDS}, not {seconds!r}")
+    _refuse_unknown(where, table, "says", "edit", "knows", "models", "hats", "seconds", "tokens")
+    hats = _texts(where, table, "hats", "hats")
+    for hat in hats:
+        if hat not in HATS:
+            raise _Malformed(f"{where}: there is no hat {hat!r}, only {', '.join(HATS)}")
     edits = [_edit(*one) for one in _tables(where, table, "edit")] if "edit" in table else []
-    return Idea(says=_text(where, table, "says"), edits=tuple(edits), knows=tuple(knows), seconds=float(seconds))
+    return Idea(
+        says=_text(where, table, "says"),
+        edits=tuple(edits),
+        knows=_texts(where, table, "knows", "phrases"),
+        models=_texts(where, table, "models", "models"),
+        hats=hats,
+        seconds=float(_number(where, table, "seconds", MOST_SECONDS)),
+        tokens=int(_number(where, table, "tokens", MOST_TOKENS)),
+    )
 
 
 def _edit(where: str, table: dict[str, Any]) -> Edit:
@@ -134,6 +163,20 @@ def _refuse_unknown(where: str, table: dict[str, Any], *known: str) -> None:
             raise _Malformed(f"{where}: nobody knows {key!r}, only {', '.join(known)}")
 
 
+def _texts(where: str, table: dict[str, Any], key: str, what: str) -> tuple[str, ...]:
+    found = table.get(key, [])
+    if isinstance(found, list) and all(isinstance(one, str) and one.strip() for one in found):
+        return tuple(found)
+    raise _Malformed(f"{where}: {key} must be a list of {what}, not {found!r}")
+
+
+def _number(where: str, table: dict[str, Any], key: str, most: int) -> float:
+    value = table.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise _Malformed(f"{where}: {key} must be a number from 0 to {most}, not {value!r}")
+    return value
+
+
 def _text(where: str, table: dict[str, Any], key: str, *, may_be_empty: bool = False) -> str:
     value = table.get(key)
     if isinstance(value, str) and (may_be_empty or value.strip()):
@@ -150,9 +193,12 @@ class RehearsalAgent:
     name = "rehearsal"
     knows_files = True
     reports_cost = False
+    reports_tokens = True
 
     def __init__(self, playbook: Playbook | Path) -> None:
         self._playbook = playbook
+        self._read_before: tuple[tuple[int, int], Playbook] | None = None
+        self.takes_model = self._tells_models_apart()
 
     @classmethod
     def from_project(cls, directory: Path) -> RehearsalAgent:
@@ -163,51 +209,116 @@ class RehearsalAgent:
         """Raise `AgentMissing`, with what to do, when there is no playbook or it is malformed."""
         self._read()
 
+    def _tells_models_apart(self) -> bool:
+        try:
+            parts = self._read().parts
+        except AgentMissing:  # which `check` tells
+            return False
+        return any(idea.models for part in parts for idea in part.ideas)
+
     def _read(self) -> Playbook:
-        return read_playbook(self._playbook) if isinstance(self._playbook, Path) else self._playbook
+        """Give the playbook as it is now; its file is only read again after it has changed."""
+        if not isinstance(self._playbook, Path):
+            return self._playbook
+        mark = _mark(self._playbook)
+        if not self._read_before or self._read_before[0] != mark:
+            self._read_before = mark, read_playbook(self._playbook)
+        return self._read_before[1]
 
     def work(self, prompt: str, session: Session) -> Reply:
-        """Choose an idea by what the prompt says, make its edits, and say what it says."""
+        """Choose an idea by what the prompt says, make its edits, and say what it says; only judge if that is asked."""
         began = time.monotonic()
         task_id, part = _task_in(prompt, self._read())
-        idea = choose(part, prompt) if part else None
+        if session.read_only:
+            return _replied(_reviewed(part, session.directory), prompt, session, began)
+        hat = session.environment.get(HAT_VARIABLE, "")
+        idea = choose(part, prompt, model=session.model, hat=hat) if part else None
         ending, detail = _think(idea.seconds if idea else 0.0, session)
-        text, files = _play(idea, task_id, session.directory) if ending is Ending.FINISHED else ("", ())
-        session.heard(text)
-        return Reply(
-            text=text,
-            ending=ending,
-            detail=detail,
-            seconds=time.monotonic() - began,
-            tokens_in=count_tokens(prompt),
-            tokens_out=count_tokens(text),
-            files=files,
-        )
+        if ending is not Ending.FINISHED:
+            return replace(_replied("", prompt, session, began), ending=ending, detail=detail)
+        if idea is None:
+            why = _lacking(part, session, hat)
+            return _replied(_cannot(task_id, "Looked for the task in the playbook.", why), prompt, session, began)
+        text, files = _play(idea, task_id, session.directory)
+        reply = _replied(text, prompt, session, began)
+        return replace(reply, files=files, tokens_out=(reply.tokens_out or 0) + idea.tokens)
 
 
-def choose(part: Part, prompt: str) -> Idea:
-    """Give the best idea for a prompt.
+def _mark(path: Path) -> tuple[int, int]:
+    """Give what changes when a file does."""
+    try:
+        found = path.stat()
+    except OSError:  # which reading it tells
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
-    Each attempt brings the next idea to mind. A prompt that holds all that a later idea
-    knows brings that one to mind at once.
+
+def _replied(text: str, prompt: str, session: Session, began: float) -> Reply:
+    session.heard(text)
+    return Reply(
+        text=text,
+        seconds=time.monotonic() - began,
+        tokens_in=count_tokens(prompt),
+        tokens_out=count_tokens(text),
+        files=(),
+    )
+
+
+def choose(part: Part, prompt: str, *, model: str | None = None, hat: str = "") -> Idea | None:
+    """Give the best idea for a prompt, of those that this model thinks of under this hat; None when there are none.
+
+    Each attempt brings the next idea to mind; one that only handed over does not count. A prompt that holds all that
+    a later idea knows brings that one to mind at once.
     """
+    ideas = [
+        idea for idea in part.ideas if (not idea.models or model in idea.models) and (not idea.hats or hat in idea.hats)
+    ]
+    if not ideas:
+        return None
     said = _flat(prompt)
-    attempts = _ATTEMPT.findall(prompt)
-    place = min(int(attempts[-1]) if attempts else 1, len(part.ideas)) - 1
     known = [
         number
-        for number, idea in enumerate(part.ideas)
+        for number, idea in enumerate(ideas)
         if idea.knows and all(_flat(phrase) in said for phrase in idea.knows)
     ]
-    return part.ideas[max([place, *known])]
+    return ideas[max([min(_tries(prompt), len(ideas) - 1), *known])]
+
+
+def _tries(prompt: str) -> int:
+    """Give how many attempts at the task went before, without those that only handed over."""
+    attempts = _ATTEMPT.findall(prompt)
+    return max(0, int(attempts[-1]) - 1 - len(_HANDED.findall(prompt))) if attempts else 0
+
+
+def _lacking(part: Part | None, session: Session, hat: str) -> str:
+    if part is None:
+        return "The playbook has no such task"
+    who = " and ".join(filter(None, [session.model and f"the model {session.model}", hat and f"the hat {hat}"]))
+    return f"The playbook has no idea for {who or 'an agent without a model'}"
+
+
+def _reviewed(part: Part | None, directory: Path) -> str:
+    """Give the answer of a session that only judges the work."""
+    if part is None:
+        return "<verify-fail>The playbook has no such task.</verify-fail>\n"
+    if part.review == NOTHING_WRONG or (part.review_file and _holds(directory, part.review_file, part.review_holds)):
+        return "<verify-pass/>\n"
+    return f"<verify-fail>{part.review}</verify-fail>\n"
+
+
+def _holds(directory: Path, file: str, text: str) -> bool:
+    try:
+        return text in (directory / file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _task_in(prompt: str, playbook: Playbook) -> tuple[str, Part | None]:
     """Give the task's id and the first part that is about it."""
     section = _TASK.search(prompt)
     task = section[1] if section else ""
-    id = _TASK_ID.search(task)
-    part = next((part for part in playbook.parts if _flat(part.about) in _flat(task)), None)
+    id, said = _TASK_ID.search(task), _flat(task)
+    part = next((part for part in playbook.parts if _flat(part.about) in said), None)
     return id[1] if id else "", part
 
 
@@ -227,10 +338,8 @@ def _think(seconds: float, session: Session) -> tuple[Ending, str]:
     return Ending.FINISHED, ""
 
 
-def _play(idea: Idea | None, task_id: str, directory: Path) -> tuple[str, tuple[str, ...]]:
+def _play(idea: Idea, task_id: str, directory: Path) -> tuple[str, tuple[str, ...]]:
     """Make an idea's edits, or none when one is impossible; give the answer and the files that changed."""
-    if idea is None:
-        return _cannot(task_id, "Looked for the task in the playbook.", "The playbook has no such task"), ()
     changed: list[str] = []
     try:
         for file, text in _edited(idea.edits, directory).items():

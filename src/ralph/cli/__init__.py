@@ -29,6 +29,7 @@ COMMANDS = {
     "learn": "Decide what is kept of what the runs taught",
     "journal": "Read what happened, attempt by attempt",
     "failures": "Read what went wrong, and how often",
+    "stats": "Count what the runs, the models and the memory came to",
     "project": "See, rename and remove the projects of a database",
     "backup": "Make and check copies of all that is stored",
     "restore": "Bring back a backup; what it replaces is kept",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
             """Get out of the way of a question."""
 
 
+LEFT_FREE = 3
+"""Columns at the end of a live line: Ctrl+C prints two letters there, and a line that wraps leaves a ghost."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
 _STYLES = {
     "done": "green",
@@ -109,9 +111,8 @@ class LiveView:
         from rich.console import Console
         from rich.live import Live
 
-        self._doing = ""
-        self._since = time.monotonic()
-        self._heard = ""
+        self._doing: dict[int, _Doing] = {}
+        """What each worker does just now; the only one is 0."""
         self._console = Console(highlight=False, soft_wrap=True)
         self._live: Live = Live(console=self._console, get_renderable=self._now, refresh_per_second=8, transient=True)
 
@@ -125,14 +126,18 @@ class LiveView:
     def _now(self) -> Text:
         from rich.text import Text
 
-        if not self._doing:
-            return Text("")
+        return Text("\n").join(self._line(number, doing) for number, doing in sorted(self._doing.items()) if doing.what)
+
+    def _line(self, number: int, doing: _Doing) -> Text:
+        from rich.text import Text
+
         frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 8) % 10]
-        elapsed = duration(time.monotonic() - self._since)
-        line = Text.assemble((f"{frame} ", "cyan"), self._doing, (f"  {elapsed}", "dim"))
-        if self._heard:
-            line.append(f"  {self._heard}", "dim italic")
-        line.truncate(max(20, self._console.width - 1), overflow="ellipsis")
+        elapsed = duration(time.monotonic() - doing.since)
+        who = f"[{number}] " if number else ""
+        line = Text.assemble((f"{frame} {who}", "cyan"), doing.what, (f"  {elapsed}", "dim"))
+        if doing.heard:
+            line.append(f"  {doing.heard}", "dim italic")
+        line.truncate(max(20, self._console.width - LEFT_FREE), overflow="ellipsis")
         return line
 
     def tell(self, event: Event) -> None:
@@ -147,34 +152,53 @@ class LiveView:
 
     def _follow(self, event: Event) -> None:
         details = event.details
+        worker = details.get("worker", 0)
+        assert isinstance(worker, int)
+        doing = self._doing.setdefault(worker, _Doing())
         if event.what == "attempt_started":
             model = f" with {safe(str(details['model']))}" if details["model"] else ""
-            self._begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
+            doing.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
         elif event.what == "output":
             last = str(details["text"]).strip().rpartition("\n")[2]
-            self._heard = safe(last)[:200] or self._heard
+            doing.heard = safe(last)[:200] or doing.heard
         elif event.what == "gate_started":
-            self._begin(f"checking: {safe(str(details['command']))}")
+            doing.begin(f"checking: {safe(str(details['command']))}")
+        elif event.what == "review_started":
+            doing.begin(f"{details['task_id']}: verifying")
         elif event.what == "waiting":
             what = "tasks that another worker has" if details["pending"] else "new tasks"
-            self._begin(f"waiting for {what}")
-        elif event.what in ("attempt_ended", "run_ended"):
-            self._begin("")
-
-    def _begin(self, doing: str) -> None:
-        if doing != self._doing:
-            self._doing, self._since, self._heard = doing, time.monotonic(), ""
+            doing.begin("waiting: no task is free" if worker else f"waiting for {what}")
+        elif event.what == "attempt_ended":
+            doing.begin("")
+        elif event.what == "run_ended":
+            self._doing.clear()
 
     def pause(self) -> None:
-        """Take the live line away until the next event."""
-        self._begin("")
+        """Take the live lines away until the next event."""
+        self._doing.clear()
         self._live.stop()
+
+
+class _Doing:
+    """What a worker does just now."""
+
+    def __init__(self) -> None:
+        self.what = ""
+        self.since = time.monotonic()
+        self.heard = ""
+
+    def begin(self, what: str) -> None:
+        """Note that it does something else now."""
+        if what != self.what:
+            self.what, self.since, self.heard = what, time.monotonic(), ""
 
 
 def lines_of(event: Event) -> list[tuple[str, str]]:
     """Give the lines that tell a person of an event, each with its style."""
     teller = _TELLERS.get(event.what)
-    return [(style, safe_line(line)) for style, line in teller(event.details)] if teller else []
+    worker = event.details.get("worker")
+    mark = f"[{worker}] " if worker else ""
+    return [(style, mark + safe_line(line)) for style, line in teller(event.details)] if teller else []
 
 
 def safe_line(line: str) -> str:
@@ -189,8 +213,20 @@ def _count(number: object, noun: str) -> str:
 
 def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
     work = f"{details['only']} alone" if details["only"] else f"{_count(details['ready'], 'task')} ready"
-    lines = [("bold", f"{details['run_id']}: {details['agent']} agent, {work}")]
-    if not details["gates"]:
+    workers, holdout, used = details["workers"], details["holdout"], details["used"]
+    assert isinstance(workers, int)
+    assert isinstance(holdout, float)
+    assert isinstance(used, list)
+    goes_on = " goes on" if details["is_resumed"] else ""
+    crew = f", {workers} workers" if workers > 1 else ""
+    lines = [("bold", f"{details['run_id']}{goes_on}: {details['agent']} agent{crew}, {work}")]
+    if details["is_resumed"] and used:
+        lines.append(("cyan", f"Used so far: {', '.join(used)}"))
+    if holdout:
+        lines.append(
+            ("cyan", f"Memory is left out of {holdout:.0%} of the iterations, to measure it: ralph stats lift")
+        )
+    if not details["gates"] and not details["is_reviewed"]:
         lines.append(("yellow", "No gates are set: the agent's word is taken for done. See gates in .ralph.toml"))
     return lines
 
@@ -200,13 +236,16 @@ def _recovered(details: dict[str, object]) -> list[tuple[str, str]]:
 
 
 def _attempt_started(details: dict[str, object]) -> list[tuple[str, str]]:
+    hat = f", {details['hat']}" if details["hat"] != "creator" else ""
     model = f", {details['model']}" if details["model"] else ""
-    return [
-        (
-            "bold",
-            f"{details['iteration']}. {details['task_id']} {details['title']} (attempt {details['attempt']}{model})",
-        )
-    ]
+    about = f"(attempt {details['attempt']}{hat}{model})"
+    lines = [("bold", f"{details['iteration']}. {details['task_id']} {details['title']} {about}")]
+    # Why it is the first of the ladder again is no news.
+    if details["model"] and not str(details["model_reason"]).endswith(("no failure yet", "in the configuration")):
+        lines.append(("dim", f"   {details['model']}: {details['model_reason']}"))
+    if not details["with_memory"]:
+        lines.append(("dim", "   without memory"))
+    return lines
 
 
 def _recalled(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -225,6 +264,25 @@ def _gate_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     if details["passed"]:
         return [("green", f"   gate passed: {command} ({details['seconds']:.1f}s)")]
     return [("yellow", f"   gate failed: {details['detail']} ({command}, {details['seconds']:.1f}s)")]
+
+
+def _review_ended(details: dict[str, object]) -> list[tuple[str, str]]:
+    if details["passed"]:
+        return [("green", f"   verified by a second session ({details['seconds']:.1f}s)")]
+    return [("yellow", f"   verification failed: {one_line(str(details['reason']), 160)}")]
+
+
+def _merged(details: dict[str, object]) -> list[tuple[str, str]]:
+    files = details["files"]
+    assert isinstance(files, list)
+    return [("green", f"   merged: {_count(len(files), 'file')}")] if details["commit"] else []
+
+
+def _stale(details: dict[str, object]) -> list[tuple[str, str]]:
+    count = details["count"]
+    assert isinstance(count, int)
+    what = "1 memory names files" if count == 1 else f"{count:,} memories name files"
+    return [("yellow", f"{what} that changed since: ralph memory list --stale")]
 
 
 def _ignored(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -262,16 +320,35 @@ def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     outcome = str(details["outcome"])
     seconds = details["seconds"]
     assert isinstance(seconds, float)
-    # A failed gate has said so on the line before.
-    reason = f": {details['reason']}" if details["reason"] and outcome != "retried" else ""
+    # A gate or a verification that failed has said so on the line before.
+    is_told = outcome == "retried" and str(details["reason"]).startswith(("the gate ", "the verification "))
+    reason = f": {details['reason']}" if details["reason"] and not is_told else ""
     cost = f", ${details['cost_usd']:.4f}" if details["cost_usd"] else ""
-    line = f"   {_MARKS[outcome]} {outcome}{reason} ({duration(seconds)}{cost}){_what_next(details)}"
-    return [(_STYLES[outcome], line)]
+    # Among the lines of several workers one has to see at a glance which task it was.
+    task = f"{details['task_id']} " if details.get("worker") else ""
+    mark, what = (_MARKS[outcome], outcome)
+    if outcome == "done" and details["handed_to"]:
+        mark, what = "→", f"handed over to the {details['handed_to']}"
+    line = f"   {mark} {task}{what}{reason} ({duration(seconds)}{cost}){_what_next(details)}"
+    parts, used = details["parts"], details["used"]
+    assert isinstance(parts, list)
+    assert isinstance(used, list)
+    lines = [(_STYLES[outcome], line), *(("cyan", f"   new part: {title}") for title in parts)]
+    if used:
+        lines.append(("dim", f"   used: {', '.join(used)}"))
+    return lines
 
 
 def _what_next(details: dict[str, object]) -> str:
+    if details["parts"]:
+        return "; split into parts"
     if details["task_status"] == "blocked":
-        return f"; no retries left, waits for you: ralph task reset {details['task_id']}"
+        why = str(details["task_reason"])
+        spent = why.partition(",")[0] if why.startswith("has used up") else ""
+        left = "no retries left" if why.startswith("failed") else spent
+        return f"; {left + ', ' if left else ''}waits for you: ralph task reset {details['task_id']}"
+    if details["handed_to"]:
+        return ""
     return "; will be tried again" if details["task_status"] == "pending" else ""
 
 
@@ -302,8 +379,14 @@ def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
             "bold",
             f"Stopped: {details['ending']}. {details['done']} done in {_count(details['iterations'], 'attempt')},"
             f" {duration(seconds)}{tokens}{cost}.",
-        )
+        ),
+        *([("dim", "Go on with: ralph run --resume")] if _can_go_on(str(details["ending"])) else []),
     ]
+
+
+def _can_go_on(ending: str) -> bool:
+    """Say whether a run was stopped though there is more to do."""
+    return "limit" in ending or ending == "it was interrupted"
 
 
 _TELLERS = {
@@ -312,6 +395,9 @@ _TELLERS = {
     "attempt_started": _attempt_started,
     "recalled": _recalled,
     "gate_ended": _gate_ended,
+    "review_ended": _review_ended,
+    "merged": _merged,
+    "stale": _stale,
     "ignored": _ignored,
     "learned": _learned,
     "extracted": _extracted,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import count_of, open_project
+from ralph.config import STRATEGIES
 from ralph.errors import WrongUsage
 
 TYPE_CHECKING = False
@@ -16,10 +17,17 @@ Examples:
   ralph run -- sh agent.sh                        prompt on stdin, answer on stdout
   ralph run --gate "make test" --max-iterations 10 -- claude -p
   ralph run --task t-1a2b3c                       one task alone
+  ralph run --strategy escalate -- claude -p --model {model}
+  ralph run --parallel 4                          four tasks at once, each on a branch of its own
+  ralph run --holdout 0.1                         measure what memory brings: ralph stats lift
+  ralph run --resume --max-iterations 50          go on with the latest run
 
 Exit codes: 0 all done or a limit reached, 1 tasks are left that need a person,
 2 wrong usage, 3 nothing to do, 130 interrupted.
 """
+
+
+MOST_WORKERS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +36,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "ralph run [options] [-- PROGRAM ARGUMENTS...]"
     parser.add_argument("--agent", metavar="NAME", help="command or rehearsal (default: as configured)")
     parser.add_argument("--model", help="the model to ask for; stands for {model} in the program's arguments")
+    parser.add_argument("--strategy", choices=STRATEGIES, help="how the model is chosen (default: as configured)")
     parser.add_argument("--task", metavar="ID", help="work on this task alone")
+    parser.add_argument(
+        "--parallel", type=_workers, metavar="N", default=0, help="so many tasks at once, each in a git worktree"
+    )
+    parser.add_argument(
+        "--resume", metavar="RUN", nargs="?", const="", help="go on with a run that stopped: the latest, or this one"
+    )
     parser.add_argument("--gate", metavar="COMMAND", action="append", help="a shell command that must succeed")
     parser.add_argument("--no-verify", action="store_true", help="take the agent's word for it: run no gates")
+    parser.add_argument("--review", action="store_true", help="let a read-only agent session check the work")
     parser.add_argument("--max-iterations", type=count_of("iterations"), metavar="N", help="stop after so many")
     parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after so many minutes")
     parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration once this is spent")
+    parser.add_argument("--max-tokens", type=count_of("tokens"), metavar="N", help="start none once these are used")
+    for what, kind, sign in (
+        ("iterations", count_of("iterations"), "N"),
+        ("minutes", _amount, "N"),
+        ("cost", _amount, "USD"),
+        ("tokens", count_of("tokens"), "N"),
+    ):
+        parser.add_argument(
+            f"--max-task-{what}", type=kind, metavar=sign, help=f"most {what} of one task; then it waits"
+        )
     parser.add_argument("--wait", action="store_true", help="wait for new tasks instead of ending without any")
     parser.add_argument("--no-memory", action="store_true", help="leave memory out of the prompts, to compare")
+    parser.add_argument(
+        "--holdout", type=_share, metavar="SHARE", default=0.0, help="leave memory out of this share, to measure it"
+    )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="json prints one object for each event"
     )
@@ -55,33 +84,63 @@ def _amount(text: str) -> float:
     return value
 
 
+def _share(text: str) -> float:
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"it must be a share between 0 and 1, like 0.1, not {text!r}")
+    return value
+
+
+def _workers(text: str) -> int:
+    import argparse
+
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_WORKERS):
+        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MOST_WORKERS}, not {text!r}")
+    return int(text)
+
+
 def run(given: argparse.Namespace) -> int:
     """Run the loop and show what happens."""
     from ralph.cli.progress import ask_feedback, open_view
-    from ralph.config import with_flags
-    from ralph.loop.run import Order
+    from ralph.loop.order import Order
 
     if given.gate and given.no_verify:
         raise WrongUsage("Say either --gate or --no-verify.")
+    if given.review and given.no_verify:
+        raise WrongUsage("Say either --review or --no-verify.")
+    if given.holdout and given.no_memory:
+        raise WrongUsage("Say either --holdout or --no-memory: without memory there is nothing to compare with.")
+    if given.task and given.parallel > 1:
+        raise WrongUsage("Say either --task or --parallel: one task has one worker.")
     with open_project(given) as project:
-        project.config = with_flags(
-            project.config,
-            agent=given.agent,
-            program=given.program,
-            gates=given.gate,
-            verify=not given.no_verify,
-        )
-        limits = project.config.limits
         order = Order(
-            iterations=given.max_iterations or limits.iterations,
-            minutes=given.max_minutes or limits.minutes,
-            cost_usd=given.max_cost or limits.cost_usd,
+            iterations=given.max_iterations or 0,
+            minutes=given.max_minutes or 0.0,
+            cost_usd=given.max_cost or 0.0,
+            tokens=given.max_tokens or 0,
+            task_iterations=given.max_task_iterations or 0,
+            task_minutes=given.max_task_minutes or 0.0,
+            task_cost_usd=given.max_task_cost or 0.0,
+            task_tokens=given.max_task_tokens or 0,
             model=given.model,
             with_memory=not given.no_memory,
+            holdout=given.holdout,
             only=given.task,
             stays=given.wait,
+            parallel=given.parallel,
+            agent=given.agent or "",
+            program=tuple(given.program),
+            gates=tuple(given.gate or ()),
+            verify=not given.no_verify,
+            review=given.review,
+            strategy=given.strategy or "",
         )
         with open_view(given.format) as view:
             ask = None if given.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
-            summary = project.run(order, view.tell, ask)
+            summary = project.run(order, view.tell, ask, resume=given.resume)
     return summary.ending.exit_code

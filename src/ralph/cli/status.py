@@ -26,11 +26,11 @@ def run(given: argparse.Namespace) -> int:
         if given.format == "json":
             print_json(seen)
         else:
-            _print(seen, project.config.execution.max_retries, project.config.execution.stuck_after)
+            _print(seen, project.config.execution.max_retries)
     return 0
 
 
-def _print(seen: Overview, max_retries: int, stuck_after: int) -> None:
+def _print(seen: Overview, max_retries: int) -> None:
     print(bold(f"Project {safe(seen.root)}"))
     counts = ", ".join(colour(status, f"{n} {status.replace('_', ' ')}") for status, n in seen.counts.items())
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
@@ -39,11 +39,14 @@ def _print(seen: Overview, max_retries: int, stuck_after: int) -> None:
     cost = f", ${seen.cost_usd:.2f}" if seen.cost_usd else ""
     print(f"Attempts  {seen.attempts}{rate}, {duration(seen.seconds)}{cost}")
     print(f"Memories  {seen.memories}")
+    print(f"Models    {seen.strategy if seen.takes_model else 'the agent takes no model'}")
     if seen.last_run:
         ending = seen.last_run.ending or "has not ended"
         print(f"Last run  {seen.last_run.id}, {plural(seen.last_run.iterations, 'iteration')}: {ending}")
     for attempt in seen.running:
-        print(f"Working   {attempt.task_id} attempt {attempt.number}, since {moment(attempt.started_at)}")
+        model = f", {safe(attempt.model)} ({safe(attempt.model_reason)})" if attempt.model else ""
+        hat = f" as {attempt.hat}" if attempt.hat != "creator" else ""
+        print(f"Working   {attempt.task_id} attempt {attempt.number}{hat}, since {moment(attempt.started_at)}{model}")
     for attempt in seen.left:
         print(
             f"Left      {attempt.task_id} attempt {attempt.number}: its run is gone; the next ralph run takes it again"
@@ -52,11 +55,17 @@ def _print(seen: Overview, max_retries: int, stuck_after: int) -> None:
     _print_list(
         "Trouble",
         [
-            f"{task.id} failed {plural(metrics.consecutive_failures, 'time')} in a row"
-            f" ({metrics.failures_since_reset} of {max_retries} retries used)"
-            + (", stuck" if metrics.is_stuck(stuck_after) else "")
-            for task, metrics in seen.trouble
+            line
+            for one in seen.trouble
+            for line in (
+                f"{one.task.id} failed {plural(one.trouble.failures, 'time')} in a row"
+                f" ({one.metrics.failures_since_reset} of {max_retries} retries used)"
+                f"{', stuck' if one.is_stuck else ''}; {one.next_step}",
+                *(f"  {safe(sign)}" for sign in one.trouble.signs),
+                *([f"  with {safe(one.model)}: {safe(one.model_reason)}"] if one.model else []),
+            )
         ],
+        3 * MOST,
     )
     _print_list(
         "Waiting",
@@ -69,8 +78,8 @@ def _print(seen: Overview, max_retries: int, stuck_after: int) -> None:
         print("          all of them: ralph task list --status blocked; try again: ralph task reset ID")
 
 
-def _print_list(name: str, lines: list[str]) -> None:
-    for place, line in enumerate(lines[:MOST]):
+def _print_list(name: str, lines: list[str], most: int = MOST) -> None:
+    for place, line in enumerate(lines[:most]):
         print(f"{name if place == 0 else '':8}  {line}")
-    if len(lines) > MOST:
-        print(f"          and {len(lines) - MOST} more")
+    if len(lines) > most:
+        print(f"          and {len(lines) - most} more")

@@ -22,7 +22,7 @@ from ralph.agents.rehearsal import PLAYBOOK
 from ralph.config import TOML_NAME, load_config
 from ralph.errors import RalphError, WrongUsage
 from ralph.location import DATABASE, FOLDER, init_project
-from ralph.loop.run import Order, RunEnding
+from ralph.loop.order import Order, RunEnding
 from ralph.project import Project
 from ralph.records import Outcome, record
 from ralph.store import open_store

@@ -1,13 +1,18 @@
 """Decide what an attempt came to and what it taught. Pure.
 
 Done is never taken on trust alone: the sigil must name this task, the session
-must have ended well, and every gate must have passed.
+must have ended well, every gate and the verification must have passed, and the
+work must have found its way into the branch it is meant for.
 """
 
 from __future__ import annotations
 
 import re
 
+from ralph.loop.budget import left_of_task, used_by_task, used_up
+from ralph.loop.hats import Turn, handover_text
+from ralph.loop.order import Order
+from ralph.loop.sigils import without_sigils
 from ralph.memory.lifecycle import START
 from ralph.records import (
     FAILURES,
@@ -20,6 +25,8 @@ from ralph.records import (
     Source,
     State,
     Status,
+    TaskMetrics,
+    Used,
     memory_id,
     record,
     replace,
@@ -28,14 +35,23 @@ from ralph.text import TRACE_CHARACTERS, accept, cut, one_line, paths_in, title_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.records import Attempt, GateResult, Reply, Sigils, Task, TaskMetrics, Verdict
+    from ralph.loop.hats import Move
+    from ralph.records import Attempt, GateResult, Reply, Sigils, SubTask, Task, Verdict
 
 MOST_PROBLEMS = 10
+SAID_IN_FULL = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
+"""Of these the reason is only the beginning of what was said."""
+MOST_COUNTS = 4
+"""The last so many counts of failing checks: a summary comes last."""
 NO_SIGIL = "no sigil"
+NO_REASON = "the agent gave no reason"
 UNSAID = (
     "The session ended without a task-done or task-failed sigil. Its work may be complete:"
     " check what is there, finish it, and end with the sigil."
 )
+
+UNTELLING = (Ending.CRASHED, Ending.FLOODED, Ending.REFUSED)
+"""However a prompt was, a session that ends like this is nobody's merit or fault."""
 
 # How a session that did not finish counts: outcome, error type, and category of its report.
 _ENDINGS = {
@@ -67,6 +83,32 @@ _TROUBLES = (
 
 
 @record
+class Obstacle:
+    """Why finished work could not be put where it belongs."""
+
+    why: str
+    files: tuple[str, ...] = ()
+    waits_for_person: bool = False
+    """Another attempt would not help."""
+
+
+@record
+class Setting:
+    """What is known when an attempt ends: what went before, and what is allowed."""
+
+    metrics: TaskMetrics
+    """Those before this attempt."""
+    max_retries: int
+    order: Order = Order()
+    used: Used = Used()
+    """What the task took before."""
+    before: FailureReport | None = None
+    """The task's latest failure report."""
+    may_split: bool = False
+    """Whether the agent was asked to split the task, or may by its hat."""
+
+
+@record
 class Judgement:
     """How an attempt ended, and why."""
 
@@ -75,6 +117,12 @@ class Judgement:
     error_type: ErrorType | None = None
     category: str = "unknown"
     """For the failure report, if there is one and the agent gave none."""
+    handed_to: str = ""
+    """The hat that goes on."""
+    subtasks: tuple[SubTask, ...] = ()
+    """The parts it is split into."""
+    why: str = ""
+    """More than the reason says, for the report."""
 
 
 def claims_done(task_id: str, reply: Reply, sigils: Sigils) -> bool:
@@ -82,16 +130,39 @@ def claims_done(task_id: str, reply: Reply, sigils: Sigils) -> bool:
     return reply.ending is Ending.FINISHED and task_id in sigils.done_ids
 
 
-def judge(task_id: str, reply: Reply, sigils: Sigils, verdict: Verdict) -> Judgement:
-    """Say how the attempt ended."""
+def judge(
+    task_id: str,
+    reply: Reply,
+    sigils: Sigils,
+    verdict: Verdict,
+    move: Move | None = None,
+    obstacle: Obstacle | None = None,
+    *,
+    may_split: bool = False,
+    plans: bool = False,
+) -> Judgement:
+    """Say how the attempt ended; `move` is what its hat makes of the answer, `obstacle` what kept its work out.
+
+    `plans` says that it is this hat's part to split a task: then it has done its part with that.
+    """
     if reply.ending is not Ending.FINISHED:
         outcome, error_type, category = _ENDINGS[reply.ending]
         reason = reply.detail or reply.ending.value
         return Judgement(outcome=outcome, reason=reason, error_type=error_type, category=category)
-    if task_id in sigils.done_ids:
-        return _verified(verdict)
+    if task_id in sigils.done_ids and not verdict.passed:
+        return _refused(verdict)
+    is_over = task_id in sigils.done_ids and (move is None or move.kind is Turn.DONE)
+    if sigils.subtasks and may_split and not is_over:
+        return _split(sigils.subtasks, move if plans else None)
+    if move and move.kind is Turn.BACK:
+        return _handed_back(move)
+    says_failed = task_id in sigils.failed_ids and task_id not in sigils.done_ids
+    if move and move.kind is Turn.ONWARD and not says_failed:
+        return Judgement(outcome=Outcome.DONE, handed_to=move.to)
+    if is_over:
+        return _kept_out(obstacle) if obstacle else Judgement(outcome=Outcome.DONE)
     if task_id in sigils.failed_ids:
-        why = sigils.report.why if sigils.report else "the agent gave no reason"
+        why = sigils.report.why if sigils.report else NO_REASON
         category, error_type = trouble(why)
         return Judgement(outcome=Outcome.FAILED, reason=one_line(why), error_type=error_type, category=category)
     if others := [*sigils.done_ids, *sigils.failed_ids]:
@@ -101,10 +172,52 @@ def judge(task_id: str, reply: Reply, sigils: Sigils, verdict: Verdict) -> Judge
     return Judgement(outcome=Outcome.BLOCKED, reason=reason, error_type=ErrorType.UNKNOWN, category=category)
 
 
-def _verified(verdict: Verdict) -> Judgement:
+def _split(parts: tuple[SubTask, ...], planned: Move | None) -> Judgement:
+    """Give the end of an attempt that splits its task; a planner hands the parts over, all others have failed."""
+    reason = f"split into {len(parts)} smaller tasks"
+    if planned:
+        return Judgement(outcome=Outcome.DONE, reason=reason, handed_to=planned.to, subtasks=parts)
+    return Judgement(
+        outcome=Outcome.FAILED,
+        reason=reason,
+        error_type=ErrorType.UNKNOWN,
+        category="too_large",
+        subtasks=parts,
+    )
+
+
+def _handed_back(move: Move) -> Judgement:
+    return Judgement(
+        outcome=Outcome.RETRIED,
+        reason=f"handed back to the {move.to}: {one_line(move.text, 120)}",
+        error_type=ErrorType.UNKNOWN,
+        category="findings",
+        handed_to=move.to,
+        why=move.text,
+    )
+
+
+def _kept_out(obstacle: Obstacle) -> Judgement:
+    return Judgement(
+        outcome=Outcome.RETRIED,
+        reason=one_line(obstacle.why.partition("\n")[0], 200),
+        error_type=ErrorType.TOOL_ERROR,
+        category="not_merged" if obstacle.waits_for_person else "merge_conflict",
+        why=obstacle.why,
+    )
+
+
+def _refused(verdict: Verdict) -> Judgement:
     failed = next((gate for gate in verdict.gates if not gate.passed), None)
     if failed is None:
-        return Judgement(outcome=Outcome.DONE)
+        said = verdict.review.reason if verdict.review else ""
+        return Judgement(
+            outcome=Outcome.RETRIED,
+            reason=f"the verification failed: {one_line(said, 160)}",
+            error_type=ErrorType.ASSERTION_FAILURE,
+            category="verification" if verdict.review and verdict.review.is_judged else "not_verified",
+            why=said,
+        )
     # How we ended it counts more than what it printed until then.
     category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else trouble(failed.output)
     return Judgement(
@@ -137,79 +250,127 @@ def conclude(
     reply: Reply,
     sigils: Sigils,
     verdict: Verdict,
-    metrics: TaskMetrics,
+    setting: Setting,
     *,
-    max_retries: int,
     at: str,
+    move: Move | None = None,
+    obstacle: Obstacle | None = None,
     feedback: str = "",
     injected: str = "",
-    before: FailureReport | None = None,
 ) -> Capture:
     """Give all that is to be kept of an attempt, ready to be settled.
 
-    `metrics` are those before this attempt; `feedback` is what a person said who interrupted it;
-    `injected` is what the prompt told of earlier work; `before` is the task's latest failure report.
+    `feedback` is what a person said who interrupted it; `injected` is what the prompt told of earlier work.
     """
-    judgement = judge(task.id, reply, sigils, verdict)
+    plans = attempt.hat == "planner"
+    judgement = judge(task.id, reply, sigils, verdict, move, obstacle, may_split=setting.may_split, plans=plans)
     judgement = replace(judgement, reason=accept(judgement.reason))
+    review = verdict.review.reply if verdict.review else None
     ended = replace(
         attempt,
         model=accept(attempt.model) if attempt.model else attempt.model,
         outcome=judgement.outcome,
         reason=judgement.reason,
         error_type=judgement.error_type,
-        seconds=reply.seconds,
-        cost_usd=reply.cost_usd,
-        tokens_in=reply.tokens_in,
-        tokens_out=reply.tokens_out,
+        seconds=reply.seconds + (review.seconds if review else 0.0),
+        cost_usd=reply.cost_usd + (review.cost_usd if review else 0.0),
+        tokens_in=_sum(reply.tokens_in, review.tokens_in if review else None),
+        tokens_out=_sum(reply.tokens_out, review.tokens_out if review else None),
         files=tuple(accept(path) for path in reply.files or ()),
-        notes="\n".join(filter(None, [feedback, sigils.journal])),
+        notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _on_handing_over(judgement, move)]))),
         difficulty=sigils.difficulty,
+        next_model=sigils.next_model or "",
+        handed_to=judgement.handed_to,
+        checks_passed=sum(gate.passed for gate in verdict.gates),
+        checks_failed=max((failing_checks(gate.output) for gate in verdict.gates if not gate.passed), default=0),
         ended_at=at,
     )
-    status, reason = _next_status(judgement, metrics.failures_since_reset, max_retries)
+    status, reason = _next_status(judgement, ended, setting, obstacle)
     failed = judgement.outcome in FAILURES
     learned, repeated = _news(memories_of(sigils, ended, task, at), injected)
-    noticed, _ = _news(_noticed(ended, verdict, before, at), injected)
-    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated)
+    noticed, _ = _news(_noticed(ended, reply, sigils, verdict, setting.before, at), injected)
+    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated, *_unwelcome(sigils, judgement, move))
     return Capture(
         attempt=ended,
-        report=_report(ended, judgement.category, reply, sigils, verdict, at) if failed else None,
+        report=_report(ended, judgement, reply, sigils, verdict, at) if failed else None,
         memories=(*learned, *(_from_attempt(memory, ended) for memory in noticed)),
         task_status=status,
         task_reason=reason,
+        used=tuple(left_of_task(setting.order, used_by_task(setting.used, ended))),
+        subtasks=judgement.subtasks,
+        is_telling=reply.ending not in UNTELLING and judgement.category not in ("not_merged", "not_verified"),
         log=(_log_line(ended, status), *(f"Ignored: {problem}" for problem in problems)),
         ignored=problems,
     )
 
 
-def _next_status(judgement: Judgement, failures: int, max_retries: int) -> tuple[Status, str]:
-    if judgement.outcome is Outcome.DONE:
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other + (one or 0)
+
+
+def _on_handing_over(judgement: Judgement, move: Move | None) -> str:
+    return move.text if move and judgement.handed_to else ""
+
+
+def _unwelcome(sigils: Sigils, judgement: Judgement, move: Move | None) -> list[str]:
+    """Give what was said in sigils and cannot be done, a line each."""
+    found = [move.problem] if move and move.problem else []
+    if sigils.subtasks and not judgement.subtasks:
+        found.append("sub-tasks: a task is split when it is stuck or planned, not once it is done, and not too deep")
+    return found
+
+
+def failing_checks(output: str) -> int:
+    """Give how many single checks a gate's output says have failed; 0 when it does not say."""
+    counted = re.findall(r"\b(\d{1,6}) (?:failed|failing|failures?)\b|\bfailures=(\d{1,6})|\berrors=(\d{1,6})", output)
+    return sum(int(number) for found in counted[-MOST_COUNTS:] for number in found if number)
+
+
+def _next_status(
+    judgement: Judgement, attempt: Attempt, setting: Setting, obstacle: Obstacle | None
+) -> tuple[Status, str]:
+    failures = setting.metrics.failures_since_reset + 1
+    if judgement.outcome is Outcome.DONE and not judgement.handed_to:
         return Status.DONE, ""
-    if judgement.outcome in FAILURES and failures + 1 > max_retries:
-        return Status.BLOCKED, f"failed {failures + 1} times, waits for a person; last: {judgement.reason}"
+    if judgement.subtasks or judgement.outcome is Outcome.INTERRUPTED:
+        return Status.PENDING, ""
+    if obstacle and obstacle.waits_for_person:
+        return Status.BLOCKED, f"waits for a person: {judgement.reason}"
+    if spent := used_up(setting.order, used_by_task(setting.used, attempt)):
+        return Status.BLOCKED, f"has used up {spent}, waits for a person; last: {judgement.reason or attempt.outcome}"
+    if judgement.outcome in FAILURES and failures > setting.max_retries:
+        return Status.BLOCKED, f"failed {failures} times, waits for a person; last: {judgement.reason}"
     return Status.PENDING, ""
 
 
 def _log_line(attempt: Attempt, status: Status) -> str:
     reason = f" ({attempt.reason})" if attempt.reason else ""
-    return f"Attempt {attempt.number} {attempt.outcome}{reason}; the task is now {status}."
+    goes_on = attempt.handed_to not in ("", attempt.hat)
+    handed = f", handed over to the {attempt.handed_to}" if goes_on else ""
+    wish = f", asks for the model {attempt.next_model}" if attempt.next_model else ""
+    return f"Attempt {attempt.number} {attempt.outcome}{reason}{handed}{wish}; the task is now {status}."
 
 
 # --- failure reports ---------------------------------------------------------------
 
 
-def _report(attempt: Attempt, category: str, reply: Reply, sigils: Sigils, verdict: Verdict, at: str) -> FailureReport:
+def _report(
+    attempt: Attempt, judgement: Judgement, reply: Reply, sigils: Sigils, verdict: Verdict, at: str
+) -> FailureReport:
     """Give the agent's own report, completed by what the gates said; without one, the facts we have."""
     assert attempt.task_id is not None
     assert attempt.number is not None
-    own = sigils.report
-    evidence = _evidence(reply, verdict)
+    own, category = sigils.report, judgement.category
+    evidence = _evidence(reply, verdict) or judgement.why
     tried = own.tried if own else sigils.journal or _last_words(reply.text) or "The agent said nothing."
     why = own.why if own else ""
+    if category == "findings":
+        tried, evidence = f"The {attempt.hat} looked at the work so far.", ""
     # When a gate spoke, the agent's own view of things was mistaken: the gate comes first.
     if category == "no_sigil" and not own:
         why = UNSAID
+    elif category in SAID_IN_FULL:
+        why = judgement.why or attempt.reason
     elif not own or not verdict.passed:
         why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _end_of(evidence), why])))
     trace = (own.trace if own else "") or _trace(evidence)
@@ -238,8 +399,8 @@ def _evidence(reply: Reply, verdict: Verdict) -> str:
 
 
 def _last_words(text: str) -> str:
-    """Give the end of an answer, without the sigils' tags."""
-    return _end_of(re.sub(r"<[/\w][^<>\n]{0,200}>", "", accept(text[-40_000:])).strip(), 1000)
+    """Give the end of an answer, without the sigils in it."""
+    return _end_of(re.sub(r"<[/\w][^<>\n]{0,200}>", "", without_sigils(accept(text[-40_000:]))).strip(), 1000)
 
 
 def _end_of(text: str, length: int = 1500) -> str:
@@ -275,8 +436,14 @@ def _news(memories: list[Memory], injected: str) -> tuple[list[Memory], list[str
     return news, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
 
 
-def _noticed(attempt: Attempt, verdict: Verdict, before: FailureReport | None, at: str) -> list[Memory]:
-    """Give what a done attempt shows without saying so: what mended a gate, and what its notes tell of the project."""
+def _noticed(
+    attempt: Attempt, reply: Reply, sigils: Sigils, verdict: Verdict, before: FailureReport | None, at: str
+) -> list[Memory]:
+    """Give what an attempt shows without saying so: what one hat tells the next, what mended a gate, what was done."""
+    if attempt.handed_to:
+        from ralph.memory.handover import at_handover
+
+        return at_handover(attempt.hat, attempt.handed_to, handover_text(sigils, reply.text), at)
     if attempt.outcome is not Outcome.DONE:
         return []
     from ralph.memory.handover import after_gate, at_completion

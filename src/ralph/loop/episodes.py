@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from ralph.loop.capture import NO_REASON
 from ralph.memory.extract import is_strategy
 from ralph.memory.history import Iteration, LoopHistory
-from ralph.memory.task_type import task_type
+from ralph.memory.task_type import type_of_work
 from ralph.records import FAILURES, Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.records import Attempt
+    from ralph.records import Attempt, FailureReport
     from ralph.store import Store
 
 
@@ -18,12 +19,11 @@ def histories(store: Store, run_id: str) -> list[LoopHistory]:
     run = store.attempts.run(run_id)
     groups: dict[str, tuple[list[str], list[Iteration]]] = {}
     for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
-        if attempt.task_id is None or attempt.outcome is Outcome.INTERRUPTED:
+        if attempt.task_id is None or attempt.outcome is Outcome.INTERRUPTED or attempt.handed_to:
             continue
         task = store.tasks.get(attempt.task_id)
         objective = f"{task.title}\n{task.body}"
-        kind = task_type(task.title)
-        kind = kind if kind != "general" else task_type(objective)
+        kind = type_of_work(task.title, task.body)
         objectives, iterations = groups.setdefault(kind, ([], []))
         iterations.append(_iteration(store, attempt))
         if objective not in objectives:
@@ -53,5 +53,11 @@ def _iteration(store: Store, attempt: Attempt) -> Iteration:
         # What an attempt said in its own words is a memory already; here only the way it worked counts.
         learnings=tuple(filter(is_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
         files=attempt.files,
-        error=(report.trace or report.why) if report else attempt.reason if failed else "",
+        error=_error(attempt, report) if failed else "",
     )
+
+
+def _error(attempt: Attempt, report: FailureReport | None) -> str:
+    """Give what went wrong; nothing where nobody said."""
+    said = (report.trace or report.why) if report else attempt.reason
+    return "" if said == NO_REASON else said

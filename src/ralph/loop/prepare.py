@@ -1,16 +1,19 @@
-"""Everything between a task and its prompt: choose the model, recall what is known, put it into words."""
+"""Everything between a task and its prompt: the hat, the model, what is known, put into words."""
 
 from __future__ import annotations
 
+from ralph.loop import hats
+from ralph.loop.planning import next_attempt
 from ralph.loop.prompt import build_prompt
 from ralph.loop.recollect import recollect
-from ralph.loop.strategy import choose_model
 from ralph.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ralph.config import Config
-    from ralph.loop.strategy import Choice
+    from ralph.loop.planning import Plan
     from ralph.records import Prompt, Recollection, Task, TaskMetrics
     from ralph.store import Store
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 class Prepared:
     """What an agent session is started with."""
 
-    choice: Choice
+    plan: Plan
     known: Recollection
     prompt: Prompt
 
@@ -35,20 +38,33 @@ def prepare(
     attempt_number: int,
     model: str | None = None,
     with_memory: bool = True,
+    takes_model: bool = True,
+    conflicts: Sequence[str] = (),
 ) -> Prepared:
-    """Give the model, the recollection and the prompt of an attempt. Changes nothing."""
-    choice = choose_model(config.agent.model, model)
+    """Give the hat, the model, the recollection and the prompt of an attempt. Changes nothing."""
+    plan = next_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
     known = recollect(
-        store, task, metrics, config, run_id=run_id, attempt_number=attempt_number, with_memory=with_memory
+        store,
+        task,
+        metrics,
+        config,
+        run_id=run_id,
+        attempt_number=attempt_number,
+        with_memory=with_memory,
+        hat=plan.hat,
+        trail=plan.trail,
     )
     prompt = build_prompt(
         known,
         iteration=iteration,
-        model=choice.model,
-        model_reason=choice.reason,
-        stuck_after=config.execution.stuck_after,
+        choice=plan.choice,
+        trouble=plan.trouble,
         budget_tokens=config.prompt.budget_tokens,
         memories_tokens=config.memories.budget,
         with_skill=config.memories.enabled and config.memories.skill_injection,
+        hat=hats.instructions(plan.hat, plan.hats, config.hats),
+        conflicts=conflicts,
+        models=config.models.ladder,
+        may_split=plan.may_split,
     )
-    return Prepared(choice=choice, known=known, prompt=prompt)
+    return Prepared(plan=plan, known=known, prompt=prompt)

@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ralph.records import Attempt, GateResult, Prompt, Recollection, Status, Task
+    from ralph.loop.order import Order
+    from ralph.records import Attempt, Capture, GateResult, Prompt, Recollection, Review, Task
 
     Tell = Callable[["Event"], None]
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 class Event:
     """Something that happened in a run.
 
-    what: run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended, ignored,
-    learned, attempt_ended, interrupted, waiting, warning, run_ended.
+    what: run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended, review_started,
+    review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting, note, warning, extracted,
+    consolidated, run_ended. With several workers, `worker` says which one it is of.
     """
 
     what: str
@@ -47,9 +49,31 @@ def forgiving(tell: Tell) -> Tell:
     return told
 
 
-def run_started(run_id: str, agent: str, ready: int, only: str | None, gates: Sequence[str]) -> Event:
-    """Tell that a run begins."""
-    return event("run_started", run_id=run_id, agent=agent, ready=ready, only=only, gates=list(gates))
+def run_started(
+    run_id: str,
+    agent: str,
+    ready: int,
+    order: Order,
+    gates: Sequence[str],
+    *,
+    is_reviewed: bool,
+    is_resumed: bool,
+    used: Sequence[str],
+) -> Event:
+    """Tell that a run begins or goes on."""
+    return event(
+        "run_started",
+        run_id=run_id,
+        agent=agent,
+        ready=ready,
+        only=order.only,
+        gates=list(gates),
+        is_reviewed=is_reviewed,
+        workers=max(1, order.parallel),
+        holdout=order.holdout,
+        is_resumed=is_resumed,
+        used=list(used),
+    )
 
 
 def attempt_started(task: Task, attempt: Attempt) -> Event:
@@ -62,6 +86,8 @@ def attempt_started(task: Task, attempt: Attempt) -> Event:
         attempt=attempt.number,
         model=attempt.model,
         model_reason=attempt.model_reason,
+        hat=attempt.hat,
+        with_memory=attempt.with_memory,
     )
 
 
@@ -91,12 +117,24 @@ def gate(command: str, result: GateResult | None) -> Event:
     )
 
 
-def attempt_ended(attempt: Attempt, task_status: Status) -> Event:
-    """Tell how an attempt ended and where its task stands now."""
+def reviewed(review: Review) -> Event:
+    """Tell what a verification session said."""
+    return event("review_ended", passed=review.passed, reason=review.reason, seconds=round(review.reply.seconds, 3))
+
+
+def attempt_ended(attempt: Attempt, capture: Capture, used: Sequence[str]) -> Event:
+    """Tell how an attempt ended, where its task stands now, and how much of the run's limits is used up."""
     told = {
         name: value
         for name, value in fields_of(attempt).items()
-        if name
-        not in ("run_id", "number", "feature_id", "hat", "agent", "worker", "shown", "with_memory", "started_at")
+        if name not in ("run_id", "number", "feature_id", "agent", "worker", "shown", "started_at", "change_mark")
     }
-    return event("attempt_ended", **told, attempt=attempt.number, task_status=task_status)
+    return event(
+        "attempt_ended",
+        **told,
+        attempt=attempt.number,
+        task_status=capture.task_status,
+        task_reason=capture.task_reason,
+        parts=[part.title for part in capture.subtasks],
+        used=[*used, *capture.used],
+    )

@@ -7,6 +7,7 @@ knowledge; the task, the latest failure and the instructions never do.
 
 from __future__ import annotations
 
+from ralph.loop.stuck import Step, warning
 from ralph.memory.render import knowledge_section, quoted
 from ralph.records import FAILURES, LeftOut, Outcome, Prompt, Section
 from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, neutralise, one_line
@@ -15,12 +16,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ralph.loop.strategy import Choice
+    from ralph.loop.stuck import Trouble
     from ralph.records import Attempt, FailureReport, Recollection, Task
 
 KNOWLEDGE = "Project Knowledge"
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
+HANDED_TOKENS = 1_500
 ELSEWHERE_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
@@ -103,16 +107,30 @@ Types: pattern (how it is done here), decision (what was chosen, and why), fix (
 Never put keys or passwords into a memory.
 """
 
+CONFLICTS = """\
+### Merge Conflicts
+
+The work so far on this task was put together with what others did meanwhile, and these files conflict. Resolve them
+first: keep what both sides are for, and leave no conflict marks.
+"""
+MOST_CONFLICTS = 30
+
+REPRODUCE = "Reproduce the failure in the smallest way you can, and look at the real output before you change anything."
 STUCK = """\
 ### Stuck Loop Warning
 
 This task has failed {failures} times in a row. Doing the same again will fail again.
 
 - Do not start from the approaches listed under Previous Attempts. Question what they all took for granted.
-- Reproduce the failure in the smallest way you can, and look at the real output before you change anything.
-- Consider another approach: another place to make the change, another tool, undoing earlier changes first.
-- If the task is too large, do the first part that can be finished and verified, say in a <failure-report> which
-  smaller tasks the rest should be split into, and end with task-failed.
+{signs}- Consider another approach: another place to make the change, another tool, undoing earlier changes first.
+"""
+
+SPLIT = """\
+- If the task is too large or holds several things, split it: give each part that can be finished and verified
+  alone in a sigil of its own, with all that whoever does it has to know, and end with task-failed. `needs` names what
+  must come first. The parts become tasks:
+
+  <subtask title="title of a part" needs="title of another">what is to be done in it</subtask>
 """
 
 FIXED_SECTIONS = {"Instructions": INSTRUCTIONS, "Memory": MEMORY}
@@ -122,27 +140,33 @@ def build_prompt(
     known: Recollection,
     *,
     iteration: int,
-    model: str | None,
-    model_reason: str,
-    stuck_after: int,
+    choice: Choice,
+    trouble: Trouble,
     budget_tokens: int,
     memories_tokens: int = 0,
     with_skill: bool = False,
+    hat: str = "",
+    conflicts: Sequence[str] = (),
+    models: Sequence[str] = (),
+    may_split: bool = True,
 ) -> Prompt:
     """Give the prompt for one attempt, with the receipt of what it shows and leaves out.
 
     `memories_tokens` is what the project allows for knowledge, if that is less than usual; `with_skill` adds how
-    to use the memory by command.
+    to use the memory by command; `hat` is what the hat of this attempt is told; `conflicts` are files in which the
+    work so far and what others did meanwhile do not go together; `models` are those the agent may ask for;
+    `may_split` says whether a stuck task may become several.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
     if with_skill and known.with_memory:
         fixed.append(_section("Skill", SKILL))
-    task = [_task(known), *_feature(known)]
+    task = [*([_section("Hat", hat)] if hat else []), _task(known), *_conflicts(conflicts), *_feature(known)]
     tail = [
+        *_handed(known),
         *_attempts(known),
         *_elsewhere(known),
-        *_stuck(known, stuck_after),
-        _status(known, iteration, model, model_reason),
+        *_stuck(known, trouble, may_split),
+        _status(known, iteration, choice, trouble, models),
     ]
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
     cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
@@ -266,30 +290,34 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
 
 def _attempts(known: Recollection) -> list[Section]:
     """Give the failed attempts at this task, freshest first; the freshest is cut rather than left out."""
-    if not known.reports and not known.interruptions:
-        return []
-    most = ATTEMPTS_TOKENS * CHARACTERS_PER_TOKEN
     text = "### Previous Attempts\n\nThis task was tried before. Build on what is listed here; do not repeat it.\n"
     blocks = [(report.attempt_number, report_text(report)) for report in known.reports]
     blocks += [(entry.number or 0, _interruption(entry)) for entry in known.interruptions]
-    blocks.sort(key=lambda block: -block[0])
+    return _filled("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
+
+
+def _filled(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[Section]:
+    """Give a section with as many attempts as fit, the latest first; that one is cut rather than left out."""
+    most = cap_tokens * CHARACTERS_PER_TOKEN
     shown: list[str] = []
     left: list[LeftOut] = []
-    for number, block in blocks:
+    for number, block in sorted(blocks, key=lambda block: -block[0]):
         block = "\n" + block
         if not shown:
             block = cut(block, most - len(text), mark=" [cut]\n")
         if len(text) + len(block) > most:
-            left.append(LeftOut(what=f"attempt {number}", why=f"no room left in {ATTEMPTS_TOKENS} tokens"))
+            left.append(LeftOut(what=f"attempt {number}", why=f"no room left in {cap_tokens} tokens"))
         else:
             text += block
             shown.append(f"attempt {number}")
+    if not shown:
+        return []
     return [
         Section(
-            name="Previous Attempts",
+            name=name,
             text=text,
             tokens=count_tokens(text),
-            cap_tokens=ATTEMPTS_TOKENS,
+            cap_tokens=cap_tokens,
             shown=tuple(shown),
             left_out=tuple(left),
         )
@@ -342,9 +370,19 @@ def report_text(report: FailureReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+_AVOID = {
+    "no_sigil": "ending a session without the sigil that says how it went",
+    "findings": "leaving what was found as it is",
+    "verification": "saying that it is done before what was missed is there",
+    "not_verified": "nothing in particular: the work was not judged",
+    "merge_conflict": "undoing what others did meanwhile",
+    "not_merged": "nothing in particular: something else was in the way",
+}
+
+
 def _avoid(report: FailureReport) -> str:
-    if report.category == "no_sigil":
-        return "ending a session without the sigil that says how it went"
+    if report.category in _AVOID:
+        return _AVOID[report.category]
     return f"doing the same again: {one_line(quoted(report.tried), 120)}"
 
 
@@ -355,15 +393,37 @@ def _interruption(entry: Attempt) -> str:
     )
 
 
-def _stuck(known: Recollection, threshold: int) -> list[Section]:
-    if not known.with_memory or not known.metrics.is_stuck(threshold):
+def _conflicts(files: Sequence[str]) -> list[Section]:
+    if not files:
         return []
-    return [_section("Stuck Loop Warning", STUCK.format(failures=known.metrics.consecutive_failures))]
+    named = "".join(f"- {quoted(path)}\n" for path in files[:MOST_CONFLICTS])
+    return [_section("Merge Conflicts", f"{CONFLICTS}\n{named}")]
 
 
-def _status(known: Recollection, iteration: int, model: str | None, model_reason: str) -> Section:
-    metrics = known.metrics
-    failures = f", {metrics.consecutive_failures} failed in a row" if metrics.consecutive_failures else ""
+def _handed(known: Recollection) -> list[Section]:
+    """Give what the hats before this one said when they handed over, freshest first."""
+    text = "### Handed Over\n\nOther sessions did their part of this task before you, in other roles.\n"
+    blocks = [
+        (
+            entry.number or 0,
+            f"#### From the {entry.hat}, attempt {entry.number}\n{quoted(entry.notes) or 'It left no words.'}\n",
+        )
+        for entry in known.handed
+    ]
+    return _filled("Handed Over", text, blocks, HANDED_TOKENS)
+
+
+def _stuck(known: Recollection, trouble: Trouble, may_split: bool) -> list[Section]:
+    if not known.with_memory or trouble.step not in (Step.DECOMPOSE, Step.PERSON):
+        return []
+    signs = "".join(f"- {line}\n" for line in warning(trouble) or [REPRODUCE])
+    text = STUCK.format(failures=trouble.failures, signs=signs) + (SPLIT if may_split else "")
+    return [_section("Stuck Loop Warning", text)]
+
+
+def _status(known: Recollection, iteration: int, choice: Choice, trouble: Trouble, models: Sequence[str]) -> Section:
+    failures = f", {trouble.failures} failed in a row" if trouble.failures else ""
+    model, model_reason = choice.model, choice.reason
     lines = [
         "### Loop Status",
         "",
@@ -372,6 +432,9 @@ def _status(known: Recollection, iteration: int, model: str | None, model_reason
         f"- {_rates(known.recent_outcomes)}",
         f"- Model: {one_line(model or 'the agent’s own choice', 60)} ({one_line(model_reason, 120)})",
     ]
+    if model and models:
+        known_models = one_line(", ".join(models), 80)
+        lines.append(f"- For another model next time ({known_models}): <next-model>NAME</next-model>")
     return _section("Loop Status", "\n".join(lines) + "\n", STATUS_TOKENS)
 
 

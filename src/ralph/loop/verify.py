@@ -20,7 +20,7 @@ READ_CHARACTERS = 200_000
 OUTPUT_CHARACTERS = 20_000
 
 
-def check(
+def run_gates(
     gates: Sequence[str],
     directory: Path,
     seconds: float,
@@ -42,6 +42,8 @@ def check(
 def _run(
     gate: str, directory: Path, seconds: float, environment: Mapping[str, str], should_stop: Callable[[], bool]
 ) -> GateResult:
+    if not directory.is_dir():
+        return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} is gone")
     ended = run_program(
         ["/bin/sh", "-c", gate],
         stdin="",
@@ -65,5 +67,5 @@ def _run(
 
 def _why(ended: Ended, seconds: float) -> str:
     if ended.ending is Ending.TIMED_OUT:
-        return f"timed out after {seconds:g} s"
+        return f"timed out after {seconds:.4g} s"
     return f"exited with {ended.exit_code}" if ended.exit_code and ended.exit_code > 0 else ended.detail

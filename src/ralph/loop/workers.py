@@ -12,15 +12,19 @@ from ralph.errors import RalphError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
+    from typing import IO
 
     from ralph.store import Store
 
 BEATS_PER_LEASE = 3
+LOCK_NAME = ".ralph/ralph.db-run.lock"
+"""Git leaves alone what begins like this in a project."""
 
 
-def worker_name() -> str:
-    """Give this process a name that no other one has or will have: `host/pid/start`."""
-    return f"{_host()}/{os.getpid()}/{_start_of(os.getpid())}"
+def worker_name(number: int = 0) -> str:
+    """Give a worker of this process a name that no other one has or will have: `host/pid/start`, `+number`."""
+    return f"{_host()}/{os.getpid()}/{_start_of(os.getpid())}" + (f"+{number}" if number else "")
 
 
 def vanished(workers: Iterable[str]) -> set[str]:
@@ -28,12 +32,24 @@ def vanished(workers: Iterable[str]) -> set[str]:
     return {name for name in workers if _is_gone(name)}
 
 
+def is_at_work(name: str) -> bool:
+    """Say whether a worker is certainly there: on this machine, in another process than this one."""
+    host, pid, start = _parts(name)
+    is_other = host == _host() and pid.isdigit() and int(pid) != os.getpid()
+    return is_other and bool(start) and _start_of(int(pid)) == start
+
+
 def _is_gone(name: str) -> bool:
-    host, _, rest = name.rpartition("/")[0].rpartition("/")
-    start = name.rpartition("/")[2]
-    if host != _host() or not rest.isdigit():
+    host, pid, start = _parts(name)
+    if host != _host() or not pid.isdigit():
         return False
-    return _start_of(int(rest)) != start
+    return _start_of(int(pid)) != start
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Give host, process and start of a worker."""
+    host, _, pid = name.rpartition("/")[0].rpartition("/")
+    return host, pid, name.rpartition("/")[2].partition("+")[0]
 
 
 def _host() -> str:
@@ -114,3 +130,28 @@ class Heartbeat:
                 continue  # the database is in trouble; the lease leaves time for two more beats
         if store:
             store.close()
+
+
+class OnlyRun:
+    """Says whether no other run works in a directory, as long as the block runs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / LOCK_NAME
+        self._file: IO[str] | None = None
+        self.is_alone = True
+
+    def __enter__(self) -> OnlyRun:
+        try:
+            import fcntl
+
+            self._file = self._path.open("a", encoding="utf-8")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.is_alone = False
+        except (ImportError, OSError):  # where there are no locks nobody can tell
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from functools import cache
+from functools import lru_cache
 
+from ralph.git import ask_git
+from ralph.loop.stuck import NOTHING
 from ralph.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-GIT_SECONDS = 30
 MOST_FILES = 200
 _OURS = (".ralph/",)
+LARGEST_READ = 5 * 1024 * 1024
 
 
 @record
@@ -28,7 +30,7 @@ class Snapshot:
 
 def snapshot(directory: Path) -> Snapshot | None:
     """Give the state of the working tree, or None where there is no git to ask."""
-    status = _git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
+    status = ask_git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
     if status is None:
         return None
     prefix = _prefix(directory)
@@ -56,15 +58,39 @@ def changed_between(directory: Path, before: Snapshot | None, after: Snapshot | 
     paths = {entry[0] for entry in set(before.changed) ^ set(after.changed)}
     if before.commit != after.commit:
         base = before.commit if before.commit != "(initial)" else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-        committed = _git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
+        committed = ask_git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
         paths |= {path for path in committed.split("\0") if path and not path.startswith(_OURS)}
     return tuple(sorted(paths)[:MOST_FILES])
 
 
-@cache
+def mark_of(directory: Path, files: Sequence[str]) -> str:
+    """Give what is the same for attempts that left the same text in the same files."""
+    import hashlib
+
+    if not files:
+        return NOTHING
+    whole = hashlib.sha256()
+    for file in files[:MOST_FILES]:
+        whole.update(f"{file}\0{_content_mark(directory / file)}\0".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()[:16]
+
+
+def _content_mark(path: Path) -> str:
+    import hashlib
+
+    try:
+        size = os.lstat(path).st_size
+        if size > LARGEST_READ or path.is_symlink():
+            return f"{size}"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "gone"
+
+
+@lru_cache(64)
 def _prefix(directory: Path) -> str:
     """Give the path from the top of the repository, since that is where git counts from."""
-    return (_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
+    return (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -73,19 +99,3 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_size, found.st_mtime_ns
-
-
-def _git(directory: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            # No programs of the repository's own: they would run outside of the guard.
-            ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -1,0 +1,209 @@
+"""What hostile or confused agents try: nothing of it finishes a task, hides from the gates or takes others' work."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ralph.loop.order import Order, RunEnding
+from ralph.records import Outcome, Status
+from tests.loop.test_parallel import Company, Part, Together, together
+from tests.loop.trial import Trial
+from tests.make import ScriptedAgent
+
+__all__ = ["together"]
+
+DONE = "<task-done>TASK</task-done>"
+BOTH = "<task-done>TASK</task-done><task-failed>TASK</task-failed>"
+RALPH = f"{shlex.quote(sys.executable)} -m ralph"
+SAYS_DONE = 'echo "<task-done>$RALPH_TASK_ID</task-done>"'
+
+
+@pytest.mark.parametrize("order", [("planner", "creator"), ("creator", "critic"), ("explorer", "planner", "creator")])
+def test_done_and_failed_in_one_answer_lead_past_no_gate(trial: Trial, order: tuple[str, ...]) -> None:
+    task = trial.project.add_task("A")
+
+    execution = {"gates": ("false",), "max_retries": 1}
+    trial.run(ScriptedAgent(BOTH), Order(iterations=8), hats={"order": order}, execution=execution)
+
+    assert trial.project.task(task.id).task.status is Status.BLOCKED
+    assert Outcome.RETRIED in trial.outcomes()
+
+
+@pytest.mark.parametrize("titles", [("Fix the Straße", "Fix the STRASSE"), ("İstanbul", "i̇stanbul"), ("A", "a")])
+def test_parts_with_titles_that_are_nearly_the_same_are_one_part(trial: Trial, titles: tuple[str, str]) -> None:
+    task = trial.project.add_task("Too large")
+    answer = "".join(f'<subtask title="{title}">do it</subtask>' for title in titles)
+
+    summary = trial.run(ScriptedAgent(answer), Order(iterations=1), hats={"order": ("planner", "creator")})
+
+    assert summary.iterations == 1
+    assert len(trial.project.task(task.id).parts) == 1
+
+
+def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial: Trial) -> None:
+    trial.script(
+        f"part=$({RALPH} task add part --parent $RALPH_TASK_ID --format quiet)\n"
+        f"{RALPH} task done $part 2> said\n{SAYS_DONE}"
+    )
+    task = trial.project.add_task("A")
+
+    trial.ralph("run", "--gate", "false", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert trial.project.task(task.id).task.status is not Status.DONE
+    assert "the loop does, once the gates pass" in (trial.root / "said").read_text()
+
+
+@pytest.mark.parametrize(
+    "verdict", ["<verify-pass>t-other</verify-pass>", "I would say <verify-pass/> but I could not run the tests."]
+)
+def test_to_speak_of_passing_is_not_to_pass(trial: Trial, verdict: str) -> None:
+    trial.script(f'if [ "$RALPH_READ_ONLY" ]; then echo "{verdict}"; exit; fi\n{SAYS_DONE}')
+    trial.project.add_task("A")
+
+    trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert trial.outcomes() == [Outcome.RETRIED]
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "git update-index --assume-unchanged a.txt; echo bad > a.txt",
+        "git update-index --skip-worktree a.txt; echo bad > a.txt",
+        "echo junk > .git/index; echo bad > a.txt",
+        "echo new.txt >> .git/info/exclude; echo bad > new.txt",
+        "git config filter.x.clean false; git config filter.x.required true;"
+        ' echo "*.txt filter=x" > .git/info/attributes; echo bad > a.txt',
+    ],
+)
+def test_a_verification_cannot_hide_what_it_changes(together: Together, trick: str) -> None:
+    together.commit("a.txt", "good\n")
+    together.script(f'if [ "$RALPH_READ_ONLY" ]; then {trick}; echo "<verify-pass/>"; exit; fi\n{SAYS_DONE}')
+    together.add("A")
+
+    together.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
+
+    assert together.outcomes() == [Outcome.RETRIED]
+    assert (together.root / "a.txt").read_text() == "good\n"
+    assert not (together.root / "new.txt").exists()
+
+
+# --- several at once -----------------------------------------------------------------------------
+
+
+def committing(part: Part, name: str, text: str) -> None:
+    """Commit a file as an agent that wants it in at any price."""
+    import subprocess
+
+    path = part.directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    for words in (("add", "-f", name), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")):
+        subprocess.run(["git", *words], cwd=part.directory, check=True)
+
+
+def test_work_that_would_replace_what_ralph_keeps_is_not_merged(together: Together) -> None:
+    together.add("A")
+
+    def play(part: Part) -> str:
+        committing(part, ".ralph/ralph.db", "junk")
+        return DONE
+
+    together.work(Company(play), 2, iterations=1)
+
+    assert together.outcomes() == [Outcome.RETRIED]
+    assert "which is Ralph's own" in together.last().reason
+    assert together.project.store.damaged() == []
+
+
+def test_files_that_git_ignores_are_not_replaced(together: Together) -> None:
+    together.commit(".gitignore", "local.cfg\n")
+    (together.root / "local.cfg").write_text("mine\n")
+    (task,) = together.add("A")
+
+    def play(part: Part) -> str:
+        part.write(".gitignore", "")
+        part.write("local.cfg", "the agent's\n")
+        return DONE
+
+    together.work(Company(play), 2, iterations=1)
+
+    assert (together.root / "local.cfg").read_text() == "mine\n"
+    assert together.status(task) is Status.BLOCKED
+
+
+def test_settings_that_an_agent_changes_wait_for_a_person(together: Together) -> None:
+    (task,) = together.add("A")
+
+    def play(part: Part) -> str:
+        committing(part, ".ralph.toml", "[execution]\ngates = []\n")
+        return DONE
+
+    together.work(Company(play), 2, iterations=1)
+
+    assert together.status(task) is Status.BLOCKED
+    assert "says how work is checked" in together.reason(task)
+
+
+def test_a_task_that_was_taken_away_is_not_merged(together: Together) -> None:
+    task, _ = together.add("A", "B")
+
+    def play(part: Part) -> str:
+        part.write(f"{part.task_id}.txt", "done")
+        if part.task_id == task.id:
+            together.project.store.reopen().tasks.move(task.id, Status.BLOCKED, tuple(Status))
+        return DONE
+
+    together.work(Company(play), 2)
+
+    assert not (together.root / f"{task.id}.txt").exists()
+    assert together.status(task) is Status.BLOCKED
+
+
+def test_a_task_that_is_reset_has_one_session_at_a_time(together: Together) -> None:
+    (task,) = together.add("A")
+    at_work = threading.Semaphore(1)
+    overlaps: list[int] = []
+
+    def play(part: Part) -> str:
+        if not at_work.acquire(blocking=False):
+            overlaps.append(part.number)
+        if part.number == 1:
+            together.project.store.reopen().tasks.move(task.id, Status.PENDING, tuple(Status))
+            threading.Event().wait(1.0)
+        at_work.release()
+        part.write("a.txt", f"{part.number}")
+        return DONE
+
+    ending = together.work(Company(play), 2)
+
+    assert ending is RunEnding.COMPLETE
+    assert overlaps == []
+    assert (together.root / "a.txt").read_text() == "2"
+
+
+def test_an_agent_that_deletes_its_place_stops_nobody_else(together: Together) -> None:
+    first, second = together.add("A", "B")
+
+    def play(part: Part) -> str:
+        if part.task_id == first.id:
+            remove(part.directory)
+        else:
+            part.write("b.txt", "b")
+        return DONE
+
+    together.work(Company(play), 2, execution={"gates": ("true",), "max_retries": 0})
+
+    assert together.status(second) is Status.DONE
+    assert together.status(first) is Status.BLOCKED
+
+
+def remove(directory: Path) -> None:
+    import shutil
+
+    shutil.rmtree(directory)
