@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres check lint types layers bench bench-recall docs lock clean
+.PHONY: help demo test test-postgres check lint types layers bench simulate bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -73,6 +73,9 @@ $(PEERS)/.done: requirements/peers.txt pyproject.toml bench/recall/node/package-
 	@if command -v npm >/dev/null 2>&1; then cp bench/recall/node/package.json bench/recall/node/package-lock.json $(PEERS) && npm ci --silent --prefix $(PEERS); else echo "npm was not found: mcp-memory is left out."; fi
 	@touch $@
 
+simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies, credit, lift (2 to 4 minutes)
+	@$(BIN)/python -m bench simulate
+
 bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
 	@$(PEERS)/bin/python -m bench.recall $(ARGS)
 
@@ -82,7 +85,7 @@ docs: $(VENV)/.run ## Write docs/cli.md from the program
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --extra plot --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches

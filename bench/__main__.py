@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, loop, memory, postgres, recall_speed
+from bench import cold, loop, memory, parallel, postgres, recall_speed, simulate
 from bench.measure import Table
 
 MEASUREMENTS = {
@@ -13,14 +13,17 @@ MEASUREMENTS = {
     "cold": cold.run,
     "recall": recall_speed.run,
     "postgres": postgres.run,
+    "parallel": parallel.run,
 }
+BY_NAME_ONLY = {"simulate": simulate.run}
+"""It takes minutes and measures no speed."""
 
 
 def main() -> int:
     """Run the measurements."""
     table = Table()
     for name in sys.argv[1:] or MEASUREMENTS:
-        MEASUREMENTS[name](table)
+        {**MEASUREMENTS, **BY_NAME_ONLY}[name](table)
     return 1 if table.missed else 0
 
 

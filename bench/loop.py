@@ -13,7 +13,8 @@ from bench.measure import Table, seconds
 from ralph.agents import Session
 from ralph.config import Config
 from ralph.location import init_project
-from ralph.loop.run import Loop, Order
+from ralph.loop.order import Order
+from ralph.loop.run import Loop
 from ralph.project import Project
 from ralph.records import Memory, Reply, now
 from ralph.store import Store
@@ -35,6 +36,8 @@ class Idle:
 
     name = "idle"
     reports_cost = False
+    reports_tokens = False
+    takes_model = False
 
     def __init__(self, knows_files: bool) -> None:
         self.knows_files = knows_files
