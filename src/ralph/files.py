@@ -32,6 +32,14 @@ def is_there(path: str) -> bool:
     return True
 
 
+def content_of(path: Path) -> bytes | None:
+    """Give what a file holds; None when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file in place of the one at a path, durably, with the same permissions."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -98,13 +100,15 @@ def test_a_verification_cannot_hide_what_it_changes(together: Together, trick: s
 
 def committing(part: Part, name: str, text: str) -> None:
     """Commit a file as an agent that wants it in at any price."""
-    import subprocess
-
     path = part.directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    for words in (("add", "-f", name), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")):
-        subprocess.run(["git", *words], cwd=part.directory, check=True)
+    git(part.directory, "add", "-f", name)
+    git(part.directory, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+
+
+def git(directory: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=directory, check=True)
 
 
 def test_work_that_would_replace_what_ralph_keeps_is_not_merged(together: Together) -> None:
@@ -203,7 +207,20 @@ def test_an_agent_that_deletes_its_place_stops_nobody_else(together: Together) -
     assert together.status(first) is Status.BLOCKED
 
 
-def remove(directory: Path) -> None:
-    import shutil
+def test_what_a_session_said_is_kept_though_its_place_is_a_mess(together: Together) -> None:
+    (task,) = together.add("A")
 
+    def play(part: Part) -> str:
+        together.commit("meanwhile.txt", "by a person\n")
+        remove(part.directory)
+        part.directory.write_text("in the way")
+        return f"MEMORY:pattern:Results go to files named out.ID\n{DONE}"
+
+    together.work(Company(play), 2, iterations=1, execution={"gates": ("true",)})
+
+    assert together.status(task) is Status.BLOCKED
+    assert [memory.title for memory in together.project.store.memories.all()] == ["Results go to files named out.ID"]
+
+
+def remove(directory: Path) -> None:
     shutil.rmtree(directory)

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ralph.files import content_of
 from ralph.git import ask_git, run_git
 from ralph.records import record
 
@@ -59,9 +60,9 @@ class Frozen:
 
     def __enter__(self) -> Self:
         if self._top:
-            self._index = _read(_index_of(self._top))
+            self._index = content_of(_index_of(self._top))
             self._before = self._state(self._top)
-            self._rules = {path: _read(path) for path in _rules_of(self._top)}
+            self._rules = {path: content_of(path) for path in _rules_of(self._top)}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,13 +80,13 @@ class Frozen:
             self._go_back(self._top)
             self.taken_back += ("HEAD",)
         index = _index_of(self._top)
-        if self._index is not None and _read(index) != self._index:
+        if self._index is not None and content_of(index) != self._index:
             index.write_bytes(self._index)
         self.taken_back += meddled
 
     def _put_back_rules(self) -> tuple[str, ...]:
         """Put back what decides which files git looks at, or a change could hide; give what was changed of it."""
-        changed = [path for path, before in self._rules.items() if _read(path) != before]
+        changed = [path for path, before in self._rules.items() if content_of(path) != before]
         for path in changed:
             before = self._rules[path]
             try:
@@ -151,13 +152,6 @@ def _rules_of(top: Path) -> list[Path]:
     own = ("config",) if (top / ".git").is_dir() else ()
     asked = (*own, "info/exclude", "info/attributes")
     return [top / (ask_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in asked]
-
-
-def _read(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
 
 
 def _remove(path: Path) -> None:

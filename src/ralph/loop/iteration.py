@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ralph.agents import Limits, Session
 from ralph.config import TOML_NAME
 from ralph.errors import AgentMissing, StoreError, WorktreeError
+from ralph.files import content_of
 from ralph.freshness import with_marks
 from ralph.loop import hats, progress, worktree
 from ralph.loop.budget import has_task_limits
@@ -33,7 +34,6 @@ from ralph.text import accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import TypeVar
 
     from ralph.loop.branches import Place
@@ -185,9 +185,9 @@ class Iteration:
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._crew.order.task_minutes:
             seconds = min(seconds, max(LEAST_SECONDS, self._crew.order.task_minutes * 60 - used.seconds))
-        settings = _content(self._crew.root / TOML_NAME)
+        settings = content_of(self._crew.root / TOML_NAME)
         self._reply = self._ask(prompt.text, self._attempt.model, seconds)
-        if _content(self._crew.root / TOML_NAME) != settings:
+        if content_of(self._crew.root / TOML_NAME) != settings:
             message = (
                 f"{TOML_NAME} has changed during the session: look at it before the next run, it says how to check."
             )
@@ -309,9 +309,13 @@ class Iteration:
         """Bring finished work up to date before it is checked: what others did meanwhile is part of what must pass."""
         branches, execution = self._crew.branches, self._config.execution
         is_checked = execution.verify and (execution.gates or execution.review)
-        if not branches or not self._place or not is_checked or not branches.is_behind(self._place):
+        if not branches or not self._place or not is_checked:
             return None
-        self._place = branches.work_on(self._task.id, self._task.title)
+        try:
+            if branches.is_behind(self._place):
+                self._place = branches.work_on(self._task.id, self._task.title)
+        except WorktreeError as error:  # what the session said is kept all the same
+            return Obstacle(why=str(error), waits_for_person=True)
         conflicts = self._place.conflicts
         if not conflicts:
             return None
@@ -388,10 +392,3 @@ class Iteration:
             return ""
         finally:
             crew.interrupts.asking = False
-
-
-def _content(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
