@@ -680,13 +680,14 @@ class Project:
     def _takes_model(self) -> bool:
         """Say whether the agent can be told which model to use: the configured one, or else that of the latest run."""
         from ralph.agents import takes_model
+
+        if self.config.agent.command or self.config.agent.name != "command":
+            return takes_model(self.config.agent, self._root)
         from ralph.loop.order import Order, resumed
 
         runs = self.store.attempts.runs(1)
         last = resumed(Order(), runs[0].options) if runs else Order()
-        is_configured = self.config.agent.command or self.config.agent.name != "command"
-        chosen = self.config if is_configured else with_flags(self.config, agent=last.agent, program=last.program)
-        return takes_model(chosen.agent, self._root)
+        return takes_model(with_flags(self.config, agent=last.agent, program=last.program).agent, self._root)
 
     def _gone(self, running: Sequence[Attempt]) -> set[str]:
         """Give the workers of these attempts that are certainly gone."""

@@ -380,13 +380,8 @@ def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
             f"Stopped: {details['ending']}. {details['done']} done in {_count(details['iterations'], 'attempt')},"
             f" {duration(seconds)}{tokens}{cost}.",
         ),
-        *([("dim", "Go on with: ralph run --resume")] if _can_go_on(str(details["ending"])) else []),
+        *([("dim", "Go on with: ralph run --resume")] if details["can_go_on"] else []),
     ]
-
-
-def _can_go_on(ending: str) -> bool:
-    """Say whether a run was stopped though there is more to do."""
-    return "limit" in ending or ending == "it was interrupted"
 
 
 _TELLERS = {

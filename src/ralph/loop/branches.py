@@ -341,7 +341,7 @@ class Branches:
     ) -> Merge:
         repository = self._repository
         with repository.alone(should_stop):
-            if recheck and self.has_base() and self.is_behind(place):
+            if recheck and self.is_behind(place):
                 if conflicts := self._take_up(place, message).conflicts:
                     raise self._conflict(conflicts, ())
                 if not recheck():
@@ -451,24 +451,6 @@ class Branches:
         return self._repository.attempt(self._repository.top, *updating)
 
     # --- tidiness ----------------------------------------------------------------------
-
-    def discard(self, task_id: str) -> None:
-        """Remove the place of a task and its branch, with all that is in them."""
-        name = safe_name(task_id)
-        branch, top = f"{NAMESPACE}/{name}", self._folder / name
-        found = self._repository.branches(branch).get(branch)
-        if found and found.top and not _is_same(found.top, top):
-            _refuse_elsewhere(branch, found)
-        if not self._remove(top, branch):
-            raise WorktreeError(f"{top} cannot be removed. Delete it by hand.")
-
-    def leftovers(self) -> list[Place]:
-        """Give the places that are there."""
-        return [
-            Place(directory=top / self._repository.prefix, top=top, branch=f"{NAMESPACE}/{top.name}", is_new=False)
-            for top in sorted(self._folder.iterdir())
-            if not top.name.startswith(".") and self._is_registered(top)
-        ]
 
     def tidy(self, keep: Callable[[], Collection[str]]) -> tuple[str, ...]:
         """Remove what is left of tasks that are not to be kept; give the branches that are gone.

@@ -34,6 +34,11 @@ class RunEnding(StrEnum):
     AGENT_FAILS = "the agent fails the same way whatever the task; mend it and run again"
 
     @property
+    def can_go_on(self) -> bool:
+        """Say whether the run was stopped though there was more to do."""
+        return self in _CUT_SHORT
+
+    @property
     def exit_code(self) -> int:
         """Give what a command that ran the loop should exit with."""
         return {
@@ -47,6 +52,15 @@ class RunEnding(StrEnum):
             RunEnding.NOTHING: 3,
             RunEnding.INTERRUPTED: 130,
         }.get(self, 0)
+
+
+_CUT_SHORT = (
+    RunEnding.LIMIT_ITERATIONS,
+    RunEnding.LIMIT_MINUTES,
+    RunEnding.LIMIT_COST,
+    RunEnding.LIMIT_TOKENS,
+    RunEnding.INTERRUPTED,
+)
 
 
 @record

@@ -120,7 +120,7 @@ class Loop:
             cost_usd=used.cost_usd,
             tokens=used.tokens,
         )
-        crew.tell(event("run_ended", **fields_of(summary)))
+        crew.tell(event("run_ended", **fields_of(summary), can_go_on=summary.ending.can_go_on))
         return summary
 
     def _branches(self) -> Branches | None:

@@ -222,7 +222,6 @@ class Attempts:
                     raise ClaimLost(task_id)
                 return ()
             tasks, memories = Tasks(self._scope), Memories(self._scope)
-            usual = self._usual_success(attempt.model)
             kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLost(task_id)
             if not kept:
@@ -243,13 +242,13 @@ class Attempts:
             change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
             if kept and capture.is_telling:
-                self._give_credit(attempt, memories, usual)
+                self._give_credit(attempt, memories)
         if not kept:
             raise lost
         return learned
 
-    def _usual_success(self, model: str | None) -> float:
-        """Give how often attempts with a model succeed here of late.
+    def _usual_success(self, attempt: Attempt) -> float:
+        """Give how often attempts with the model of this one succeeded here of late, itself not counted.
 
         With few of them that is near to what all do, and with few of all somewhere in the middle.
         """
@@ -257,16 +256,19 @@ class Attempts:
             """
             SELECT outcome, model FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
                 AND outcome <> 'interrupted' AND (outcome <> 'done' OR handed_to = '')
+                AND (run_id <> :run OR iteration <> :iteration)
             ORDER BY seq DESC LIMIT :limit
             """,
+            run=attempt.run_id,
+            iteration=attempt.iteration,
             limit=USUAL_OVER,
         )
         won = [row["outcome"] == "done" for row in rows]
         overall = (sum(won) + FEW / 2) / (len(won) + FEW)
-        same = [row["outcome"] == "done" for row in rows if row["model"] == model]
+        same = [row["outcome"] == "done" for row in rows if row["model"] == attempt.model]
         return float((sum(same) + FEW * overall) / (len(same) + FEW))
 
-    def _give_credit(self, attempt: Attempt, memories: Memories, usual: float) -> None:
+    def _give_credit(self, attempt: Attempt, memories: Memories) -> None:
         """Let an outcome count for all memories shown on the way to it, by the hats before too, each once."""
         if attempt.outcome is Outcome.INTERRUPTED or (attempt.outcome is Outcome.DONE and attempt.handed_to):
             return
@@ -284,7 +286,7 @@ class Attempts:
         )
         shown = dict.fromkeys((*(id for row in rows for id in from_json(row["shown"])), *attempt.shown))
         if shown:
-            won = attempt.outcome is Outcome.DONE
+            won, usual = attempt.outcome is Outcome.DONE, self._usual_success(attempt)
             memories.used(tuple(shown), attempt.ended_at or now(), won=won, usual=usual)
 
     def _written(self, attempt: Attempt) -> Outcome | None:
