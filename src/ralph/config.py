@@ -26,6 +26,8 @@ PLACE_NAME = f".ralph/{PLACE}"
 """Says which working copy this is, where it was made, and of which project."""
 STORE_VARIABLE = "RALPH_STORE"
 """Names where the project is kept, over what the files say."""
+DOOR_VARIABLE = "RALPH_DOOR"
+"""Set by the door that only agents use, which so tells who comes in."""
 LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
 MOST_BRACKETS = 10_000
@@ -71,6 +73,11 @@ class ModelsConfig:
     prices: dict[str, tuple[float, ...]] = {"haiku": (1.0, 5.0), "sonnet": (3.0, 15.0), "opus": (5.0, 25.0)}  # noqa: RUF012
     """USD for a million tokens, in and out."""
 
+    @property
+    def is_own(self) -> bool:
+        """Say whether a person named the models, so that they are those of the agent, whichever it is."""
+        return self.ladder != ModelsConfig().ladder
+
 
 HATS = ("explorer", "planner", "creator", "critic", "editor")
 
@@ -86,16 +93,28 @@ class HatsConfig:
     """What a hat is told instead of what it is told by default."""
 
 
+AGENTS = (
+    *("command", "rehearsal", "claude", "codex", "gemini", "opencode"),
+    *("acp", "claude-acp", "codex-acp", "gemini-acp", "opencode-acp"),
+)
+PERMISSIONS = ("all", "edit", "read")
+
+
 @record
 class AgentConfig:
-    """Which agent works, and how long, silent and loud a session may be."""
+    """Which agent works, what it may do, and how long, silent and loud a session may be."""
 
     name: str = "command"
     command: tuple[str, ...] = ()
+    """The program and its arguments; for an agent known by name, instead of the usual program, with more arguments."""
     model: str = ""
+    permissions: str = "all"
+    """What an agent known by name may do unasked: all, edit files but run nothing, or only read."""
     seconds: float = 1800.0
     idle_seconds: float = 600.0
     output_mb: float = 32.0
+    outage_seconds: float = 10.0
+    """How long to wait when the service that runs its model fails; twice as long each time it fails again."""
 
 
 @record
@@ -190,6 +209,7 @@ _SECTIONS: dict[str, type] = {
     "memories": MemoriesConfig,
 }
 _WORDS = {
+    "agent.permissions": PERMISSIONS,
     "memories.inject": ("auto", "manual", "none"),
     "models.strategy": ("", *STRATEGIES),
     "hats.order": HATS,
@@ -276,7 +296,15 @@ def _read_toml(directory: str) -> dict[str, Any]:
 
         return tomllib.loads(text)
     except (ValueError, OSError, RecursionError) as error:
-        raise ConfigError(f"{TOML_NAME} cannot be read: {one_line(clean(str(error)))}.") from error
+        import re
+
+        said = one_line(clean(str(error)))
+        if twice := re.fullmatch(r"Cannot declare \((.+?),?\) twice \(at line (\d+), .*\)", said):
+            section = ".".join(part.strip(" '\"") for part in twice[1].split(","))
+            raise ConfigError(
+                f"{TOML_NAME}: [{section}] is there twice (line {twice[2]}): put your lines under the first one."
+            ) from error
+        raise ConfigError(f"{TOML_NAME} cannot be read: {said}.") from error
 
 
 _HEADINGS = frozenset(
@@ -511,12 +539,14 @@ TEMPLATE = """\
 # review_model = ""        # the strongest of the ladder when empty
 
 [agent]
-# name = "command"         # or "rehearsal"
+# name = "command"         # or claude, codex, gemini, opencode, acp, claude-acp, gemini-acp, ...; docs/agents.md
 # command = ["my-agent"]   # for example: gets the prompt on stdin and answers on stdout
 # model = ""
+# permissions = "all"      # what a known agent may do unasked: "all", "edit" (run no commands) or "read"
 # seconds = 1800           # longest session; 0 means no limit
 # idle_seconds = 600       # longest silence; 0 means no limit
 # output_mb = 32           # most output; 0 means no limit
+# outage_seconds = 10      # wait when the model's service fails, then twice as long, and so on
 
 [models]
 # strategy = ""            # fixed, cost-optimized, escalate, plan-then-execute; docs/strategy.md

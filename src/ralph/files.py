@@ -21,6 +21,16 @@ AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
 
+def kept_for(root: Path | str, what: str) -> str:
+    """Give the place for what is kept for a person about a project, and apart from it: nobody else writes there."""
+    from binascii import crc32
+
+    root = os.path.realpath(root)  # agents and people come to it in different ways
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    end = os.fsencode(root.strip("/").replace("/", "-"))[-150:].decode("utf-8", "ignore")
+    return f"{state}/ralph/{what}/{end}-{crc32(os.fsencode(root)):08x}"
+
+
 def is_there(path: str) -> bool:
     """Say whether there is something at a path, links followed; raises when that cannot be known."""
     try:
@@ -76,7 +86,12 @@ def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bo
     try:
         with new.open("xb") as file:
             if path.exists():
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
+                there = path.stat()
+                try:
+                    os.fchown(file.fileno(), there.st_uid, there.st_gid)
+                except OSError:  # only root may, and not everywhere
+                    pass
+                os.fchmod(file.fileno(), there.st_mode & 0o7777)
             file.write(content)
             file.flush()
             if changed_ns is not None:

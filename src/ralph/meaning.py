@@ -17,12 +17,14 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
+from ralph.extras import how_to_install
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-INSTALL = "pip install 'ralph[semantic]'"
+INSTALL = how_to_install("semantic")
 DOWNLOAD_MB = 50
 """What that fetches, about: 30 for the model, the rest for NumPy. Installed both take 110."""
 

@@ -339,6 +339,12 @@ class Attempt:
     """How many gates it passed."""
     checks_failed: int = 0
     """How many single checks the gate it failed said were wrong, as far as that is known."""
+    excused: bool = False
+    """It failed, and that says nothing about its task, its model or what it was told: the model's service failed."""
+    turns: int | None = None
+    """How often the agent asked its model, where it says so."""
+    agent_session: str = ""
+    """The agent's own name for its session."""
     worker: str | None = None
     started_at: str
     ended_at: str | None = None
@@ -551,8 +557,36 @@ class Ending(StrEnum):
     FLOODED = "flooded"
     REFUSED = "refused"
     OUT_OF_TURNS = "out of turns or tokens"
+    MODEL_FAILED = "could not use its model"
+    """The service that runs the model refused or failed: no key, no credit, overloaded, out of reach."""
     STOPPED = "stopped"
     """By us: an interrupt or a lost claim."""
+
+
+@record
+class AgentSession:
+    """A session of an agent that somebody runs without the loop: what it was told, and what it left."""
+
+    id: str
+    """The agent's own name for it."""
+    agent: str
+    title: str = ""
+    """The beginning of the first thing it was asked."""
+    summary: str = ""
+    """What it said last, or what a compaction left of it."""
+    shown: tuple[str, ...] = ()
+    """Ids of the memories that are in its context."""
+    learned: tuple[str, ...] = ()
+    """Ids of the memories it left."""
+    said: tuple[str, ...] = ()
+    """Marks of what it asked to have remembered, which it may say again."""
+    prompts: int = 0
+    compactions: int = 0
+    started_at: str
+    last_at: str
+    ended_at: str | None = None
+    ending: str = ""
+    """Why it ended, in the agent's word."""
 
 
 @record
@@ -570,6 +604,10 @@ class Reply:
     tokens_out: int | None = None
     files: tuple[str, ...] | None = None
     """Files it changed; None when it does not know and git has to be asked."""
+    turns: int | None = None
+    """How often the model was asked."""
+    session: str = ""
+    """The agent's own name for the session, by which it can be looked up or gone on with there."""
 
 
 @record

@@ -203,12 +203,12 @@ def test_tables_of_a_newer_program_are_told_of_unless_they_still_fit(tmp_path: P
     try:
         strict.run("UPDATE ralph_schema SET version = 99, oldest = 99", "db")
         refused = [one_sentence(machine.ralph(*words)) for words in (("status",), ("task", "add", "Lost"), ("init",))]
-        strict.run("UPDATE ralph_schema SET version = 99, oldest = 5", "db")
+        strict.run("UPDATE ralph_schema SET version = 99, oldest = 6", "db")
         machine.must("task", "add", "Kept")
         listed = machine.must("task", "list")
         versions = strict.run("SELECT version, oldest FROM ralph_schema", "db")
     finally:
-        strict.run("UPDATE ralph_schema SET version = 5, oldest = 5", "db")
+        strict.run("UPDATE ralph_schema SET version = 6, oldest = 6", "db")
 
     assert all("written by a newer Ralph (schema 99, this program knows 5)" in one for one in refused)
     assert "Kept" in listed

@@ -131,7 +131,11 @@ def an_old_database(path: Path, version: int, memories: int) -> None:
     times = {"created_at": at, "updated_at": at}
     with connection:
         connection.execute("INSERT INTO projects (id, name, created_at) VALUES ('p-1', 'old', ?)", (at,))
-        connection.execute("INSERT INTO runs VALUES (1, 'p-1', 'run-00000001', 'a', ?, NULL, '', 2)", (at,))
+        connection.execute(
+            "INSERT INTO runs (seq, project_id, id, agent, started_at, ending, iterations)"
+            " VALUES (1, 'p-1', 'run-00000001', 'a', ?, '', 2)",
+            (at,),
+        )
         _insert(connection, "tasks", OLD_TASK | times)
         for n, notes in ((1, "The zebra is in the export."), (2, "")):
             lasted = {"started_at": at, "ended_at": at}

@@ -16,7 +16,7 @@ import pytest
 from ralph.config import Config
 from ralph.errors import ClaimLost, StoreError, WrongUsage
 from ralph.projects import Neighbours
-from ralph.records import Outcome, Status
+from ralph.records import AgentSession, Outcome, Status
 from ralph.store import Store, create_store, open_database, open_store, postgres
 from ralph.store.backup import back_up
 from ralph.store.copying import copy_project, pages
@@ -61,6 +61,8 @@ def fill_all(store: Store) -> None:
     )
     store.memories.undo(memory.id, LEARNED)
     store.memories.change(memory.id, "edited", LEARNED, body="See [[Fact 3]].", files=("src/c.py",))
+    at = "2026-11-01T10:00:00.000Z"
+    store.sessions.put(AgentSession(id="s1", agent="claude", shown=(memory.id,), started_at=at, last_at=at))
     store.database.execute(
         "INSERT INTO memory_vectors (project_id, seq, model, vector) SELECT project_id, seq, 'm', :v FROM memory",
         v=bytes(range(256)),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ralph.store.features import Features
     from ralph.store.memories import Memories
     from ralph.store.projects import ProjectEntry
+    from ralph.store.sessions import Sessions
     from ralph.store.sums import Sums
     from ralph.store.tasks import Tasks
 
@@ -32,6 +33,8 @@ class Store:
         self.database = database
         self._reopen = reopen
         self.project_id = project_id
+        self.is_elsewhere = False
+        """Whether it is a file that is not in the working copy it was opened for."""
         self.home = ""
         """The folder of the working copy where backups of a server's records go."""
         self.scope = Scope(database, project_id)
@@ -67,6 +70,13 @@ class Store:
         return Sums(self.scope)
 
     @property
+    def sessions(self) -> Sessions:
+        """Sessions of agents outside the loop."""
+        from ralph.store.sessions import Sessions
+
+        return Sessions(self.scope)
+
+    @property
     def memories(self) -> Memories:
         """What was learned, and the history of it."""
         from ralph.store.memories import Memories
@@ -89,8 +99,13 @@ class Store:
 
     @property
     def is_shared(self) -> bool:
-        """Say whether several working copies may use the same store."""
+        """Say whether several machines may use the same store."""
         return self.database.is_server
+
+    @property
+    def has_copies(self) -> bool:
+        """Say whether several working copies may use the same store: each agrees with it on its own."""
+        return self.is_shared or self.is_elsewhere
 
     def watch(self, topic: str) -> Watch:
         """Give what waits until anybody changes something: `tasks` or `memory_events` of this project."""
@@ -119,6 +134,7 @@ class Store:
         assert self._reopen is not None
         again = self._reopen()
         again.home = self.home
+        again.is_elsewhere = self.is_elsewhere
         return again
 
     def close(self) -> None:
@@ -132,7 +148,9 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False) -> Da
         try:
             from ralph.store.postgres import open_postgres
         except ImportError:
-            raise StoreError("PostgreSQL needs a driver that is not installed: pip install 'ralph[postgres]'") from None
+            from ralph.extras import how_to_install
+
+            raise StoreError(f"PostgreSQL needs a driver that is not there: {how_to_install('postgres')}") from None
         return open_postgres(url, direct_url=direct_url, create=create)
     from ralph.store.sqlite import open_sqlite
 

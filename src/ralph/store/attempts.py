@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ralph.store.rows import Convert
 
 VANISHED = "the worker vanished"
+OUTSIDE = "outside"
+"""The agent of runs that only hold what was reported of work outside the loop."""
 MANY = 1_000
 USUAL_OVER = 100
 """So many of the latest attempts tell how often one succeeds here."""
@@ -114,13 +116,15 @@ class Attempts:
         self._scope.database.tidy()
 
     def runs(self, limit: int) -> list[Run]:
-        """Give the latest runs, newest first; those that found nothing to do do not count."""
+        """Give the latest runs of the loop, newest first; those that found nothing to do do not count."""
         rows = self._scope.query(
             """
             SELECT * FROM runs WHERE project_id = :project_id AND (iterations > 0 OR ended_at IS NULL)
+                AND agent <> :outside
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
+            outside=OUTSIDE,
         )
         return [_run(row) for row in rows]
 
@@ -255,12 +259,13 @@ class Attempts:
         rows = self._scope.query(
             """
             SELECT outcome, model FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
-                AND outcome <> 'interrupted' AND (outcome <> 'done' OR handed_to = '')
-                AND (run_id <> :run OR iteration <> :iteration)
+                AND outcome <> 'interrupted' AND excused = 0 AND (outcome <> 'done' OR handed_to = '')
+                AND agent <> :outside AND (run_id <> :run OR iteration <> :iteration)
             ORDER BY seq DESC LIMIT :limit
             """,
             run=attempt.run_id,
             iteration=attempt.iteration,
+            outside=OUTSIDE,
             limit=USUAL_OVER,
         )
         won = [row["outcome"] == "done" for row in rows]
@@ -564,7 +569,7 @@ class Attempts:
         rows = self._scope.query(
             """
             SELECT outcome FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
-                AND (outcome <> 'done' OR handed_to = '')
+                AND excused = 0 AND (outcome <> 'done' OR handed_to = '')
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
@@ -647,6 +652,7 @@ _ATTEMPT: Convert = {
     "files": from_json,
     "shown": from_json,
     "with_memory": bool,
+    "excused": bool,
 }
 
 

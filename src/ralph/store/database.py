@@ -139,14 +139,16 @@ class Found:
         self.total = total
 
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """What the tables of this program look like: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 FEED = "memory_events"
 """The table that those who follow what is learned read on from where they were."""
-CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory")
+CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
+SINCE = {"sessions": 6}
+"""The version that brought a table, where that is not the first."""
 
 
 _UNCOUNTED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until", "seen", "stale"))
@@ -158,6 +160,9 @@ _ADDED_LATER = {
     "change_mark": "",
     "checks_passed": 0,
     "checks_failed": 0,
+    "excused": 0,
+    "turns": None,
+    "agent_session": "",
 }
 """Columns that count only where they say something: rows that are older than they keep their checksums."""
 

@@ -15,7 +15,7 @@ import apsw
 
 from ralph.errors import RalphError, StoreAway
 from ralph.records import record
-from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, is_right
+from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, SINCE, is_right
 from ralph.store.migrate import definitions, own_definitions, search_indexes
 from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SqliteDatabase
 from ralph.text import clean, one_line
@@ -227,7 +227,10 @@ def _broken_links(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
+    version = int(connection.pragma("user_version"))
     for table in CHECKED_TABLES:
+        if version < SINCE.get(table, 0):
+            continue
         wrong: dict[int, str] = {}
         try:
             for seq, row in numbered_rows(connection, table):

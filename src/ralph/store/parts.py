@@ -33,6 +33,7 @@ PARTS = (
     Part(table="memory_words", number="", numbers_of=_OF_MEMORY),
     Part(table="attempt_words", number="", numbers_of=(("seq", "attempts"),)),
     Part(table="failure_words", number="", numbers_of=(("seq", "failures"),)),
+    Part(table="sessions"),
     Part(table="memory_vectors", key=("made",), number="made", numbers_of=_OF_MEMORY),
 )
 """All that a project is made of and a copy of it has, parents before children."""

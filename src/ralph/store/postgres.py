@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
     Connection = psycopg.Connection[Row]
 
-OLDEST_PROGRAM = 5
+OLDEST_PROGRAM = 6
 """The oldest program, by the newest schema it knows, that still works with tables as this one leaves them."""
 OLDEST_SERVER = 14
 """The oldest PostgreSQL this is made for: older ones get no mending any more."""

@@ -31,7 +31,7 @@ def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
             if fields[name] is not None:
                 fields[name] = reader(fields[name])
     except (ValueError, TypeError) as error:
-        raise StoreError(f"A {kind.__name__.lower()} in the database is damaged: {one_line(str(error))}.") from error
+        raise StoreError(f"A row of {kind.__name__} in the database is damaged: {one_line(str(error))}.") from error
     return kind(**fields)
 
 

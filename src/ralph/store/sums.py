@@ -25,7 +25,7 @@ _COLUMNS = {
     "hat": "hat",
     "task_kind": "task_kind",
     "difficulty": "COALESCE(difficulty, '')",
-    "outcome": "COALESCE(outcome, '')",
+    "outcome": "CASE WHEN excused = 1 THEN 'interrupted' ELSE COALESCE(outcome, '') END",
     "is_handover": "CASE WHEN handed_to <> '' AND outcome = 'done' THEN 1 ELSE 0 END",
     "with_memory": "with_memory",
 }
@@ -106,7 +106,8 @@ class Sums:
             SELECT task_id, with_memory, holdout, outcome, handed_to, tokens_in, tokens_out, cost_usd,
                 CASE WHEN shown = '[]' THEN 0 ELSE 1 END AS is_shown
             FROM attempts
-            WHERE project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND task_id IS NOT NULL
+            WHERE project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND excused = 0
+                AND task_id IS NOT NULL
             ORDER BY seq
             """
         )

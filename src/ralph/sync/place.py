@@ -20,7 +20,7 @@ def place_of(store: Store, root: Path | str) -> str:
 
     A folder that was copied or moved is another working copy: what its files agreed on was agreed elsewhere.
     """
-    if not store.is_shared:
+    if not store.has_copies:
         return ""
     here = os.path.realpath(root)
     id, where, _ = noted_place(root)
