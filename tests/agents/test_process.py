@@ -489,3 +489,12 @@ def test_a_guard_that_is_killed_takes_no_git_of_ours_with_it(tmp_path: Path) -> 
 
     assert ended.ending is Ending.CRASHED
     assert set(answers) == {(0, "whole\n")}
+
+
+def test_a_program_is_told_in_full_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "place").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    ended = run_program(["/bin/sh", "-c", 'env | grep "^PWD="'], directory=Path("place"), limits=Limits())
+
+    assert ended.text == f"PWD={tmp_path}/place\n"

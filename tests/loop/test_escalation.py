@@ -9,6 +9,7 @@ import pytest
 from ralph.agents import Session
 from ralph.loop.order import Order, RunEnding
 from ralph.loop.planning import DEEPEST
+from ralph.loop.strategy import NO_MODEL
 from ralph.records import Ending, Outcome, Reply, Status, replace
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
 from tests.make import ScriptedAgent
@@ -175,8 +176,8 @@ def test_an_agent_that_takes_no_model_gets_none_and_the_reason_says_so(trial: Tr
 
     trial.ralph("run", "--", "sh", "agent.sh")
 
-    assert trial.models() == [(None, "the agent's program takes no model; write {model} into its arguments")]
-    assert "takes no model" in trial.kept_prompt(task, 1)
+    assert trial.models() == [(None, NO_MODEL)]
+    assert "none is named" in trial.kept_prompt(task, 1)
     assert "next-model" not in trial.kept_prompt(task, 1)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ralph.config import AgentConfig
+    from ralph.config import AgentConfig, ModelsConfig
     from ralph.records import Reply
 
 
@@ -66,28 +66,79 @@ class Agent(Protocol):
         """Run one session to its end, whatever that is; leave no process behind."""
 
 
-def open_agent(config: AgentConfig, directory: Path) -> Agent:
-    """Give the configured agent, ready to work in the directory."""
-    if config.name == "command":
+@record
+class Driven:
+    """How an agent is driven."""
+
+    by: str
+    """The module that does it."""
+    has_usual_models: bool = False
+    """Whether the ladder that is there without any settings means something to it."""
+
+
+DRIVEN = {
+    "command": Driven(by="command"),
+    "rehearsal": Driven(by="rehearsal"),
+    "claude": Driven(by="claude", has_usual_models=True),
+    "codex": Driven(by="headless"),
+    "gemini": Driven(by="headless"),
+    "opencode": Driven(by="headless"),
+    "acp": Driven(by="acp"),
+    "claude-acp": Driven(by="acp", has_usual_models=True),
+    "codex-acp": Driven(by="acp"),
+    "gemini-acp": Driven(by="acp"),
+    "opencode-acp": Driven(by="acp"),
+}
+MODEL_MARK = "{model}"
+"""Stands for the model's name in the arguments of a program."""
+
+
+def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None = None) -> Agent:
+    """Give the configured agent, ready to work in the directory.
+
+    `models` are those a person named; one that knows others than Ralph does by itself is told none without them.
+    """
+    driven = _driven(config.name)
+    takes_model = _is_told_model(driven, config, models)
+    if driven.by == "command":
         from ralph.agents.command import CommandAgent
 
         return CommandAgent(config.command, directory)
-    if config.name == "rehearsal":
+    if driven.by == "rehearsal":
         from ralph.agents.rehearsal import RehearsalAgent
 
         return RehearsalAgent.from_project(directory)
-    raise AgentMissing(f"Unknown agent {config.name!r}. Known: {', '.join(NAMES)}.")
+    if driven.by == "claude":
+        from ralph.agents.claude import ClaudeAgent
+
+        return ClaudeAgent(config, directory)
+    if driven.by == "headless":
+        from ralph.agents.headless import HeadlessAgent
+
+        return HeadlessAgent(config, directory, takes_model=takes_model)
+    from ralph.agents.acp import AcpAgent
+
+    return AcpAgent(config, directory, takes_model=takes_model)
 
 
-def takes_model(config: AgentConfig, directory: Path | str) -> bool:
+def takes_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
     """Say whether the configured agent can be told which model to use; loads no more than that takes."""
-    if config.name == "command":
+    driven = _driven(config.name)
+    if driven.by == "command":
         return any(MODEL_MARK in part for part in config.command[1:])
-    from pathlib import Path
+    if driven.by == "rehearsal":
+        from pathlib import Path
 
-    return open_agent(config, Path(directory)).takes_model
+        return open_agent(config, Path(directory)).takes_model
+    return _is_told_model(driven, config, models)
 
 
-NAMES = ("command", "rehearsal")
-MODEL_MARK = "{model}"
-"""Stands for the model's name in the arguments of a program."""
+def _driven(name: str) -> Driven:
+    if name not in DRIVEN:
+        raise AgentMissing(f"Unknown agent {name!r}. Known: {', '.join(DRIVEN)}.")
+    return DRIVEN[name]
+
+
+def _is_told_model(driven: Driven, config: AgentConfig, models: ModelsConfig | None) -> bool:
+    """Say whether an agent knows the model that is chosen: the usual ones, or what a person named."""
+    return driven.has_usual_models or bool(config.model) or (models is not None and models.is_own)

@@ -2,7 +2,8 @@
 
 The program runs behind a guard (guard.py), which ends all that it started, also
 when Ralph is killed. One thread and one selector do the talking; whatever the
-program prints, only its first and last words stay in memory.
+program prints, only its first and last words stay in memory. Who has to answer a
+program while it runs opens it with `guarded`, and listens for itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents import guard
@@ -27,7 +29,7 @@ from ralph.records import Ending, record
 from ralph.text import clean, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO
 
@@ -80,32 +82,51 @@ def run_program(
     `AgentMissing` when it cannot be started; whatever happens later is told by the ending.
     """
     began = time.monotonic()
-    given = os.environ if environment is None else environment
-    variables = {name: value for name, value in given.items() if name not in ELSEWHERE}
-    program = find_program(argv[0], directory, variables.get("PATH", os.defpath))
-    _count_running(+1)
-    try:
-        guarded = _Guarded(program, argv, directory, variables, with_stdin=bool(stdin), merge_stderr=merge_stderr)
-        try:
-            watch = _Watch(guarded, stdin, limits, should_stop, heard, keep_bytes)
-            watch.until_the_end()
-        finally:
-            guarded.end()
-            guarded.close()
-    finally:
-        _count_running(-1)
-    if watch.start_error:
-        raise AgentMissing(_why_not_started(program, watch.start_error))
+    with guarded(
+        argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
+    ) as program:
+        watch = _Watch(program, stdin, limits, should_stop, heard, keep_bytes)
+        watch.until_the_end()
+    program.check_started()
     stderr = watch.stderr.text()
-    ending, detail = watch.verdict(program.name, stderr)
+    ending, detail = watch.verdict(stderr)
     return Ended(
         text=watch.stdout.text(),
         stderr=stderr,
-        exit_code=watch.exit_code,
+        exit_code=program.exit_code,
         ending=ending,
         detail=detail,
         seconds=time.monotonic() - began,
     )
+
+
+@contextmanager
+def guarded(
+    argv: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    with_stdin: bool = True,
+    merge_stderr: bool = False,
+) -> Iterator[Guarded]:
+    """Give a program that runs, with its pipes open; when the block is left, no process that it started is left.
+
+    `environment` is as for `run_program`. Raises `AgentMissing` when there is no such program; whether the system
+    would start it is known when its news closes.
+    """
+    given = os.environ if environment is None else environment
+    variables = {name: value for name, value in given.items() if name not in ELSEWHERE}
+    path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
+    _count_running(+1)
+    try:
+        program = Guarded(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
+        try:
+            yield program
+        finally:
+            program.end()
+            program.close()
+    finally:
+        _count_running(-1)
 
 
 # --- what can be started -----------------------------------------------------------
@@ -152,7 +173,7 @@ _guards: set[int] = set()
 """The guards at work, of all threads: whatever else is handed to us is an orphan."""
 
 
-class _Guarded:
+class Guarded:
     """A program behind its guard: the pipes to both, and the means to end them."""
 
     def __init__(
@@ -182,7 +203,8 @@ class _Guarded:
                     stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
                     bufsize=0,
                     cwd=directory,
-                    env={**environment, guard.TAG: self._tag},
+                    # Some programs take PWD for where they are, which would be where we are.
+                    env={**environment, "PWD": str(directory.absolute()), guard.TAG: self._tag},
                     start_new_session=True,
                     pass_fds=(read_orders, write_news),
                 )
@@ -194,10 +216,46 @@ class _Guarded:
         finally:
             os.close(read_orders)
             os.close(write_news)
+        self._path = program
+        self.name = program.name
+        self.exit_code: int | None = None
+        """Negative when a signal ended it, None as long as nobody has told."""
+        self.survivors = ""
+        """Ids of processes that could not be ended."""
+        self._start_error = 0
+        self._told = b""
         self._started = guard.started(self._guard.pid)
         self.stdin = self._guard.stdin
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
+
+    def hear_news(self, chunk: bytes) -> None:
+        """Take what was read from the news."""
+        *lines, self._told = (self._told + chunk).split(b"\n")
+        for line in lines:
+            what, _, rest = line.decode().partition(" ")
+            if what == "exited":
+                self.exit_code = int(rest)
+            elif what == "failed":
+                self._start_error = int(rest)
+            elif what == "left":
+                self.survivors = rest.replace(" ", ", ")
+
+    def check_started(self) -> None:
+        """Raise `AgentMissing`, with what to do, when the news was that it cannot be started."""
+        if self._start_error:
+            raise AgentMissing(_why_not_started(self._path, self._start_error))
+
+    def death(self, stderr: str) -> str:
+        """Give a sentence about the exit of a program that should not have ended like that."""
+        if self.exit_code is None:
+            return f"{self.name} was ended because its guard, a process of Ralph's, was killed."
+        if self.exit_code < 0:
+            how = f"{self.name} was killed by signal {_signal_name(-self.exit_code)}"
+        else:
+            how = f"{self.name} exited with {self.exit_code}"
+        last_line = one_line(stderr.rstrip().rpartition("\n")[2])
+        return f"{how}: {last_line}" if last_line else f"{how}."
 
     def ask_to_end(self) -> None:
         """Have everything ended, politely at first; the news closes when that is done."""
@@ -277,7 +335,7 @@ def _count_running(change: int) -> None:
 # --- listening ---------------------------------------------------------------------
 
 
-class _Kept:
+class Kept:
     """The head and the tail of a stream of bytes, and how much was between them."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
@@ -336,12 +394,57 @@ class _Broadcast:
         self.add(b"")
 
 
+class Allowance:
+    """What a session may take, and whether it has taken more."""
+
+    def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
+        self._limits = limits
+        self._should_stop = should_stop
+        self._output_bytes = 0
+        self._began = self._last_output = self._last_asked = time.monotonic()
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether more was printed than may be."""
+        return self._output_bytes > self._limits.output_bytes
+
+    def took(self, output_bytes: int) -> None:
+        """Count what was printed."""
+        self._output_bytes += output_bytes
+        self._last_output = time.monotonic()
+
+    def passed(self, now: float) -> Ending | None:
+        """Give the limit that is passed, if any is."""
+        if now - self._began > self._limits.seconds:
+            return Ending.TIMED_OUT
+        if now - self._last_output > self._limits.idle_seconds:
+            return Ending.WENT_SILENT
+        if self.is_flooded:
+            return Ending.FLOODED
+        if now - self._last_asked >= TICK_SECONDS:
+            self._last_asked = now
+            if self._should_stop():
+                return Ending.STOPPED
+        return None
+
+    def sentence(self, name: str, limit: Ending) -> str:
+        """Say which limit a program passed."""
+        limits = self._limits
+        what = {
+            Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was ended",
+            Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was ended",
+            Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was ended",
+            Ending.STOPPED: "was stopped",
+        }[limit]
+        return f"{name} {what}."
+
+
 class _Watch:
     """Listens to a program, and decides when it has to end."""
 
     def __init__(
         self,
-        guarded: _Guarded,
+        program: Guarded,
         stdin: str,
         limits: Limits,
         should_stop: Callable[[], bool],
@@ -349,73 +452,54 @@ class _Watch:
         keep_bytes: int,
     ) -> None:
         head_bytes = int(keep_bytes * HEAD_SHARE)
-        self.stdout = _Kept(head_bytes, keep_bytes - head_bytes)
-        self.stderr = _Kept(0, STDERR_BYTES)
-        self.exit_code: int | None = None
-        self.start_error = 0
+        self.stdout = Kept(head_bytes, keep_bytes - head_bytes)
+        self.stderr = Kept(0, STDERR_BYTES)
 
-        self._guarded = guarded
-        self._limits = limits
+        self._program = program
+        self._allowance = Allowance(limits, should_stop)
         self._should_stop = should_stop
         self._broadcast = _Broadcast(heard) if heard else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
-        self._news = b""
-        self._survivors = ""
         self._limit: Ending | None = None
-        self._output_bytes = 0
-        self._began = self._last_output = self._last_asked = time.monotonic()
         self._exited_at: float | None = None
         self._ending_since: float | None = None
 
         self._selector = selectors.DefaultSelector()
-        self._attend(guarded.news, selectors.EVENT_READ, self._read_news)
-        self._attend(guarded.stdin, selectors.EVENT_WRITE, self._write_stdin)
-        self._attend(guarded.stdout, selectors.EVENT_READ, self._read_stdout)
-        self._attend(guarded.stderr, selectors.EVENT_READ, self._read_stderr)
+        self._attend(program.news, selectors.EVENT_READ, self._read_news)
+        self._attend(program.stdin, selectors.EVENT_WRITE, self._write_stdin)
+        self._attend(program.stdout, selectors.EVENT_READ, self._read_stdout)
+        self._attend(program.stderr, selectors.EVENT_READ, self._read_stderr)
 
     def until_the_end(self) -> None:
         """Listen until the program and all that it started are gone."""
         with self._selector:
-            while not self._guarded.news.closed:
+            while not self._program.news.closed:
                 for key, _ in self._selector.select(TICK_SECONDS):
                     key.data()
                 self._decide(time.monotonic())
-            self._guarded.end()
-            while self._output_bytes <= self._limits.output_bytes and (self._read_stdout() or self._read_stderr()):
+            self._program.end()
+            while not self._allowance.is_flooded and (self._read_stdout() or self._read_stderr()):
                 pass
         if self._broadcast:
             self._broadcast.finish()
 
-    def verdict(self, name: str, stderr: str) -> tuple[Ending, str]:
+    def verdict(self, stderr: str) -> tuple[Ending, str]:
         """Give how it ended, and a sentence about that."""
-        ending, detail = self._judge(name, stderr)
-        if self._survivors:
-            detail = f"{detail} These processes could not be ended: {self._survivors}.".lstrip()
+        ending, detail = self._judge(stderr)
+        if self._program.survivors:
+            detail = f"{detail} These processes could not be ended: {self._program.survivors}.".lstrip()
         return ending, detail
 
-    def _judge(self, name: str, stderr: str) -> tuple[Ending, str]:
+    def _judge(self, stderr: str) -> tuple[Ending, str]:
+        program = self._program
         if self._limit:
-            limits = self._limits
-            what = {
-                Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was ended",
-                Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was ended",
-                Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was ended",
-                Ending.STOPPED: "was stopped",
-            }[self._limit]
-            return self._limit, f"{name} {what}."
-        if self.exit_code == 0:
+            return self._limit, self._allowance.sentence(program.name, self._limit)
+        if program.exit_code == 0:
             return Ending.FINISHED, ""
-        if self.exit_code is None and self._should_stop():
+        if program.exit_code is None and self._should_stop():
             # Ctrl+C reaches a guard that has not yet left our session; that is a stop like any other.
-            return Ending.STOPPED, f"{name} was stopped."
-        if self.exit_code is None:
-            return Ending.CRASHED, f"{name} was ended because its guard, a process of Ralph's, was killed."
-        if self.exit_code < 0:
-            how = f"{name} was killed by signal {_signal_name(-self.exit_code)}"
-        else:
-            how = f"{name} exited with {self.exit_code}"
-        last_line = one_line(stderr.rstrip().rpartition("\n")[2])
-        return Ending.CRASHED, f"{how}: {last_line}" if last_line else f"{how}."
+            return Ending.STOPPED, self._allowance.sentence(program.name, Ending.STOPPED)
+        return Ending.CRASHED, program.death(stderr)
 
     # The pipes.
 
@@ -442,23 +526,22 @@ class _Watch:
         return chunk
 
     def _read_stdout(self) -> bool:
-        chunk = self._read(self._guarded.stdout)
+        chunk = self._read(self._program.stdout)
         if chunk and self._broadcast:
             self._broadcast.add(chunk)
         return self._keep(chunk, self.stdout)
 
     def _read_stderr(self) -> bool:
-        return self._keep(self._read(self._guarded.stderr), self.stderr)
+        return self._keep(self._read(self._program.stderr), self.stderr)
 
-    def _keep(self, chunk: bytes, kept: _Kept) -> bool:
+    def _keep(self, chunk: bytes, kept: Kept) -> bool:
         if chunk:
             kept.add(chunk)
-            self._output_bytes += len(chunk)
-            self._last_output = time.monotonic()
+            self._allowance.took(len(chunk))
         return bool(chunk)
 
     def _write_stdin(self) -> None:
-        stdin = self._guarded.stdin
+        stdin = self._program.stdin
         assert stdin
         try:
             self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:CHUNK_BYTES]) :]
@@ -470,51 +553,30 @@ class _Watch:
             self._close(stdin)
 
     def _read_news(self) -> None:
-        self._news += self._read(self._guarded.news)
-        *lines, self._news = self._news.split(b"\n")
-        for line in lines:
-            what, _, rest = line.decode().partition(" ")
-            if what == "exited":
-                self.exit_code = int(rest)
-                self._exited_at = time.monotonic()
-            elif what == "failed":
-                self.start_error = int(rest)
-            elif what == "left":
-                self._survivors = rest.replace(" ", ", ")
+        self._program.hear_news(self._read(self._program.news))
+        if self._program.exit_code is not None and self._exited_at is None:
+            self._exited_at = time.monotonic()
 
     # The end.
 
     def _decide(self, now: float) -> None:
-        stdout = self._guarded.stdout
+        stdout = self._program.stdout
         if self._ending_since is not None:
             if now - self._ending_since > GUARD_SECONDS:
-                self._guarded.kill_guard()
+                self._program.kill_guard()
         elif self._exited_at is not None:
             if not stdout or stdout.closed or now - self._exited_at > DRAIN_SECONDS:
                 self._ask_to_end(now)
-        elif limit := self._passed_limit(now):
+        elif limit := self._allowance.passed(now):
             self._limit = limit
             if limit is Ending.FLOODED:
                 self._close(stdout)
-                self._close(self._guarded.stderr)
+                self._close(self._program.stderr)
             self._ask_to_end(now)
 
     def _ask_to_end(self, now: float) -> None:
         self._ending_since = now
-        self._guarded.ask_to_end()
-
-    def _passed_limit(self, now: float) -> Ending | None:
-        if now - self._began > self._limits.seconds:
-            return Ending.TIMED_OUT
-        if now - self._last_output > self._limits.idle_seconds:
-            return Ending.WENT_SILENT
-        if self._output_bytes > self._limits.output_bytes:
-            return Ending.FLOODED
-        if now - self._last_asked >= TICK_SECONDS:
-            self._last_asked = now
-            if self._should_stop():
-                return Ending.STOPPED
-        return None
+        self._program.ask_to_end()
 
 
 def _signal_name(number: int) -> str:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, GateResult, Reply, Sigils, SubTask, Task, Verdict
 
 MOST_PROBLEMS = 10
+MAX_SESSION = 200
+"""Characters of an agent's own name for its session."""
 SAID_IN_FULL = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
 """Of these the reason is only the beginning of what was said."""
 MOST_COUNTS = 4
@@ -50,7 +52,7 @@ UNSAID = (
     " check what is there, finish it, and end with the sigil."
 )
 
-UNTELLING = (Ending.CRASHED, Ending.FLOODED, Ending.REFUSED)
+UNTELLING = (Ending.CRASHED, Ending.FLOODED, Ending.REFUSED, Ending.MODEL_FAILED)
 """However a prompt was, a session that ends like this is nobody's merit or fault."""
 
 # How a session that did not finish counts: outcome, error type, and category of its report.
@@ -61,6 +63,7 @@ _ENDINGS = {
     Ending.FLOODED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "output_flood"),
     Ending.REFUSED: (Outcome.FAILED, ErrorType.UNKNOWN, "refusal"),
     Ending.OUT_OF_TURNS: (Outcome.BLOCKED, ErrorType.UNKNOWN, "out_of_turns"),
+    Ending.MODEL_FAILED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "model_failed"),
     Ending.STOPPED: (Outcome.INTERRUPTED, None, ""),
 }
 
@@ -148,6 +151,8 @@ def judge(
     if reply.ending is not Ending.FINISHED:
         outcome, error_type, category = _ENDINGS[reply.ending]
         reason = reply.detail or reply.ending.value
+        if reply.ending is Ending.MODEL_FAILED and trouble(reason)[1] is ErrorType.TIMEOUT:
+            error_type = ErrorType.TIMEOUT
         return Judgement(outcome=outcome, reason=reason, error_type=error_type, category=category)
     if task_id in sigils.done_ids and not verdict.passed:
         return _refused(verdict)
@@ -276,6 +281,9 @@ def conclude(
         cost_usd=reply.cost_usd + (review.cost_usd if review else 0.0),
         tokens_in=_sum(reply.tokens_in, review.tokens_in if review else None),
         tokens_out=_sum(reply.tokens_out, review.tokens_out if review else None),
+        excused=reply.ending is Ending.MODEL_FAILED,
+        turns=_sum(reply.turns, review.turns if review else None),
+        agent_session=accept(one_line(reply.session, MAX_SESSION)),
         files=tuple(accept(path) for path in reply.files or ()),
         notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _on_handing_over(judgement, move)]))),
         difficulty=sigils.difficulty,
@@ -287,7 +295,7 @@ def conclude(
     )
     status, reason = _next_status(judgement, ended, setting, obstacle)
     failed = judgement.outcome in FAILURES
-    learned, repeated = _news(memories_of(sigils, ended, task, at), injected)
+    learned, repeated = _news(memories_of(sigils, ended, at), injected)
     noticed, _ = _news(_noticed(ended, reply, sigils, verdict, setting.before, at), injected)
     problems = (*sigils.problems[:MOST_PROBLEMS], *repeated, *_unwelcome(sigils, judgement, move))
     return Capture(
@@ -332,7 +340,7 @@ def _next_status(
     failures = setting.metrics.failures_since_reset + 1
     if judgement.outcome is Outcome.DONE and not judgement.handed_to:
         return Status.DONE, ""
-    if judgement.subtasks or judgement.outcome is Outcome.INTERRUPTED:
+    if judgement.subtasks or judgement.outcome is Outcome.INTERRUPTED or attempt.excused:
         return Status.PENDING, ""
     if obstacle and obstacle.waits_for_person:
         return Status.BLOCKED, f"waits for a person: {judgement.reason}"
@@ -476,28 +484,31 @@ def _from_attempt(memory: Memory, attempt: Attempt) -> Memory:
     )
 
 
-def memories_of(sigils: Sigils, attempt: Attempt, task: Task, at: str) -> list[Memory]:
-    """Give what the agent asked to have remembered."""
+def memories_of(sigils: Sigils, attempt: Attempt, at: str) -> list[Memory]:
+    """Give what the agent of an attempt asked to have remembered."""
+    return [_from_attempt(memory, attempt) for memory in stated(sigils, at)]
+
+
+def stated(sigils: Sigils, at: str) -> list[Memory]:
+    """Give what an agent asked to have remembered, whoever it is."""
     said = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
     said += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
     said += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
-    return [
-        Memory(
-            id=memory_id(),
-            kind=kind,
-            title=title,
-            body=body,
-            tags=tags,
-            files=tuple(dict.fromkeys(paths_in(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
-            source=Source.EXPLICIT,
-            state=State.ACTIVE,
-            hat=attempt.hat,
-            confidence=START[Source.EXPLICIT],
-            origin_task=task.id,
-            origin_run=attempt.run_id,
-            origin_attempt=attempt.number,
-            created_at=at,
-            updated_at=at,
-        )
-        for kind, title, body, tags in said
-    ]
+    return [statement(kind, title, body, tags, at) for kind, title, body, tags in said]
+
+
+def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) -> Memory:
+    """Give what an agent asked to have remembered as a memory."""
+    return Memory(
+        id=memory_id(),
+        kind=kind,
+        title=title,
+        body=body,
+        tags=tags,
+        files=tuple(dict.fromkeys(paths_in(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
+        source=Source.EXPLICIT,
+        state=State.ACTIVE,
+        confidence=START[Source.EXPLICIT],
+        created_at=at,
+        updated_at=at,
+    )

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 AWAY_SECONDS = 600.0
 """So long a run waits for a database that cannot be reached."""
 SYNC_SECONDS = 0.5
+MOST_OUTAGES = 10
+"""So often in a row a model's service may fail before a run gives up: with the usual waits about half an hour."""
+LONGEST_OUTAGE_SECONDS = 300.0
+LOOK_SECONDS = 0.2
 SAME_CRASHES = 5
 """So many equal crashes in a row, over more than one task, are the agent's fault and not the tasks'."""
 
@@ -80,6 +84,9 @@ class Crew:
         self._crash = ""
         self._crashed: list[str | None] = []
         """The tasks of the latest attempts, as long as all of them crashed for the same reason."""
+        self._outages = 0
+        """How many of the latest attempts could not use their model."""
+        self._not_before = 0.0
 
     def tell(self, event: Event) -> None:
         """Tell those who watch, one event after the other."""
@@ -100,13 +107,35 @@ class Crew:
 
     def note_crash(self, attempt: Attempt) -> bool:
         """Take note of an attempt; say whether the agent fails the same way whatever the task."""
-        crash = attempt.reason if attempt.outcome is Outcome.ERROR else ""
+        crash = attempt.reason if attempt.outcome is Outcome.ERROR and not attempt.excused else ""
         with self._counting:
             if crash != self._crash:
                 self._crash, self._crashed = crash, []
             if crash:
                 self._crashed.append(attempt.task_id)
             return len(self._crashed) >= SAME_CRASHES and len(set(self._crashed)) > 1
+
+    def note_outage(self, attempt: Attempt) -> bool:
+        """Take note whether an attempt could use its model; say whether that is hopeless."""
+        with self._counting:
+            if not attempt.excused:
+                self._outages = 0
+                return False
+            self._outages += 1
+            wait = min(LONGEST_OUTAGE_SECONDS, self.config.agent.outage_seconds * 2 ** (self._outages - 1))
+            self._not_before = time.monotonic() + wait
+            is_hopeless = self._outages >= MOST_OUTAGES
+        if wait and not is_hopeless:
+            self.tell(event("warning", message=f"The model's service failed: going on in {wait:g} s."))
+        return is_hopeless
+
+    def await_service(self) -> bool:
+        """Wait until it is worth asking the model's service again; False when somebody wants to stop before."""
+        while (left := self._not_before - time.monotonic()) > 0:
+            if self.wants_to_stop:
+                return False
+            time.sleep(min(left, LOOK_SECONDS))
+        return True
 
     # --- the store and the files ---------------------------------------------------
 

@@ -39,7 +39,7 @@ def gather(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> Ga
     """Give what the attempts so far say about a task and about tasks like it."""
     trail = store.attempts.trail(task, TRAIL) if metrics.total_attempts else []
     trouble = trouble_in(trail, config)
-    latest = next((attempt for attempt, _ in trail if attempt.outcome is not Outcome.INTERRUPTED), None)
+    latest = next((attempt for attempt, _ in trail if _is_telling(attempt)), None)
     difficulty = metrics.difficulty
     kind = type_of_work(task.title, task.body)
     alike = store.sums.by("model", "outcome", is_handover=0, task_kind=kind) if _is_asked(config) else []
@@ -77,9 +77,14 @@ def trouble_in(trail: Sequence[tuple[Attempt, str]], config: Config) -> Trouble:
             checks_failed=attempt.checks_failed,
         )
         for attempt, fingerprint in trail
-        if attempt.outcome is not None and attempt.outcome is not Outcome.INTERRUPTED
+        if attempt.outcome is not None and _is_telling(attempt)
     ]
     return look(past, stuck_after=config.execution.stuck_after, max_retries=config.execution.max_retries)
+
+
+def _is_telling(attempt: Attempt) -> bool:
+    """Say whether how an attempt ended tells something of its task."""
+    return attempt.outcome is not Outcome.INTERRUPTED and not attempt.excused
 
 
 def _is_asked(config: Config) -> bool:

@@ -31,6 +31,7 @@ class RunEnding(StrEnum):
     WORKER_DIED = "a worker ended in a way that nobody foresaw; what it printed says more"
     NO_AGENT = "the agent could not be started"
     NO_BRANCH = "the branch that work is merged into is gone; what is finished waits on branches of its own"
+    NO_MODEL = "the agent could not use its model, again and again; see what it says, and run again"
     AGENT_FAILS = "the agent fails the same way whatever the task; mend it and run again"
 
     @property
@@ -46,6 +47,7 @@ class RunEnding(StrEnum):
             RunEnding.NOT_READY: 1,
             RunEnding.BROKEN: 1,
             RunEnding.AGENT_FAILS: 1,
+            RunEnding.NO_MODEL: 1,
             RunEnding.WORKER_DIED: 1,
             RunEnding.NO_BRANCH: 1,
             RunEnding.NO_AGENT: 2,
@@ -59,6 +61,7 @@ _CUT_SHORT = (
     RunEnding.LIMIT_MINUTES,
     RunEnding.LIMIT_COST,
     RunEnding.LIMIT_TOKENS,
+    RunEnding.NO_MODEL,
     RunEnding.INTERRUPTED,
 )
 

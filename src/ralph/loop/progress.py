@@ -56,18 +56,20 @@ def run_started(
     order: Order,
     gates: Sequence[str],
     *,
+    is_verified: bool,
     is_reviewed: bool,
     is_resumed: bool,
     used: Sequence[str],
 ) -> Event:
-    """Tell that a run begins or goes on."""
+    """Tell that a run begins or goes on; `gates` are those that are set, run or not."""
     return event(
         "run_started",
         run_id=run_id,
         agent=agent,
         ready=ready,
         only=order.only,
-        gates=list(gates),
+        gates=list(gates) if is_verified else [],
+        gates_left_out=0 if is_verified else len(gates),
         is_reviewed=is_reviewed,
         workers=max(1, order.parallel),
         holdout=order.holdout,

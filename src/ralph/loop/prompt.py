@@ -10,6 +10,7 @@ from __future__ import annotations
 from ralph.loop.stuck import Step, warning
 from ralph.memory.render import knowledge_section, quoted
 from ralph.records import FAILURES, LeftOut, Outcome, Prompt, Section
+from ralph.skill import SKILL
 from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, neutralise, one_line
 
 TYPE_CHECKING = False
@@ -91,20 +92,6 @@ convention, pitfall, fix:
 MEMORY:pattern:How something specific is done here
 
 Also keep CLAUDE.md current with what every session in this project should know.
-"""
-
-SKILL = """\
-## Project Memories by Command
-
-What is remembered of this project can also be asked for and added to while you work:
-
-  ralph memory search "words"            find what is known about something before you explore it
-  ralph memory show ID                   read one entry whole
-  ralph memory add "what is so" --type fix --tags docker,database
-
-Types: pattern (how it is done here), decision (what was chosen, and why), fix (what mends a recurring problem), context
-(what a newcomer has to know). One fact each, exact and with its reason; look whether it is known before you add it.
-Never put keys or passwords into a memory.
 """
 
 CONFLICTS = """\

@@ -15,7 +15,7 @@ from ralph.loop.episodes import histories
 from ralph.loop.order import RunEnding, Summary
 from ralph.loop.progress import event
 from ralph.loop.promotion import learn_from
-from ralph.loop.strategy import models_of
+from ralph.loop.strategy import NO_MODEL, models_of
 from ralph.loop.tidying import consolidate, retire
 from ralph.loop.worker import Worker
 from ralph.loop.workers import OnlyRun
@@ -42,6 +42,7 @@ _FOR_ALL = (
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
     RunEnding.AGENT_FAILS,
+    RunEnding.NO_MODEL,
     RunEnding.INTERRUPTED,
 )
 """What ends the work of all, whatever is left."""
@@ -219,7 +220,6 @@ class Loop:
         return RunEnding.COMPLETE if crew.budget.iterations else RunEnding.NOTHING
 
     def _tell_start(self, crew: Crew) -> None:
-        gates = self._config.execution.gates if self._config.execution.verify else ()
         ready = len(self._store.tasks.ready())
         crew.tell(
             progress.run_started(
@@ -227,7 +227,8 @@ class Loop:
                 self._agent.name,
                 ready,
                 self._order,
-                gates,
+                self._config.execution.gates,
+                is_verified=self._config.execution.verify,
                 is_reviewed=self._config.execution.verify and self._config.execution.review,
                 is_resumed=self._resumes is not None,
                 used=crew.budget.left(),
@@ -235,7 +236,7 @@ class Loop:
         )
         agent = self._agent
         if (self._config.models.strategy or self._order.model) and not agent.takes_model:
-            message = "The agent cannot be told a model, so none is chosen: write {model} into its arguments."
+            message = f"No model is chosen: {NO_MODEL}."
             crew.tell(event("warning", message=message))
         if (self._order.cost_usd or self._order.task_cost_usd) and (why := self._why_unpriced()):
             crew.tell(event("warning", message=f"{why}: the cost limit cannot stop this run."))

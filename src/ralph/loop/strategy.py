@@ -92,6 +92,9 @@ class Choice:
     reason: str
 
 
+NO_MODEL = "none is named for this agent: set [agent] model, or write {model} into its command"
+
+
 def choose_model(
     config: ModelsConfig, evidence: Evidence, *, configured: str, flag: str | None, hat: str, takes_model: bool
 ) -> Choice:
@@ -103,7 +106,7 @@ def choose_model(
     if flag:
         return Choice(model=flag, reason="asked for with --model")
     if not takes_model:
-        return Choice(model=None, reason="the agent's program takes no model; write {model} into its arguments")
+        return Choice(model=None, reason=NO_MODEL)
     hinted = _known(config, configured, evidence.hint)
     if hinted:
         return Choice(model=hinted, reason=f"asked for by attempt {evidence.hint_from}")

@@ -108,6 +108,9 @@ class Worker:
                 if not crew.budget.take():
                     limit = RunEnding.LIMIT_ITERATIONS
                     break
+                if not crew.await_service():
+                    crew.budget.give_back()
+                    continue
                 begun = self._begin()
                 if begun is None:
                     crew.budget.give_back()
@@ -223,6 +226,8 @@ class Worker:
             crew.stopped = RunEnding.NO_AGENT
         elif iteration.needs_branch:
             crew.stopped = RunEnding.NO_BRANCH
+        elif crew.note_outage(attempt):
+            crew.stopped = RunEnding.NO_MODEL
         elif crew.note_crash(attempt):
             crew.stopped = RunEnding.AGENT_FAILS
         if crew.stopped:
