@@ -6,6 +6,8 @@ the tests start for themselves. There each test finds an empty database, and RAL
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ralph.config import DOOR_VARIABLE
 from ralph.location import init_project
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database, open_store
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 
 SHARED = "tests"
+REAL_AGENTS = "real_agents"
 
 # How long an example takes says more of the machine than of us, above all on a new one.
 settings.register_profile("ralph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +34,25 @@ settings.load_profile("ralph")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=("sqlite", "postgres"), default="sqlite", help="the database to test with")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what Ralph notes for a person apart from what it has noted for the one who runs the tests."""
+    state = tempfile.TemporaryDirectory(prefix="ralph-state-")
+    os.environ["XDG_STATE_HOME"] = state.name
+    config.add_cleanup(state.cleanup)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_an_agent_yet() -> None:
+    """Forget that a test before came in by the door for agents."""
+    os.environ.pop(DOOR_VARIABLE, None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests with real agents to `make test-agents`, which asks for them by name."""
+    is_asked_for = any(REAL_AGENTS in argument for argument in config.args)
+    return True if collection_path.name == REAL_AGENTS and not is_asked_for else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 
 from ralph.config import STORE_VARIABLE, TOML_NAME, load_config
-from ralph.errors import RalphError
+from ralph.errors import ConfigError, RalphError
 from ralph.location import open_own_store
-from ralph.records import record
+from ralph.records import record, replace
 from ralph.store.url import password_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from ralph.store import Store
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a write-ahead log when two connections write at once."""
 REINDEX = "ralph doctor --reindex"
+LEAST_MEGABYTES = 50
+ROOM = "Make room on the disk first, then look again: ralph doctor"
+HOOKS = "Mend what it says, then try it: echo '{}' | ralph hook session-start. What agents said meanwhile is not lost."
 
 
 @record
@@ -51,7 +54,10 @@ def examine(root: Path) -> list[Finding]:
     except RalphError as error:
         found += [_unreachable(error)] if is_shared else ()
     try:
-        return [*found, *_backups(root), *_settings(root), *_memories_file(root, store), *_knowledge_files(root, store)]
+        return [
+            *(*_with_room_first(found, root), *_backups(root), *_settings(root)),
+            *(*_memories_file(root, store), *_knowledge_files(root, store), *_hooks(root, store)),
+        ]
     finally:
         if store:
             store.close()
@@ -98,7 +104,7 @@ def _server(store: Store) -> Iterator[Finding]:
         yield Finding(about="pgvector", is_fine=True, says=says)
     else:
         yield Finding(about="pgvector", is_fine=True, says=f"not on this server, which is fine; with it {brings}")
-    yield from _stored_state(check_store(store, deep=True), lambda: _contents(store))
+    yield from _stored_state(check_store(store, deep=True), lambda: [_contents(store)])
 
 
 def _unreachable(error: RalphError) -> Finding:
@@ -122,7 +128,7 @@ def _file(root: Path) -> Iterator[Finding]:
     yield from _stored_state(check_project(root, deep=True), lambda: _contents_of_file(root))
 
 
-def _stored_state(health: Health, contents: Callable[[], Finding]) -> Iterator[Finding]:
+def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """Say what is wrong with what is stored, and how much there is."""
     from ralph.store.health import is_of_an_index
 
@@ -137,20 +143,23 @@ def _stored_state(health: Health, contents: Callable[[], Finding]) -> Iterator[F
         )
         yield Finding(about="database", is_fine=False, says=problem, mend=mend)
     if all(map(is_of_an_index, health.problems)):
-        yield contents()
+        yield from contents()
     if health.outdated:
         says = f"by the rules of another version: {health.outdated}; runs index them anew, bit by bit"
         waits = f"to index all by the present rules: {REINDEX}"
         yield Finding(about="indexes", is_fine=True, says=says, waits=waits)
 
 
-def _contents_of_file(root: Path) -> Finding:
+def _contents_of_file(root: Path) -> Iterator[Finding]:
     try:
         store = open_own_store(root, load_config(root))
+    except ConfigError:
+        return  # told with the settings
     except RalphError as error:
-        return Finding(about="database", is_fine=True, says=str(error))
+        yield Finding(about="database", is_fine=False, says=str(error), mend="ralph restore")
+        return
     try:
-        return _contents(store)
+        yield _contents(store)
     finally:
         store.close()
 
@@ -205,6 +214,54 @@ def _noted_urls(root: Path) -> list[str]:
     """Give the URLs that the settings file itself names."""
     store = load_config(root, environment={}).store
     return [store.url, store.direct_url]
+
+
+def _with_room_first(found: list[Finding], root: Path) -> list[Finding]:
+    """Give what was found; on a full disk nothing else can be told for sure, or mended."""
+    full = list(_disk(root))
+    if not full:
+        return found
+    return [*full, *(one if one.is_fine else replace(one, mend=ROOM) for one in found)]
+
+
+def _disk(root: Path) -> Iterator[Finding]:
+    """Look whether there is room left to write."""
+    from shutil import disk_usage
+
+    free = disk_usage(root).free // 1024**2
+    if free < LEAST_MEGABYTES:
+        yield Finding(
+            about="disk",
+            is_fine=False,
+            says=f"only {free:,} MB are left where the project is: soon nothing can be stored",
+            mend="Make room on that disk; what hooks could not store waits, and the next one stores it.",
+        )
+
+
+def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Look at the hooks that failed where nobody saw it, and whether they have worked since."""
+    from ralph.mishaps import noted, waiting, worked_at
+
+    failed = noted(str(root))
+    put_by = waiting(str(root))
+    try:
+        latest = store.sessions.latest(1) if store else []
+    except RalphError:
+        latest = []  # that the database is damaged is told above
+    waits = f"{_count(put_by, 'answer of an agent waits', 'answers of agents wait')} to be stored" if put_by else ""
+    if not failed:
+        if latest or waits:
+            says = f"no problem; the latest session was one of {latest[0].agent}" if latest else "no problem"
+            yield Finding(about="hooks", is_fine=True, says=says, waits=waits)
+        return
+    last = failed[-1]
+    what = f"{last.event} failed at {last.at[:16].replace('T', ' ')} UTC: {last.problem}"
+    if worked_at(str(root)) > last.at:
+        says = f"they work; {_count(len(failed), 'problem', 'problems')} before, the last: {what}"
+        yield Finding(about="hooks", is_fine=True, says=says, waits=waits)
+    else:
+        more = f" ({len(failed) - 1} more before it)" if len(failed) > 1 else ""
+        yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS, waits=waits)
 
 
 def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
@@ -280,7 +337,7 @@ def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> list[str
     """Give the ids of the memories of some kinds that files should hold; none when that cannot be known."""
     try:
         # What others learned is written into the files of this working copy with its next memory command.
-        if store is None or store.is_shared or not load_config(root).memories.files:
+        if store is None or store.has_copies or not load_config(root).memories.files:
             return []
         return [str(row["id"]) for row in store.memories.texts(kinds)]
     except RalphError:

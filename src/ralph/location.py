@@ -16,7 +16,7 @@ from ralph.config import (
     with_settings,
 )
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.files import is_there
+from ralph.files import is_there, kept_for
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, is_postgres, password_in, without_password
 
@@ -75,7 +75,42 @@ def open_own_store(root: Path | str, config: Config) -> Store:
         return open_store(_own_file(root), store.project, is_own=True)
     opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url)
     opened.home = os.path.join(root, FOLDER)  # noqa: PTH118
+    opened.is_elsewhere = not opened.is_shared
     return opened
+
+
+def is_agreed(root: Path | str, config: Config) -> bool:
+    """Say whether a person agreed, in this very directory, to where its settings say that it is kept.
+
+    Settings come with a clone, from whoever wrote them; what opens a project unasked must not follow them elsewhere.
+    """
+    if not is_postgres(config.store.url):
+        place = os.path.realpath(store_url(root, config))
+        if place.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
+            return True
+    try:
+        with open(kept_for(root, "agreed"), encoding="utf-8") as file:  # noqa: PTH123
+            return file.read() == _agreement(config.store)
+    except (OSError, ValueError):
+        return False
+
+
+def agree(root: Path | str, store: StoreConfig) -> None:
+    """Note that a person agreed to where the project in this directory is kept."""
+    from pathlib import Path
+
+    from ralph.files import write_whole
+
+    path = Path(kept_for(root, "agreed"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path, _agreement(store).encode())
+    except OSError:
+        pass  # Then hooks say that nobody has agreed, and what to do.
+
+
+def _agreement(store: StoreConfig) -> str:
+    return without_password(store.url) if is_postgres(store.url) else str(file_path(store.url))
 
 
 def store_url(root: Path | str, config: Config) -> str:
@@ -130,6 +165,7 @@ def init_project(
 
         done += joined + _note_store(directory, config.store, kept, is_given=bool(url))
         place_of(store, directory)
+        agree(directory, kept)
         return done
     path = directory / FOLDER / DATABASE
     if not path.exists() and (directory / FOLDER / "backups").is_dir():

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import load_config, with_flags
-from ralph.errors import NotFound, WrongUsage
-from ralph.location import find_root, is_project, open_own_store
+from ralph.config import DOOR_VARIABLE, load_config, with_flags
+from ralph.errors import NotFound, WrongStatus, WrongUsage
+from ralph.location import find_root, is_agreed, is_project, open_own_store
 from ralph.records import Status, now, record, replace
 from ralph.text import accept, one_line
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from ralph.attending import Attending
     from ralph.config import Config
     from ralph.extracting import Extracting
     from ralph.formats.memory_files import Format
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ralph.transferring import Brought, Transferring
 
 SHOWN_ATTEMPTS = 20
+REPORT_SECONDS = 60.0
+"""So long a task may be held while a failure at it is recorded."""
 _OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
 
 
@@ -124,11 +127,20 @@ class Project:
         self._transfer: Transferring | None = None
 
     @classmethod
-    def open(cls, start: Path | str) -> Project:
-        """Open the project a directory belongs to."""
+    def open(cls, start: Path | str, *, unasked: bool = False) -> Project:
+        """Open the project a directory belongs to; `unasked`, only where a person agreed to where it is kept."""
         root = find_root(start)
         config = load_config(root)
+        if unasked and not is_agreed(root, config):
+            raise WrongUsage(
+                f"{root} is kept elsewhere, by its settings or over a link, and nobody agreed to that here: ralph init"
+            )
         return cls(root, open_own_store(root, config), config)
+
+    @property
+    def directory(self) -> str:
+        """The project's directory, for those who need no more than its name."""
+        return self._root
 
     @property
     def root(self) -> Path:
@@ -181,6 +193,13 @@ class Project:
         if self._transfer is None:
             self._transfer = Transferring(self.store, self.memory)
         return self._transfer
+
+    @property
+    def sessions(self) -> Attending:
+        """Sessions of agents that people run themselves."""
+        from ralph.attending import Attending
+
+        return Attending(self.store, self.memory, self.config)
 
     @property
     def learning(self) -> Extracting:
@@ -341,6 +360,11 @@ class Project:
     def done(self, id: str) -> Task:
         """Say that a task is done."""
         _refuse_sessions(id)
+        if os.environ.get(DOOR_VARIABLE) and self.store.tasks.claimed():
+            # It may well be an agent of that run, come in by a server that somebody else has started.
+            raise WrongUsage(
+                "While a run is at work here, tasks are done when it says so, once their gates have passed."
+            )
         return self._move(id, Status.DONE, _OPEN, "")
 
     def fail(self, id: str, reason: str = "") -> Task:
@@ -361,11 +385,13 @@ class Project:
             return [self.reset(id) for id in ids]
 
     def _move(self, id: str, status: Status, allowed: Iterable[Status], reason: str) -> Task:
+        from ralph.who import who
+
         reason = accept(reason)
         _refuse_own_task(id)
         with self.store.transaction():
             task = self.store.tasks.move(id, status, allowed, reason)
-            self.store.tasks.log(id, f"Set to {status} by hand" + (f": {reason}" if reason else "."), "person")
+            self.store.tasks.log(id, f"Set to {status} by hand" + (f": {reason}" if reason else "."), who())
         return task
 
     def delete_task(self, id: str) -> list[str]:
@@ -382,7 +408,9 @@ class Project:
         text = accept(message)
         if not text:
             raise WrongUsage("There is nothing to log: the message is empty.")
-        self.store.tasks.log(id, text, "person")
+        from ralph.who import who
+
+        self.store.tasks.log(id, text, who())
 
     def import_tasks(self, text: str, name: str) -> Imported:
         """Add the tasks of a file; those that are there already stay as they are."""
@@ -491,6 +519,56 @@ class Project:
             self.store.attempts.run(run)
         return self.store.attempts.latest(limit, run=run, task=task, outcome=outcome)
 
+    def report_failure(
+        self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""
+    ) -> tuple[Attempt, Task]:
+        """Record a failed attempt at a task that was made outside the loop; give it, and the task as it is now.
+
+        The task goes back to pending, or waits for a person once its retries are used up, as after any failure.
+        """
+        from ralph.loop.capture import Setting, conclude
+        from ralph.loop.order import Order, with_limits
+        from ralph.loop.workers import worker_name
+        from ralph.records import Ending, Reply, Report, Sigils, Verdict
+        from ralph.store.attempts import OUTSIDE
+
+        _refuse_reports(id)
+        attempts, tasks = self.store.attempts, self.store.tasks
+        report = Report(
+            tried=_said(tried, "what was tried"),
+            why=_said(why, "why it failed"),
+            category="_".join(accept(category).lower().split())[:50] or "unknown",
+            files=tuple(dict.fromkeys(filter(None, map(accept, files)))),
+            trace=trace,
+        )
+        tasks.expire()
+        attempts.recover(self._gone([one for one in attempts.running() if one.task_id == id]))
+        _refuse_unless_open(tasks.get(id))
+        run = attempts.start_run(OUTSIDE)
+        try:
+            begun = attempts.begin(run.id, worker_name(), REPORT_SECONDS, agent=OUTSIDE, only=id)
+            if begun is None:
+                _refuse_unless_open(tasks.get(id))
+                raise _not_ready(self.task(id))
+            capture = conclude(
+                begun.task,
+                begun.attempt,
+                Reply(text="", ending=Ending.FINISHED, files=report.files),
+                Sigils(failed_ids=(id,), report=report),
+                Verdict(),
+                Setting(
+                    metrics=begun.metrics,
+                    max_retries=self.config.execution.max_retries,
+                    order=with_limits(Order(), self.config.limits),
+                    used=attempts.used_by(begun.task),
+                ),
+                at=now(),
+            )
+            attempts.finish(capture, begun.task.claim_token)
+        finally:
+            attempts.end_run(run.id, "reported from outside the loop")
+        return capture.attempt, tasks.get(id)
+
     def failures(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
         """Give failure reports, freshest first, of one task or category if given."""
         if task:
@@ -574,7 +652,7 @@ class Project:
             review=order.review,
             strategy=order.strategy,
         )
-        agent = open_agent(config.agent, self.root)
+        agent = open_agent(config.agent, self.root, config.models)
         agent.check()
         loop = Loop(
             store=self.store,
@@ -682,12 +760,13 @@ class Project:
         from ralph.agents import takes_model
 
         if self.config.agent.command or self.config.agent.name != "command":
-            return takes_model(self.config.agent, self._root)
+            return takes_model(self.config.agent, self._root, self.config.models)
         from ralph.loop.order import Order, resumed
 
         runs = self.store.attempts.runs(1)
         last = resumed(Order(), runs[0].options) if runs else Order()
-        return takes_model(with_flags(self.config, agent=last.agent, program=last.program).agent, self._root)
+        config = with_flags(self.config, agent=last.agent, program=last.program)
+        return takes_model(config.agent, self._root, config.models)
 
     def _gone(self, running: Sequence[Attempt]) -> set[str]:
         """Give the workers of these attempts that are certainly gone."""
@@ -708,6 +787,39 @@ def _refuse_own_task(id: str) -> None:
     """An agent settles its task with a sigil, which the gates check; not by command, which they would not see."""
     if os.environ.get("RALPH_SESSION") and os.environ.get("RALPH_TASK_ID") == id:
         raise WrongUsage(f"{id} is this session's own task: end it with the task-done or task-failed sigil.")
+
+
+def _refuse_reports(id: str) -> None:
+    """What the loop runs says in its answer how it went, or the loop would count it twice."""
+    if os.environ.get("RALPH_SESSION"):
+        raise WrongUsage(
+            f"A session of the loop reports no failure of {id} by itself: write a <failure-report> in the answer."
+        )
+
+
+def _refuse_unless_open(task: Task) -> None:
+    """Only what waits to be worked on can have failed just now."""
+    if task.status is Status.IN_PROGRESS:
+        worker = f" by {task.claimed_by}" if task.claimed_by else ""
+        raise WrongStatus(f"{task.id} is being worked on{worker}: whoever does that reports how it went.")
+    if task.status is not Status.PENDING:
+        raise WrongStatus(f"{task.id} is {task.status}. To work on it again, first: ralph task reset {task.id}")
+
+
+def _not_ready(seen: TaskView) -> WrongStatus:
+    """Give the reason why a pending task could not be taken."""
+    task = seen.task
+    if seen.parts:
+        return WrongStatus(f"{task.id} is worked on by its parts: report it of {seen.parts[0].id} or another of them.")
+    waits = [other.id for other in seen.needs if other.status is not Status.DONE]
+    return WrongStatus(f"{task.id} cannot be worked on yet: {', '.join(waits) or 'a task above it'} comes first.")
+
+
+def _said(text: str, what: str) -> str:
+    said = accept(text)
+    if not said:
+        raise WrongUsage(f"A failure report says {what}: that is empty.")
+    return said
 
 
 def _title(text: str) -> str:

@@ -28,13 +28,13 @@ from ralph.records import (
     timestamp,
 )
 from ralph.store.known_memories import Wanted
-from ralph.store.memories import change_id
+from ralph.store.memories import Change, change_id
 from ralph.text import accept, clean, count_tokens, one_line, paths_in, title_of
 from ralph.who import by, in_session, origin, refuse_agents, session, who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from ralph.config import Config
@@ -49,6 +49,7 @@ MOST_CANDIDATES = 2_000
 FEWEST_TOKENS = 20
 """What a memory takes in a prime at least, so that it tells how many have to be looked at."""
 SHOWN_ATTEMPTS = 20
+DAY_SECONDS = 86_400
 MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
 """Shares that say that a memory has to do with what is asked; a search leaves out what has none of them."""
 
@@ -194,6 +195,11 @@ class Remembering:
             kept = replace(kept, memory=self._as_stated(kept.memory, memory, kind, title, confidence))
         self.sync()
         return kept
+
+    def learn(self, memories: Sequence[Memory], why: str) -> list[Kept]:
+        """Keep what an agent said is worth knowing, and say what became of each; the files wait for the next sync."""
+        change = Change(who="agent", why=why)
+        return [self._memories.add(self._marked(memory), change) for memory in memories]
 
     def _marked(self, memory: Memory) -> Memory:
         """Give a memory with marks of the files it names, as far as they are here."""
@@ -485,29 +491,47 @@ class Remembering:
         """
         self.sync()
         if task_id is not None or text is not None:
-            return self._primed_for(self._asked(_query(text or ""), task_id), wanted, budget_tokens)
+            return self.matching(self._asked(_query(text or ""), task_id), wanted, budget_tokens)
         if not budget_tokens:
             return list(self._memories.find(wanted))
         from ralph.memory.prime import within
 
         return within(self._memories.surest(wanted, budget_tokens // FEWEST_TOKENS + 1), budget_tokens, now())
 
-    def _primed_for(self, context: Context, wanted: Wanted, budget_tokens: int) -> list[Memory]:
+    def surest(self, budget_tokens: int, besides: Collection[str] = (), after: str = "") -> list[Memory]:
+        """Give the memories the settings allow to put before an agent, the surest of each kind, `besides` some.
+
+        With a moment, of those that were learned after it.
+        """
+        from ralph.memory.prime import within
+
+        self.sync()
+        most = budget_tokens // FEWEST_TOKENS + 1 + len(besides)
+        found = self._memories.surest(self._allowed(Wanted(after=after)), most)
+        return within([one for one in found if one.id not in besides], budget_tokens, now())
+
+    def _allowed(self, wanted: Wanted) -> Wanted:
+        """Give what is wanted; what is not said, the settings say."""
+        only = self._config.memories.filter
+        after = wanted.after
+        if only.recent:
+            import time
+
+            after = max(after, timestamp(time.time() - only.recent * DAY_SECONDS))
+        return replace(wanted, kinds=wanted.kinds or only.types, tags=wanted.tags or only.tags, after=after)
+
+    def matching(self, context: Context, wanted: Wanted, budget_tokens: int, most: int = 0) -> list[Memory]:
         """Give the memories to show for a context, as far as they fit; what is not said, the settings say.
 
         By words alone: this runs in front of an agent's prompt, and what they mean takes long to load.
         """
-        import time
-
-        from ralph.loop.recollect import DAY
+        from ralph.memory.choose import MOST
         from ralph.memory.prime import primed
         from ralph.recall import recall
 
-        only = self._config.memories.filter
-        after = wanted.after or (timestamp(time.time() - only.recent * DAY) if only.recent else "")
-        wanted = replace(wanted, kinds=wanted.kinds or only.types, tags=wanted.tags or only.tags, after=after)
+        wanted = self._allowed(wanted)
         chosen: list[Memory] = []
-        for one in recall(self._store, context, wanted, tags=wanted.tags).shown:
+        for one in recall(self._store, context, wanted, most or MOST, tags=wanted.tags).shown:
             if not budget_tokens or count_tokens(primed([*chosen, one.memory])) <= budget_tokens:
                 chosen.append(one.memory)
         return chosen

@@ -1,9 +1,10 @@
-"""Who runs a command: a person, or an agent inside a session of ours."""
+"""Who runs a command: a person, or an agent."""
 
 from __future__ import annotations
 
 import os
 
+from ralph.config import DOOR_VARIABLE
 from ralph.errors import WrongUsage
 from ralph.records import session_of
 from ralph.store.memories import Change
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def in_session() -> bool:
-    """Say whether it is an agent of ours that runs the command."""
-    return bool(os.environ.get("RALPH_SESSION"))
+    """Say whether it is an agent that runs the command: in a session of ours, or through MCP."""
+    return bool(os.environ.get("RALPH_SESSION") or os.environ.get(DOOR_VARIABLE))
 
 
 def who() -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table
-from ralph.records import Outcome
+from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, safe
+from ralph.records import FAILURES, AgentSession, Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from ralph.records import Attempt
+
+SESSION = "session/"
+SHORT_ID = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,25 +32,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(one)
     one.set_defaults(act=search)
     one = actions.add_parser("show", help="Show one entry", description="Show one entry.")
-    one.add_argument("entry", help="RUN/ITERATION, or an iteration of the latest run")
+    one.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
     add_format(one)
     one.set_defaults(act=show)
 
 
 def list_entries(given: argparse.Namespace) -> None:
     """List the latest entries, newest last."""
-    with open_project(given) as project:
-        entries = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
     narrowed = given.run or given.task or given.outcome
+    with open_project(given) as project:
+        attempts = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
+        sessions = [] if narrowed else project.sessions.latest(given.last)
+    entries: list[Attempt | AgentSession] = [*attempts, *sessions]
+    entries = sorted(entries, key=_moment)[-given.last :]
     nothing = "No entry matches." if narrowed else "No entries yet. They come with: ralph run"
-    _print(list(reversed(entries)), given, nothing)
+    _print(entries, given, nothing)
 
 
 def search(given: argparse.Namespace) -> None:
     """Find entries by their notes, best first."""
     with open_project(given) as project:
-        entries = project.search_journal(" ".join(given.query), given.last)
-    _print(entries, given, "Nothing found.")
+        query = " ".join(given.query)
+        sessions = project.sessions.search(query, given.last)
+        # The one kind does not push out the other.
+        attempts = project.search_journal(query, max(given.last - len(sessions), -(-given.last // 2)))
+    entries: list[Attempt | AgentSession] = [*attempts, *sessions]
+    _print(entries[: given.last], given, "Nothing found.")
 
 
 def show(given: argparse.Namespace) -> None:
@@ -54,13 +65,20 @@ def show(given: argparse.Namespace) -> None:
     from ralph.loop.prompt import journal_text
 
     with open_project(given) as project:
+        if given.entry.startswith(SESSION):
+            _print_session(project.sessions.get(given.entry.removeprefix(SESSION)), given)
+            return
         entry = project.journal_entry(given.entry)
     if given.format == "json":
         print_json(entry)
         return
     text, _ = journal_text([entry], 1_000_000, "")
     print(text.removeprefix("## Run Journal\n").strip())
-    for name, value in (("Attempt", entry.number), ("Reason", entry.reason), ("Error", entry.error_type)):
+    about = (
+        *(("Attempt", entry.number), ("Reason", entry.reason), ("Error", entry.error_type)),
+        *(("Turns", entry.turns), ("Session", entry.agent_session)),
+    )
+    for name, value in about:
         if value:
             print(f"- **{name}**: {value}")
 
@@ -69,22 +87,75 @@ def _outcome(given: argparse.Namespace) -> Outcome | None:
     return Outcome(given.outcome) if given.outcome else None
 
 
-def _print(entries: list[Attempt], given: argparse.Namespace, nothing: str) -> None:
+def _print_session(session: AgentSession, given: argparse.Namespace) -> None:
+    if given.format == "json":
+        print_json(session)
+        return
+    ended = f"ended {moment(session.ended_at)} ({session.ending or 'no reason given'})" if session.ended_at else "open"
+    print(safe(f"{SESSION}{session.id}: {session.agent}, began {moment(session.started_at)}, {ended}"))
+    told, left = len(session.shown), len(session.learned)
+    print(f"{session.prompts} prompts, {session.compactions} compactions, {told} memories shown, {left} learned")
+    for name, text in (("Asked", session.title), ("Said last", session.summary)):
+        if text:
+            print(f"\n{name}:\n{safe(text)}")
+    if session.learned:
+        print(f"\nLearned: {', '.join(session.learned)}")
+
+
+def _notes(entry: Attempt) -> str:
+    """Give what to say of an attempt: why it failed before what it said."""
+    if entry.outcome in FAILURES and entry.reason:
+        return f"{entry.reason} · {entry.notes}" if entry.notes else entry.reason
+    return entry.notes or entry.reason or "-"
+
+
+def _moment(entry: Attempt | AgentSession) -> str:
+    """Give the moment by which an entry has its place."""
+    return entry.last_at if isinstance(entry, AgentSession) else entry.started_at
+
+
+def _seconds(session: AgentSession) -> float:
+    from ralph.memory.lifecycle import days_between
+
+    return days_between(session.started_at, session.ended_at or session.last_at) * 86_400
+
+
+def _short(id: str, others: Sequence[str]) -> str:
+    """Give the beginning of a session's id that tells it from the others that are listed."""
+    length = SHORT_ID
+    while length < len(id) and any(other != id and other.startswith(id[:length]) for other in others):
+        length += 1
+    return id[:length]
+
+
+def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object, ...]:
+    if isinstance(entry, AgentSession):
+        learned = f"[{len(entry.learned)} learned] " if entry.learned else ""
+        return (
+            f"{SESSION}{_short(entry.id, sessions)}",
+            moment(entry.started_at),
+            *("-", "-"),
+            "session" if entry.ended_at else "open",
+            f"{_seconds(entry):.0f}s",
+            learned + (entry.title or entry.summary or entry.agent),
+        )
+    return (
+        f"{entry.run_id}/{entry.iteration}",
+        moment(entry.started_at),
+        entry.task_id or "-",
+        entry.number or "-",
+        entry.outcome or "running",
+        f"{entry.seconds:.1f}s",
+        _notes(entry),
+    )
+
+
+def _print(entries: Sequence[Attempt | AgentSession], given: argparse.Namespace, nothing: str) -> None:
     if given.format == "json":
         print_json(entries)
     elif entries:
-        rows = [
-            (
-                f"{entry.run_id}/{entry.iteration}",
-                moment(entry.started_at),
-                entry.task_id or "-",
-                entry.number or "-",
-                entry.outcome or "running",
-                f"{entry.seconds:.1f}s",
-                entry.notes or entry.reason or "-",
-            )
-            for entry in entries
-        ]
+        sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]
+        rows = [_row(entry, sessions) for entry in entries]
         print_table(("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, spare=("WHEN", "ATTEMPT"))
     else:
         print(nothing)
