@@ -15,10 +15,12 @@ import pytest
 
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
+from ralph.cli.output import money
 from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Status
 from tests.cli.ran import Ralph, run
+from tests.cli.terminal import at_terminal
 
 
 @pytest.fixture
@@ -141,6 +143,16 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
         (("task", "import", "no-such-file"), "cannot be read"),
         (("completion", "tcsh"), "bash, zsh, fish"),
         (("feature", "add", " "), "needs a name"),
+        (("setup", "claude", "--unistall"), "option --unistall. Did you mean --uninstall? See: ralph setup --help"),
+        (("task", "list", "--statu=done"), "no option --statu. Did you mean --status? See: ralph task list --help"),
+        (("status", "--zzz", "3"), "There is no option --zzz. See: ralph status --help"),
+        (("status", "now"), "There is no use for now. See: ralph status --help"),
+        (("--verson", "status"), "There is no option --verson"),
+        (("setup", "cloude"), "Did you mean claude? See: ralph setup --help"),
+        (("task", "lst"), "Did you mean list? See: ralph task --help"),
+        (("run", "--agent", "cluade"), "Did you mean claude?"),
+        (("journal", "list", "--outcome", "dne"), "(choose from done, "),
+        (("task", "list", "--status", "dne"), "blocked). Did you mean done? See: ralph task list --help"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(
@@ -188,6 +200,12 @@ def test_a_file_that_is_no_database_is_said_to_be_none(here: Path, ralph: Ralph)
     ("toml", "said"),
     [
         ("[execution\n", "cannot be read"),
+        (
+            "[execution]\nverify = true\n\n[execution]\n",
+            ".ralph.toml: [execution] is there twice (line 4): put your lines under the first one.\n",
+        ),
+        ("[models.prices]\n[models.prices] # again\nx = [1, 2]\n", "[models.prices] is there twice (line 2)"),
+        ("[execution]\nverify = true\nverify = true\n", "cannot be read"),
         ('[execution]\nmax_retries = "three"\n', "execution.max_retries must be a whole number"),
         ("[execution]\nmax_retries = -1\n", "execution.max_retries must be a whole number"),
         ("[execution]\nverify = 1\n", "execution.verify must be true or false"),
@@ -512,6 +530,61 @@ def test_status_names_what_is_stuck(here: Path, ralph: Ralph) -> None:
     assert f"{id} failed 3 times in a row (3 of 3 retries used), stuck" in ralph("status").out
 
 
+def test_in_a_terminal_status_breaks_long_lines_between_words(here: Path, ralph: Ralph) -> None:
+    id = add(ralph, "A " + "lengthy " * 20 + "title")
+    ralph("run", "--max-iterations", "3", "--", "true")
+
+    code, shown = at_terminal(here, "status", environment={"NO_COLOR": "1"})
+
+    lines = shown.splitlines()
+    trouble = next(place for place, line in enumerate(lines) if line.startswith("Trouble"))
+    assert code == 0
+    assert max(len(line) for line in lines if "Project" not in line) <= 80
+    assert lines[trouble].startswith(f"Trouble   {id} failed 3 times in a row")
+    assert lines[trouble + 1].startswith("          ")
+    assert shown.split() == ralph("status").out.split()
+
+
+def test_status_says_nothing_of_an_agent_before_there_is_one(here: Path, ralph: Ralph) -> None:
+    add(ralph, "A")
+    before = ralph("status").out
+    ralph("run", "--max-iterations", "1", "--", "true")
+
+    assert "Models    not chosen yet\n" in before
+    assert "Models    the agent takes no model\n" in ralph("status").out
+
+
+@pytest.mark.parametrize(
+    ("usd", "said"),
+    [(0.0, "$0.00"), (1234.5, "$1,234.50"), (0.1, "$0.10"), (0.0028, "$0.0028"), (0.00002, "$0.000020")],
+)
+def test_an_amount_has_as_many_digits_as_it_takes(usd: float, said: str) -> None:
+    assert money(usd) == said
+
+
+def test_init_and_help_show_both_ways_to_use_it(ralph: Ralph) -> None:
+    begun = ralph("init").out
+
+    assert begun.endswith(
+        "then ralph run --agent claude;\nor use the memory inside your own sessions: ralph setup claude\n"
+    )
+    assert "ralph run --agent claude" in ralph("--help").out
+    assert "ralph setup claude" in ralph("--help").out
+    assert "ralph run --agent claude" in ralph("run", "--help").out
+
+
+def test_gates_that_are_set_and_not_run_are_not_said_to_be_missing(here: Path, ralph: Ralph) -> None:
+    add(ralph, "A")
+    without = ralph("run", "--max-iterations", "1", "--", "true").out
+    (here / ".ralph.toml").write_text('[execution]\ngates = ["true"]\n')
+
+    left_out = ralph("run", "--max-iterations", "1", "--no-verify", "--", "true").out
+
+    assert "No gates are set" in without
+    assert "Gates are not run (--no-verify)" in left_out
+    assert "No gates are set" not in left_out
+
+
 def test_run_exit_codes_tell_how_it_ended(here: Path, ralph: Ralph) -> None:
     nothing = ralph("run", "--", "true")
     add(ralph, "A")
@@ -593,7 +666,7 @@ def test_completion_offers_what_could_come_next(here: Path, ralph: Ralph) -> Non
     assert "json" in words("status", "--format", "")
     assert words("prompt", "") == [id]
     assert words("completion", "b") == ["bash"]
-    assert words("run", "--agent", "") == ["command", "rehearsal"]
+    assert words("run", "--agent", "c") == ["command", "claude", "codex", "claude-acp", "codex-acp"]
     assert words("task", "list", "--status=p") == ["--status=pending"]
     assert words("journal", "list", "--run", "") == []
 

@@ -16,7 +16,11 @@ from tests.cli.ran import Ralph, run
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a project of a person who has connected nothing."""
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
     init_project(tmp_path)
     return tmp_path
 
@@ -53,6 +57,19 @@ def test_what_waits_for_a_person_is_said_last(here: Path, ralph: Ralph) -> None:
 
     assert one == "All is well; 1 learning waits for you: ralph learn review"
     assert two == "All is well; 2 learnings wait for you: ralph learn review"
+
+
+@pytest.mark.sqlite
+def test_settings_that_cannot_be_read_are_wrong_once_and_nothing_is_fine_because_of_them(
+    here: Path, ralph: Ralph
+) -> None:
+    (here / ".ralph.toml").write_text("[execution]\nverify = true\n\n[execution]\n")
+
+    ran = ralph("doctor", "--format", "json")
+
+    assert ran.code == 1
+    told = [(one["about"], one["is_fine"]) for one in ran.json if "twice" in one["says"]]
+    assert told == [("settings", False)]
 
 
 def test_a_damaged_memory_is_named_and_can_be_mended(here: Path, ralph: Ralph) -> None:
@@ -222,7 +239,7 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in examine(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "tables of version 5, project" in found["postgres"].says
+    assert "tables of version 6, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
     assert "version" in found["pgvector"].says or "which is fine" in found["pgvector"].says
     assert found["database"].says == "sound; 0 active memories, 0 attempts"

@@ -419,7 +419,10 @@ def test_without_the_extra_a_plot_says_how_to_get_it(here: Path, ralph: Ralph, m
     ran = ralph("runs", "--plot", str(here / "plot.png"))
 
     assert ran.code == 2
-    assert ran.err == "Error: Plots need a package that is not installed: pip install 'ralph[plot]'\n"
+    assert ran.err == (
+        "Error: Plots need a package that is not there: "
+        "install Ralph with its extra plot: pip install '.[plot]' in its clone\n"
+    )
     assert not (here / "plot.png").exists()
 
 

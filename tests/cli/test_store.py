@@ -10,6 +10,7 @@ import pytest
 from ralph.location import init_project
 from ralph.project import Project
 from ralph.store import Store, create_store, open_store
+from ralph.store.database import SCHEMA_VERSION
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
 from tests.store.make import fill, learn
@@ -175,4 +176,4 @@ def test_where_a_project_is_kept_is_shown(tmp_path: Path, ralph: Ralph, request:
     assert ("pgvector" in ran.out) is not is_file
     assert told["database"] == ("sqlite" if is_file else "postgresql")
     assert told["rows"]["tasks"] == 1
-    assert told["schema"] == 5
+    assert told["schema"] == SCHEMA_VERSION

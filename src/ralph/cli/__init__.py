@@ -15,7 +15,7 @@ from ralph.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, NoReturn
 
 COMMANDS = {
@@ -35,6 +35,9 @@ COMMANDS = {
     "restore": "Bring back a backup; what it replaces is kept",
     "store": "Copy a project to another database, or see where it is",
     "doctor": "Check that all is sound, and say what to do if not",
+    "hook": "Answer an agent's hook: what it should know, what it learned",
+    "mcp": "Serve the memory and the tasks to agents as MCP tools",
+    "setup": "Connect an agent to this memory, or disconnect it",
     "demo": "Watch the loop learn, in under 20 seconds",
     "completion": "Print the completion script for your shell",
 }
@@ -43,8 +46,12 @@ EPILOG = """\
 A first run:
   ralph init
   ralph task add "Make the tests pass"
-  ralph run -- sh agent.sh     # any program: prompt on stdin, answer on stdout
+  ralph run --agent claude     # or codex, gemini, opencode, …
+  ralph run -- sh agent.sh     # or any program: prompt on stdin, answer on stdout
   ralph journal list
+
+Its memory inside your own sessions, without the loop:
+  ralph setup claude
 
 Exit codes: 0 fine, 1 failed or not found, 2 wrong usage, 3 nothing to do, 130 interrupted.
 """
@@ -88,7 +95,34 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, and where to read more."""
         message = clean(message).removeprefix("argument ").rstrip(".")
-        self.exit(2, f"Error: {message[:1].upper()}{message[1:]}. See: {self.prog} --help\n")
+        end = "" if message.endswith("?") else "."
+        self.exit(2, f"Error: {message[:1].upper()}{message[1:]}{end} See: {self.prog} --help\n")
+
+    def refuse(self, given: argparse.Namespace, words: Sequence[str]) -> NoReturn:
+        """Say which words nothing is known about, in the name of the command they were said to."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and getattr(given, action.dest, None) in action.choices:
+                action.choices[getattr(given, action.dest)].refuse(given, words)
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+        if option is None:
+            self.error(f"there is no use for {' '.join(words)}")
+        self.error(f"there is no option {option}.{meant(option, self._option_string_actions)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, which are named as a person would type them."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r} (choose from {', '.join(known)}).{meant(str(value), known)}"
+            )
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Give the question whether a close known word was meant, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 class _Later:
@@ -176,14 +210,12 @@ def _run(words: list[str]) -> int:
     if any("\ud800" <= character <= "\udfff" for word in words for character in word):
         raise WrongUsage("An argument is not valid UTF-8.")
     if command is not None and command not in COMMANDS:
-        import difflib
-
-        close = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise WrongUsage(f"There is no command {command!r}.{hint} See: ralph --help")
+        raise WrongUsage(f"There is no command {command!r}.{meant(command, COMMANDS)} See: ralph --help")
     asks_for_all = command is not None and not {"-h", "--help"}.isdisjoint(words[: words.index(command)])
     parser = build_parser(None if asks_for_all else command)
-    given = parser.parse_args(words)
+    given, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.refuse(given, unknown)
     if given.version:
         from ralph import __version__
 

@@ -94,14 +94,14 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
     """Give the values an argument takes: its choices, or what the project has."""
-    from ralph.agents import NAMES
+    from ralph.config import AGENTS
 
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
     if action.metavar == "SHELL":
         return [(shell, "") for shell in SHELLS]
     if action.dest == "agent":
-        return [(name, "") for name in NAMES]
+        return [(name, "") for name in AGENTS]
     return _known(action.dest, directory)
 
 

@@ -31,10 +31,11 @@ def examine(given: argparse.Namespace) -> int:
 
     from ralph.doctor import examine, reindex
     from ralph.location import find_root
+    from ralph.setup.connections import examine_connections
 
     root = Path(find_root(directory_of(given)))
     made = [reindex(root)] if given.reindex else []
-    findings = [*made, *examine(root)]
+    findings = [*made, *examine(root), *examine_connections(root)]
     wrong = [one for one in findings if not one.is_fine]
     if given.format == "json":
         print_json(findings)

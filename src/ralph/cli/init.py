@@ -26,7 +26,8 @@ def run(given: argparse.Namespace) -> int:
     for line in done:
         print(f"  {line}")
     if any(line.startswith(("created", "joined")) for line in done):
-        print('Ready. Next: ralph task add "What should be done", then ralph run -- YOUR-AGENT')
+        print('Ready. Next: ralph task add "What should be done", then ralph run --agent claude;')
+        print("or use the memory inside your own sessions: ralph setup claude")
     else:
         print("This project is set up already; nothing else was changed.")
     return 0

@@ -190,7 +190,7 @@ def _add_upkeep(action: Adder) -> None:
     _add_project(one)
     one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
     _add_caution(one)
-    action("embed", embed, "Work out what memories mean, for recall by meaning (ralph[semantic])")
+    action("embed", embed, "Work out what memories mean, for recall by meaning (extra semantic)")
 
 
 def _add_transfer(action: Adder) -> None:

@@ -39,6 +39,7 @@ _MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
 _LEFT_OUT = ("CREATED", "TIMES")
 """Columns that are left out when nothing else helps; `show` has them."""
 _NUMBER_STARTS = ("", *"0123456789+-$")
+MOST_DIGITS = 8
 LONGEST_UNIT = 2
 """Letters a word beside a number may have: `kB`, `to`."""
 
@@ -292,6 +293,14 @@ def duration(seconds: float) -> str:
         return f"{minutes}m {rest:02d}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02d}m"
+
+
+def money(usd: float) -> str:
+    """Give an amount with as many digits as it takes to say something: $12.50, $0.0028."""
+    digits = 2
+    while digits < MOST_DIGITS and 0 < usd < 10 ** (1 - digits):
+        digits += 2
+    return f"${usd:,.{digits}f}"
 
 
 def read_text(path: str) -> str:

@@ -53,7 +53,9 @@ def check(name: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise WrongUsage("Plots need a package that is not installed: pip install 'ralph[plot]'") from None
+        from ralph.extras import how_to_install
+
+        raise WrongUsage(f"Plots need a package that is not there: {how_to_install('plot')}") from None
 
 
 def write(name: str, subjects: Mapping[str, Any]) -> bool:

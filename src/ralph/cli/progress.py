@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import duration, plural, safe
+from ralph.cli.output import duration, money, plural, safe
 from ralph.text import one_line
 
 if TYPE_CHECKING:
@@ -226,7 +226,9 @@ def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
         lines.append(
             ("cyan", f"Memory is left out of {holdout:.0%} of the iterations, to measure it: ralph stats lift")
         )
-    if not details["gates"] and not details["is_reviewed"]:
+    if details["gates_left_out"]:
+        lines.append(("yellow", "Gates are not run (--no-verify): the agent's word is taken for done."))
+    elif not details["gates"] and not details["is_reviewed"]:
         lines.append(("yellow", "No gates are set: the agent's word is taken for done. See gates in .ralph.toml"))
     return lines
 
@@ -372,7 +374,9 @@ def _warning(details: dict[str, object]) -> list[tuple[str, str]]:
 def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     seconds = details["seconds"]
     assert isinstance(seconds, float)
-    cost = f", ${details['cost_usd']:.2f}" if details["cost_usd"] else ""
+    cost_usd = details["cost_usd"]
+    assert isinstance(cost_usd, float | int)
+    cost = f", {money(cost_usd)}" if cost_usd else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
     return [
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import count_of, open_project
-from ralph.config import STRATEGIES
+from ralph.config import AGENTS, STRATEGIES
 from ralph.errors import WrongUsage
 
 TYPE_CHECKING = False
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Examples:
-  ralph run -- sh agent.sh                        prompt on stdin, answer on stdout
+  ralph run --agent claude                        Claude Code works on the tasks
+  ralph run -- sh agent.sh                        any program: prompt on stdin, answer on stdout
   ralph run --gate "make test" --max-iterations 10 -- claude -p
   ralph run --task t-1a2b3c                       one task alone
   ralph run --strategy escalate -- claude -p --model {model}
@@ -34,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
     parser.usage = "ralph run [options] [-- PROGRAM ARGUMENTS...]"
-    parser.add_argument("--agent", metavar="NAME", help="command or rehearsal (default: as configured)")
+    parser.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="claude, codex, gemini, opencode, acp, command, …: docs/agents.md (default: as configured)",
+    )
     parser.add_argument("--model", help="the model to ask for; stands for {model} in the program's arguments")
     parser.add_argument("--strategy", choices=STRATEGIES, help="how the model is chosen (default: as configured)")
     parser.add_argument("--task", metavar="ID", help="work on this task alone")
@@ -109,6 +114,10 @@ def run(given: argparse.Namespace) -> int:
     from ralph.cli.progress import ask_feedback, open_view
     from ralph.loop.order import Order
 
+    if given.agent and given.agent not in AGENTS:
+        from ralph.cli import meant
+
+        raise WrongUsage(f"Unknown agent {given.agent!r}. Known: {', '.join(AGENTS)}.{meant(given.agent, AGENTS)}")
     if given.gate and given.no_verify:
         raise WrongUsage("Say either --gate or --no-verify.")
     if given.review and given.no_verify:

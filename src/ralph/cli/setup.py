@@ -1,0 +1,145 @@
+"""`ralph setup`."""
+
+from __future__ import annotations
+
+import sys
+
+from ralph.cli.output import directory_of, safe, wrapped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ralph.setup import Change, Plan
+
+AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
+
+EPILOG = """\
+Examples:
+  ralph setup claude --dry-run     see what it would change, line by line
+  ralph setup claude               hooks, MCP server and skill for this project
+  ralph setup gemini --user        for all your projects
+  ralph setup claude --uninstall   everything as it was before
+  claude --plugin-dir "$(ralph setup claude --plugin)"   as a plugin, without changing any file
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=f"one of {', '.join(AGENTS)}")
+    parser.add_argument("--user", action="store_true", help="for all your projects, not only this one")
+    parser.add_argument("--uninstall", action="store_true", help="put the files back as they were")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    parser.add_argument("--no-hooks", action="store_true", help="leave out the hooks")
+    parser.add_argument("--no-mcp", action="store_true", help="leave out the MCP server")
+    parser.add_argument("--force", action="store_true", help="replace what others have put in our place")
+    parser.add_argument("--plugin", action="store_true", help="print the folder of the Claude Code plugin, and end")
+    parser.epilog = EPILOG
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Connect or disconnect an agent, after asking."""
+    from pathlib import Path
+
+    from ralph.errors import WrongUsage
+    from ralph.location import find_root
+    from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, wish_for
+    from ralph.who import refuse_agents
+
+    if given.plugin:
+        if given.agent != "claude":
+            raise WrongUsage("Only Claude Code has a plugin: ralph setup claude --plugin")
+        print(plugin_folder())
+        return 0
+    refuse_agents("What an agent is connected to")
+    root = None if given.user else Path(find_root(directory_of(given)))
+    wish = wish_for(root, with_hooks=not given.no_hooks, with_server=not given.no_mcp)
+    plan = plan_removal(given.agent, wish) if given.uninstall else plan_setup(given.agent, wish, force=given.force)
+    if not plan.changes:
+        _tell_nothing(plan, given)
+        if not given.dry_run:
+            carry_out(plan)
+        return 0
+    _show(plan, in_full=given.dry_run)
+    if given.dry_run:
+        print("Nothing was changed.")
+        return 0
+    if not given.yes and not _agreed():
+        print("Nothing was changed.")
+        return 1
+    carry_out(plan)
+    _tell_next(plan, given)
+    return 0
+
+
+def _agreed() -> bool:
+    from ralph.errors import WrongUsage
+
+    if not sys.stdin.isatty():
+        raise WrongUsage("There is nobody to ask. Say --yes to change these files, or --dry-run to see how.")
+    try:
+        return input("Do this? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def _show(plan: Plan, *, in_full: bool) -> None:
+    for change in plan.changes:
+        verb = "remove" if change.after is None else "create" if change.before is None else "change"
+        print(wrapped(f"{safe(change.name)}: {change.says}{_length(change)}", f"  {verb} ", "         "))
+        if in_full and not (change.is_prose and None in (change.before, change.after)):
+            _show_lines(change)
+    for note in plan.notes:
+        print(wrapped(safe(note), "  note: ", "        "))
+
+
+def _length(change: Change) -> str:
+    """Give how long a text is that is new; of all else each line can be shown."""
+    is_new = change.is_prose and change.before is None and change.after is not None
+    return f" ({len((change.after or b'').splitlines())} lines)" if is_new else ""
+
+
+def _show_lines(change: Change) -> None:
+    import difflib
+
+    from ralph.text import clean
+
+    before = (change.before or b"").decode("utf-8", "replace").splitlines()
+    after = (change.after or b"").decode("utf-8", "replace").splitlines()
+    for line in list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]:
+        if not line.startswith("@@"):
+            print(f"      {clean(line)}")
+
+
+def _tell_nothing(plan: Plan, given: argparse.Namespace) -> None:
+    where = "for all your projects" if given.user else "here"
+    if given.uninstall:
+        print(f"{plan.agent} is not connected {where}; nothing was changed.")
+    else:
+        print(f"{plan.agent} is connected {where} already; nothing was changed.")
+    for note in plan.notes:
+        print(wrapped(safe(note), "  note: ", "        "))
+
+
+def _tell_next(plan: Plan, given: argparse.Namespace) -> None:
+    from ralph.setup.agents import PROGRAMS, THEN
+
+    if given.uninstall:
+        print(f"{plan.agent} is disconnected. What is remembered stays: ralph memory list")
+        return
+    where = "in any project of yours" if given.user else "in this directory"
+    then = THEN.get(plan.agent, "") if not (given.no_hooks and given.no_mcp) else ""
+    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(given)} {then}".rstrip())
+    print(f"Check with: ralph doctor. Undo with: ralph setup {plan.agent}{' --user' * given.user} --uninstall")
+
+
+def _effect(given: argparse.Namespace) -> str:
+    """Say what an agent has of what was connected."""
+    if not given.no_hooks:
+        return "it is told what is remembered, and what it learns is kept."
+    if not given.no_mcp:
+        return "it can search what is remembered, and add to it."
+    return "it has the skill, which tells it the commands of the memory."
