@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres check lint types layers bench simulate bench-recall docs lock clean
+.PHONY: help demo test test-postgres test-agents check lint types layers bench bench-hooks simulate bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -48,7 +48,28 @@ $(VENV)/.pgbouncer: | $(BIN)/python
 test-postgres: $(VENV)/.dev $(VENV)/.pgbouncer ## Run every test that touches the store on PostgreSQL, on a server of its own
 	@$(BIN)/pytest --store postgres
 
-check: lint types layers test test-postgres ## All that must pass before a change lands
+# Real agents to test with, whole or not at all. Without npm their tests are skipped, which say so; where npm is but
+# cannot install them, only AGENTS=skip goes on without them.
+AGENTS_FOLDER := $(VENV)/agents
+$(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/package-lock.json | $(BIN)/python
+	@rm -rf $(AGENTS_FOLDER) $(AGENTS_FOLDER).part && mkdir -p $(AGENTS_FOLDER).part && cp $^ $(AGENTS_FOLDER).part
+	@if [ "$(AGENTS)" = skip ]; then \
+		echo "AGENTS=skip: real agents are not installed, and the tests with them are skipped."; \
+	elif ! { command -v npm && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; } >/dev/null 2>&1; then \
+		echo "Node.js 20 or newer with npm was not found: the tests with real agents are skipped."; \
+	else \
+		echo "Installing real agents to test with (once, about 800 MB) ..."; \
+		if npm ci --silent --no-audit --no-fund --prefer-offline --fetch-retries 1 --fetch-retry-mintimeout 2000 --prefix $(AGENTS_FOLDER).part; \
+		then mv $(AGENTS_FOLDER).part $(AGENTS_FOLDER) && touch $@; \
+		else rm -rf $(AGENTS_FOLDER).part; \
+			echo "npm could not install the agents to test with: try again with a network, or say make test-agents AGENTS=skip." >&2; exit 1; fi; \
+	fi
+	@rm -rf $(AGENTS_FOLDER).part
+
+test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its ACP adapter, Gemini CLI) against a scripted model
+	@$(BIN)/pytest -rs tests/real_agents
+
+check: lint types layers test test-postgres test-agents ## All that must pass before a change lands
 
 lint: $(VENV)/.dev ## Style and common mistakes (ruff)
 	@$(BIN)/ruff check .
@@ -73,6 +94,15 @@ $(PEERS)/.done: requirements/peers.txt pyproject.toml bench/recall/node/package-
 	@if command -v npm >/dev/null 2>&1; then cp bench/recall/node/package.json bench/recall/node/package-lock.json $(PEERS) && npm ci --silent --prefix $(PEERS); else echo "npm was not found: mcp-memory is left out."; fi
 	@touch $@
 
+$(VENV)/.hook-peers: bench/hooks_node/package-lock.json | $(BIN)/python
+	@command -v npm >/dev/null 2>&1 || { echo "npm was not found: install it, or see our own figures with make bench." >&2; exit 1; }
+	@mkdir -p $(VENV)/hook-peers && cp bench/hooks_node/package.json bench/hooks_node/package-lock.json $(VENV)/hook-peers
+	@npm ci --silent --ignore-scripts --prefix $(VENV)/hook-peers
+	@touch $@
+
+bench-hooks: $(VENV)/.dev $(VENV)/.hook-peers ## Hooks beside claude-mem's, and the start of MCP servers (npm, 150 MB)
+	@$(BIN)/python -m bench hooks
+
 simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies, credit, lift (2 to 4 minutes)
 	@$(BIN)/python -m bench simulate
 
@@ -85,7 +115,7 @@ docs: $(VENV)/.run ## Write docs/cli.md from the program
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra dev --extra plot --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, loop, memory, parallel, postgres, recall_speed, simulate
+from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, simulate
 from bench.measure import Table
 
 MEASUREMENTS = {
     "loop": loop.run,
     "memory": memory.run,
     "cold": cold.run,
+    "hooks": hooks.run,
     "recall": recall_speed.run,
     "postgres": postgres.run,
     "parallel": parallel.run,
