@@ -210,10 +210,10 @@ def test_tables_of_a_newer_program_are_told_of_unless_they_still_fit(tmp_path: P
     finally:
         strict.run("UPDATE ralph_schema SET version = 6, oldest = 6", "db")
 
-    assert all("written by a newer Ralph (schema 99, this program knows 5)" in one for one in refused)
+    assert all("written by a newer Ralph (schema 99, this program knows 6)" in one for one in refused)
     assert "Kept" in listed
     assert "Lost" not in listed
-    assert versions == [(99, 5)]
+    assert versions == [(99, 6)]
 
 
 # --- a server that can only be read ----------------------------------------------------------

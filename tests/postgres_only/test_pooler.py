@@ -11,6 +11,7 @@ import pytest
 from ralph.errors import StoreError
 from ralph.records import Memory, Outcome, Status, now
 from ralph.store import Store, create_store, open_store
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import Change
 from ralph.store.postgres import PostgresDatabase
 from ralph.store.tasks import NewTask
@@ -70,7 +71,7 @@ def test_the_tables_are_made_through_a_pooler(pooler: Pooler, server: Server, tm
     machine = behind(tmp_path, pooler, server, "made_behind")
 
     assert machine.must("doctor")
-    assert server.run("SELECT version FROM ralph_schema", "made_behind") == [(5,)]
+    assert server.run("SELECT version FROM ralph_schema", "made_behind") == [(SCHEMA_VERSION,)]
 
 
 def test_two_loops_share_tasks_and_memories_behind_a_pooler(
