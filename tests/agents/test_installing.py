@@ -38,7 +38,7 @@ def make_agents(directory: Path, npm: str | None, *words: str) -> subprocess.Com
 
 
 def test_agents_that_npm_cannot_install_are_a_failure(tmp_path: Path) -> None:
-    made = make_agents(tmp_path, "exit 1")
+    made = make_agents(tmp_path, '[ "$1" = view ]')
 
     assert made.returncode != 0
     assert "npm could not install the agents" in made.stderr
@@ -47,6 +47,14 @@ def test_agents_that_npm_cannot_install_are_a_failure(tmp_path: Path) -> None:
 
 def test_without_them_it_goes_on_where_that_was_asked_for(tmp_path: Path) -> None:
     made = make_agents(tmp_path, "exit 1", "AGENTS=skip")
+
+    assert (made.returncode, made.stderr) == (0, "")
+    assert SKIPPED in made.stdout
+    assert not (tmp_path / ".venv" / ".agents").exists()
+
+
+def test_where_npm_reaches_no_packages_the_tests_are_skipped(tmp_path: Path) -> None:
+    made = make_agents(tmp_path, "exit 1")
 
     assert (made.returncode, made.stderr) == (0, "")
     assert SKIPPED in made.stdout
