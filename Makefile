@@ -59,7 +59,7 @@ $(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/pack
 		echo "Node.js 20 or newer with npm was not found: the tests with real agents are skipped."; \
 	else \
 		echo "Installing real agents to test with (once, about 800 MB) ..."; \
-		if npm ci --silent --no-audit --no-fund --prefer-offline --fetch-retries 1 --fetch-retry-mintimeout 2000 --prefix $(AGENTS_FOLDER).part; \
+		if (cd $(AGENTS_FOLDER).part && npm ci --silent --no-audit --no-fund --prefer-offline --fetch-retries 1 --fetch-retry-mintimeout 2000); \
 		then mv $(AGENTS_FOLDER).part $(AGENTS_FOLDER) && touch $@; \
 		elif npm view --silent @anthropic-ai/claude-code version >/dev/null 2>&1; then rm -rf $(AGENTS_FOLDER).part; \
 			echo "npm could not install the agents to test with: see what npm ci says, or say make test-agents AGENTS=skip." >&2; exit 1; \
@@ -98,7 +98,7 @@ $(PEERS)/.done: requirements/peers.txt pyproject.toml bench/recall/node/package-
 $(VENV)/.hook-peers: bench/hooks_node/package-lock.json | $(BIN)/python
 	@command -v npm >/dev/null 2>&1 || { echo "npm was not found: install it, or see our own figures with make bench." >&2; exit 1; }
 	@mkdir -p $(VENV)/hook-peers && cp bench/hooks_node/package.json bench/hooks_node/package-lock.json $(VENV)/hook-peers
-	@npm ci --silent --ignore-scripts --prefix $(VENV)/hook-peers
+	@cd $(VENV)/hook-peers && npm ci --silent --ignore-scripts
 	@touch $@
 
 bench-hooks: $(VENV)/.dev $(VENV)/.hook-peers ## Hooks beside claude-mem's, and the start of MCP servers (npm, 150 MB)
