@@ -97,6 +97,8 @@ AGENTS = (
     *("command", "rehearsal", "claude", "codex", "gemini", "opencode"),
     *("acp", "claude-acp", "codex-acp", "gemini-acp", "opencode-acp"),
 )
+CONNECTABLE = ("claude", "codex", "gemini", "cursor", "opencode")
+"""Agents that the memory can be brought into: by hooks, an MCP server, a skill."""
 PERMISSIONS = ("all", "edit", "read")
 
 

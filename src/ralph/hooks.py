@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 
 from ralph import mishaps
+from ralph.config import CONNECTABLE
 from ralph.errors import NotAProject, RalphError
 from ralph.records import record
 from ralph.text import accept, clean, one_line
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ralph.attending import Told
     from ralph.project import Project
 
-AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
 EVENTS = (
     *("session-start", "user-prompt-submit", "pre-compact", "post-compact"),
     *("stop", "subagent-stop", "session-end"),
@@ -199,8 +199,8 @@ def _arguments(words: Sequence[str]) -> tuple[str, str]:
         elif word.startswith("--agent="):
             agent = word.partition("=")[2]
             left.remove(word)
-    if agent not in AGENTS:
-        raise RalphError(f"There is no agent {agent!r}: it is one of {', '.join(AGENTS)}.")
+    if agent not in CONNECTABLE:
+        raise RalphError(f"There is no agent {agent!r}: it is one of {', '.join(CONNECTABLE)}.")
     if len(left) != 1:
         raise RalphError(f"Say which event it is: ralph hook EVENT, one of {', '.join(EVENTS)}.")
     return _event_name(left[0]), agent

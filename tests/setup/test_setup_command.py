@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph import hooks, skill
-from ralph.cli.setup import AGENTS
+from ralph import skill
+from ralph.config import CONNECTABLE
 from ralph.location import init_project
 from ralph.setup import agents, plugin_folder
 from tests.cli.ran import Ralph, run
@@ -128,7 +128,7 @@ def test_on_a_terminal_it_asks(ralph: Ralph, tmp_path: Path, answer: str, code: 
 
 
 def test_every_agent_that_can_be_connected_has_hooks() -> None:
-    assert AGENTS == tuple(agents.AGENTS) == hooks.AGENTS
+    assert tuple(agents.AGENTS) == CONNECTABLE
 
 
 def test_it_tells_where_the_plugin_is(ralph: Ralph) -> None:

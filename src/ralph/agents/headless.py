@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ralph.agents.process import run_program
@@ -90,7 +91,7 @@ class HeadlessAgent:
 # --- what all of them have in common ---------------------------------------------------
 
 
-class _Stream:
+class _Stream(ABC):
     """How one agent is asked, and what is made of its events."""
 
     package: ClassVar[str]
@@ -116,9 +117,9 @@ class _Stream:
 
     # How it is asked.
 
+    @abstractmethod
     def arguments(self, may: str, model: str) -> list[str]:
         """Give the arguments for a session that may do all, edit or read."""
-        raise NotImplementedError
 
     def variables(self, may: str) -> Mapping[str, str]:
         """Give what such a session needs in its environment."""
@@ -130,9 +131,9 @@ class _Stream:
 
     # How it is read.
 
+    @abstractmethod
     def take(self, event: dict[str, Any]) -> None:
         """Take one event."""
-        raise NotImplementedError
 
     def add(self, text: str) -> None:
         """Take what has arrived."""

@@ -16,10 +16,11 @@ To see what a session would be told:  echo '{}' | ralph hook session-start
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from ralph.hooks import AGENTS, EVENTS
+    from ralph.config import CONNECTABLE
+    from ralph.hooks import EVENTS
 
     parser.add_argument("event", metavar="EVENT", help=f"one of {', '.join(EVENTS)}, or what the agent calls them")
-    parser.add_argument("--agent", metavar="NAME", default="claude", help=f"{', '.join(AGENTS)} (default: claude)")
+    parser.add_argument("--agent", metavar="NAME", default="claude", help=f"{', '.join(CONNECTABLE)} (default: claude)")
     parser.epilog = EPILOG
     parser.set_defaults(act=answer)
 

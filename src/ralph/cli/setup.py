@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import directory_of, safe, wrapped
+from ralph.config import CONNECTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
     from ralph.setup import Change, Plan
-
-AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
 
 EPILOG = """\
 Examples:
@@ -26,7 +25,7 @@ Examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=f"one of {', '.join(AGENTS)}")
+    parser.add_argument("agent", choices=CONNECTABLE, metavar="AGENT", help=f"one of {', '.join(CONNECTABLE)}")
     parser.add_argument("--user", action="store_true", help="for all your projects, not only this one")
     parser.add_argument("--uninstall", action="store_true", help="put the files back as they were")
     parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
