@@ -19,6 +19,7 @@ class WrongUsage(RalphError):
     """What was asked for makes no sense as asked."""
 
     exit_code = 2
+    http_status = 422
 
 
 class NotFound(RalphError):
@@ -61,6 +62,24 @@ class WrongStatus(RalphError):
     http_status = 409
 
 
+class StaysDeleted(WrongStatus):
+    """A person has deleted what somebody else would have kept again."""
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"A person has deleted this: {memory_id} stays as it is, and nothing was stored.")
+        self.memory_id = memory_id
+
+
+class NeedsYes(WrongStatus):
+    """So much would go that somebody has to say that it is meant; each door says how."""
+
+    def __init__(self, would: str, *, can_look: bool = False) -> None:
+        look = "look at them with --dry-run, then say" if can_look else "if you mean it, say"
+        super().__init__(f"This would {would}: {look} --yes. Nothing was changed.")
+        self.would = would
+        self.can_look = can_look
+
+
 class TaskCycle(RalphError):
     """Adding this would make a task wait for itself."""
 
@@ -90,6 +109,12 @@ class AgentMissing(RalphError):
     """The agent cannot be started at all."""
 
     exit_code = 2
+
+
+class Hindered(RalphError):
+    """The machine does not let us: no room left, no permission, too many open files."""
+
+    http_status = 503
 
 
 class StoreError(RalphError):

@@ -16,8 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from mcp import Client, StdioServerParameters
-from ralph.mcp.opened import Opened
 from ralph.mcp.protocol import answer
+from ralph.opened import Opened
 
 Json = dict[str, Any]
 

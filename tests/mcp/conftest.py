@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from ralph.mcp.http import Server
-from ralph.mcp.opened import Opened
+from ralph.opened import Opened
 from ralph.project import Project
 
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.mcp.http import Server
-from ralph.mcp.opened import Opened
 from ralph.mcp.protocol import answer, read, write
 from ralph.mcp.tools import TOOLS, Tool
+from ralph.opened import Opened
 from ralph.project import Project
 from ralph.store.known_memories import Wanted
 from tests.mcp.asking import Json, Served, called, error_of, request, tool_call

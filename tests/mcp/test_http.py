@@ -17,9 +17,10 @@ import pytest
 
 from mcp import Client
 from ralph.cli import main
+from ralph.doorkeeping import own_token
 from ralph.errors import RalphError
 from ralph.location import FOLDER
-from ralph.mcp.http import LONGEST_BODY, TOKEN_FILE, Server, own_token
+from ralph.mcp.http import LONGEST_BODY, TOKEN_FILE, Server
 from ralph.project import Project
 from ralph.store.known_memories import Wanted
 from tests.mcp.asking import ALONE, SERVE, over_http, request, talk, tool_call
@@ -274,20 +275,20 @@ def test_a_client_that_breaks_off_does_no_harm(served: Server, capfd: pytest.Cap
 def test_the_token_is_private_and_stays_the_same(project: Project) -> None:
     folder = project.root / FOLDER
 
-    token, is_new = own_token(folder)
+    token, is_new = own_token(folder / TOKEN_FILE)
 
     assert is_new
-    assert own_token(folder) == (token, False)
+    assert own_token(folder / TOKEN_FILE) == (token, False)
     assert (folder / TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.chmod(0o644), lambda path: path.write_text("")])
 def test_a_token_that_others_could_read_or_that_is_lost_is_made_anew(project: Project, spoil: Any) -> None:
     folder = project.root / FOLDER
-    before, _ = own_token(folder)
+    before, _ = own_token(folder / TOKEN_FILE)
     spoil(folder / TOKEN_FILE)
 
-    after, is_new = own_token(folder)
+    after, is_new = own_token(folder / TOKEN_FILE)
 
     assert is_new
     assert after != before
@@ -303,7 +304,7 @@ def test_a_start_that_fails_does_not_use_up_the_only_showing_of_the_token(projec
 
 
 def test_git_does_not_see_the_token(project: Project) -> None:
-    own_token(project.root / FOLDER)
+    own_token(project.root / FOLDER / TOKEN_FILE)
     subprocess.run(["git", "init", "-q"], cwd=project.root, check=True)
 
     seen = subprocess.run(["git", "status", "--short", "-uall"], cwd=project.root, capture_output=True, text=True)
@@ -332,7 +333,7 @@ def started(project: Project) -> tuple[subprocess.Popen[str], list[str]]:
 def test_the_command_shows_the_token_once_and_ctrl_c_ends_it(project: Project) -> None:
     process, lines = started(project)
     (address,) = re.findall(r"http://\S+/mcp", lines[0])
-    token = own_token(project.root / FOLDER)[0]
+    token = own_token(project.root / FOLDER / TOKEN_FILE)[0]
 
     async def speak(client: Client) -> Any:
         return await client.call_tool("remember", {"content": "The parser wants tabs."})

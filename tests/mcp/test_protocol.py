@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.mcp.opened import Opened
 from ralph.mcp.protocol import VERSIONS, WITH_HANDSHAKE, Fault, answer, read, write
+from ralph.opened import Opened
 from tests.mcp.asking import ALONE, INITIALIZE, error_of, request, result_of
 
 NOWHERE = Opened("/nowhere")

@@ -6,12 +6,11 @@ be addressed to a name of this machine (or a page could give its own name to our
 
 from __future__ import annotations
 
-import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from ralph.doorkeeping import HIGHEST_PORT, LOOPBACK, bearer_in, is_token, name_in, own_token, url_of
 from ralph.errors import RalphError, WrongUsage
-from ralph.mcp.opened import Opened
 from ralph.mcp.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -30,25 +29,22 @@ from ralph.mcp.protocol import (
     request_id,
     write,
 )
+from ralph.opened import Opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
     from ralph.mcp.protocol import Answer
 
 PATH = "/mcp"
 PORT = 8417
-HIGHEST_PORT = 65_535
 LONGEST_BODY = 1_000_000
 IDLE_SECONDS = 60.0
 """A connection on which nothing comes for so long is closed, and its store with it."""
 LINGER_SECONDS = 1.0
 TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
 """Git leaves alone what begins like this in the folder of a project."""
-TOKEN_BYTES = 24
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _STATUS = {
     PARSE_ERROR: 400,
@@ -73,27 +69,6 @@ class _Refused(Exception):
         self.status = status
         self.code = code
         self.headers = headers or {}
-
-
-# --- the token ----------------------------------------------------------------------------
-
-
-def own_token(folder: Path) -> tuple[str, bool]:
-    """Give the token of a project, and whether it was made just now; one that others could read is made anew."""
-    import secrets
-
-    path = folder / TOKEN_FILE
-    try:
-        if path.exists() and not path.stat().st_mode & 0o077 and (token := path.read_text(encoding="ascii").strip()):
-            return token, False
-        token = secrets.token_urlsafe(TOKEN_BYTES)
-        path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RalphError(f"The token in {path} cannot be kept: {error}.") from error
-    return token, True
 
 
 # --- the server ---------------------------------------------------------------------------
@@ -126,7 +101,7 @@ class Server(ThreadingHTTPServer):
             raise RalphError(f"Port {port} cannot be served: {error.strerror}. Say another one with --port.") from error
         try:
             # Once all else has worked: a new token is shown only once.
-            self.token, self.is_token_new = own_token(Path(root) / FOLDER)
+            self.token, self.is_token_new = own_token(Path(root) / FOLDER / TOKEN_FILE)
         except RalphError:
             self.server_close()
             raise
@@ -135,8 +110,7 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """The address of the server."""
         host, port = self.server_address[:2]
-        name = str(host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{port}{PATH}"
+        return url_of(str(host), int(port), PATH)
 
     def server_bind(self) -> None:
         """Bind without asking what this machine is called: that may take seconds."""
@@ -208,19 +182,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _admit(self) -> None:
         """Refuse whoever must not ask, before anything of what they sent is looked at."""
-        import hmac
-
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        if _name_in(host) not in LOOPBACK:
+        if name_in(host) not in LOOPBACK:
             raise _Refused(403, "This server answers only under the names of this machine, like 127.0.0.1.")
-        if origin is not None and _name_in(origin.partition("://")[2]) not in LOOPBACK:
+        if origin is not None and name_in(origin.partition("://")[2]) not in LOOPBACK:
             raise _Refused(403, "This server does not answer pages from elsewhere.")
         if self.path.partition("?")[0] != PATH:
             raise _Refused(404, f"There is nothing here: the server is at {PATH}.")
-        given = self.headers.get("Authorization", "")
-        scheme, _, token = given.partition(" ")
-        # Compared in a time that tells nothing, as bytes: a header may hold anything.
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.server.token.encode()):
+        if not is_token(bearer_in(self.headers.get("Authorization", "")), self.server.token):
             why = f"Say the token in a header, Authorization: Bearer TOKEN; it is in .ralph/{TOKEN_FILE}."
             raise _Refused(401, why, headers={"WWW-Authenticate": "Bearer"})
 
@@ -317,13 +286,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-
-def _name_in(host: str) -> str:
-    """Give the name in a host with or without a port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
 
 
 def _decoded(value: str) -> str | None:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from ralph.mcp.opened import Opened
+    from ralph.opened import Opened
 
     Answer = dict[str, Any] | list[dict[str, Any]] | None
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.mcp.opened import Opened
+    from ralph.opened import Opened
     from ralph.project import Project
 
 CANNOT_READ = -32603

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.mcp.opened import Opened
 from ralph.mcp.protocol import CANCELLED, INVALID_REQUEST, Fault, answer, fault_answer, read, request_id, write
+from ralph.opened import Opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ralph.mcp.opened import Opened
+    from ralph.opened import Opened
     from ralph.project import Project, TaskView
     from ralph.records import Memory, Recalled, Task
 
@@ -133,8 +133,6 @@ def _remember(project: Project, given: Arguments) -> Said:
         files=given.get("files", ()),
     )
     memory = kept.memory
-    if kept.what == "refused":
-        raise RalphError(f"A person has deleted this: {memory.id} stays as it is, and nothing was stored.")
     said = {
         "added": f"Remembered as {memory.id}",
         "revived": f"Brought back: {memory.id}",
@@ -246,8 +244,6 @@ def _report_failure(project: Project, given: Arguments) -> Said:
         files=given.get("files", ()),
     )
     memory = kept.memory
-    if kept.what == "refused":
-        raise RalphError(f"A person has deleted this: {memory.id} stays as it is, and nothing was stored.")
     return f"Remembered as a pitfall: {memory.id}.", {**_brief(memory), "what": kept.what}
 
 

@@ -1,11 +1,14 @@
-"""The project that one thread of the server works on, opened when something first needs it.
+"""The project that one thread of a server works on, opened when something first needs it.
 
 A store belongs to one thread: each has an `Opened` of its own.
 """
 
 from __future__ import annotations
 
-from ralph.errors import RalphError, StoreError
+import os
+
+from ralph.config import TOML_NAME, YAML_NAMES
+from ralph.errors import Hindered, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,24 +26,28 @@ class Opened:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._project: Project | None = None
+        self._settings: tuple[float, ...] = ()
 
     def use(self, work: Callable[[Project], R]) -> R:
         """Give what comes of working with the project; every trouble a person can mend is a `RalphError`.
 
-        After trouble with the store the next call opens it anew: it may be another one by then.
+        After trouble with the store, or when a person has changed the settings, it is opened anew.
         """
         try:
+            if self._project is not None and self._settings != _stamps(self._project):
+                self.close()
             if self._project is None:
                 from ralph.project import Project
 
                 self._project = Project.open(self._directory)
+                self._settings = _stamps(self._project)
             return work(self._project)
         except StoreError:
             self.close()
             raise
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise RalphError(f"{error.strerror or error}{where}.") from error
+            raise Hindered(f"{error.strerror or error}{where}.") from error
 
     def rest(self) -> None:
         """Let go of what others could use, until something is needed again."""
@@ -52,3 +59,24 @@ class Opened:
         project, self._project = self._project, None
         if project is not None:
             project.close()
+
+
+def _stamps(project: Project) -> tuple[float, ...]:
+    """Give what tells whether the settings of a project were changed, or a backup took the place of its file."""
+    settings = tuple(_changed_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
+    database = project.store.database
+    return settings if database.is_server else (*settings, _number_of(database.where))
+
+
+def _number_of(path: str) -> int:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116
+    except OSError:
+        return 0
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116
+    except OSError:
+        return 0.0
