@@ -265,71 +265,31 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
 
 
 def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
-    from ralph.formats.memories_md import SECTIONS, header_id, read_document
-    from ralph.memory.lifecycle import too_many
-    from ralph.sync.disk import MEMORIES, OLD_MEMORIES, Unusable, memories_path, mirrored
+    from ralph.formats.memories_md import read_document
+    from ralph.sync.disk import memories_path, mirrored
+    from ralph.sync.flaws import of_memories
 
+    flaws = list(of_memories(root, lambda kinds: _stored(root, store, kinds)))
+    for one in flaws:
+        yield Finding(about="memories", is_fine=False, says=one.says, mend=one.mend)
     name = memories_path(root)
-    if (root / MEMORIES).exists() and (root / OLD_MEMORIES).exists():
-        says = f"{OLD_MEMORIES} is not kept in step, because {MEMORIES} is there too"
-        yield Finding(
-            about="memories", is_fine=False, says=says, mend=f"ralph memory import {OLD_MEMORIES}, then remove it"
-        )
-    folder = (root / name).parent
-    if os.path.lexists(folder) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-        says = f"{name} cannot be written: {folder.name} is no folder that can be written to"
-        yield Finding(about="memories", is_fine=False, says=says, mend="make it one")
+    if flaws:
         return
     if not os.path.lexists(root / name):
         yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory makes it")
         return
-    try:
-        document = read_document(mirrored(root, name).decode("utf-8", "replace"))
-    except Unusable as error:
-        mend = "put a text file that can be read in its place, or remove it: then it is made anew"
-        yield Finding(about="memories", is_fine=False, says=str(error), mend=mend)
-        return
-    there = {entry.id for entry in document.entries}
-    gone = [id for id in _stored(root, store, tuple(SECTIONS)) if header_id(id) not in there]
-    if there and too_many(len(gone), len(gone) + len(there)):
-        says = f"{len(gone):,} memories are not in {name}, too many to be believed deleted"
-        mend = "write them back with ralph memory init --force, or delete them with ralph memory delete ID"
-        yield Finding(about="memories", is_fine=False, says=says, mend=mend)
-    if document.has_conflict:
-        says = f"{name} has conflict markers of git"
-        yield Finding(about="memories", is_fine=False, says=says, mend="resolve them; until then the file is only read")
-    for problem in document.problems:
-        says = f"{name}, line {problem.line}: {problem.why}"
-        yield Finding(about="memories", is_fine=False, says=says, mend="correct the entry; it is left as it is")
-    if not document.problems and not document.has_conflict:
-        yield Finding(
-            about="memories", is_fine=True, says=f"{_count(len(document.entries), 'entry', 'entries')} in {name}"
-        )
+    count = len(read_document(mirrored(root, name).decode("utf-8", "replace")).entries)
+    yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")
 
 
 def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
-    from ralph.formats.imported import NotAMemory
-    from ralph.formats.knowledge_md import read_note
-    from ralph.memory.lifecycle import too_many
-    from ralph.sync.disk import KNOWLEDGE, Unusable, mirrored
+    from ralph.sync.disk import KNOWLEDGE
+    from ralph.sync.flaws import of_knowledge
 
-    read = 0
-    paths = sorted((root / KNOWLEDGE).glob("*.md"))
-    gone = len(_stored(root, store, ("knowledge",))) - len(paths)
-    if paths and too_many(gone, gone + len(paths)):
-        says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many to be believed deleted"
-        mend = "remove the folder to have them written back, or delete them with ralph memory delete ID"
-        yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
-    for path in paths:
-        try:
-            read_note(mirrored(root, KNOWLEDGE + path.name).decode("utf-8", "replace"))
-            read += 1
-        except Unusable as error:
-            yield Finding(about="knowledge", is_fine=False, says=str(error), mend="put a text file in its place")
-        except NotAMemory as error:
-            says = f"{KNOWLEDGE}{path.name} is skipped: {error}"
-            mend = "give it a front matter with a title and at least one tag"
-            yield Finding(about="knowledge", is_fine=False, says=says, mend=mend)
+    flaws = list(of_knowledge(root, lambda kinds: _stored(root, store, kinds)))
+    for one in flaws:
+        yield Finding(about="knowledge", is_fine=False, says=one.says, mend=one.mend)
+    read = len(list((root / KNOWLEDGE).glob("*.md"))) - sum(bool(one.file) for one in flaws)
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFound, RalphError, WrongUsage
+from itertools import islice
+
+from ralph.errors import NeedsYes, NotFound, RalphError, WrongUsage
 from ralph.records import State, now, replace
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change, change_id
@@ -12,22 +14,32 @@ from ralph.who import by, refuse_agents
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from ralph.loop.promotion import Counts
     from ralph.records import Memory
     from ralph.store import Store
-    from ralph.store.memories import Kept
+    from ralph.store.memories import Changed, Kept
 
 WAITING = (State.STAGED, State.QUARANTINED)
+_STATUSES = {
+    None: Wanted(states=WAITING),
+    "all": Wanted(states=(*WAITING, State.REJECTED)),
+    "pending": Wanted(states=(State.STAGED,), is_validated=False),
+    "validated": Wanted(states=(State.STAGED,), is_validated=True),
+    "quarantined": Wanted(states=(State.QUARANTINED,)),
+    "rejected": Wanted(states=(State.REJECTED,)),
+}
 
 
 class Extracting:
     """The staging area of one opened project."""
 
-    def __init__(self, store: Store, changed: Callable[[], None]) -> None:
-        """`changed` is called when memories became active or ceased to be."""
+    def __init__(self, store: Store, changed: Callable[[], None], edit: Callable[..., Changed]) -> None:
+        """`changed` is called when memories became active or ceased to be; `edit` changes a memory."""
         self._store = store
         self._changed = changed
+        self._edit = edit
 
     def extract(self, run_id: str | None = None) -> tuple[str, Counts]:
         """Extract what a run taught, the latest one if none is named, and stage it; give the run too."""
@@ -77,6 +89,47 @@ class Extracting:
         """Give what was rejected, oldest first."""
         return list(self._store.memories.find(Wanted(states=(State.REJECTED,))))[::-1]
 
+    def page(
+        self,
+        limit: int,
+        after: tuple[str, str] | None = None,
+        *,
+        status: str | None = None,
+        newest: bool = False,
+    ) -> tuple[list[Memory], tuple[str, str] | None]:
+        """Give some of what is `listed`, and the place to go on from if there are more; the oldest or newest first."""
+        wanted = _STATUSES[status]
+        memories = self._store.memories
+        ordered = memories.newest(wanted, after) if newest else memories.oldest(wanted, after)
+        found = list(islice(ordered, limit + 1))
+        page = found[:limit]
+        return page, (page[-1].created_at, page[-1].id) if len(found) > limit else None
+
+    def counts(self) -> dict[str, int]:
+        """Give how many learnings there are by where they stand: pending, validated, quarantined and rejected."""
+        by_state = self._store.memories.counts("state")
+        validated = self._store.memories.count_validated()
+        return {
+            "pending": by_state.get(State.STAGED, 0) - validated,
+            "validated": validated,
+            "quarantined": by_state.get(State.QUARANTINED, 0),
+            "rejected": by_state.get(State.REJECTED, 0),
+        }
+
+    def listed(self, status: str | None = None) -> list[Memory]:
+        """Give learnings by where they stand, oldest first: what waits, or one of the statuses, or `all`."""
+        from ralph.memory.staging import status as status_of
+
+        waiting = self.waiting()
+        if status is None:
+            return waiting
+        rejected = self.rejected() if status in ("rejected", "all") else []
+        return [one for one in (*waiting, *rejected) if status in ("all", status_of(one))]
+
+    def edit(self, id: str, **changes: Any) -> Changed:
+        """Change one that waits for a decision as `Remembering.edit` does; it goes on waiting."""
+        return self._edit(id, **changes, check=_refuse_decided)
+
     def validate(self) -> Counts:
         """Check what is pending against the rules."""
         from ralph.loop.promotion import validate
@@ -98,37 +151,44 @@ class Extracting:
         self._changed()
         return counts, self._store.memories.count(State.STAGED)
 
-    def accept(self, id: str, body: str | None = None) -> Memory:
-        """Let a person's yes make a waiting learning active, with other words if there are any."""
+    def accept(self, id: str, body: str | None = None) -> Changed:
+        """Let a person's yes make a waiting learning active, with other words if there are any.
+
+        Gives it as it is now, and what undo takes back.
+        """
         refuse_agents("What is kept")
-        self._waiting(id)
         text = accept(body or "")
         # The words are a person's now, no longer made from figures.
         fields: dict[str, object] = {"title": title_of(text), "body": text, "content": ""} if text else {}
         at = now()
-        active = self._store.memories.change(
-            id,
-            "promoted",
-            by("reviewed"),
-            **fields,
-            state=State.ACTIVE,
-            state_reason="",
-            validated_at=at,
-            updated_at=at,
-        )
+        with self._store.transaction():
+            self._waiting(id)
+            active = self._store.memories.changed(
+                id,
+                "promoted",
+                by("reviewed"),
+                **fields,
+                state=State.ACTIVE,
+                state_reason="",
+                validated_at=at,
+                updated_at=at,
+            )
         self._changed()
         return active
 
-    def reject(self, id: str, reason: str = "") -> Memory:
+    def reject(self, id: str, reason: str = "") -> Changed:
         """Let a person's no keep a waiting learning out."""
-        self._waiting(id)
         why = accept(reason) or "rejected by a person"
-        return self._store.memories.change(
-            id, "rejected", by(why), state=State.REJECTED, state_reason=why, updated_at=now()
-        )
+        with self._store.transaction():
+            self._waiting(id)
+            return self._store.memories.changed(
+                id, "rejected", by(why), state=State.REJECTED, state_reason=why, updated_at=now()
+            )
 
-    def clear(self) -> tuple[int, str]:
-        """Take everything that is staged out of the staging area; give how much, and what to undo."""
+    def clear(self, *, yes: bool = False) -> tuple[int, str]:
+        """Take everything that is staged out of the staging area, if that is meant; give how much, and what to undo."""
+        if not yes:
+            raise NeedsYes("empty the staging area")
         change = replace(by("staging was cleared"), id=change_id())
         waiting = [one for one in self.waiting() if one.state is State.STAGED]
         self._store.memories.replace_all(
@@ -140,6 +200,10 @@ class Extracting:
 
     def _waiting(self, id: str) -> Memory:
         memory = self._store.memories.get(id)
-        if memory.state not in WAITING:
-            raise NotFound("Staged learning", f"{id} (it is {memory.state})")
+        _refuse_decided(memory)
         return memory
+
+
+def _refuse_decided(memory: Memory) -> None:
+    if memory.state not in WAITING:
+        raise NotFound("Staged learning", f"{memory.id} (it is {memory.state})")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
     from ralph.store.database import Row
-    from ralph.store.memories import Change
+    from ralph.store.memories import Change, Changed
 
 __all__ = ["Checked", "check", "confirm", "confirmed_by", "with_marks"]
 
@@ -98,20 +98,21 @@ def check(store: Store, directory: Path | str, paths: Collection[str] | None = N
 
 
 def confirm(
-    store: Store, ids: Iterable[str], directory: Path | str, change: Change, at: str, *, also_gone: bool = False
-) -> list[Memory]:
+    store: Store, ids: Iterable[str], directory: Path | str | None, change: Change, at: str, *, also_gone: bool = False
+) -> list[Changed]:
     """Note that memories in use hold as things are now; give those that were confirmed, as they are.
 
-    One of whose files has gone meanwhile is confirmed only with `also_gone`: that is for a person to say.
+    One of whose files has gone meanwhile is confirmed only with `also_gone`: that is for a person to say. Without a
+    directory the files are not here: they are looked at where they are.
     """
     memories = store.memories
     confirmed = []
     with store.transaction():
         for memory in memories.find_each(ids):
-            fresh = with_marks(memory, directory)
+            fresh = replace(memory, seen="") if directory is None else with_marks(memory, directory)
             if memory.state is State.ACTIVE and (also_gone or not _lost(memory, fresh)):
                 fields = {"seen": fresh.seen, "stale": "", "verified_at": at}
-                confirmed.append(memories.change(memory.id, "confirmed", change, **fields))
+                confirmed.append(memories.changed(memory.id, "confirmed", change, **fields))
     return confirmed
 
 

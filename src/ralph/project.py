@@ -28,7 +28,20 @@ if TYPE_CHECKING:
     from ralph.loop.order import Order, Summary
     from ralph.loop.progress import Tell
     from ralph.loop.stuck import Trouble
-    from ralph.records import Attempt, FailureReport, Feature, LogEntry, Outcome, Prompt, Run, Task, TaskMetrics
+    from ralph.past import Past
+    from ralph.projects import Neighbours
+    from ralph.records import (
+        Attempt,
+        FailureReport,
+        Feature,
+        LogEntry,
+        Outcome,
+        Prompt,
+        Run,
+        RunEvent,
+        Task,
+        TaskMetrics,
+    )
     from ralph.remembering import Remembering
     from ralph.stats import Stats
     from ralph.store import Store
@@ -37,6 +50,8 @@ if TYPE_CHECKING:
     from ralph.transferring import Brought, Transferring
 
 SHOWN_ATTEMPTS = 20
+SHOWN_TASKS = 20
+"""So many of each kind an overview shows to who does not want all."""
 REPORT_SECONDS = 60.0
 """So long a task may be held while a failure at it is recorded."""
 _OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
@@ -67,11 +82,39 @@ class TaskView:
 
 
 @record
+class TaskLink:
+    """Which of two tasks comes first."""
+
+    first: str
+    then: str
+    kind: str
+    """`needs`, or `part` when the first is a part of the other."""
+
+
+@record
+class TaskGraph:
+    """How tasks hang together."""
+
+    tasks: tuple[Task, ...]
+    links: tuple[TaskLink, ...]
+    is_whole: bool
+    """Whether these are all tasks there are."""
+
+
+@record
 class FeatureView:
     """A feature with its tasks."""
 
     feature: Feature
     tasks: tuple[Task, ...]
+
+
+@record
+class FeatureCounts:
+    """A feature, and how many of its tasks there are in each status."""
+
+    feature: Feature
+    counts: dict[Status, int]
 
 
 @record
@@ -98,14 +141,19 @@ class Overview:
     left: tuple[Attempt, ...]
     """Attempts whose worker is gone; the next run takes their tasks again."""
     ready: tuple[Task, ...]
+    """Tasks that could start now, the most urgent first; maybe only the first ones, as of those that follow."""
+    ready_count: int
+    """How many there are in all."""
     waiting: tuple[Task, ...]
     """Tasks that a person has to look at."""
+    waiting_count: int
     strategy: str
     """How models are chosen."""
     takes_model: bool
     """Whether the agent can be told which one to use."""
     trouble: tuple[TaskTrouble, ...]
     """Open tasks that have failed since they last succeeded, worst first."""
+    trouble_count: int
     attempts: int
     done: int
     failed: int
@@ -125,6 +173,11 @@ class Project:
         self.config = config
         self._memory: Remembering | None = None
         self._transfer: Transferring | None = None
+        self._stats: Stats | None = None
+        self._trouble: tuple[object, tuple[TaskTrouble, ...], int] | None = None
+        """With what it was found out for: that takes a while where there are many tasks."""
+        self._ready_count: tuple[int, int] | None = None
+        """The same, with the event after which it was counted."""
 
     @classmethod
     def open(cls, start: Path | str, *, unasked: bool = False) -> Project:
@@ -160,7 +213,10 @@ class Project:
             return self
         refuse_agents("To work on another project")
         apart = replace(self.config, memories=replace(self.config.memories, files=False))
-        other = Project(self._root, self.store.beside(one.id), apart)
+        beside = self.store.beside(one.id)
+        # Its backups are kept apart, or whoever wants the newest one of this project could be given that.
+        beside.home = f"{self.store.home}/others/{one.id}" if self.store.home else ""
+        other = Project(self._root, beside, apart)
         other.memory.is_elsewhere = True
         return other
 
@@ -206,14 +262,30 @@ class Project:
         """Learnings on their way into the memory."""
         from ralph.extracting import Extracting
 
-        return Extracting(self.store, self.memory.sync)
+        return Extracting(self.store, self.memory.sync, self.memory.edit)
+
+    @property
+    def past(self) -> Past:
+        """What happened, page by page."""
+        from ralph.past import Past
+
+        return Past(self.store, self.sessions)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """All projects of the same database."""
+        from ralph.projects import Neighbours
+
+        return Neighbours(self.root, self.config, self.store.database)
 
     @property
     def stats(self) -> Stats:
         """What the runs, the models and the memory came to."""
         from ralph.stats import Stats
 
-        return Stats(self.store)
+        if self._stats is None:
+            self._stats = Stats(self.store)
+        return self._stats
 
     def bring(
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
@@ -303,24 +375,57 @@ class Project:
     def tasks(self, *, status: Status | None = None, feature: str | None = None, ready: bool = False) -> list[Task]:
         """Give the tasks, most urgent first, of one status or feature if given, or only those that could start now."""
         wanted = self.store.features.get(feature).id if feature else None
-        found = self.store.tasks.ready() if ready else self.store.tasks.all()
-        return [
-            task
-            for task in found
-            if (status is None or task.status is status) and (wanted is None or task.feature_id == wanted)
-        ]
+        return [task for task, _ in self.store.tasks.placed(status=status, feature_id=wanted, ready=ready or None)]
+
+    def task_page(
+        self,
+        limit: int,
+        after: tuple[int, int] | None = None,
+        *,
+        status: Status | None = None,
+        feature: str | None = None,
+        ready: bool | None = None,
+    ) -> tuple[list[Task], tuple[int, int] | None]:
+        """Give the same tasks in pages: some of them, and the place to go on from if there are more.
+
+        Those that are not `ready` are pending too, but wait for something.
+        """
+        wanted = self.store.features.get(feature).id if feature else None
+        found = self.store.tasks.placed(limit + 1, after, status=status, feature_id=wanted, ready=ready)
+        return [task for task, _ in found[:limit]], found[limit - 1][1] if len(found) > limit else None
+
+    def task_counts(self, feature: str | None = None) -> tuple[dict[Status, int], int]:
+        """Give how many tasks there are in each status, of one feature if given, and how many could start now."""
+        tasks = self.store.tasks
+        wanted = self.store.features.get(feature).id if feature else None
+        if wanted is None:
+            return tasks.counts(), self._count_ready()
+        return tasks.counts_by_feature().get(wanted, {}), tasks.count_ready(wanted)
+
+    def task_graph(self, limit: int, *, feature: str | None = None) -> TaskGraph:
+        """Give how tasks hang together; when there are more than the limit, without the oldest of the done ones."""
+        wanted = self.store.features.get(feature).id if feature else None
+        found = self.store.tasks.foremost(limit + 1, wanted)
+        tasks = found[:limit]
+        ids = {task.id for task in tasks}
+        needs = [TaskLink(first=id, then=task.id, kind="needs") for task in tasks for id in task.needs if id in ids]
+        wholes = [(task.id, task.parent_id) for task in tasks if task.parent_id and task.parent_id in ids]
+        parts = [TaskLink(first=part, then=whole, kind="part") for part, whole in wholes]
+        return TaskGraph(tasks=tuple(tasks), links=(*needs, *parts), is_whole=len(found) <= limit)
 
     def task(self, id: str) -> TaskView:
         """Give all about a task."""
         tasks = self.store.tasks
         task = tasks.get(id)
+        needed_by = tasks.needed_by(id)
+        linked = tasks.some((*task.needs, *needed_by))
         return TaskView(
             task=task,
             metrics=self.store.attempts.metrics(id),
             attempts=tuple(self.store.attempts.latest(SHOWN_ATTEMPTS, task=id)),
-            parts=tuple(one for one in tasks.below(id) if one.parent_id == id),
-            needs=tuple(tasks.get(other) for other in task.needs),
-            needed_by=tuple(tasks.get(other) for other in tasks.needed_by(id)),
+            parts=tuple(tasks.parts(id)),
+            needs=tuple(linked[other] for other in task.needs if other in linked),
+            needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self.store.features.get(task.feature_id) if task.feature_id else None,
         )
 
@@ -337,8 +442,12 @@ class Project:
         priority: int | None = None,
         parent: str | None = None,
         feature: str | None = None,
+        needs: Sequence[str] | None = None,
     ) -> Task:
-        """Change a task; None leaves a thing as it is, an empty parent or feature takes the link away."""
+        """Change a task, all or nothing; None leaves a thing as it is, an empty parent or feature takes the link away.
+
+        `needs` are all tasks it waits for from now on.
+        """
         return self.store.tasks.update(
             id,
             title=_title(title) if title is not None else None,
@@ -346,6 +455,7 @@ class Project:
             priority=priority,
             parent_id=parent,
             feature_id=self.store.features.get(feature).id if feature else feature,
+            needs=needs,
         )
 
     def change_needs(self, id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Task:
@@ -490,11 +600,12 @@ class Project:
 
     def features(self) -> list[FeatureView]:
         """Give all features with their tasks, oldest first."""
-        tasks = self.store.tasks.all()
-        return [
-            FeatureView(feature=one, tasks=tuple(task for task in tasks if task.feature_id == one.id))
-            for one in self.store.features.all()
-        ]
+        return [FeatureView(feature=one, tasks=tuple(self.tasks(feature=one.id))) for one in self.store.features.all()]
+
+    def feature_counts(self) -> list[FeatureCounts]:
+        """Give all features with how far they are, oldest first."""
+        counts = self.store.tasks.counts_by_feature()
+        return [FeatureCounts(feature=one, counts=counts.get(one.id, {})) for one in self.store.features.all()]
 
     def feature(self, id_or_name: str) -> FeatureView:
         """Give a feature with its tasks."""
@@ -575,13 +686,6 @@ class Project:
             self.store.tasks.get(task)
         return self.store.attempts.reports(limit, task=task, category=category)
 
-    def search_journal(self, query: str, limit: int) -> list[Attempt]:
-        """Find journal entries by words in their notes, tasks and files, best first; any text is safe as a query."""
-        from ralph.memory.question import Context
-        from ralph.recall import matching_attempts
-
-        return matching_attempts(self.store, Context(title=query, at=now()), limit, floor=0.0)
-
     def journal_entry(self, name: str) -> Attempt:
         """Give one entry by `RUN/ITERATION`, or by an iteration of the latest run."""
         run, _, iteration = name.rpartition("/")
@@ -599,6 +703,14 @@ class Project:
         self.store.tasks.get(id)
         reports = self.store.attempts.reports(1000, task=id)
         return [one for one in reports if attempt in (None, one.attempt_number)]
+
+    def events_since(self, seq: int, limit: int) -> list[RunEvent]:
+        """Give what happened in runs and to tasks after an event, oldest first; the oldest of all are forgotten."""
+        return self.store.events.since(seq, limit)
+
+    def last_event(self) -> int:
+        """Give the number of the newest event of runs and tasks, or 0."""
+        return self.store.events.last()
 
     # --- the loop --------------------------------------------------------------------
 
@@ -635,6 +747,7 @@ class Project:
         `resume` names a run to go on with; empty, the latest one.
         """
         from ralph.agents import open_agent
+        from ralph.live import Recording
         from ralph.loop.order import options_of, with_limits
         from ralph.loop.run import Loop
         from ralph.loop.workers import worker_name
@@ -654,18 +767,19 @@ class Project:
         )
         agent = open_agent(config.agent, self.root, config.models)
         agent.check()
-        loop = Loop(
-            store=self.store,
-            agent=agent,
-            config=config,
-            directory=self.root,
-            order=with_limits(order, config.limits),
-            tell=tell,
-            ask=ask,
-            resumes=before,
-            options=options_of(order, worker_name()),
-        )
-        return loop.run()
+        with Recording(self._root, tell) as told:
+            loop = Loop(
+                store=self.store,
+                agent=agent,
+                config=config,
+                directory=self.root,
+                order=with_limits(order, config.limits),
+                tell=told,
+                ask=ask,
+                resumes=before,
+                options=options_of(order, worker_name()),
+            )
+            return loop.run()
 
     def _run_to_resume(self, id: str) -> Run:
         """Give a run that has stopped, so that it can go on."""
@@ -706,8 +820,8 @@ class Project:
         gone = self._gone(running)
         return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
 
-    def overview(self) -> Overview:
-        """Say where the project stands."""
+    def overview(self, most: int | None = None) -> Overview:
+        """Say where the project stands; of tasks that are ready or wait for a person, so many are given, or all."""
         from ralph.loop.strategy import strategy_name
 
         takes_model = self._takes_model()
@@ -716,16 +830,22 @@ class Project:
         runs = attempts.runs(1)
         running = attempts.running()
         gone = self._gone(running)
+        blocked = tasks.in_status(Status.BLOCKED, most)
+        given_up = tasks.in_status(Status.FAILED, most)
+        trouble, trouble_count = self._in_trouble(takes_model)
         return Overview(
             root=self._root,
             counts=tasks.counts(),
             running=tuple(attempt for attempt in running if attempt.worker not in gone),
             left=tuple(attempt for attempt in running if attempt.worker in gone),
-            ready=tuple(tasks.ready()),
-            waiting=tuple(tasks.in_status(Status.BLOCKED) + tasks.in_status(Status.FAILED)),
+            ready=tuple(tasks.ready(most)),
+            ready_count=self._count_ready(),
+            waiting=(*blocked, *given_up)[:most],
+            waiting_count=tasks.count_in_status(Status.BLOCKED) + tasks.count_in_status(Status.FAILED),
             strategy=strategy_name(self.config.models, self.config.agent.model),
             takes_model=takes_model,
-            trouble=tuple(self._in_trouble(one, takes_model) for one in attempts.in_trouble()),
+            trouble=trouble,
+            trouble_count=trouble_count,
             attempts=totals["attempts"],
             done=totals["done"],
             failed=totals["failed"],
@@ -733,16 +853,32 @@ class Project:
             cost_usd=totals["cost_usd"],
             memories=self.store.memories.count(),
             last_run=runs[0] if runs else None,
-            warnings=self.config.warnings,
+            warnings=(*self.config.warnings, *(self._memory.problems if self._memory else ())),
         )
 
-    def _in_trouble(self, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
+    def _count_ready(self) -> int:
+        """Give how many tasks could start now; counted anew when something has happened."""
+        last = self.store.events.last()
+        if self._ready_count is None or self._ready_count[0] != last:
+            self._ready_count = last, self.store.tasks.count_ready()
+        return self._ready_count[1]
+
+    def _in_trouble(self, takes_model: bool) -> tuple[tuple[TaskTrouble, ...], int]:
+        """Give the tasks in most trouble, and how many are in some; found out anew when something has happened."""
+        key = self.store.events.last(), takes_model
+        if self._trouble is None or self._trouble[0] != key:
+            worst, count = self.store.attempts.in_trouble()
+            tasks = self.store.tasks.some(one.task_id for one in worst)
+            found = (self._trouble_of(tasks[one.task_id], one, takes_model) for one in worst if one.task_id in tasks)
+            self._trouble = key, tuple(found), count
+        return self._trouble[1:]
+
+    def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
         """Say how stuck a task is and what its next attempt would be."""
         from ralph.loop.planning import next_attempt
         from ralph.loop.strategy import next_step, strategy_name
         from ralph.loop.stuck import Step
 
-        task = self.store.tasks.get(metrics.task_id)
         plan = next_attempt(self.store, self.config, task, metrics, takes_model=takes_model)
         strategy = strategy_name(self.config.models, self.config.agent.model)
         return TaskTrouble(

@@ -399,6 +399,21 @@ class TaskMetrics:
         return self.consecutive_failures >= threshold
 
 
+@record
+class RunEvent:
+    """Something that happened in a run or to a task, for those who follow it."""
+
+    seq: int
+    what: str
+    """run_started, attempt_started, attempt_ended, run_ended or task_changed."""
+    run_id: str
+    """Empty when a task changed."""
+    iteration: int | None
+    task_id: str | None
+    """None where it is about no task, or about very many of them at once."""
+    at: str
+
+
 # --- what is remembered --------------------------------------------------------
 
 

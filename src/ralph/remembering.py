@@ -11,7 +11,7 @@ import os
 import sys
 from itertools import islice
 
-from ralph.errors import NotFound, RalphError, WrongUsage
+from ralph.errors import NeedsYes, NotFound, RalphError, StaysDeleted, WrongUsage
 from ralph.memory.lifecycle import START, days_between, faded
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
 from ralph.records import (
@@ -28,7 +28,7 @@ from ralph.records import (
     timestamp,
 )
 from ralph.store.known_memories import Wanted
-from ralph.store.memories import Change, change_id
+from ralph.store.memories import Change, change_id, is_change_id
 from ralph.text import accept, clean, count_tokens, one_line, paths_in, title_of
 from ralph.who import by, in_session, origin, refuse_agents, session, who
 
@@ -39,17 +39,23 @@ if TYPE_CHECKING:
 
     from ralph.config import Config
     from ralph.memory.question import Context
+    from ralph.memory.timeline import Point
     from ralph.sharing import SharedMemory
     from ralph.store import Store
     from ralph.store.database import Row
-    from ralph.store.memories import Kept
+    from ralph.store.memories import Changed, Kept
 
 MOST_CANDIDATES = 2_000
 """So many of the newest memories a documents' ranker looks at."""
 FEWEST_TOKENS = 20
 """What a memory takes in a prime at least, so that it tells how many have to be looked at."""
 SHOWN_ATTEMPTS = 20
+LOOKED_AT_USES = 200
+"""From so many of the latest uses it is worked out how sure a memory was."""
+MOST_FACET_TAGS = 30
+UNWRITTEN = "A memory file could not be written: what it lacks is stored, and will be written when that can be done."
 DAY_SECONDS = 86_400
+MOST_DAYS = 36_500
 MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
 """Shares that say that a memory has to do with what is asked; a search leaves out what has none of them."""
 
@@ -101,6 +107,19 @@ class Stats:
 
 
 @record
+class Facets:
+    """How many memories there are of each type, state, source and tag, the most first; but by state, active ones."""
+
+    type: dict[str, int]
+    state: dict[str, int]
+    source: dict[str, int]
+    tag: dict[str, int]
+    """The most frequent ones."""
+    stale: int
+    """Those whose files are no longer as they were, as far as that has been looked at."""
+
+
+@record
 class Removal:
     """What a cleanup or consolidation did, or would do."""
 
@@ -128,6 +147,10 @@ class Remembering:
         """Whether these are of another project than the one whose directory this is; its files are not there."""
         self.is_unwritten = False
         """Whether a file could not be brought up to date; the next sync tries again."""
+        self._flaws: tuple[object, list[str]] | None = None
+        """With what the files and memories were like when they were looked for."""
+        self._facets: tuple[int, Facets] | None = None
+        """With the event after which they were counted: that takes a while where there are many."""
 
     @property
     def project_name(self) -> str:
@@ -152,6 +175,28 @@ class Remembering:
             self.problems += [problem for problem in outcome.problems if problem not in self.problems]
             self.is_unwritten = outcome.is_unwritten
 
+    def look_at_files(self) -> None:
+        """Put into `problems` what is wrong with the files as they are now, whoever brought them in step last."""
+        if self.is_paused or not self._config.memories.files:
+            return  # who keeps the files in step meanwhile knows
+        from pathlib import Path
+
+        from ralph.sync import flaws, is_unwritten, mark
+
+        self.sync()
+        now_there = self._memories.last_event(), mark(self._store, self._root)
+        if self._flaws is None or self._flaws[0] != now_there:
+            root = Path(self._root)
+            found = [*flaws.of_memories(root, self._in_files), *flaws.of_knowledge(root, self._in_files)]
+            self._flaws = now_there, [f"{one.says}: {one.mend}." for one in found]
+        self.is_unwritten = is_unwritten(self._store, self._root)
+        self.problems = [*self._flaws[1], *[UNWRITTEN] * (self.is_unwritten and not self._flaws[1])]
+
+    def _in_files(self, kinds: tuple[str, ...]) -> list[str]:
+        """Give the ids of the memories of some kinds that the files should hold."""
+        # What others learned is written into the files of this working copy with its next memory command.
+        return [] if self._store.has_copies else [str(row["id"]) for row in self._memories.texts(kinds)]
+
     # --- one memory ------------------------------------------------------------------
 
     def add(
@@ -165,7 +210,10 @@ class Remembering:
         confidence: float | None = None,
         feature: str | None = None,
     ) -> Kept:
-        """Keep a memory somebody states; one that says the same as a known one makes that one surer."""
+        """Keep a memory somebody states; one that says the same as a known one makes that one surer.
+
+        What a person has deleted stays deleted for everybody else.
+        """
         text = _body(body)
         if not text:
             raise WrongUsage("There is nothing to remember: the content is empty.")
@@ -190,9 +238,11 @@ class Remembering:
         )
         memory = self._marked(memory)
         self.sync()
-        kept = self._memories.add(memory, by("added by command"), by_person=not in_session())
-        if kept.what != "added" and kept.what != "refused" and not in_session():
-            kept = replace(kept, memory=self._as_stated(kept.memory, memory, kind, title, confidence))
+        is_person = not in_session()
+        stated = _stated(memory, kind, title, confidence) if is_person else {}
+        kept = self._memories.add(memory, by("added by command"), by_person=is_person, stated=stated)
+        if kept.what == "refused":
+            raise StaysDeleted(kept.memory.id)
         self.sync()
         return kept
 
@@ -209,19 +259,6 @@ class Remembering:
 
         return with_marks(memory, self._root)
 
-    def _as_stated(
-        self, known: Memory, stated: Memory, kind: str | None, title: str, confidence: float | None
-    ) -> Memory:
-        """Give a known memory what a person stated of it, beside its words."""
-        fields: dict[str, object] = {}
-        if kind:
-            fields["kind"] = stated.kind
-        if title:
-            fields["title"] = stated.title
-        if confidence is not None:
-            fields["confidence"] = confidence
-        return self._memories.change(known.id, "edited", by("stated again"), **fields) if fields else known
-
     def known_kind(self, text: str) -> str:
         """Give a type of memory that is known here: one of ours, or one that an agent has used; refuse others."""
         kind = _kind(text)
@@ -232,6 +269,11 @@ class Remembering:
         close = difflib.get_close_matches(kind, [*KINDS, *LEARNING_CATEGORIES, *used], n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise WrongUsage(f"There is no type of memory {kind!r}: it is one of {', '.join(KINDS)}.{hint}")
+
+    def get(self, id: str) -> Memory:
+        """Give one memory, whatever its state."""
+        self.sync()
+        return self._memories.get(id)
 
     def show(self, id: str) -> MemoryView:
         """Give all about a memory."""
@@ -257,15 +299,20 @@ class Remembering:
         files: Sequence[str] | None = None,
         confidence: float | None = None,
         why: str = "",
-    ) -> Memory:
-        """Change a memory; None leaves a thing as it is."""
+        check: Callable[[Memory], object] = lambda _: None,
+    ) -> Changed:
+        """Change a memory; None leaves a thing as it is. Gives it as it is now, and what undo takes back.
+
+        `check` may refuse it as it is when it is changed.
+        """
         self.sync()
         known = self._memories.get(id)
+        check(known)
         fields: dict[str, object] = {}
         if body is not None:
             text = _body(body)
             if not text:
-                raise WrongUsage(f"A memory needs a text. To remove it: ralph memory delete {id}")
+                raise WrongUsage("A memory needs a text. To remove it, delete it.")
             fields |= {"body": text, "files": paths_in(text)}
             if known.title == title_of(known.body):
                 fields["title"] = title_of(text)
@@ -284,15 +331,18 @@ class Remembering:
                 raise WrongUsage("The confidence must be a number from 0 to 1.")
             fields["confidence"] = confidence
         if not fields:
-            raise WrongUsage("There is nothing to change: say what, for example --content or --tags.")
+            raise WrongUsage("There is nothing to change: say what, for example the content or the tags.")
         if "files" in fields:
             marked = self._marked(replace(known, **fields))
             fields |= {"seen": marked.seen, "stale": ""}
-        edited = self._memories.change(id, "edited", by(accept(why)), **fields, updated_at=now())
+        change = by(accept(why))
+        with self._store.transaction():
+            check(self._memories.get(id))
+            edited = self._memories.changed(id, "edited", change, **fields, updated_at=now())
         self.sync()
         return edited
 
-    def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, Memory]]:
+    def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, Changed]]:
         """Note that memories hold as things are now, all or none; give each as it was and as it is."""
         from ralph.freshness import confirm
 
@@ -304,7 +354,8 @@ class Remembering:
                     raise NotFound(
                         "Memory", f"{memory.id} (it is {memory.state}, and only what is in use is confirmed)"
                     )
-            after = confirm(self._store, ids, self._root, by(accept(why)), now(), also_gone=True)
+            directory = None if self.is_elsewhere else self._root
+            after = confirm(self._store, ids, directory, by(accept(why)), now(), also_gone=True)
         self.sync()
         return list(zip(before, after, strict=True))
 
@@ -317,7 +368,7 @@ class Remembering:
             for id in dict.fromkeys(ids):
                 memory = self._memories.get(id)
                 if memory.state in (State.PRUNED, State.SUPERSEDED, State.REJECTED):
-                    raise NotFound("Memory", f"{id} (it is {memory.state}; to bring it back: ralph memory undo {id})")
+                    raise NotFound("Memory", f"{id} (it is {memory.state}; undo brings it back)")
             deleted = [self._memories.change(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
         self.sync()
         return deleted, change.id
@@ -328,23 +379,59 @@ class Remembering:
         self._memories.get(id)
         return self._memories.history(id)
 
-    def undo(self, id: str, *, to: int | None = None) -> list[Memory]:
-        """Take back the latest change of a memory, all of a change made together, or all after an event."""
+    def shown_to(self, id: str, limit: int = SHOWN_ATTEMPTS) -> list[Row]:
+        """Give the latest attempts a memory was shown to, newest first."""
+        self._memories.get(id)
+        return self._memories.shown_to(id, limit)
+
+    def confidence_over_time(self, id: str) -> list[Point]:
+        """Give how sure a memory was, from its first day up to now."""
+        from ralph.memory.timeline import Use, confidence_over_time
+
+        memory = self.get(id)
+        uses = [
+            Use(at=row["ended_at"], won=row["outcome"] == "done")
+            for row in self._memories.shown_to(id, LOOKED_AT_USES)
+            # As credit is given: not for what was cut off, and for what was handed on only at its end.
+            if row["ended_at"]
+            and row["outcome"] != "interrupted"
+            and not (row["outcome"] == "done" and row["handed_to"])
+        ]
+        return confidence_over_time(memory, self._memories.history(id), uses, now())
+
+    def undo(self, id: str, *, to: int | None = None, only: int | None = None) -> Memory:
+        """Take back the latest change of a memory, or all after an event; give it as it is now.
+
+        With `only`, exactly that event, and nothing when something came after it.
+        """
         self.sync()
         refuse_agents("What is taken back")
-        if id.startswith("chg-") and not self._memories.find_one(id):
-            if to is not None:
-                raise WrongUsage(f"{id} is a change of several memories: --to goes with the id of one memory.")
-            undone = self._memories.undo_change(id, by(f"undid {id}"))
-        elif to is not None:
+        if to is not None and only is not None:
+            raise WrongUsage("Either all after an event is taken back, or only one event: say one of them.")
+        if to is not None:
             before = self._memories.version(id, to)
             fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
             change = by(f"back to event {to}")
-            undone = [self._memories.change(id, "set back", change, **fields | {"updated_at": now()})]
+            undone = self._memories.change(id, "set back", change, **fields | {"updated_at": now()})
         else:
-            undone = [self._memories.undo(id, by("undid the latest change"))[0]]
+            why = "undid the latest change" if only is None else f"undid event {only}"
+            undone = self._memories.undo(id, by(why), only=only)[0]
         self.sync()
         return undone
+
+    def undo_change(self, id: str) -> list[Memory]:
+        """Take back all that was changed together, like an import or a cleanup; give the memories as they are now."""
+        self.sync()
+        refuse_agents("What is taken back")
+        if not is_change_id(id):
+            raise NotFound("Change", id)
+        undone = self._memories.undo_change(id, by(f"undid {id}"))
+        self.sync()
+        return undone
+
+    def is_change(self, id: str) -> bool:
+        """Say whether an id is one of a change made together, and not of a memory."""
+        return is_change_id(id) and not self._memories.find_one(id)
 
     # --- with other projects ---------------------------------------------------------
 
@@ -384,14 +471,39 @@ class Remembering:
 
         Of those whose files are no longer as they were the files are looked at first.
         """
+        if last:
+            return self.page(wanted, last)[0]
+        self._look_at_files(wanted)
+        at = now()
+        return [one for one in self._memories.find(wanted, order="created_at") if _is_wanted(one, wanted, at)]
+
+    def page(
+        self, wanted: Wanted, limit: int, after: tuple[str, str] | None = None, *, oldest: bool = False
+    ) -> tuple[list[Memory], tuple[str, str] | None]:
+        """Give the newest wanted memories, or those after a place, and the place to go on from, if there are more.
+
+        With `oldest` the oldest ones come first.
+        """
+        self._look_at_files(wanted)
+        at = now()
+        ordered = (self._memories.oldest if oldest else self._memories.newest)(wanted, after)
+        found = list(islice((one for one in ordered if _is_wanted(one, wanted, at)), min(limit + 1, sys.maxsize)))
+        page = found[:limit]
+        return page, (page[-1].created_at, page[-1].id) if len(found) > limit else None
+
+    def of_run(self, run_id: str, limit: int) -> list[Memory]:
+        """Give what a run taught, whatever became of it, newest first."""
+        self.sync()
+        self._store.attempts.run(run_id)
+        return self._memories.of_run(run_id, limit)
+
+    def _look_at_files(self, wanted: Wanted) -> None:
+        """Bring the files in step, and when it is asked for, look whether those that memories name have changed."""
         self.sync()
         if wanted.is_stale and not self.is_elsewhere:
             from ralph.freshness import check
 
             check(self._store, self._root)
-        at = now()
-        found = (one for one in self._memories.find(wanted, order="created_at") if _is_wanted(one, wanted, at))
-        return list(islice(found, last or None))
 
     def search(
         self, query: str, wanted: Wanted, limit: int, ranker: str = "", task_id: str | None = None
@@ -410,11 +522,10 @@ class Remembering:
         found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
         seen = {one.memory.id for one in found}
         at = now()
-        for memory in self._memories.find(wanted, text=query) if query else ():
-            if len(found) == limit:
-                break
-            if memory.id not in seen and _is_wanted(memory, wanted, at):
-                found.append(Recalled(memory=memory, score=0.0, because=(("text", 0.0),)))
+        if query and len(found) < limit:
+            holding = (one for one in self._memories.holding(wanted, query) if one.id not in seen)
+            more = islice((one for one in holding if _is_wanted(one, wanted, at)), limit - len(found))
+            found += [Recalled(memory=one, score=0.0, because=(("text", 0.0),)) for one in more]
         return found
 
     def recall(self, context: Context, limit: int, wanted: Wanted | None = None) -> list[Recalled]:
@@ -515,9 +626,7 @@ class Remembering:
         only = self._config.memories.filter
         after = wanted.after
         if only.recent:
-            import time
-
-            after = max(after, timestamp(time.time() - only.recent * DAY_SECONDS))
+            after = max(after, days_ago(only.recent))
         return replace(wanted, kinds=wanted.kinds or only.types, tags=wanted.tags or only.tags, after=after)
 
     def matching(self, context: Context, wanted: Wanted, budget_tokens: int, most: int = 0) -> list[Memory]:
@@ -540,6 +649,11 @@ class Remembering:
         """Say what a memory's score for a task is made of, its place, and why it is not shown, if it is not."""
         self.sync()
         return self.why_each([self._memories.get(id)], task_id)[0]
+
+    def ranking(self, task_id: str, limit: int) -> list[Why]:
+        """Give the memories that have to do with a task, in the order of its next prompt, shown or not."""
+        found = [one.memory for one in self.search("", Wanted(), limit, task_id=task_id)]
+        return sorted(self.why_each(found, task_id), key=lambda why: why.rank or sys.maxsize)
 
     def why_each(self, memories: Sequence[Memory], task_id: str) -> list[Why]:
         """Say of each memory how it scores for a task, and why the prompt of the next attempt does not show it."""
@@ -631,6 +745,33 @@ class Remembering:
             last_updated=averages["last_updated"],
         )
 
+    def facets(self) -> Facets:
+        """Say how many memories there are of each type, state, source and tag."""
+        self.sync()
+        last = self._memories.last_event()
+        if self._facets is None or self._facets[0] != last:
+            self._facets = last, self._counted()
+        return replace(self._facets[1], stale=self._memories.count_stale())
+
+    def _counted(self) -> Facets:
+        from collections import Counter
+
+        from ralph.store.rows import from_json
+
+        sources: Counter[str] = Counter()
+        tags: Counter[str] = Counter()
+        for row in self._memories.counts_by_origin():
+            sources[row["source"]] += row["n"]
+            for tag in from_json(row["tags"]):
+                tags[tag] += row["n"]
+        return Facets(
+            type=self._memories.counts("kind"),
+            state=self._memories.counts("state"),
+            source=dict(sources.most_common()),
+            tag=dict(sorted(tags.items(), key=lambda one: (-one[1], one[0]))[:MOST_FACET_TAGS]),
+            stale=0,
+        )
+
     def events(self, since: int, limit: int = 500) -> list[MemoryEvent]:
         """Give what happened to any memory after an event, oldest first."""
         return self._memories.events(since, limit)
@@ -693,7 +834,7 @@ class Remembering:
         self.sync()
         present = self._memories.all()
         if not yes:
-            raise RalphError(f"This would remove all {len(present):,} memories: if you mean it, say --yes.")
+            raise NeedsYes(f"remove all {len(present):,} memories")
         change = replace(by("cleared"), id=change_id())
         backup = self._store.backup("before clearing")
         going = [(one, replace(one, state=State.PRUNED, state_reason="cleared", updated_at=now())) for one in present]
@@ -758,6 +899,32 @@ class Remembering:
         return name
 
 
+def moment_said(text: str) -> str:
+    """Give a date, or a date and time, that somebody asks by, as a timestamp; in UTC unless it says otherwise."""
+    from ralph.formats.imported import NotAMemory, moment_of
+
+    try:
+        found = moment_of(text.strip())
+    except NotAMemory:
+        found = ""
+    if not found:
+        raise WrongUsage(f"it must be a date like 2025-01-31, not {one_line(text, 40)!r}")
+    return found
+
+
+def days_ago(days: int) -> str:
+    """Give the moment so many days ago."""
+    import time
+
+    return timestamp(time.time() - min(days, MOST_DAYS) * DAY_SECONDS)
+
+
+def _stated(memory: Memory, kind: str | None, title: str, confidence: float | None) -> dict[str, object]:
+    """Give what a person stated of a memory, beside its words: that holds for a known one too."""
+    said = {"kind": kind, "title": title, "confidence": confidence}
+    return {name: getattr(memory, name) for name, value in said.items() if value not in (None, "")}
+
+
 def _query(text: str) -> str:
     """Give a text as it is searched by: of a long one its beginning and its end, or to accept it takes seconds."""
     from ralph.memory.question import bounded
@@ -775,10 +942,7 @@ def _refuse_too_many(going: int, present: int, yes: bool) -> None:
     from ralph.memory.lifecycle import too_many
 
     if too_many(going, present) and not yes:
-        raise RalphError(
-            f"This would take {going:,} of {present:,} memories out of use, more than a fifth:"
-            " look at them with --dry-run, then say --yes. Nothing was changed."
-        )
+        raise NeedsYes(f"take {going:,} of {present:,} memories out of use, more than a fifth", can_look=True)
 
 
 def _body(text: str) -> str:

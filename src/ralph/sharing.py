@@ -118,6 +118,16 @@ def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
         return [shared.memories.change(id, "unshared", change, **fields) for id in names]
 
 
+def is_shared(store: Store, id: str) -> bool:
+    """Say whether a memory of this project is one that all projects get."""
+    shared = Shared(store.scope)
+    known = shared.memories.find_one(id)
+    if known is None:
+        agreed = {own_id: shared_id for shared_id, (own_id, _) in shared.agreed().items()}
+        known = shared.memories.find_one(agreed[id]) if id in agreed else None
+    return known is not None and known.state is State.ACTIVE
+
+
 def shared_memories(store: Store, wanted: Wanted) -> list[SharedMemory]:
     """Give the wanted memories that are shared, newest first, each with where it came from."""
     memories = Shared(store.scope).memories

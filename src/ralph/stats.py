@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.memory.lift import Lift
+    from ralph.records import Run
     from ralph.store import Store
 
 SHOWN_RUNS = 20
@@ -125,14 +126,19 @@ class MemoryStats:
 
 
 class Stats:
-    """The statistics of a project; each is worked out when it is asked for."""
+    """The statistics of a project; each is worked out when it is asked for, and again when something has happened."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._memory: tuple[object, MemoryStats] | None = None
+        self._lift: tuple[object, Lift] | None = None
 
-    def runs(self, limit: int = SHOWN_RUNS) -> list[RunStats]:
-        """Give what came of the latest runs, newest first."""
-        runs = self._store.attempts.runs(limit)
+    def runs(self, limit: int = SHOWN_RUNS, before: str = "") -> list[RunStats]:
+        """Give what came of the latest runs, newest first, or of those before one."""
+        return self.of(self._store.attempts.runs(limit, before))
+
+    def of(self, runs: Sequence[Run]) -> list[RunStats]:
+        """Give what came of some runs."""
         sums = self._store.sums.of_runs([run.id for run in runs])
         return [
             RunStats(
@@ -152,12 +158,13 @@ class Stats:
             for run in runs
         ]
 
-    def models(self) -> list[ModelStats]:
-        """Give what each model achieved, the one with the most attempts first."""
+    def models(self, run: str = "") -> list[ModelStats]:
+        """Give what each model achieved, in all or in one run, the one with the most attempts first."""
         from ralph.store.sums import total
 
+        sums = self._store.sums
         rows: dict[str, list[dict[str, Any]]] = {}
-        for row in self._store.sums.by("model", "outcome", "is_handover"):
+        for row in sums.of_models(run) if run else sums.by("model", "outcome", "is_handover"):
             rows.setdefault(row["model"], []).append(row)
         found = [_model(model, total(some)) for model, some in rows.items()]
         return sorted(found, key=lambda one: (-one.attempts, one.model))
@@ -178,6 +185,13 @@ class Stats:
 
     def memory(self) -> MemoryStats:
         """Give what is remembered, and what came of showing it."""
+        # An attempt that ends changes how sure memories are, which is no event of theirs.
+        key = self._store.memories.last_event(), self._store.events.last()
+        if self._memory is None or self._memory[0] != key:
+            self._memory = key, self._of_memory()
+        return self._memory[1]
+
+    def _of_memory(self) -> MemoryStats:
         sums = self._store.sums
         kinds = tuple(KindStats(**row, success_rate=_rate(row["wins"], row["losses"])) for row in sums.of_kinds())
         wins, losses = sum(one.wins for one in kinds), sum(one.losses for one in kinds)
@@ -195,7 +209,10 @@ class Stats:
 
     def lift(self) -> Lift:
         """Give what memory brings, by the attempts it was left out of."""
-        return lift(self._store.sums.trials())
+        key = self._store.events.last()
+        if self._lift is None or self._lift[0] != key:
+            self._lift = key, lift(self._store.sums.trials())
+        return self._lift[1]
 
 
 def _rate(done: int, failed: int) -> float | None:

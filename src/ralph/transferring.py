@@ -71,6 +71,11 @@ class Exported:
     """Of the wanted memories, those the format has no place for."""
 
 
+def states_in(form: str) -> tuple[State, ...]:
+    """Give in which states memories are exported in a format, unless somebody says otherwise."""
+    return (State.STAGED, State.REJECTED) if form == "staging" else (State.ACTIVE,)
+
+
 class Transferring:
     """The way in and out of one opened project's memory."""
 
@@ -112,10 +117,11 @@ class Transferring:
     ) -> Brought:
         """Keep the memories of a bundle, however large, as its lines come; one that was changed only by force."""
         from ralph.formats.bundle import read_bundle, verify_bundle
+        from ralph.formats.memory_files import BY_FORCE
         from ralph.formats.planned import Unreadable
 
         if not force and (why := verify_bundle(lines())):
-            problem = Unreadable(line=1, why=f"{why} Import what can be read of it with --force.")
+            problem = Unreadable(line=1, why=f"{why} What can be read of it {BY_FORCE}")
             return Brought(name=name, format="bundle", problems=(problem,))
         return self.bring_all(read_bundle(lines()), name, "bundle", stage=stage)
 
@@ -190,6 +196,16 @@ class Transferring:
         kept, pieces = self._written(form, found)
         return Exported(files=[("", pieces)], count=len(kept), left_out=len(found) - len(kept))
 
+    def bundle(self, memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]]) -> Iterator[str]:
+        """Give the lines of a bundle of memories with their history, as they come."""
+        from ralph.formats.bundle import write_bundle
+
+        return write_bundle(memories, self._store.project_name, now())
+
+    def with_history(self, memories: Iterable[Memory]) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
+        """Give memories, each with all that happened to it."""
+        return ((memory, self._memories.history(memory.id)) for memory in memories)
+
     def save(self, exported: Exported, form: str, to: Path, *, force: bool = False) -> None:
         """Write what was exported to a file, or for a format of many files to a folder."""
         from ralph.files import write_whole
@@ -213,10 +229,7 @@ class Transferring:
     def _written(self, form: str, found: list[Memory]) -> tuple[list[Memory], Iterable[str]]:
         """Give those of the memories that a format has a place for, and what it makes of them."""
         if form == "bundle":
-            from ralph.formats.bundle import write_bundle
-
-            with_history = ((memory, self._memories.history(memory.id)) for memory in found)
-            return found, write_bundle(with_history, self._store.project_name, now())
+            return found, self.bundle(self.with_history(found))
         if form == "json":
             from ralph.formats.memories_json import write_memories_json
 

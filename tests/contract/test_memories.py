@@ -372,7 +372,7 @@ def test_a_text_is_found_in_any_case_and_its_signs_mean_nothing(store: Store) ->
     remember(store, a_fact("Something else."))
 
     def found(text: str) -> int:
-        return len(list(store.memories.find(Wanted(), text=text)))
+        return len(list(store.memories.holding(Wanted(), text)))
 
     assert found("AUTHENT") == 1
     assert found("100%") == 1

@@ -28,8 +28,8 @@ from tests.make import a_memory, a_report, begin, finish
 from tests.store.make import asked
 
 TABLES = (
-    "features", "tasks", "task_needs", "task_log", "runs", "attempts", "failures", "memory", "memory_events",
-    "memory_links", "memory_files", "memory_words", "attempt_words", "failure_words", "memory_vectors",
+    "features", "tasks", "task_needs", "task_log", "runs", "attempts", "failures", "run_events", "memory",
+    "memory_events", "memory_links", "memory_files", "memory_words", "attempt_words", "failure_words", "memory_vectors",
     "synced_places", "synced_files", "synced_entries",
 )  # fmt: skip
 BY_TEST = Change(who="person", why="test", id="chg-00000001")
@@ -132,7 +132,7 @@ def everything_read(store: Store) -> dict[str, object]:
         "matching": (matching_attempts(store, context, 50), matching_failures(store, context, 50)),
         "failures": (attempts.reports(50), attempts.same_failures("same", 50), attempts.tasks_that_failed("same")),
         "failure words": [row["why"] for row in attempts.look_up_failures(asked("parser"), 50).rows],
-        "memories": (memories.all(), memories.get("mem-1-0001"), list(memories.find(Wanted(), text="parser"))),
+        "memories": (memories.all(), memories.get("mem-1-0001"), list(memories.holding(Wanted(), "parser"))),
         "everything": memory_texts(memories.everything()),
         "surest": memories.surest(Wanted(), 50),
         "words": ([row["body"] for row in found.rows], found.held_by, found.total),

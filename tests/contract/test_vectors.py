@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ralph import meaning, nearness
-from ralph.location import init_project
 from ralph.memory.question import Context
 from ralph.nearness import NearOnServer
 from ralph.project import Project
@@ -19,7 +18,7 @@ from ralph.store import Store, create_store, open_database
 from ralph.store.memories import Change
 from ralph.store.postgres import VECTOR_SIZE, PostgresDatabase
 from ralph.store.vectors import Vectors, compare_on_server
-from tests.make import a_memory, remember
+from tests.make import a_memory, remember, set_up_project
 from tests.postgres import Server
 
 pytestmark = [
@@ -74,7 +73,7 @@ DIRECTION = [1.0, *([0.0] * (VECTOR_SIZE - 1))]
 def filled(tmp_path: Path) -> Iterator[Project]:
     directory = tmp_path / "project"
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     with Project.open(directory) as project:
         texts = [f"{who} {what}" for who, what in product(WHO, WHAT)]
         project.memory.keep([a_memory(text, id=f"mem-{n}-0000") for n, text in enumerate(texts)])

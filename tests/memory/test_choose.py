@@ -30,7 +30,7 @@ def test_only_a_handful_is_shown_and_the_rest_has_a_reason() -> None:
 def test_what_has_too_little_in_common_is_left_out_even_when_nothing_else_is_there() -> None:
     told = outcome([scored(1, 5.0, evidence=FLOOR - 0.01)])
 
-    assert "too little in common" in told[1]
+    assert "too few telling words" in told[1]
 
 
 def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:

@@ -148,8 +148,8 @@ def an_old_database(path: Path, version: int, memories: int) -> None:
                 row |= {"state_reason": "", "success_rate": None, "support": 1, "validated_at": None}
                 row["fingerprint"] = f"{n}"
             _insert(connection, "memory", row)
-    if version >= 3:
-        _index(connection, version)
+        if version >= 3:
+            _index(connection, version)
     connection.close()
 
 

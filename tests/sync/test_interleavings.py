@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.formats.memories_md import SECTIONS, read_document
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import State
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
 from ralph.sync import sync
+from tests.make import set_up_project
 
 T = Change(who="t", why="t")
 OPERATIONS = (
@@ -30,7 +30,7 @@ class World:
     """A project, and a person at its files; every text is told apart by its number."""
 
     def __init__(self, root: Path, seed: int) -> None:
-        init_project(root)
+        set_up_project(root)
         self.project = Project.open(root)
         self.store = self.project.store
         self.root = root

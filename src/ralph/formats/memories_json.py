@@ -56,7 +56,8 @@ def read_memories_json(text: str, at: str) -> Reading:
 
 def write_memories_json(memories: Iterable[Memory], project: str, at: str) -> str:
     """Give the memories as an export of this project, made at this moment."""
-    export = {"version": VERSION, "project": project, "exported_at": at, "memories": [_fields(m) for m in memories]}
+    entries = [export_fields(memory) for memory in memories]
+    export = {"version": VERSION, "project": project, "exported_at": at, "memories": entries}
     return dumps(export, indent=2) + "\n"
 
 
@@ -118,7 +119,8 @@ def _word(fields: Fields, name: str, width: int = 50) -> str | None:
     return one_line(accept(_text(fields, name)), width) or None
 
 
-def _fields(memory: Memory) -> Fields:
+def export_fields(memory: Memory) -> Fields:
+    """Give a memory as an export has it: what there is to say beyond version 1 comes last."""
     beyond = {
         "created_at": memory.created_at,
         "updated_at": memory.updated_at,

@@ -43,6 +43,8 @@ class Format(StrEnum):
 LISTS = {"learnings": Format.LEARNINGS, "staged": Format.STAGING, "memories": Format.MEMORIES_JSON}
 """The field that holds the entries tells a JSON file."""
 LOOP_FIELDS = frozenset({"loopId", "objective", "currentIteration"})
+BY_FORCE = "comes in only by force."
+"""How a complaint ends about what can be taken in all the same."""
 MOST_COLUMNS = 100
 LONGEST_COLUMN = 30
 LEAST_KNOWN_COLUMNS = 3
@@ -131,7 +133,7 @@ def _bundle(text: str, force: bool) -> Reading:
 
     lines = text.split("\n")
     if not force and (why := verify_bundle(lines)):
-        return _nothing(f"{why} Import what can be read of it with --force.")
+        return _nothing(f"{why} What can be read of it {BY_FORCE}")
     read = list(read_bundle(lines))
     memories = tuple(one for one in read if isinstance(one, Memory))
     return memories, tuple(one for one in read if isinstance(one, Unreadable))
@@ -148,7 +150,7 @@ def _learnings(text: str, at: str, format: Format, force: bool) -> Reading:
         return read.memories, read.problems
     why = "Its checksum does not match: it was changed or damaged after it was written"
     if not force:
-        return _nothing(f"{why}; import it all the same with --force.")
+        return _nothing(f"{why}; it {BY_FORCE}")
     return read.memories, (
         Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),
         *read.problems,

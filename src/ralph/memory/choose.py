@@ -88,7 +88,8 @@ def _ruled_out(one: Scored, context: Context, tags: Collection[str]) -> str:
         tried = one.row["wins"] + one.row["losses"]
         return f"did not help: of {tried} attempts it was shown to, {one.row['wins']} got their task done"
     if one.evidence < FLOOR:
-        return f"has too little in common with the task ({one.evidence:.2f}, at least {FLOOR:g} is needed)"
+        needed = f"evidence {one.evidence:.2f}, at least {FLOOR:g} is needed whatever the score"
+        return f"shares too few telling words or files with the task ({needed})"
     return ""
 
 

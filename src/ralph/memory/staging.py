@@ -7,12 +7,13 @@ people look for them.
 from __future__ import annotations
 
 from ralph.memory.learning import LEARNING_KINDS
-from ralph.records import replace
+from ralph.records import State, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.records import Memory
 
+STATUSES = ("pending", "validated", "rejected", "quarantined")
 LEAST_CONFIDENCE = 0.3
 MOST_ANTIPATTERN_SUCCESS = 0.2
 LEAST_STRATEGY_SUCCESS = 0.5
@@ -70,3 +71,17 @@ def waits(memory: Memory) -> bool:
     if memory.kind != "estimate" or memory.support >= ENOUGH_SUPPORT or not 0 <= memory.confidence < LEAST_CONFIDENCE:
         return False
     return not refusal(replace(memory, confidence=LEAST_CONFIDENCE))
+
+
+def status(memory: Memory) -> str:
+    """Give where a learning stands on its way: pending, validated, rejected or quarantined."""
+    if memory.state is State.STAGED:
+        return "validated" if memory.validated_at else "pending"
+    return str(memory.state)
+
+
+def held_back(memory: Memory) -> str:
+    """Give why a learning is not in use; nothing when it only waits for its turn."""
+    if memory.state is State.STAGED and not memory.validated_at and waits(memory):
+        return "needs more iterations"
+    return memory.state_reason

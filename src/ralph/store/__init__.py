@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ralph.store.features import Features
     from ralph.store.memories import Memories
     from ralph.store.projects import ProjectEntry
+    from ralph.store.run_events import RunEvents
     from ralph.store.sessions import Sessions
     from ralph.store.sums import Sums
     from ralph.store.tasks import Tasks
@@ -61,6 +62,13 @@ class Store:
         from ralph.store.attempts import Attempts
 
         return Attempts(self.scope)
+
+    @property
+    def events(self) -> RunEvents:
+        """What happened in runs and to tasks, for those who follow it."""
+        from ralph.store.run_events import RunEvents
+
+        return RunEvents(self.scope)
 
     @property
     def sums(self) -> Sums:
@@ -107,9 +115,9 @@ class Store:
         """Say whether several working copies may use the same store: each agrees with it on its own."""
         return self.is_shared or self.is_elsewhere
 
-    def watch(self, topic: str) -> Watch:
-        """Give what waits until anybody changes something: `tasks` or `memory_events` of this project."""
-        return self.database.watch(self.project_id, topic)
+    def watch(self, *topics: str) -> Watch:
+        """Give what waits until anybody changes something: `tasks`, `memory_events` or `run_events` of this project."""
+        return self.database.watch(self.project_id, *topics)
 
     def rest(self) -> None:
         """Let go of what others could use, until the store is needed again."""

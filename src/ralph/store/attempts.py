@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ralph.store.database import Found, Row, Scope
     from ralph.store.memories import Kept
     from ralph.store.rows import Convert
+    from ralph.store.run_events import RunEvents
 
 VANISHED = "the worker vanished"
 OUTSIDE = "outside"
@@ -72,6 +73,12 @@ class Attempts:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
+    @property
+    def _events(self) -> RunEvents:
+        from ralph.store.run_events import RunEvents
+
+        return RunEvents(self._scope)
+
     # --- runs ----------------------------------------------------------------------
 
     def start_run(self, agent: str, options: str = "") -> Run:
@@ -79,6 +86,7 @@ class Attempts:
         run = Run(id=run_id(), agent=agent, started_at=now(), options=options)
         with self._scope.transaction():
             self._scope.insert("runs", **to_columns(run))
+            self._events.tell_run("run_started", run.id)
         return run
 
     def resume_run(self, id: str, options: str) -> Run:
@@ -93,6 +101,7 @@ class Attempts:
                 id=id,
                 options=options,
             )
+            self._events.tell_run("run_started", id)
         return self.run(id)
 
     def end_run(self, id: str, ending: str, seconds: float | None = None) -> None:
@@ -108,6 +117,8 @@ class Attempts:
                 ending=ending,
                 seconds=seconds,
             )
+            self._events.tell_run("run_ended", id)
+            self._events.forget_old()
         from ralph.store.index import renew
         from ralph.store.sums import Sums
 
@@ -115,16 +126,18 @@ class Attempts:
         Sums(self._scope).refresh()
         self._scope.database.tidy()
 
-    def runs(self, limit: int) -> list[Run]:
-        """Give the latest runs of the loop, newest first; those that found nothing to do do not count."""
+    def runs(self, limit: int, before: str = "") -> list[Run]:
+        """Give the latest runs, newest first, or those before one; those that found nothing to do do not count."""
+        earlier = "AND seq < (SELECT seq FROM runs WHERE project_id = :project_id AND id = :before)" if before else ""
         rows = self._scope.query(
-            """
+            f"""
             SELECT * FROM runs WHERE project_id = :project_id AND (iterations > 0 OR ended_at IS NULL)
-                AND agent <> :outside
+                AND agent <> :outside {earlier}
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
             outside=OUTSIDE,
+            **({"before": before} if before else {}),
         )
         return [_run(row) for row in rows]
 
@@ -152,6 +165,7 @@ class Attempts:
 
         Attempts that vanished workers left open are closed as interrupted.
         """
+        closed: list[Attempt] = []
 
         def open_attempt(task: Task) -> Begun:
             counted = self._scope.query(
@@ -172,7 +186,7 @@ class Attempts:
             if before["parts"]:
                 raise GotParts  # between the look at it and the claim
             if before["open"]:
-                self._close_open(task.id)  # whoever had it lost it
+                closed.extend(self._close_open(task.id))  # whoever had it lost it
             attempt = Attempt(
                 run_id=run,
                 iteration=counted[0]["iterations"],
@@ -192,9 +206,16 @@ class Attempts:
         self._close_vanished()
         while True:
             try:
-                return Tasks(self._scope).take(worker, lease_seconds, only, open_attempt)
+                begun = Tasks(self._scope).take(worker, lease_seconds, only, open_attempt)
+                break
             except GotParts:
-                continue
+                closed.clear()
+        if closed:
+            # A claim has no turn, in which alone an event may be written: this one follows right after it.
+            with self._scope.transaction():
+                for attempt in closed:
+                    self._events.tell_attempt("attempt_ended", attempt)
+        return begun
 
     def note(self, attempt: Attempt) -> None:
         """Keep what an attempt sets out with, so that others see it and it is known should the worker vanish."""
@@ -209,6 +230,7 @@ class Attempts:
                 iteration=attempt.iteration,
                 **{name: values[name] for name in noted},
             )
+            self._events.tell_attempt("attempt_started", attempt)
 
     def finish(self, capture: Capture, token: int, *, is_again: bool = False) -> tuple[Kept, ...]:
         """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
@@ -247,6 +269,7 @@ class Attempts:
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
             if kept and capture.is_telling:
                 self._give_credit(attempt, memories)
+            self._events.tell_attempt("attempt_ended", attempt)
         if not kept:
             raise lost
         return learned
@@ -321,8 +344,8 @@ class Attempts:
         condition = "r.run_id = :run_id AND r.iteration = :iteration"
         put(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 
-    def _close_open(self, task_id: str) -> None:
-        """Close the attempts at a task that was claimed a moment ago, by somebody else than before."""
+    def _close_open(self, task_id: str) -> list[Attempt]:
+        """Close the attempts at a task that was claimed a moment ago, by somebody else than before; give them."""
         rows = self._scope.query(
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL AND task_id = :id", id=task_id
         )
@@ -340,6 +363,7 @@ class Attempts:
                 reason=closed.reason,
                 ended_at=closed.ended_at,
             )
+        return [attempt_in(row) for row in rows]
 
     def _close_vanished(self) -> None:
         """Close the attempts of workers that no longer have their task: they vanished or lost it."""
@@ -348,6 +372,7 @@ class Attempts:
         with self._scope.transaction():
             for row in self._vanished():
                 self._write(interrupted(attempt_in(row), VANISHED))
+                self._events.tell_attempt("attempt_ended", attempt_in(row))
 
     def _vanished(self) -> list[Row]:
         return self._scope.query(
@@ -434,17 +459,29 @@ class Attempts:
         self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
     ) -> list[Attempt]:
         """Give the latest attempts, also those still running, newest first."""
-        given = {"run_id": run, "task_id": task, "outcome": outcome.value if outcome else None}
-        wanted = {name: value for name, value in given.items() if value is not None}
-        conditions = "".join(f" AND {name} = :{name}" for name in wanted)
+        return [one for one, _ in self.placed(limit, run=run, task=task, outcome=outcome)]
+
+    def placed(
+        self,
+        limit: int,
+        before: int | None = None,
+        *,
+        run: str | None = None,
+        task: str | None = None,
+        outcome: Outcome | None = None,
+    ) -> list[tuple[Attempt, int]]:
+        """Give attempts, newest first, each with its place: asked for what is before it, one gets those that follow."""
         # All the same order, each by an index that finds the task or the run.
         order = "number" if task else "iteration" if run else "seq"
+        conditions, wanted = _narrowed(
+            order, before, run_id=run, task_id=task, outcome=outcome.value if outcome else None
+        )
         rows = self._scope.query(
             f"SELECT * FROM attempts WHERE project_id = :project_id{conditions} ORDER BY {order} DESC LIMIT :limit",
             **wanted,
             limit=limit,
         )
-        return [attempt_in(row) for row in rows]
+        return [(attempt_in(row), int(row[order])) for row in rows]
 
     def get(self, run: str, iteration: int) -> Attempt:
         """Give one attempt by its run and iteration."""
@@ -540,21 +577,27 @@ class Attempts:
             raise NotFound("Task", task)
         return _metrics(rows[0])
 
-    def in_trouble(self, limit: int = 20) -> list[TaskMetrics]:
-        """Give the metrics of open tasks that have failed since they last succeeded or were reset, worst first."""
+    def in_trouble(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:
+        """Give the metrics of open tasks that have failed since they last succeeded or were reset, worst first.
+
+        Also gives how many there are in all.
+        """
         rows = self._scope.query(
             """
-            SELECT m.*, m.difficulty_estimate AS difficulty FROM tasks AS t
-            JOIN strategy_metrics AS m ON m.project_id = t.project_id AND m.task_id = t.id
-            WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
-                AND m.failures_since_reset > 0 AND NOT EXISTS (
-                    SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
-                )
-            ORDER BY m.failures_since_reset DESC, t.seq LIMIT :limit
+            SELECT m.*, m.difficulty_estimate AS difficulty, worst.in_all FROM (
+                SELECT t.id, t.seq, s.failures_since_reset AS failures, COUNT(*) OVER () AS in_all FROM tasks AS t
+                JOIN strategy_metrics AS s ON s.project_id = t.project_id AND s.task_id = t.id
+                WHERE t.project_id = :project_id AND t.status IN ('pending', 'in_progress')
+                    AND s.failures_since_reset > 0 AND NOT EXISTS (
+                        SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
+                    )
+                ORDER BY s.failures_since_reset DESC, t.seq LIMIT :limit
+            ) AS worst JOIN strategy_metrics AS m ON m.project_id = :project_id AND m.task_id = worst.id
+            ORDER BY worst.failures DESC, worst.seq
             """,
             limit=limit,
         )
-        return [_metrics(row) for row in rows]
+        return [_metrics(row) for row in rows], rows[0]["in_all"] if rows else 0
 
     def running(self) -> list[Attempt]:
         """Give the attempts that have not ended."""
@@ -598,18 +641,25 @@ class Attempts:
 
     def reports(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
         """Give failure reports, freshest first."""
+        return [one for one, _ in self.placed_reports(limit, task=task, category=category)]
+
+    def placed_reports(
+        self,
+        limit: int,
+        before: int | None = None,
+        *,
+        task: str | None = None,
+        category: str | None = None,
+        fingerprint: str | None = None,
+    ) -> list[tuple[FailureReport, int]]:
+        """Give failure reports, freshest first, each with its place, as for attempts."""
+        conditions, wanted = _narrowed("seq", before, task_id=task, category=category, fingerprint=fingerprint)
         rows = self._scope.query(
-            """
-            SELECT * FROM failures WHERE project_id = :project_id
-                AND (CAST(:task AS TEXT) IS NULL OR task_id = :task)
-                AND (CAST(:category AS TEXT) IS NULL OR category = :category)
-            ORDER BY seq DESC LIMIT :limit
-            """,
-            task=task,
-            category=category,
+            f"SELECT * FROM failures WHERE project_id = :project_id{conditions} ORDER BY seq DESC LIMIT :limit",
+            **wanted,
             limit=limit,
         )
-        return [report_in(row) for row in rows]
+        return [(report_in(row), int(row["seq"])) for row in rows]
 
     def report_of(self, attempt: Attempt) -> FailureReport | None:
         """Give the failure report of one attempt, if it left one."""
@@ -629,12 +679,68 @@ class Attempts:
             """
         )
 
+    def report_groups(self, limit: int) -> list[tuple[Row, FailureReport]]:
+        """Give how often, in how many tasks and since when the same failures were seen, each with its latest report."""
+        rows = self._scope.query(
+            """
+            SELECT f.*, g.failures, g.tasks, g.first FROM (
+                SELECT COUNT(*) AS failures, COUNT(DISTINCT task_id) AS tasks, MIN(created_at) AS first,
+                    MAX(seq) AS latest FROM failures
+                WHERE project_id = :project_id AND fingerprint <> '' GROUP BY fingerprint
+                ORDER BY COUNT(*) DESC, MAX(seq) DESC LIMIT :limit
+            ) AS g JOIN failures AS f ON f.project_id = :project_id AND f.seq = g.latest
+            ORDER BY g.failures DESC, f.seq DESC
+            """,
+            limit=limit,
+        )
+        return [(row, report_in(row)) for row in rows]
+
+    # --- what events tell of -----------------------------------------------------------
+
+    def told_of(self, since: int, until: int) -> list[Attempt]:
+        """Give the attempts that events after one, and up to another, tell of."""
+        rows = self._scope.query(
+            """
+            SELECT a.* FROM (
+                SELECT DISTINCT run_id, iteration FROM run_events
+                WHERE project_id = :project_id AND seq > :since AND seq <= :until AND iteration IS NOT NULL
+            ) AS e JOIN attempts AS a
+                ON a.project_id = :project_id AND a.run_id = e.run_id AND a.iteration = e.iteration
+            """,
+            since=since,
+            until=until,
+        )
+        return [attempt_in(row) for row in rows]
+
+    def runs_told_of(self, since: int, until: int) -> list[Run]:
+        """Give the runs that events after one, and up to another, tell of."""
+        rows = self._scope.query(
+            """
+            SELECT * FROM runs WHERE project_id = :project_id AND id IN (
+                SELECT run_id FROM run_events WHERE project_id = :project_id AND seq > :since AND seq <= :until
+            )
+            """,
+            since=since,
+            until=until,
+        )
+        return [_run(row) for row in rows]
+
 
 def interrupted(attempt: Attempt, reason: str) -> Attempt:
     """Give the attempt as one that was cut off from outside."""
     return replace(
         attempt, outcome=Outcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
     )
+
+
+def _narrowed(order: str, before: int | None, **wanted: str | None) -> tuple[str, dict[str, object]]:
+    """Give the conditions that hold for what is wanted and comes after a place, and their values."""
+    values: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
+    conditions = "".join(f" AND {name} = :{name}" for name in values)
+    if before is not None:
+        conditions += f" AND {order} < :before"
+        values["before"] = before
+    return conditions, values
 
 
 def _run(row: Row) -> Run:

@@ -65,6 +65,10 @@ def back_up(store: Store, reason: str, keep: int = KEEP) -> Backup:
     if not store.home:
         raise StoreError("No backup was made: there is no working copy to put it into.")
     home = Path(store.home)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"No backup was made: {said(error)}") from error
     return _kept(home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.where, reason, keep)
 
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from ralph.errors import StoreError, WrongUsage
 from ralph.records import record
-from ralph.store.database import CHECKED_TABLES, FEED, Scope, checksum
+from ralph.store.database import CHECKED_TABLES, FEED, RUN_FEED, Scope, checksum
 from ralph.store.migrate import own_columns
 from ralph.store.parts import AGREED, PARTS, SUMS
 from ralph.store.projects import Projects, lock_tasks
@@ -562,7 +562,7 @@ def replace_rows(ours: Scope, theirs: Scope) -> None:
         copy_rows(ours, theirs, shifts)
         _outdate_claims(theirs, held)
         theirs.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED)
-        for topic in ("tasks", FEED):
+        for topic in ("tasks", FEED, RUN_FEED):
             theirs.announce(topic)
 
 

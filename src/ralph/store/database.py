@@ -75,8 +75,8 @@ if TYPE_CHECKING:
         def announce(self, project_id: str, topic: str) -> None:
             """Wake who watches a project for this topic, once the transaction is made."""
 
-        def watch(self, project_id: str, topic: str) -> Watch:
-            """Give what waits until anybody changes something of this topic in a project."""
+        def watch(self, project_id: str, *topics: str) -> Watch:
+            """Give what waits until anybody changes something of these topics in a project."""
 
         def rest(self) -> None:
             """Let go of what others could use, until the database is needed again."""
@@ -139,13 +139,16 @@ class Found:
         self.total = total
 
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """What the tables of this program look like: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 FEED = "memory_events"
 """The table that those who follow what is learned read on from where they were."""
+RUN_FEED = "run_events"
+"""The same for those who follow runs and tasks."""
+_FEEDS = (FEED, RUN_FEED)
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
 SINCE = {"sessions": 6}
 """The version that brought a table, where that is not the first."""
@@ -227,21 +230,29 @@ class Scope:
 
     def insert(self, table: str, **row: object) -> None:
         """Add one row with its checksum."""
+        self.database.execute(self._insertion(table, row), **row)
+
+    def insert_numbered(self, table: str, **row: object) -> int:
+        """Add one row with its checksum; give its number."""
+        return int(self.database.query(f"{self._insertion(table, row)} RETURNING seq", **row)[0]["seq"])
+
+    def _insertion(self, table: str, row: dict[str, object]) -> str:
+        """Give the statement that adds a row, which is completed."""
         row["project_id"] = self.project_id
         if table in CHECKED_TABLES:
             row["checksum"] = checksum(row)
-        if table == FEED:
-            self.announce(FEED)
+        if table in _FEEDS:
+            self.announce(table)
         columns = ", ".join(row)
         marks = ", ".join(f":{name}" for name in row)
-        self.database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", **row)
+        return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
     def insert_all(self, table: str, rows: Sequence[Row]) -> None:
         """Add many rows with the same columns, each with its checksum."""
         if not rows:
             return
-        if table == FEED:
-            self.announce(FEED)
+        if table in _FEEDS:
+            self.announce(table)
         for row in rows:
             row["project_id"] = self.project_id
             if table in CHECKED_TABLES:

@@ -48,8 +48,13 @@ class Features:
 
     def delete(self, id: str) -> None:
         """Remove a feature; its tasks stay, without it."""
+        from ralph.store.run_events import RunEvents
+
         with self._scope.transaction():
-            self._scope.change("tasks", "feature_id = NULL, updated_at = :at", "feature_id = :id", id=id, at=now())
+            rows = self._scope.change(
+                "tasks", "feature_id = NULL, updated_at = :at", "feature_id = :id", id=id, at=now()
+            )
+            RunEvents(self._scope).tell_tasks([row["id"] for row in rows])
             self._scope.execute("DELETE FROM features WHERE project_id = :project_id AND id = :id", id=id)
 
 

@@ -9,7 +9,7 @@ import json
 
 from ralph.errors import NotFound, StoreError
 from ralph.memory.knowledge import links_in, title_key
-from ralph.records import Memory, MemoryEvent, Source, State, record
+from ralph.records import Memory, MemoryEvent, Source, State, record, replace
 from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ralph.store.rows import Convert
 
 PAGE = 500
+FIRST_PAGE = 64
+HIGHEST = 2**62
+GROWTH = 8
+"""Who lists memories mostly wants a few; who goes on wants many."""
 FEW = 12
 MOST_LINKS = 1_000
 SPARE = 3
@@ -40,6 +44,7 @@ class Wanted:
     states: tuple[State, ...] = (State.ACTIVE,)
     tags: tuple[str, ...] = ()
     """Any of them."""
+    sources: tuple[Source, ...] = ()
     task_type: str | None = None
     feature: str | None = None
     min_confidence: float = 0.0
@@ -48,6 +53,8 @@ class Wanted:
     before: str = ""
     is_stale: bool = False
     """Only those whose files are no longer as they were."""
+    is_validated: bool | None = None
+    """Only those that passed the rules, or only those that did not yet."""
 
     def holds(self, memory: Memory) -> bool:
         """Say whether a memory is one of these."""
@@ -55,6 +62,7 @@ class Wanted:
             (not self.kinds or memory.kind in self.kinds)
             and memory.state in self.states
             and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
+            and (not self.sources or memory.source in self.sources)
             and self.task_type in (None, memory.task_type)
             and self.feature in (None, memory.feature)
             and memory.confidence >= self.min_confidence
@@ -62,6 +70,7 @@ class Wanted:
             and memory.created_at >= self.after
             and (not self.before or memory.created_at <= self.before)
             and (not self.is_stale or bool(memory.stale))
+            and self.is_validated in (None, bool(memory.validated_at))
         )
 
 
@@ -80,7 +89,7 @@ class KnownMemories:
 
     def find_one(self, id: str) -> Memory | None:
         """Give one memory, whatever its state, if there is one."""
-        rows = self.rows("id = :id", id=id)
+        rows = self.rows("id = :id", id=id) if "\0" not in id else []
         return memory_in(rows[0]) if rows else None
 
     def find_each(self, ids: Iterable[str]) -> list[Memory]:
@@ -196,16 +205,9 @@ class KnownMemories:
             **marks,
         )
 
-    def find(self, wanted: Wanted, *, text: str = "", order: str = "seq") -> Iterator[Memory]:
-        """Give the wanted memories; with a text, those that hold it, in any case.
-
-        What came in last goes first, or with `created_at` the newest.
-        """
+    def find(self, wanted: Wanted, *, order: str = "seq") -> Iterator[Memory]:
+        """Give the wanted memories; what came in last goes first, or with `created_at` the newest."""
         condition, values = _conditions(wanted)
-        if text:
-            holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
-            condition += f" AND (title {holds} OR body {holds} OR tags {holds})"
-            values["held"] = _holding(text[:LONGEST_SOUGHT])
         rows = self.scope.query(
             f"""
             SELECT r.seq FROM memory AS r WHERE r.project_id = :project_id AND {condition}
@@ -213,8 +215,79 @@ class KnownMemories:
             """,
             **values,
         )
-        for start in range(0, len(rows), PAGE):
-            page = [row["seq"] for row in rows[start : start + PAGE]]
+        yield from self._in_order([row["seq"] for row in rows], wanted)
+
+    def holding(self, wanted: Wanted, text: str) -> Iterator[Memory]:
+        """Give the wanted memories that hold a text, in any case; what came in last goes first.
+
+        Who wants a few of them waits for no more than these.
+        """
+        condition, values = _conditions(wanted)
+        holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
+        below, most = HIGHEST, FIRST_PAGE
+        while True:
+            rows = self.scope.query(
+                f"""
+                SELECT {_COLUMNS}, r.seq FROM memory AS r
+                WHERE r.project_id = :project_id AND r.seq < :below AND {condition}
+                    AND (title {holds} OR body {holds} OR tags {holds})
+                ORDER BY r.seq DESC LIMIT :most
+                """,
+                below=below,
+                most=most,
+                held=_holding(text[:LONGEST_SOUGHT]),
+                **values,
+            )
+            yield from (memory for memory in map(memory_in, rows) if wanted.holds(memory))
+            if len(rows) < most:
+                return
+            below, most = rows[-1]["seq"], PAGE
+
+    def newest(self, wanted: Wanted, below: tuple[str, str] | None = None) -> Iterator[Memory]:
+        """Give the wanted memories, the newest first; with the date and id of one, those after it."""
+        return self._dated(wanted, below, "<", "DESC")
+
+    def oldest(self, wanted: Wanted, above: tuple[str, str] | None = None) -> Iterator[Memory]:
+        """Give the wanted memories, the oldest first; with the date and id of one, those after it."""
+        return self._dated(wanted, above, ">", "ASC")
+
+    def _dated(self, wanted: Wanted, place: tuple[str, str] | None, beyond: str, direction: str) -> Iterator[Memory]:
+        """Give the wanted memories in the order of their dates, from a place on.
+
+        Each part is looked for where the one before ended, and is larger, so that few have to be.
+        """
+        condition, values = _conditions(replace(wanted, states=()))
+        states = {f"in_state_{n}": state.value for n, state in enumerate(wanted.states or tuple(State))}
+        most = FIRST_PAGE
+        while True:
+            follows = f"(r.created_at, r.id) {beyond} (:made_at, :id)" if place else "1 = 1"
+            parts = [
+                f"""
+                SELECT * FROM (
+                    SELECT r.seq, r.created_at, r.id FROM memory AS r
+                    WHERE r.project_id = :project_id AND r.state = :{state} AND {follows} AND {condition}
+                    ORDER BY r.created_at {direction}, r.id {direction} LIMIT :most
+                ) AS {state}
+                """
+                for state in states
+            ]
+            rows = self.scope.query(
+                f"{' UNION ALL '.join(parts)} ORDER BY created_at {direction}, id {direction} LIMIT :most",
+                most=most,
+                **values,
+                **states,
+                **(dict(zip(("made_at", "id"), place, strict=True)) if place else {}),
+            )
+            yield from self._in_order([row["seq"] for row in rows], wanted)
+            if len(rows) < most:
+                return
+            place = rows[-1]["created_at"], rows[-1]["id"]
+            most *= GROWTH
+
+    def _in_order(self, seqs: Sequence[int], wanted: Wanted) -> Iterator[Memory]:
+        """Give the memories with these numbers, in that order, that are still wanted."""
+        for start in range(0, len(seqs), PAGE):
+            page = seqs[start : start + PAGE]
             found = {row["seq"]: row for row in self.among("seq", page)}
             memories = (memory_in(found[seq]) for seq in page if seq in found)
             yield from (memory for memory in memories if wanted.holds(memory))
@@ -265,6 +338,22 @@ class KnownMemories:
         )
         return [memory_in(row) for row in rows]
 
+    def of_run(self, run_id: str, limit: int) -> list[Memory]:
+        """Give what a run taught, in its attempts or when it was looked through later, newest first."""
+        rows = self.scope.query(
+            """
+            SELECT * FROM (
+                SELECT * FROM memory WHERE project_id = :project_id AND origin_run = :run_id
+                UNION
+                SELECT * FROM memory WHERE project_id = :project_id AND origin_loops <> '[]' AND origin_loops LIKE :loop
+            ) AS learned ORDER BY seq DESC LIMIT :most
+            """,
+            run_id=run_id,
+            loop=f'%"{run_id}"%',
+            most=limit,
+        )
+        return [memory_in(row) for row in rows]
+
     def everything(self) -> Iterator[Memory | MemoryEvent]:
         """Give every memory in any state, oldest first, each followed by its history."""
         last = 0
@@ -302,8 +391,9 @@ class KnownMemories:
         out = [(title, self.by_title(title)) for title in links_in(memory.body)]
         rows = self.scope.query(
             """
-            SELECT m.* FROM memory_links AS l JOIN memory AS m ON m.project_id = l.project_id AND m.id = l.memory_id
-            WHERE l.project_id = :project_id AND l.title_key = :key AND m.state = 'active' AND m.id <> :id
+            SELECT m.* FROM memory_links AS l CROSS JOIN memory AS m
+            WHERE l.project_id = :project_id AND l.title_key = :key AND m.project_id = :project_id
+                AND m.id = l.memory_id AND m.state = 'active' AND m.id <> :id
             ORDER BY m.seq
             """,
             key=title_key(memory.title),
@@ -312,10 +402,10 @@ class KnownMemories:
         return out, [memory_in(row) for row in rows]
 
     def shown_to(self, id: str, limit: int) -> list[Row]:
-        """Give the latest attempts a memory was shown to: run, iteration, task and outcome, newest first."""
+        """Give the latest attempts a memory was shown to, newest first: run, iteration, task, outcome, when."""
         return self.scope.query(
             f"""
-            SELECT run_id, iteration, task_id, outcome, started_at FROM attempts
+            SELECT run_id, iteration, task_id, outcome, started_at, ended_at, handed_to FROM attempts
             WHERE project_id = :project_id AND shown {self.scope.database.like_any_case} :held ESCAPE '\\'
             ORDER BY seq DESC LIMIT :limit
             """,
@@ -341,12 +431,40 @@ class KnownMemories:
         )
         return {row["name"]: row["n"] for row in rows}
 
+    def count_validated(self) -> int:
+        """Give the number of staged memories that passed the rules."""
+        rows = self.scope.query(
+            """
+            SELECT COUNT(*) AS n FROM memory
+            WHERE project_id = :project_id AND state = 'staged' AND validated_at IS NOT NULL
+            """
+        )
+        return int(rows[0]["n"])
+
+    def counts_by_origin(self) -> list[Row]:
+        """Give how many active memories have the same source and tags."""
+        # `seq > 0` lets the rows be read as they lie, which takes half as long.
+        return self.scope.query(
+            """
+            SELECT source, tags, COUNT(*) AS n FROM memory
+            WHERE project_id = :project_id AND state = 'active' AND seq > 0 GROUP BY source, tags
+            """
+        )
+
+    def count_stale(self) -> int:
+        """Give the number of active memories whose files are no longer as they were."""
+        # An index on the state, without `|| ''`, would lead to all that are active.
+        rows = self.scope.query(
+            "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state || '' = 'active' AND stale <> ''"
+        )
+        return int(rows[0]["n"])
+
     def averages(self) -> Row:
         """Give size, averages and the newest change over the active memories."""
         return self.scope.query(
             """
             SELECT COUNT(*) AS total, AVG(confidence) AS confidence, AVG(success_rate) AS success_rate,
-                COALESCE(SUM(uses), 0) AS uses, MAX(updated_at) AS last_updated
+                CAST(COALESCE(SUM(uses), 0) AS BIGINT) AS uses, MAX(updated_at) AS last_updated
             FROM memory WHERE project_id = :project_id AND state = 'active'
             """
         )[0]
@@ -470,19 +588,25 @@ def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
     """Give the SQL that picks the wanted memories, known as `r`, as far as SQL can."""
     kinds, marks = _one_of("r.kind", wanted.kinds)
     states, more = _one_of("r.state", [state.value for state in wanted.states])
-    condition = f"{kinds} AND {states} AND r.confidence >= :least AND r.created_at BETWEEN :after AND :before"
+    sources, bounds = _one_of("r.source", [source.value for source in wanted.sources])
+    condition = f"{kinds} AND {states} AND {sources} AND r.confidence >= :least"
+    bounds["least"] = wanted.min_confidence
+    if wanted.after or wanted.before:
+        condition += " AND r.created_at BETWEEN :after AND :before"
+        bounds |= {"after": wanted.after, "before": wanted.before or "9999"}
     for name in ("task_type", "feature"):
         if (value := getattr(wanted, name)) is not None:
             condition += f" AND r.{name} = :{name}"
             more[name] = value
     if wanted.is_stale:
         condition += " AND r.stale <> ''"
+    if wanted.is_validated is not None:
+        condition += f" AND r.validated_at IS {'NOT ' if wanted.is_validated else ''}NULL"
     if wanted.tags:
         # Roughly; `Wanted.holds` looks closer.
         held = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
         condition += f" AND ({' OR '.join(held)})"
         more |= {f"tag_{n}": _holding(_encoded(tag)) for n, tag in enumerate(wanted.tags)}
-    bounds = {"least": wanted.min_confidence, "after": wanted.after, "before": wanted.before or "9999"}
     return condition, {**marks, **more, **bounds}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 
-from ralph.errors import NotFound, RalphError
+from ralph.errors import NotFound, WrongStatus
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
 from ralph.store.database import checksum
@@ -30,6 +30,9 @@ _NOT_UNDONE = ("undone", "unlinked")
 """Events that undo passes over: it takes back what somebody decided."""
 
 
+_CHANGE = "chg-"
+
+
 @record
 class Change:
     """Who changes memories and why; changes with one id are undone together."""
@@ -45,7 +48,12 @@ _SETTLED = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
 
 def change_id() -> str:
     """Give a new id for changes made together, `chg-{8 hex}`."""
-    return "chg-" + os.urandom(4).hex()
+    return _CHANGE + os.urandom(4).hex()
+
+
+def is_change_id(id: str) -> bool:
+    """Say whether an id looks like that of a change."""
+    return id.startswith(_CHANGE)
 
 
 @record
@@ -56,6 +64,17 @@ class Kept:
     what: str
     """`added`, `learned again`, `revived`, `merged`, `known`, `again` (said before in the same file) or
     `refused`: a person has deleted it."""
+    event: int | None = None
+    """The number of that in the memory's history, where it is told; None when nothing was changed."""
+
+
+@record
+class Changed:
+    """A memory as it is after a change, and the number of the change in its history."""
+
+    memory: Memory
+    event: int | None
+    """None when there was nothing to change."""
 
 
 class Memories(KnownMemories):
@@ -63,8 +82,15 @@ class Memories(KnownMemories):
 
     # --- keeping ---------------------------------------------------------------------
 
-    def add(self, memory: Memory, change: Change, *, by_person: bool = False) -> Kept:
-        """Keep a memory. What is known already is not kept twice: the old one gains support instead.
+    def add(
+        self,
+        memory: Memory,
+        change: Change,
+        *,
+        by_person: bool = False,
+        stated: Mapping[str, object] | None = None,
+    ) -> Kept:
+        """Keep a memory. What is known already is not kept twice: the old one gains support, and what is `stated`.
 
         What a person has deleted is not learned again, unless a person says it.
         """
@@ -75,21 +101,23 @@ class Memories(KnownMemories):
         with self.scope.transaction():
             known = self._same(memory, mark)
             if known is None:
-                return Kept(memory=self._insert(memory, mark, change), what="added")
+                added = self._insert(memory, mark, change)
+                return Kept(memory=added.memory, what="added", event=added.event)
             known = self._follow(known)
             if not by_person and self._is_refused(known):
                 return Kept(memory=known, what="refused")
             live = _live(known, memory, by_person)
             again = learned_again(live, memory, memory.updated_at)
             if live.state is not known.state:
-                self._record(known, again, "revived", change)
-                return Kept(memory=again, what="revived")
-            if not _is_news(known, memory):
+                again = replace(again, **stated or {})
+                return Kept(memory=again, what="revived", event=self._record(known, again, "revived", change))
+            if not _is_news(known, memory) and not stated:
                 again = replace(again, support=known.support, confidence=known.confidence)
                 if known.content or (again.body, again.tags, again.files) == (known.body, known.tags, known.files):
                     return Kept(memory=known, what="known")
-            self._record(known, again, "learned again", change)
-            return Kept(memory=again, what="learned again")
+            again = replace(again, **stated or {})
+            event = self._record(known, again, "learned again", change)
+            return Kept(memory=again, what="learned again", event=event)
 
     def bring(self, arriving: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: Change) -> list[Kept]:
         """Keep memories from elsewhere with their history, in one go; bringing them once more changes nothing."""
@@ -193,17 +221,16 @@ class Memories(KnownMemories):
         from ralph.memory.fingerprint import fingerprint
 
         with self.scope.transaction():
-            return self._insert(memory, fingerprint(memory), change)
+            return self._insert(memory, fingerprint(memory), change).memory
 
-    def _insert(self, memory: Memory, mark: str, change: Change) -> Memory:
+    def _insert(self, memory: Memory, mark: str, change: Change) -> Changed:
         while not memory.id or self.find_one(memory.id):
             memory = replace(memory, id=memory_id())
         columns = _columns(memory, mark)
         self.scope.insert("memory", **columns)
         self._index([columns], is_new=True)
         self._link(memory)
-        self._event(memory.id, "added", None, None, change)
-        return memory
+        return Changed(memory=memory, event=self._event(memory.id, "added", None, None, change))
 
     def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
         """Keep memories as they are, under ids that are not taken."""
@@ -247,14 +274,17 @@ class Memories(KnownMemories):
 
     def change(self, id: str, what: str, change: Change, **fields: object) -> Memory:
         """Change some fields of a memory and note what they were; give it as it is now."""
+        return self.changed(id, what, change, **fields).memory
+
+    def changed(self, id: str, what: str, change: Change, **fields: object) -> Changed:
+        """Do what `change` does; give the number of that in its history too."""
         from ralph.memory.staleness import rewritten
 
         with self.scope.transaction():
             known = self.get(id)
             became = replace(known, **rewritten(known, fields))
-            if became != known:
-                self._record(known, became, what, change)
-            return became
+            event = self._record(known, became, what, change) if became != known else None
+            return Changed(memory=became, event=event)
 
     def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> list[Memory]:
         """Change several memories, each from what it was to what it is to become; give those that were changed.
@@ -339,7 +369,8 @@ class Memories(KnownMemories):
             for known in map(memory_in, self.rows("origin_task = :task_id", task_id=task_id)):
                 self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
-    def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> None:
+    def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> int:
+        """Write a memory as it is from now on, and what happened to it; give the number of that."""
         columns = _columns(became)
         self.scope.update("memory", {"id": became.id}, columns)
         if any(getattr(was, name) != getattr(became, name) for name in _FOUND_BY):
@@ -354,7 +385,7 @@ class Memories(KnownMemories):
                 "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id
             )
             self._link(became)
-        self._event(became.id, what, was, became, change, undoes)
+        return self._event(became.id, what, was, became, change, undoes)
 
     def _event(
         self,
@@ -364,8 +395,10 @@ class Memories(KnownMemories):
         became: Memory | None,
         change: Change,
         undoes: int | None = None,
-    ) -> None:
-        self.scope.insert("memory_events", **_event_columns(id, what, was, became, change, now(), undoes))
+    ) -> int:
+        return self.scope.insert_numbered(
+            "memory_events", **_event_columns(id, what, was, became, change, now(), undoes)
+        )
 
     def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
         """Keep what memories are found by in step with their texts."""
@@ -392,15 +425,20 @@ class Memories(KnownMemories):
 
     # --- history ---------------------------------------------------------------------
 
-    def undo(self, id: str, change: Change) -> tuple[Memory, MemoryEvent]:
-        """Take back the latest change of a memory that was not taken back yet; give it and that change."""
+    def undo(self, id: str, change: Change, *, only: int | None = None) -> tuple[Memory, MemoryEvent]:
+        """Take back the latest change of a memory that was not taken back yet; give it and that change.
+
+        With the number of a change, `only` that one: refused when it is not the latest.
+        """
         with self.scope.transaction():
             memory = self.get(id)
             events = self.history(id)
             undone = {event.undoes for event in events}
             left = [event for event in events if event.what not in _NOT_UNDONE and event.seq not in undone]
+            if only is not None:
+                _refuse_unless_latest(id, only, events, left)
             if not left:
-                raise RalphError(f"There is nothing to undo: {id} is as it was first learned.")
+                raise WrongStatus(f"There is nothing to undo: {id} is as it was first learned.")
             return self._take_back(memory, left[-1], change), left[-1]
 
     def undo_change(self, id: str, change: Change) -> list[Memory]:
@@ -427,6 +465,20 @@ class Memories(KnownMemories):
         before = replace(before, updated_at=now())
         self._record(memory, before, "undone", change, undoes=event.seq)
         return before
+
+
+def _refuse_unless_latest(id: str, only: int, events: Sequence[MemoryEvent], left: Sequence[MemoryEvent]) -> None:
+    """Say why a change cannot be taken back alone, if it cannot; `left` are those that were not taken back yet."""
+    if all(event.seq != only for event in events):
+        raise NotFound("Event", f"{only} of {id}")
+    if all(event.seq != only for event in left):
+        raise WrongStatus(f"Event {only} of {id} was taken back already, or is none that can be: nothing was changed.")
+    if left[-1].seq != only:
+        later = left[-1]
+        raise WrongStatus(
+            f"{id} was changed again after event {only} ({later.what} by {later.who}, event {later.seq}):"
+            " nothing was taken back; look at its history first."
+        )
 
 
 def _live(known: Memory, new: Memory, by_person: bool) -> Memory:

@@ -26,6 +26,7 @@ PARTS = (
     Part(table="runs"),
     Part(table="attempts"),
     Part(table="failures"),
+    Part(table="run_events"),
     Part(table="memory"),
     Part(table="memory_events", numbers_of=(("undoes", "memory_events"),)),
     Part(table="memory_links", key=("memory_id", "title_key"), number=""),

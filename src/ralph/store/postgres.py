@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Row]
 
 OLDEST_PROGRAM = 6
-"""The oldest program, by the newest schema it knows, that still works with tables as this one leaves them."""
+"""The oldest program, by the newest schema it knows, that still works with tables as this one leaves them.
+
+Version 7 only adds a table of events. A program of version 6 writes none, which nobody relies on, and what it deletes
+with a project the server deletes there too.
+"""
 OLDEST_SERVER = 14
 """The oldest PostgreSQL this is made for: older ones get no mending any more."""
 CONNECT_SECONDS = 10
@@ -682,9 +686,9 @@ class PostgresDatabase:
 
     # --- what others do ----------------------------------------------------------------
 
-    def watch(self, project_id: str, topic: str) -> Watch:
+    def watch(self, project_id: str, *topics: str) -> Watch:
         """Give what waits for a change of a project by anybody, on a connection of its own."""
-        return Watch(self.direct_url or self.url, self.where, f"{project_id} {topic}")
+        return Watch(self.direct_url or self.url, self.where, [f"{project_id} {topic}" for topic in topics])
 
 
 class Turn:
@@ -707,7 +711,7 @@ class Turn:
 class Watch:
     """Waits for what others announce; after a lost connection it wakes once, because something may have been missed."""
 
-    def __init__(self, url: str, where: str, awaited: str) -> None:
+    def __init__(self, url: str, where: str, awaited: Sequence[str]) -> None:
         self._url = url
         self._where = where
         self._awaited = awaited
@@ -729,7 +733,7 @@ class Watch:
                 return True
             while (left := deadline - time.monotonic()) > 0:
                 for told in self._connection.notifies(timeout=left, stop_after=1):
-                    if told.payload == self._awaited:
+                    if told.payload in self._awaited:
                         return True
         except (psycopg.Error, StoreError):  # whoever waits looks now and then without being woken, too
             self._pause = min(max(2 * self._pause, 0.1), 5.0)

@@ -64,15 +64,21 @@ class Sessions:
 
     def latest(self, limit: int) -> list[AgentSession]:
         """Give the latest sessions in which anything was asked, learned or said, the latest first."""
+        return [one for one, _ in self.placed(limit)]
+
+    def placed(self, limit: int, before: tuple[str, int] | None = None) -> list[tuple[AgentSession, tuple[str, int]]]:
+        """Give the same, each with its place: asked for what is before it, one gets those that follow."""
+        earlier = "AND (last_at < :at OR (last_at = :at AND seq < :seq))" if before else ""
         rows = self._scope.query(
             f"""
             SELECT * FROM sessions
-            WHERE project_id = :project_id AND {_TELLING}
+            WHERE project_id = :project_id AND {_TELLING} {earlier}
             ORDER BY last_at DESC, seq DESC LIMIT :limit
             """,
             limit=limit,
+            **({"at": before[0], "seq": before[1]} if before else {}),
         )
-        return [_session(row) for row in rows]
+        return [(_session(row), (row["last_at"], row["seq"])) for row in rows]
 
 
 def _session(row: Row) -> AgentSession:

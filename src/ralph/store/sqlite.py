@@ -246,7 +246,7 @@ class SqliteDatabase:
     def announce(self, project_id: str, topic: str) -> None:
         """Do nothing: who watches sees that the file has changed."""
 
-    def watch(self, project_id: str, topic: str) -> Watch:
+    def watch(self, project_id: str, *topics: str) -> Watch:
         """Give what waits until anybody changes the file."""
         return Watch(self.where)
 
@@ -392,16 +392,23 @@ class Watch:
     """Waits until somebody else changes the file."""
 
     def __init__(self, path: str) -> None:
-        self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-        self._seen = self._connection.pragma("data_version")
+        try:
+            self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+            self._seen = self._connection.pragma("data_version")
+        except apsw.Error as error:
+            raise _explained(error, path) from error
 
     def wait(self, seconds: float) -> bool:
         """Give True as soon as something changed; False when nothing did for so long."""
         deadline = time.monotonic() + seconds
-        while (found := self._connection.pragma("data_version")) == self._seen:
-            if (left := deadline - time.monotonic()) <= 0:
-                return False
-            time.sleep(min(left, WATCH_SECONDS))
+        try:
+            while (found := self._connection.pragma("data_version")) == self._seen:
+                if (left := deadline - time.monotonic()) <= 0:
+                    return False
+                time.sleep(min(left, WATCH_SECONDS))
+        except apsw.Error:  # whoever waits looks now and then without being woken, too
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            return False
         self._seen = found
         return True
 

@@ -14,7 +14,7 @@ from ralph.store.rows import from_json, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
     from ralph.records import SubTask
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 TASKS = "tasks"
 """What is announced when a task may have become ready, or all may be done."""
+BATCH = 500
+"""So many ids are put into one statement."""
 
+_LEAF = """
+    t.project_id = :project_id
+    AND (SELECT 1 FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = t.id LIMIT 1) IS NULL
+"""
 _NEEDED = "task_needs AS n WHERE n.project_id = {task}.project_id AND n.task_id = {task}.id"
 
 # A leaf, nothing it or a task above it needs is open, and the task above it has not failed. Each look is a query of
@@ -92,7 +98,7 @@ class Tasks:
                 self._refuse_cycle()
             for parent in dict.fromkeys(task.parent_id for task in tasks if task.parent_id):
                 self._roll_up(parent)
-            self._scope.announce(TASKS)
+            self._tell(ids)
         return [self.get(new_id) for new_id in ids]
 
     def _insert(self, task: NewTask) -> str:
@@ -151,25 +157,24 @@ class Tasks:
 
     def add_needs(self, id: str, needed: Iterable[str]) -> Task:
         """Make a task wait for others, or refuse when they would wait for each other."""
+        needed = tuple(needed)
         with self._scope.transaction():
             self._require(id)
             for other in needed:
                 self._need(id, other)
             self._refuse_cycle()
+            self._tell([id] if needed else [])
         return self.get(id)
 
     def remove_needs(self, id: str, needed: Iterable[str]) -> Task:
         """Make a task no longer wait for others."""
+        needed = tuple(needed)
         with self._scope.transaction():
             self._require(id)
             for other in needed:
                 self._require(other)
-                self._scope.execute(
-                    "DELETE FROM task_needs WHERE project_id = :project_id AND task_id = :id AND needs_id = :other",
-                    id=id,
-                    other=other,
-                )
-            self._scope.announce(TASKS)
+                self._free(id, other)
+            self._tell([id] if needed else [])
         return self.get(id)
 
     def update(
@@ -181,8 +186,12 @@ class Tasks:
         priority: int | None = None,
         feature_id: str | None = None,
         parent_id: str | None = None,
+        needs: Sequence[str] | None = None,
     ) -> Task:
-        """Change what a task says or where it belongs; what is None stays. An empty id takes the link away."""
+        """Change what a task says or where it belongs; what is None stays. An empty id takes the link away.
+
+        `needs` are all tasks it waits for from now on.
+        """
         texts = {"title": title, "body": body, "priority": priority}
         links = {"feature_id": feature_id, "parent_id": parent_id}
         changes: dict[str, object] = {name: value for name, value in texts.items() if value is not None}
@@ -197,12 +206,28 @@ class Tasks:
                 from ralph.store.index import put
 
                 put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)  # found by the title of its task
-            if "parent_id" in changes:
+            if needs is not None:
+                self._set_needs(before, needs)
+            if "parent_id" in changes or needs is not None:
                 self._refuse_cycle()
+            if "parent_id" in changes:
                 for parent in filter(None, (before.parent_id, parent_id)):
                     self._roll_up(parent)
-            self._scope.announce(TASKS)
+            self._tell([id])
         return self.get(id)
+
+    def _set_needs(self, task: Task, needs: Sequence[str]) -> None:
+        for other in set(task.needs) - set(needs):
+            self._free(task.id, other)
+        for other in dict.fromkeys(needs):
+            self._need(task.id, other)
+
+    def _free(self, waiting: str, needed: str) -> None:
+        self._scope.execute(
+            "DELETE FROM task_needs WHERE project_id = :project_id AND task_id = :waiting AND needs_id = :needed",
+            waiting=waiting,
+            needed=needed,
+        )
 
     def delete(self, id: str) -> list[str]:
         """Remove a task and all below it with their attempts; what was learned from them stays, unlinked.
@@ -226,7 +251,7 @@ class Tasks:
             Sums(self._scope).drop()  # their attempts went with them
             if parent:
                 self._roll_up(parent)
-            self._scope.announce(TASKS)
+            self._tell(doomed)
         return doomed
 
     def _refuse_delete(self, id: str, doomed: list[str]) -> None:
@@ -252,20 +277,118 @@ class Tasks:
         """Give all tasks in the order the loop would take them."""
         return self._select("WHERE t.project_id = :project_id ORDER BY t.priority DESC, t.seq")
 
-    def in_status(self, status: Status) -> list[Task]:
+    def some(self, ids: Iterable[str | None]) -> dict[str, Task]:
+        """Give those of these tasks that are there, by their ids."""
+        return {
+            task.id: task
+            for marks, values in _batches(ids)
+            for task in self._select(f"WHERE t.project_id = :project_id AND t.id IN ({marks})", **values)
+        }
+
+    def titles(self, ids: Iterable[str | None]) -> dict[str, str]:
+        """Give the titles of those of these tasks that are there."""
+        return {
+            row["id"]: row["title"]
+            for marks, values in _batches(ids)
+            for row in self._scope.query(
+                f"SELECT id, title FROM tasks WHERE project_id = :project_id AND id IN ({marks})", **values
+            )
+        }
+
+    def ready_among(self, ids: Iterable[str | None]) -> set[str]:
+        """Give the ids of those of these tasks that a worker could claim now."""
+        return {
+            row["id"]
+            for marks, values in _batches(ids)
+            for row in self._scope.query(
+                # Without the status, by which SQLite would look at all that are pending.
+                f"SELECT t.id, t.status FROM tasks AS t WHERE {_READY} AND t.id IN ({marks})",
+                **values,
+            )
+            if row["status"] == Status.PENDING
+        }
+
+    def in_status(self, status: Status, limit: int | None = None) -> list[Task]:
         """Give the tasks in one status, in order; of those with subtasks only the subtasks count."""
         return self._select(
-            """
-            WHERE t.project_id = :project_id AND t.status = :status AND NOT EXISTS (
-                SELECT 1 FROM tasks AS c WHERE c.project_id = t.project_id AND c.parent_id = t.id
-            ) ORDER BY t.priority DESC, t.seq
-            """,
+            f"WHERE {_LEAF} AND t.status = :status ORDER BY t.priority DESC, t.seq {'LIMIT :limit' if limit else ''}",
             status=status.value,
+            **({"limit": limit} if limit else {}),
         )
 
-    def ready(self) -> list[Task]:
+    def count_in_status(self, status: Status) -> int:
+        """Give how many tasks are in one status; of those with subtasks only the subtasks count."""
+        rows = self._scope.query(
+            f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_LEAF} AND t.status = :status", status=status.value
+        )
+        return int(rows[0]["n"])
+
+    def ready(self, limit: int | None = None) -> list[Task]:
         """Give the tasks a worker could claim now, in order."""
-        return self._select(f"WHERE {_READY} AND t.status = 'pending' ORDER BY t.priority DESC, t.seq")
+        return [task for task, _ in self.placed(limit, ready=True)]
+
+    def count_ready(self, feature_id: str | None = None) -> int:
+        """Give how many tasks a worker could claim now, of a feature if one is named."""
+        of_feature = "AND t.feature_id = :feature_id" if feature_id else ""
+        rows = self._scope.query(
+            f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_READY} AND t.status = 'pending' {of_feature}",
+            **({"feature_id": feature_id} if feature_id else {}),
+        )
+        return int(rows[0]["n"])
+
+    def placed(
+        self,
+        limit: int | None = None,
+        after: tuple[int, int] | None = None,
+        *,
+        status: Status | None = None,
+        feature_id: str | None = None,
+        ready: bool | None = None,
+    ) -> list[tuple[Task, tuple[int, int]]]:
+        """Give tasks in order, each with its place: asked for what is after it, one gets those that follow.
+
+        Those that are `ready` could start now; those that are not are pending too, but wait for something.
+        """
+        conditions = ["t.project_id = :project_id"]
+        values: dict[str, object] = {}
+        wanted = {"status": status.value if status else None, "feature_id": feature_id}
+        for name, value in wanted.items():
+            if value is not None:
+                conditions.append(f"t.{name} = :{name}")
+                values[name] = value
+        if ready is not None:
+            conditions.append(f"t.status = 'pending' AND {'' if ready else 'NOT '}({_READY})")
+        if after:
+            conditions.append("(t.priority < :priority OR (t.priority = :priority AND t.seq > :seq))")
+            values |= {"priority": after[0], "seq": after[1]}
+        if limit is not None:
+            values["limit"] = limit
+        where, most = " AND ".join(conditions), "LIMIT :limit" if limit is not None else ""
+        rows = self._rows(f"WHERE {where} ORDER BY t.priority DESC, t.seq {most}", **values)
+        return [(_task(row), (row["priority"], row["seq"])) for row in rows]
+
+    def foremost(self, limit: int, feature_id: str | None = None) -> list[Task]:
+        """Give so many tasks: those that are not done, in order, then the newest of the done ones."""
+        condition = "AND t.feature_id = :feature_id" if feature_id else ""
+        values = {"feature_id": feature_id} if feature_id else {}
+        is_done = "CASE WHEN t.status = 'done' THEN 1 ELSE 0 END"
+        order = f"{is_done}, {is_done} * t.seq DESC, t.priority DESC, t.seq"
+        return self._select(
+            f"WHERE t.project_id = :project_id {condition} ORDER BY {order} LIMIT :limit", **values, limit=limit
+        )
+
+    def told_of(self, since: int, until: int) -> list[Task]:
+        """Give the tasks that events after one, and up to another, tell of."""
+        return self._select(
+            """
+            WHERE t.project_id = :project_id AND t.id IN (
+                SELECT task_id FROM run_events
+                WHERE project_id = :project_id AND seq > :since AND seq <= :until AND task_id IS NOT NULL
+            )
+            """,
+            since=since,
+            until=until,
+        )
 
     def below(self, id: str) -> list[Task]:
         """Give a task and all its descendants, parents before children."""
@@ -284,6 +407,12 @@ class Tasks:
             WHERE t.project_id = :project_id ORDER BY found.depth, t.priority DESC, t.seq
             """,
             id=id,
+        )
+
+    def parts(self, id: str) -> list[Task]:
+        """Give the tasks that are a part of one, in order."""
+        return self._select(
+            "WHERE t.project_id = :project_id AND t.parent_id = :id ORDER BY t.priority DESC, t.seq", id=id
         )
 
     def needed_by(self, id: str) -> list[str]:
@@ -327,11 +456,25 @@ class Tasks:
         )
         return {Status(row["status"]): row["n"] for row in rows if row["n"]}
 
+    def counts_by_feature(self) -> dict[str, dict[Status, int]]:
+        """Give how many tasks of each feature that has any there are in each status."""
+        rows = self._scope.query(
+            """
+            SELECT feature_id, status, COUNT(*) AS n FROM tasks
+            WHERE project_id = :project_id AND feature_id IS NOT NULL GROUP BY feature_id, status ORDER BY status
+            """
+        )
+        found: dict[str, dict[Status, int]] = {}
+        for row in rows:
+            found.setdefault(row["feature_id"], {})[Status(row["status"])] = row["n"]
+        return found
+
     def _select(self, rest: str, **values: object) -> list[Task]:
+        return [_task(row) for row in self._rows(rest, **values)]
+
+    def _rows(self, rest: str, **values: object) -> list[Row]:
         needs = self._scope.database.json_list("n.needs_id", _NEEDED.format(task="t"))
-        return [
-            _task(row) for row in self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {rest}", **values)
-        ]
+        return self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {rest}", **values)
 
     def split(self, id: str, parts: Sequence[SubTask]) -> list[Task]:
         """Make a task a whole of parts, which may wait for each other; it is done when they are."""
@@ -439,7 +582,7 @@ class Tasks:
             for row in rows:
                 self._roll_up(row["parent_id"])
                 self.log(row["id"], "Released: the lease ran out.", "ralph")
-            self._scope.announce(TASKS)
+            self._tell([row["id"] for row in rows])
         return True
 
     def heartbeat(self, id: str, token: int, lease_seconds: float) -> bool:
@@ -515,7 +658,7 @@ class Tasks:
             )
             if task.parent_id:
                 self._roll_up(task.parent_id)
-            self._scope.announce(TASKS)
+            self._tell([id])
         return self.get(id)
 
     def log(self, id: str, message: str, who: str) -> None:
@@ -557,6 +700,13 @@ class Tasks:
             self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND parent_id = :id LIMIT 1", id=id)
         )
 
+    def _tell(self, ids: Sequence[str]) -> None:
+        """Tell those who wait for tasks, or follow what happens to them; inside the transaction that changes them."""
+        from ralph.store.run_events import RunEvents
+
+        RunEvents(self._scope).tell_tasks(ids)
+        self._scope.announce(TASKS)
+
     def _set(self, id: str, assignments: str, **values: object) -> None:
         self._scope.change("tasks", f"{assignments}, updated_at = :at", "id = :id", id=id, at=now(), **values)
 
@@ -579,6 +729,7 @@ class Tasks:
                 "status = :status, claimed_by = NULL, lease_until = NULL, claim_token = claim_token + 1",
                 status=status.value,
             )
+            self._tell([id])
             id = task.parent_id
 
 
@@ -591,6 +742,14 @@ def parent_status(children: set[Status]) -> Status:
     if children & {Status.IN_PROGRESS, Status.DONE}:
         return Status.IN_PROGRESS
     return Status.PENDING
+
+
+def _batches(ids: Iterable[str | None]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Give ids as a statement takes them, so many at a time: the marks to put into it, and their values."""
+    wanted = [id for id in dict.fromkeys(ids) if id and "\0" not in id]
+    for start in range(0, len(wanted), BATCH):
+        values: dict[str, object] = {f"id_{n}": id for n, id in enumerate(wanted[start : start + BATCH])}
+        yield ", ".join(f":{name}" for name in values), values
 
 
 def _task(row: Row) -> Task:

@@ -33,6 +33,23 @@ class Outcome:
     """Whether a file could not be written; the next sync tries again."""
 
 
+def mark(store: Store, root: Path | str) -> str:
+    """Give a mark of the files of a working copy, which changes when one of them does."""
+    from ralph.sync.disk import Disk
+    from ralph.sync.place import place_of
+
+    return Disk(store, root, place_of(store, root)).files_mark()
+
+
+def is_unwritten(store: Store, root: Path | str) -> bool:
+    """Say whether a file could not be written when they were last brought in step."""
+    from ralph.store.synced import Synced
+    from ralph.sync.disk import UNWRITTEN
+    from ralph.sync.place import place_of
+
+    return Synced(store.scope, place_of(store, root)).mark()[1] == UNWRITTEN
+
+
 def sync(store: Store, root: Path | str) -> Outcome:
     """Bring the files of a working copy and the store in step; problems are told, never raised."""
     from ralph.sync.disk import Disk

@@ -66,7 +66,11 @@ class Disk:
 
     def is_stale(self) -> bool:
         """Say whether a file or the store has changed since they were in step."""
-        return (self._store.memories.last_event(), _mark(self._sizes())) != self._mark
+        return (self._store.memories.last_event(), self.files_mark()) != self._mark
+
+    def files_mark(self) -> str:
+        """Give a mark of the files as they are, which changes when one of them does."""
+        return _mark(self._sizes())
 
     @property
     def root(self) -> Path:

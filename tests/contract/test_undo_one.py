@@ -1,0 +1,132 @@
+"""Whoever changes a memory is told the number of that change, and can take back exactly that."""
+
+from __future__ import annotations
+
+import pytest
+
+from ralph.errors import NotFound, WrongStatus, WrongUsage
+from ralph.project import Project
+from ralph.records import State, replace, timestamp
+from ralph.store import Store
+from ralph.store.known_memories import Wanted
+from ralph.store.memories import Change
+from tests.make import a_memory, remember
+
+T = Change(who="t", why="t")
+
+
+def last_event(project: Project, id: str) -> int:
+    return project.memory.history(id)[-1].seq
+
+
+def test_every_change_tells_its_number_in_the_history(project: Project) -> None:
+    added = project.memory.add("Use tabs.")
+    id = added.memory.id
+    assert added.event == last_event(project, id)
+
+    assert project.memory.add("Use tabs.").event == last_event(project, id)
+    assert project.memory.edit(id, body="Use spaces.").event == last_event(project, id)
+    ((_, confirmed),) = project.memory.confirm(id)
+    assert confirmed.event == last_event(project, id)
+
+
+def test_decisions_on_learnings_tell_their_number(project: Project) -> None:
+    kept, refused = (
+        remember(project.store, a_memory(text, text, kind="pattern", state=State.STAGED)).id
+        for text in ("Tabs", "Bees")
+    )
+
+    assert project.learning.accept(kept).event == last_event(project, kept)
+    assert project.learning.reject(refused).event == last_event(project, refused)
+
+
+def test_exactly_one_change_is_taken_back(project: Project) -> None:
+    id = project.memory.add("Use tabs.").memory.id
+    edited = project.memory.edit(id, body="Use spaces.")
+
+    undone = project.memory.undo(id, only=edited.event)
+
+    assert undone.body == "Use tabs."
+    assert project.memory.history(id)[-1].undoes == edited.event
+
+
+def test_nothing_is_taken_back_when_something_came_after(project: Project) -> None:
+    id = project.memory.add("Use tabs.").memory.id
+    ours = project.memory.edit(id, body="Use spaces.")
+    theirs = project.memory.edit(id, tags=["style"])
+
+    with pytest.raises(WrongStatus, match=f"changed again after event {ours.event} .*event {theirs.event}"):
+        project.memory.undo(id, only=ours.event)
+
+    assert project.memory.get(id) == theirs.memory
+    project.memory.undo(id, only=theirs.event)
+    assert project.memory.undo(id, only=ours.event).body == "Use tabs."
+
+
+def test_what_was_taken_back_is_not_taken_back_twice(project: Project) -> None:
+    id = project.memory.add("Use tabs.").memory.id
+    edited = project.memory.edit(id, body="Use spaces.")
+    project.memory.undo(id, only=edited.event)
+
+    with pytest.raises(WrongStatus, match="taken back already"):
+        project.memory.undo(id, only=edited.event)
+
+    assert project.memory.get(id).state is State.ACTIVE
+
+
+def test_a_change_of_another_memory_is_not_found(project: Project) -> None:
+    id = project.memory.add("Use tabs.").memory.id
+    other = project.memory.add("Bees make honey.")
+
+    with pytest.raises(NotFound):
+        project.memory.undo(id, only=other.event)
+    with pytest.raises(WrongUsage, match="one of them"):
+        project.memory.undo(id, only=1, to=1)
+
+
+def test_what_a_person_states_of_a_known_memory_is_one_change_with_its_being_learned_again(project: Project) -> None:
+    first = project.memory.add("Use tabs.").memory
+
+    again = project.memory.add("Use tabs.", kind="decision", title="Tabs", confidence=0.4)
+    assert (again.memory.kind, again.memory.title, again.memory.confidence) == ("decision", "Tabs", 0.4)
+    assert [event.what for event in project.memory.history(first.id)] == ["added", "learned again"]
+    undone = project.memory.undo(first.id, only=again.event)
+
+    assert undone == replace(first, updated_at=undone.updated_at)
+
+
+# --- in the order of their dates --------------------------------------------------------------
+
+
+def aged(store: Store, number: int, state: State = State.ACTIVE) -> str:
+    at = timestamp(1_750_000_000 + number * 60)
+    memory = a_memory(
+        f"Fact {number}", f"All about {number}.", kind="pattern", created_at=at, updated_at=at, state=state
+    )
+    return store.memories.insert(memory, T).id
+
+
+def test_the_oldest_come_first_from_any_place_on(store: Store) -> None:
+    states = (State.ACTIVE, State.STAGED)
+    ids = [aged(store, number, states[number % 2]) for number in range(9)]
+    place = store.memories.get(ids[3])
+
+    assert [one.id for one in store.memories.oldest(Wanted(states=states))] == ids
+    assert [one.id for one in store.memories.oldest(Wanted(states=states), (place.created_at, place.id))] == ids[4:]
+    assert [one.id for one in store.memories.newest(Wanted(states=states))] == ids[::-1]
+
+
+def test_learnings_are_counted_and_come_in_pages_by_where_they_stand(project: Project) -> None:
+    staged = [aged(project.store, number, State.STAGED) for number in range(4)]
+    held = aged(project.store, 4, State.QUARANTINED)
+    rejected = [aged(project.store, number, State.REJECTED) for number in (5, 6)]
+    project.store.memories.change(staged[1], "validated", T, validated_at=timestamp(1_750_000_000))
+    learning = project.learning
+
+    assert learning.counts() == {"pending": 3, "validated": 1, "quarantined": 1, "rejected": 2}
+    first, place = learning.page(3)
+    second, end = learning.page(3, place)
+    assert ([one.id for one in (*first, *second)], end) == ([*staged, held], None)
+    for status in (None, "all", "pending", "validated", "quarantined", "rejected"):
+        assert {one.id for one in learning.page(10, status=status)[0]} == {one.id for one in learning.listed(status)}
+    assert [one.id for one in learning.page(10, status="rejected", newest=True)[0]] == rejected[::-1]
