@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import State
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
+from tests.make import set_up_project
 
 MEMORIES = {
     "version": 1,
@@ -25,7 +25,7 @@ MEMORIES = {
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 

@@ -16,6 +16,7 @@ import pytest
 from ralph.cli import main
 from ralph.location import init_project
 from ralph.project import Project
+from tests.make import set_up_project
 
 Ralph = Callable[..., tuple[int, str, str]]
 
@@ -23,7 +24,7 @@ Ralph = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """Give a project with one task."""
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     add(tmp_path, "Kept")
     return tmp_path
 

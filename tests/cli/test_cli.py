@@ -16,16 +16,16 @@ import pytest
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
 from ralph.cli.output import money
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Status
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
+from tests.make import set_up_project
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 
@@ -391,7 +391,7 @@ def test_tasks_can_be_taken_from_one_project_to_another(here: Path, ralph: Ralph
     lines = ralph("task", "list", "--format", "jsonl").out
     there = here / "there"
     there.mkdir()
-    init_project(there)
+    set_up_project(there)
 
     with Project.open(there) as project:
         imported = project.import_tasks(lines, "tasks")

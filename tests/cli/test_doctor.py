@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ralph.doctor import examine
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Memory, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
+from tests.make import set_up_project
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 
@@ -239,7 +239,7 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in examine(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "tables of version 6, project" in found["postgres"].says
+    assert "tables of version 7, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
     assert "version" in found["pgvector"].says or "which is fine" in found["pgvector"].says
     assert found["database"].says == "sound; 0 active memories, 0 attempts"
@@ -271,7 +271,7 @@ def test_each_project_on_a_server_is_looked_at_and_reindexed_by_itself(
     here: Path, ralph: Ralph, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path_factory.mktemp("other")
-    init_project(other)
+    set_up_project(other)
     run(capsys, other, "memory", "add", "Podman second", "-t", "fix")
     ralph("memory", "add", "Docker first", "-t", "fix")
     spoil(here, "UPDATE memory_words SET body = 'x'; UPDATE memory SET confidence = 0.9")

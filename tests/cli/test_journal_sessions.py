@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from tests.cli.ran import Ralph, run
+from tests.make import set_up_project
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 

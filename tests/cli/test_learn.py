@@ -11,20 +11,20 @@ import pytest
 
 from ralph.cli import main
 from ralph.cli.progress import lines_of
-from ralph.location import init_project
 from ralph.loop.progress import event
 from ralph.project import Project
 from ralph.records import Memory, Source, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
+from tests.make import set_up_project
 
 QUESTION = "[q]uit: "
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 

@@ -17,19 +17,19 @@ import pytest
 from ralph.cli import main
 from ralph.cli.memory import IMPORTS, RANKERS
 from ralph.formats.memory_files import Format
-from ralph.location import init_project
 from ralph.memory.profiles import PROFILES
 from ralph.project import Project
 from ralph.store.known_memories import Wanted
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
+from tests.make import set_up_project
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     directory = tmp_path / "here"
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     return directory
 
 
@@ -59,7 +59,7 @@ def ids(ran: Ran) -> list[str]:
 def another(tmp_path: Path, name: str = "there") -> Path:
     directory = tmp_path / name
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     return directory
 
 
@@ -202,6 +202,59 @@ def test_another_project_of_the_database_is_worked_on_by_its_name(
     assert not (here / ".agent/memories.md").exists() or "Only there" not in (here / ".agent/memories.md").read_text()
     monkeypatch.setenv("RALPH_SESSION", "1")
     assert "for a person to decide" in ralph("list", "--project", "other").err
+
+
+def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_back(
+    here: Path, ralph: Ralph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Project.open(here) as project:
+        project.store.projects.add("the other")
+        task = project.add_task("Ours").id
+    monkeypatch.setenv("RALPH_STORE_PROJECT", here.name)
+    (here / "parser.py").write_text("x = 1\n")
+    there = ("--project", "the other")
+    id = remember(ralph, "Only there, about parser.py", *there)
+
+    edited = ralph("edit", id, "--content", "Only there, about the file parser.py", *there)
+    assert edited.out.endswith(f"To undo: ralph memory undo {id} --project 'the other'\n")
+    assert ralph("confirm", id, *there).out == f"✓ Memory confirmed: {id}\n"
+    deleted = ralph("delete", id, *there)
+    assert deleted.out.endswith(f"To undo: ralph memory undo {id} --project 'the other'\n")
+    assert ralph("show", id, "--format", "json", *there).json["state"] == "pruned"
+    assert ralph("undo", id, *there).out.startswith(f"Undone: {id} is active")
+    history = ralph("history", id, "--format", "json", *there).json
+    assert [one["what"] for one in history] == ["added", "edited", "confirmed", "deleted", "undone"]
+    assert "Only there" in ralph("why", id, *there).out
+    assert "Task not found" in ralph("why", id, "--task", task, *there).err
+    assert ralph("stats", "--format", "json", *there).json["total"] == 1
+    assert ralph("verify", *there).code == 0
+    assert "Only there" in ralph("prime", *there).out
+    assert "Nothing to consolidate" in ralph("consolidate", *there).out
+    assert ralph("share", id, *there).code == ralph("unshare", id, *there).code == 0
+    cleared = ralph("clear", "--yes", *there)
+    assert cleared.out.endswith(" --project 'the other'\n"), cleared.err
+    for action in ("show", "edit", "confirm", "delete", "history", "undo", "why", "share"):
+        words = ("--content", "x") if action == "edit" else ()
+        assert "Memory not found" in ralph(action, id, *words).err, action
+    with Project.open(here) as project:
+        assert project.neighbour("the other").memory.get(id).seen == ""  # the file here is another one
+
+
+def test_how_sure_a_memory_was_is_shown_over_time(ralph: Ralph) -> None:
+    id = remember(ralph, "Docker must run", "--confidence", "0.4")
+    ralph("edit", id, "--confidence", "0.9")
+
+    table = ralph("history", id, "--confidence").out.splitlines()
+    points = ralph("history", id, "--confidence", "--format", "json").json
+
+    assert [(round(one["confidence"], 2), one["what"]) for one in points] == [
+        (0.4, "added"),
+        (0.9, "edited"),
+        (0.9, "now"),
+    ]
+    assert table[0].split() == ["WHEN", "SURE", "WHAT"]
+    assert [line.split()[2] for line in table[1:]] == ["0.40", "0.90", "0.90"]
+    assert "Memory not found" in ralph("history", "mem-none", "--confidence").err
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: Path, ralph: Ralph) -> None:
@@ -420,7 +473,7 @@ def test_an_emptied_text_is_refused(ralph: Ralph) -> None:
     ran = ralph("edit", id, "--content", " ")
 
     assert ran.code == 2
-    assert f"ralph memory delete {id}" in ran.err
+    assert "To remove it, delete it." in ran.err
 
 
 def test_delete_says_what_went_and_how_to_undo_it(here: Path, ralph: Ralph) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.cli.memory_text import MEANINGS, shares
-from ralph.location import init_project
+from ralph.cli.memory_text import shares
 from ralph.memory.choose import FLOOR, MOST
+from ralph.memory.meanings import MEANINGS
 from ralph.memory.rank import WEIGHTS
 from ralph.project import Project
 from ralph.recall import CANDIDATES
@@ -26,7 +26,7 @@ from ralph.store.known_memories import Wanted
 from ralph.text import paths_in
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
-from tests.make import a_memory
+from tests.make import a_memory, set_up_project
 
 TEXTS = (
     "The parser wants tabs in `src/parser.py`, never blanks",
@@ -41,7 +41,7 @@ TEXTS = (
 def here(tmp_path: Path) -> Path:
     directory = tmp_path / "here"
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     return directory
 
 
@@ -222,7 +222,8 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     assert why(same) == f"says nearly the same as {original}"
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(
-        rf"has too little in common with the task \(\d\.\d\d, at least {FLOOR:g} is needed\)", why(ids[2])
+        rf"shares too few telling words or files with the task \(evidence \d\.\d\d, at least {FLOOR:g} is needed.*\)",
+        why(ids[2]),
     )
     assert why(ids[0]) == "has no telling word in common with the task"
     assert (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import now
 from tests.cli.ran import Ralph, Ran, run
+from tests.make import set_up_project
 
 TEXT = "The parser in src/parser.py wants tabs"
 
@@ -22,7 +22,7 @@ def here(tmp_path: Path) -> Path:
     directory = tmp_path / "here"
     (directory / "src").mkdir(parents=True)
     (directory / "src/parser.py").write_text("tabs = True\n")
-    init_project(directory)
+    set_up_project(directory)
     return directory
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Outcome, Status
+from tests.make import set_up_project
 
 RALPH = f"'{sys.executable}' -m ralph"
 DONE = """sh -c 'echo "<task-done>$RALPH_TASK_ID</task-done>"'"""
@@ -22,7 +22,7 @@ DONE = """sh -c 'echo "<task-done>$RALPH_TASK_ID</task-done>"'"""
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 

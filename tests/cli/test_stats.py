@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import FAILURES, Attempt, Outcome, now
 from ralph.store.rows import to_columns
 from ralph.store.tasks import NewTask
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
-from tests.make import a_memory, remember
+from tests.make import a_memory, remember, set_up_project
 
 SUBJECTS = ("runs", "models", "memory", "lift")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -28,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return tmp_path
 
 
@@ -316,6 +315,7 @@ def test_what_was_learned_at_one_time_makes_no_chart(here: Path, ralph: Ralph) -
 # --- narrow terminals --------------------------------------------------------------------------
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("columns", [45, 60, 80, 160])
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_no_number_is_cut_however_narrow_the_terminal(here: Path, subject: str, columns: int) -> None:

@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = actions.add_parser("list", help="List failure reports", description="List failure reports, freshest first.")
     one.add_argument("--task", metavar="ID")
     one.add_argument("--category", metavar="WORD")
+    one.add_argument("--fingerprint", metavar="ID", help="only those that are the same, as failures stats shows it")
     one.add_argument("--last", type=count_of("reports"), default=20, metavar="N", help="how many (default: 20)")
     add_format(one)
     one.set_defaults(act=list_reports)
@@ -23,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--attempt", type=whole_number, metavar="N", help="only of this attempt")
     add_format(one)
     one.set_defaults(act=show)
-    one = actions.add_parser("stats", help="Count failures by category", description="Count failures by category.")
+    says = "Count failures by category, or those that are the same"
+    one = actions.add_parser("stats", help=says, description=f"{says}.")
+    one.add_argument("--by", choices=("category", "fingerprint"), default="category", help="(default: category)")
     add_format(one)
     one.set_defaults(act=stats)
 
@@ -31,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def list_reports(given: argparse.Namespace) -> None:
     """List failure reports, freshest first."""
     with open_project(given) as project:
-        reports = project.failures(given.last, task=given.task, category=given.category)
+        reports, _ = project.past.failures(
+            given.last, task=given.task, category=given.category, fingerprint=given.fingerprint
+        )
     if given.format == "json":
         print_json(reports)
     elif reports:
@@ -40,7 +45,8 @@ def list_reports(given: argparse.Namespace) -> None:
         ]
         print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows)
     else:
-        print("No failure matches." if given.task or given.category else "No failures recorded.")
+        is_narrowed = given.task or given.category or given.fingerprint
+        print("No failure matches." if is_narrowed else "No failures recorded.")
 
 
 def show(given: argparse.Namespace) -> None:
@@ -56,7 +62,10 @@ def show(given: argparse.Namespace) -> None:
 
 
 def stats(given: argparse.Namespace) -> None:
-    """Count failures by category."""
+    """Count failures by category, or those that are the same."""
+    if given.by == "fingerprint":
+        _count_the_same(given)
+        return
     with open_project(given) as project:
         counts = project.failure_counts()
     if given.format == "json":
@@ -64,5 +73,27 @@ def stats(given: argparse.Namespace) -> None:
     elif counts:
         rows = [(row["category"], row["failures"], row["tasks"], moment(row["latest"])) for row in counts]
         print_table(("CATEGORY", "FAILURES", "TASKS", "LATEST"), rows)
+    else:
+        print("No failures recorded.")
+
+
+def _count_the_same(given: argparse.Namespace) -> None:
+    with open_project(given) as project:
+        groups = project.past.failure_groups()
+    if given.format == "json":
+        print_json(groups)
+    elif groups:
+        rows = [
+            (
+                one.fingerprint,
+                one.failures,
+                one.tasks,
+                moment(one.latest),
+                one.category,
+                one.example.why.partition("\n")[0],
+            )
+            for one in groups
+        ]
+        print_table(("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY"), rows, spare=("CATEGORY",))
     else:
         print("No failures recorded.")

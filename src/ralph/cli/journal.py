@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ralph.past import JournalEntry
     from ralph.records import Attempt
 
 SESSION = "session/"
@@ -40,11 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def list_entries(given: argparse.Namespace) -> None:
     """List the latest entries, newest last."""
     narrowed = given.run or given.task or given.outcome
+    entries: Sequence[Attempt | AgentSession]
     with open_project(given) as project:
-        attempts = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
-        sessions = [] if narrowed else project.sessions.latest(given.last)
-    entries: list[Attempt | AgentSession] = [*attempts, *sessions]
-    entries = sorted(entries, key=_moment)[-given.last :]
+        if narrowed:
+            entries = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
+        else:
+            entries = _told(project.past.journal(given.last)[0])
+    entries = entries[::-1]
     nothing = "No entry matches." if narrowed else "No entries yet. They come with: ralph run"
     _print(entries, given, nothing)
 
@@ -52,12 +55,8 @@ def list_entries(given: argparse.Namespace) -> None:
 def search(given: argparse.Namespace) -> None:
     """Find entries by their notes, best first."""
     with open_project(given) as project:
-        query = " ".join(given.query)
-        sessions = project.sessions.search(query, given.last)
-        # The one kind does not push out the other.
-        attempts = project.search_journal(query, max(given.last - len(sessions), -(-given.last // 2)))
-    entries: list[Attempt | AgentSession] = [*attempts, *sessions]
-    _print(entries[: given.last], given, "Nothing found.")
+        found = project.past.search(" ".join(given.query), given.last)
+    _print(_told(found), given, "Nothing found.")
 
 
 def show(given: argparse.Namespace) -> None:
@@ -109,9 +108,9 @@ def _notes(entry: Attempt) -> str:
     return entry.notes or entry.reason or "-"
 
 
-def _moment(entry: Attempt | AgentSession) -> str:
-    """Give the moment by which an entry has its place."""
-    return entry.last_at if isinstance(entry, AgentSession) else entry.started_at
+def _told(entries: Sequence[JournalEntry]) -> list[Attempt | AgentSession]:
+    """Give what entries are about."""
+    return [one for entry in entries if (one := entry.attempt or entry.session)]
 
 
 def _seconds(session: AgentSession) -> float:

@@ -16,6 +16,7 @@ from ralph.cli.output import (
     safe,
 )
 from ralph.errors import WrongUsage
+from ralph.memory.staging import STATUSES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ralph.records import Memory
     from ralph.store.memories import Kept
 
-STATUSES = ("pending", "validated", "rejected", "quarantined", "all")
 KEYS = """\
   y  keep it
   n  reject it; you may say why
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = action("list", list_learnings, "List what runs taught and is not in use yet, oldest first")
     one.add_argument(
         "--status",
-        choices=STATUSES,
+        choices=(*STATUSES, "all"),
         help="default: what waits for a decision, which is staged (pending, validated) or quarantined",
     )
     add_format(one)
@@ -177,41 +177,19 @@ def list_learnings(project: Project, given: argparse.Namespace) -> None:
     """List learnings by what became of them so far."""
     from ralph.cli.memory_text import in_words
     from ralph.memory.public import public_fields
+    from ralph.memory.staging import held_back, status
 
-    found = [(one, status(one)) for one in _listed(project, given.status)]
+    found = [(one, status(one)) for one in project.learning.listed(given.status)]
     if given.format == "json":
         print_json([public_fields(one) | {"status": state} for one, state in found])
     elif found:
         rows = [
-            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, _reason(one), in_words(one))
+            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, held_back(one) or "-", in_words(one))
             for one, state in found
         ]
         print_table(("ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"), rows)
     else:
         print("No learning matches." if given.status else "Nothing waits. What runs teach comes here when they end.")
-
-
-def _reason(learning: Memory) -> str:
-    from ralph.memory.staging import waits
-
-    if learning.state == "staged" and not learning.validated_at and waits(learning):
-        return "needs more iterations"
-    return learning.state_reason or "-"
-
-
-def _listed(project: Project, wanted: str | None) -> list[Memory]:
-    waiting = project.learning.waiting()
-    if wanted is None:
-        return waiting
-    rejected = project.learning.rejected() if wanted in ("rejected", "all") else []
-    return [one for one in (*waiting, *rejected) if wanted in ("all", status(one))]
-
-
-def status(learning: Memory) -> str:
-    """Give where a learning stands on its way: pending, validated, rejected or quarantined."""
-    if learning.state == "staged":
-        return "validated" if learning.validated_at else "pending"
-    return str(learning.state)
 
 
 # --- deciding --------------------------------------------------------------------------------
@@ -300,7 +278,7 @@ def clear(project: Project, given: argparse.Namespace) -> int:
         if _asked("Take everything out of the staging area? [y/N] ", "no") not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
-    count, change = project.learning.clear()
+    count, change = project.learning.clear(yes=True)
     if count:
         print(f"{plural(count, 'learning')} taken out of the staging area. To undo: ralph memory undo {change}")
     else:

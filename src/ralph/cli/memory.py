@@ -15,9 +15,10 @@ from ralph.cli.output import (
     print_table,
     read_text,
     safe,
+    undoing,
 )
 from ralph.errors import WrongUsage
-from ralph.records import KINDS, State
+from ralph.records import KINDS, Source, State
 from ralph.text import accept, one_line
 
 TYPE_CHECKING = False
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 WIDEST_REASON = 60
-DAY_SECONDS = 86_400
-MOST_DAYS = 36_500
 WRITING = ("add", "edit", "confirm", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
 """Actions that change something: they fail when they cannot bring the files up to date."""
 OLD_DAYS = 90
@@ -115,6 +114,7 @@ def _add_entries(action: Adder) -> None:
 
     one = action("show", show, "Show all about a memory")
     one.add_argument("memory", metavar="ID")
+    _add_project(one)
     _add_text_format(one)
 
     one = action("edit", edit, "Change a memory; without options, in your editor")
@@ -126,14 +126,17 @@ def _add_entries(action: Adder) -> None:
     one.add_argument("--files", type=paths_of, help="separated by commas; '' takes all away")
     one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
     one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+    _add_project(one)
 
     one = action("confirm", confirm, "Say that memories still hold, though their files have changed")
     one.add_argument("memory", nargs="+", metavar="ID")
     one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+    _add_project(one)
 
     one = action("delete", delete, "Take memories out of use; undo brings them back")
     one.add_argument("memory", nargs="+", metavar="ID")
     one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
+    _add_project(one)
 
 
 def _add_views(action: Adder) -> None:
@@ -146,6 +149,7 @@ def _add_views(action: Adder) -> None:
     one.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only from the last so many days")
     one.add_argument("--task", metavar="ID", help="only the few that a prompt for this task would show")
     one.add_argument("--for", dest="text", metavar="TEXT", help="the same for any text; - reads standard input")
+    _add_project(one)
     one.add_argument("--format", choices=("markdown", "json", "table"), default="markdown", help="(default: markdown)")
 
     one = action("init", init, "Make the markdown file that people and git can edit")
@@ -154,25 +158,35 @@ def _add_views(action: Adder) -> None:
     one = action("why", why, "Say where a memory comes from, or why a task is shown it or not")
     one.add_argument("memory", metavar="ID")
     one.add_argument("--task", metavar="ID", help="what its score for this task is made of, and its place")
+    _add_project(one)
     add_format(one)
 
     one = action("history", history, "Show all that happened to a memory")
     one.add_argument("memory", metavar="ID")
+    one.add_argument("--confidence", action="store_true", help="how sure it was over time, up to now")
+    _add_project(one)
     add_format(one)
 
     one = action("undo", undo, "Take back the latest change of a memory, or all of a change")
     one.add_argument("memory", metavar="ID", help="a memory, or a change made to several (chg-…)")
     one.add_argument("--to", type=not_negative, metavar="EVENT", help="all that came after this event of its history")
+    one.add_argument(
+        "--only", type=not_negative, metavar="EVENT", help="this one; nothing when something came after it"
+    )
+    _add_project(one)
 
     one = action("verify", verify, "Check that what is stored is undamaged")
+    _add_project(one)
     add_format(one)
     one = action("stats", stats, "Count the memories")
+    _add_project(one)
     add_format(one)
 
 
 def _add_upkeep(action: Adder) -> None:
     one = action("clear", clear, "Take all memories out of use; one undo brings them back")
     one.add_argument("--yes", action="store_true", help="needed, because it is all of them")
+    _add_project(one)
     one.set_defaults(dry_run=False)
 
     one = action("cleanup", cleanup, "Take memories out of use that are doubtful, old and unused")
@@ -190,6 +204,7 @@ def _add_upkeep(action: Adder) -> None:
     _add_project(one)
     one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
     _add_caution(one)
+    _add_project(one)
     action("embed", embed, "Work out what memories mean, for recall by meaning (extra semantic)")
 
 
@@ -217,8 +232,10 @@ def _add_transfer(action: Adder) -> None:
 
     one = action("share", offer, "Offer memories to all projects of the database, or again as they are now")
     one.add_argument("memory", nargs="+", metavar="ID")
+    _add_project(one)
     one = action("unshare", withdraw, "Share memories no longer; where they were used or edited they stay")
     one.add_argument("memory", nargs="+", metavar="ID")
+    _add_project(one)
 
     one = action("watch", watch, "Show what happens to memories, as it happens")
     one.add_argument("--since", type=not_negative, metavar="EVENT", help="begin after this event (default: now)")
@@ -240,6 +257,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--after", type=moment, metavar="DATE", help="only made then (UTC) or later")
     parser.add_argument("--before", type=moment, metavar="DATE", help="only made then (UTC) or before")
     parser.add_argument("--min-confidence", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    parser.add_argument("--source", choices=tuple(Source), help="only those that came in so")
     _add_project(parser)
 
 
@@ -278,7 +296,7 @@ def run(given: argparse.Namespace) -> int:
 # --- one memory ------------------------------------------------------------------------------
 
 
-def add(project: Project, given: argparse.Namespace) -> int:
+def add(project: Project, given: argparse.Namespace) -> None:
     """Remember something."""
     if (given.words is None) == (given.content is None):
         raise WrongUsage("Say what to remember, once: ralph memory add CONTENT")
@@ -291,9 +309,6 @@ def add(project: Project, given: argparse.Namespace) -> int:
         confidence=given.confidence,
     )
     memory = kept.memory
-    if kept.what == "refused":
-        print(f"A person has deleted this: {memory.id} stays as it is, and nothing was stored.", file=sys.stderr)
-        return 1
     if given.format == "json":
         _print_json(memory)
     elif given.format == "quiet":
@@ -304,7 +319,6 @@ def add(project: Project, given: argparse.Namespace) -> int:
         print(f"📝 Brought back: {memory.id}")
     else:
         print(f"📝 Known already: {memory.id} (learned {plural(memory.support, 'time')})")
-    return 0
 
 
 def show(project: Project, given: argparse.Namespace) -> None:
@@ -340,9 +354,9 @@ def edit(project: Project, given: argparse.Namespace) -> None:
         if body is None:
             print("Nothing was changed.")
             return
-    memory = project.memory.edit(given.memory, body=body, why=given.why, **changes)
+    memory = project.memory.edit(given.memory, body=body, why=given.why, **changes).memory
     print(f"Memory changed: {memory.id}")
-    print(f"To undo: ralph memory undo {memory.id}")
+    print(f"To undo: {undoing(memory.id, given)}")
 
 
 def _from_editor(project: Project, id: str) -> str | None:
@@ -358,9 +372,9 @@ def _from_editor(project: Project, id: str) -> str | None:
 
 def confirm(project: Project, given: argparse.Namespace) -> None:
     """Say that memories still hold."""
-    for before, memory in project.memory.confirm(*given.memory, why=given.why):
+    for before, _ in project.memory.confirm(*given.memory, why=given.why):
         doubts = f", though {safe(before.stale)}" if before.stale else ""
-        print(f"✓ Memory confirmed: {memory.id}{doubts}")
+        print(f"✓ Memory confirmed: {before.id}{doubts}")
 
 
 def delete(project: Project, given: argparse.Namespace) -> None:
@@ -368,7 +382,7 @@ def delete(project: Project, given: argparse.Namespace) -> None:
     deleted, change = project.memory.delete(*given.memory, why=given.why)
     for memory in deleted:
         print(f"🗑️  Memory deleted: {memory.id}")
-    print(f"To undo: ralph memory undo {deleted[0].id if len(deleted) == 1 else change}")
+    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, given)}")
 
 
 def why(project: Project, given: argparse.Namespace) -> None:
@@ -411,9 +425,16 @@ def why(project: Project, given: argparse.Namespace) -> None:
 
 
 def history(project: Project, given: argparse.Namespace) -> None:
-    """Show all that happened to a memory."""
-    from ralph.cli.memory_text import print_history
+    """Show all that happened to a memory, or how sure it was over time."""
+    from ralph.cli.memory_text import print_confidence, print_history
 
+    if given.confidence:
+        points = project.memory.confidence_over_time(given.memory)
+        if given.format == "json":
+            print_json(points)
+        else:
+            print_confidence(points)
+        return
     events = project.memory.history(given.memory)
     if given.format == "json":
         print_json([_event_fields(event) for event in events])
@@ -423,11 +444,20 @@ def history(project: Project, given: argparse.Namespace) -> None:
 
 def undo(project: Project, given: argparse.Namespace) -> None:
     """Take back what was done to one memory, or to several at once."""
-    undone = project.memory.undo(given.memory, to=given.to)
+    undone = _undone(project, given)
     for memory in undone[:SHOWN]:
         print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
     if len(undone) > SHOWN:
         print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
+
+
+def _undone(project: Project, given: argparse.Namespace) -> list[Memory]:
+    if not project.memory.is_change(given.memory):
+        return [project.memory.undo(given.memory, to=given.to, only=given.only)]
+    if given.to is not None or given.only is not None:
+        option = "--to" if given.to is not None else "--only"
+        raise WrongUsage(f"{given.memory} is a change of several memories: {option} goes with the id of one memory.")
+    return project.memory.undo_change(given.memory)
 
 
 # --- with other projects ---------------------------------------------------------------------
@@ -534,10 +564,11 @@ def _list_shared(found: Sequence[SharedMemory], given: argparse.Namespace) -> No
 
 def prime(project: Project, given: argparse.Namespace) -> None:
     """Print the memories to put before an agent; nothing when there are none."""
+    from ralph.remembering import days_ago
     from ralph.store.known_memories import Wanted
 
     kinds = _known_kinds(project, given.kinds)
-    wanted = Wanted(kinds=kinds, tags=given.tags, after=_days_ago(given.recent) if given.recent else "")
+    wanted = Wanted(kinds=kinds, tags=given.tags, after=days_ago(given.recent) if given.recent else "")
     text = None if given.text is None else _content(given.text)
     found = project.memory.prime(wanted, given.budget, task_id=given.task, text=text)
     if given.format == "json":
@@ -550,14 +581,6 @@ def prime(project: Project, given: argparse.Namespace) -> None:
         print_memories(found)
     else:
         print("There is nothing to tell: no memory has enough to do with it.")
-
-
-def _days_ago(days: int) -> str:
-    import time
-
-    from ralph.records import timestamp
-
-    return timestamp(time.time() - min(days, MOST_DAYS) * DAY_SECONDS)
 
 
 def verify(project: Project, given: argparse.Namespace) -> int:
@@ -634,7 +657,7 @@ def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothi
     if given.dry_run:
         print(f"{counted} would be {done}. Nothing was changed.")
     else:
-        print(f"{counted} {done}. To undo: ralph memory undo {removal.change_id}")
+        print(f"{counted} {done}. To undo: {undoing(removal.change_id, given)}")
 
 
 def watch(project: Project, given: argparse.Namespace) -> None:
@@ -698,12 +721,15 @@ def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
 
     state = getattr(given, "state", None)
     states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
-    if state is None and given.format == "staging":
-        states = (State.STAGED, State.REJECTED)
+    if state is None and given.action == "export":
+        from ralph.transferring import states_in
+
+        states = states_in(given.format)
     return Wanted(
         kinds=_known_kinds(project, given.kinds),
         states=states,
         tags=given.tags,
+        sources=(Source(given.source),) if given.source else (),
         task_type=getattr(given, "task_type", None),
         min_confidence=given.min_confidence,
         min_success_rate=getattr(given, "min_success_rate", 0.0),
@@ -786,12 +812,9 @@ def moment(text: str) -> str:
     """Read a date or a date and time, in UTC unless it says otherwise."""
     import argparse
 
-    from ralph.formats.imported import NotAMemory, moment_of
+    from ralph.remembering import moment_said
 
     try:
-        found = moment_of(text.strip())
-    except NotAMemory:
-        found = ""
-    if not found:
-        raise argparse.ArgumentTypeError(f"it must be a date like 2025-01-31, not {text!r}")
-    return found
+        return moment_said(text)
+    except WrongUsage as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

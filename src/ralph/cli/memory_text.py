@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ralph.cli.output import LEAST_LAST, bold, colour, cut_to, plural, print_table, safe, terminal_width, wrapped
+from ralph.memory.meanings import FIELDS, MEANINGS, UNTOLD
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ralph.memory.timeline import Point
     from ralph.records import Memory, MemoryEvent, Recalled
     from ralph.remembering import MemoryView, Stats, Why
     from ralph.store.database import Row
@@ -23,42 +25,10 @@ SHOWN_LOOPS = 3
 HISTORY_IN_BRIEF = 5
 FIX = "**Fix:**"
 """What stands before the solution in the text of a fix; what stands before this is in the title."""
-FIELDS = {
-    "kind": "type",
-    "body": "content",
-    "content": "figures",
-    "origin_loops": "loops",
-    "state_reason": "reason",
-    "stale": "check first",
-}
-"""What people call fields that have another name inside."""
-UNTOLD = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
 NARROW = 100
 """In a terminal with fewer columns a search shows the memories themselves instead of their dates and tags."""
 BAR = 10
 WIDEST_SHARE = 15
-MEANINGS = {
-    "words": "holds the words asked for, rare ones most",
-    "paths": "its files are named in words asked for",
-    "named": "one of its files is asked for by name",
-    "title": "its title holds words of the title",
-    "files": "touches the files that the best ones touch",
-    "folders": "touches the folders that the best ones touch",
-    "together": "was learned right before or after a match",
-    "links": "links to a match, or is linked from one",
-    "meaning": "means much the same, in whatever words",
-    "recency": "how new it is: half of it goes each year",
-    "tags": "its tags are words asked for",
-    "confidence": "how sure it is by now",
-    "success": "how often it helped when it was used",
-    "hat": "was learned in the same role",
-    "task type": "was learned from this type of task",
-    "feature": "was learned for the same feature",
-    "failure": "is about what went wrong last time",
-    "stale": "files it names have changed or gone since",
-    "text": "holds the text just as it was typed",
-}
-"""What each share of a score is for, in a few words that fit beside it."""
 
 
 def in_words(memory: Memory) -> str:
@@ -297,6 +267,15 @@ def print_history(events: Sequence[MemoryEvent]) -> None:
         rows.append((event.seq, when(event.at), event.who, event.what, (fits and why) or "-"))
         below.append([*changes_of(event, WIDEST_CHANGE_IN_HISTORY), *[f"why: {why}"] * (not fits)])
     print_table(("EVENT", "WHEN", "WHO", "WHAT", "WHY"), rows, below)
+
+
+def print_confidence(points: Sequence[Point]) -> None:
+    """Print how sure a memory was over time, oldest first."""
+    rows = [
+        (when(one.at), f"{one.confidence:.2f}", "█" * (round(BAR * one.confidence) or 1), safe(one.what))
+        for one in points
+    ]
+    print_table(("WHEN", "SURE", "", "WHAT"), rows)
 
 
 def change_of(event: MemoryEvent) -> str:

@@ -70,6 +70,16 @@ def print_file_problems(project: Project, *, in_full: bool) -> None:
         print(f"Warning: {count} attention: ralph doctor", file=sys.stderr)
 
 
+def undoing(id: str, given: argparse.Namespace) -> str:
+    """Give the command that takes a change of memories back, in the project where it was made."""
+    other = getattr(given, "project", None)
+    if other is None:
+        return f"ralph memory undo {id}"
+    from shlex import quote
+
+    return f"ralph memory undo {id} --project {quote(safe(other))}"
+
+
 def directory_of(given: argparse.Namespace) -> Path:
     """Give the directory the command works in."""
     from pathlib import Path

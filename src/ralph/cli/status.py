@@ -35,11 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print where the project stands."""
     with open_project(given) as project:
-        seen = project.overview()
         if given.format == "json":
-            print_json(seen)
+            print_json(project.overview())
         else:
-            _print(seen, project.config)
+            _print(project.overview(MOST), project.config)
     return 0
 
 
@@ -64,7 +63,7 @@ def _print(seen: Overview, config: Config) -> None:
     for attempt in seen.left:
         says = "its run is gone; the next ralph run takes it again"
         _print_line("Left", f"{attempt.task_id} attempt {attempt.number}: {says}")
-    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in seen.ready])
+    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in seen.ready], in_all=seen.ready_count)
     _print_list(
         "Trouble",
         [
@@ -86,6 +85,7 @@ def _print(seen: Overview, config: Config) -> None:
             f"{task.id} {safe(task.title)}: {task.status}, {safe(task.reason) or 'no reason given'}"
             for task in seen.waiting
         ],
+        in_all=seen.waiting_count,
     )
     if seen.waiting:
         _print_line("", "all of them: ralph task list --status blocked; try again: ralph task reset ID")
@@ -103,8 +103,9 @@ def _print_line(name: str, line: str) -> None:
     print(wrapped(line.lstrip(), f"{name:8}  {indent}", f"          {indent}"))
 
 
-def _print_list(name: str, lines: list[str], most: int = MOST) -> None:
+def _print_list(name: str, lines: list[str], most: int = MOST, in_all: int = 0) -> None:
     for place, line in enumerate(lines[:most]):
         _print_line(name if place == 0 else "", line)
-    if len(lines) > most:
-        print(f"          and {len(lines) - most} more")
+    in_all = max(in_all, len(lines))
+    if in_all > most:
+        print(f"          and {in_all - most} more")

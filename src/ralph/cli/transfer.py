@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ralph.cli.output import plural, print_json, safe
+from ralph.cli.output import plural, print_json, safe, undoing
 from ralph.errors import WrongUsage
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], given: argp
             print(_counted(path, group))
         if has_changed:
             but = " (the tasks stay)" if any(one.tasks for one in all_brought) else ""
-            print(f"To undo{but}: ralph memory undo {change}")
+            print(f"To undo{but}: {undoing(change, given)}")
     _print_complaints(all_brought)
     return 1 if any(not any(map(_holds_something, brought)) for _, brought in results) else 0
 
@@ -151,12 +151,16 @@ def _holds_something(one: Brought) -> bool:
 
 
 def _print_complaints(brought: Sequence[Brought]) -> None:
+    from ralph.formats.memory_files import BY_FORCE
+
     sys.stdout.flush()
     complaints = [f"{one.name}:{problem.line}: {problem.why}" for one in brought for problem in one.problems]
     for complaint in complaints[:MOST_COMPLAINTS]:
         print(safe(complaint), file=sys.stderr)
     if len(complaints) > MOST_COMPLAINTS:
         print(f"… and {len(complaints) - MOST_COMPLAINTS} more.", file=sys.stderr)
+    if any(complaint.endswith(BY_FORCE) for complaint in complaints):
+        print("To take it in all the same: --force", file=sys.stderr)
 
 
 def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:

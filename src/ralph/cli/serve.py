@@ -1,0 +1,89 @@
+"""`ralph serve`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ralph.cli.output import directory_of, whole_number
+from ralph.doorkeeping import SERVE_PORT
+from ralph.errors import RalphError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+EPILOG = """\
+Open the link it prints: it lets this browser in, once and for all. Programs say the token in a header:
+  TOKEN=$(ralph serve --print-token)
+  curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8420/api/status
+What can be asked for is at /api/docs. From another machine: ssh -L 8420:127.0.0.1:8420 HOST
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = EPILOG
+    parser.add_argument("--host", metavar="NAME", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", metavar="N", type=whole_number, default=SERVE_PORT, help=f"default: {SERVE_PORT}; 0: any"
+    )
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="another name it may be called by; repeatable"
+    )
+    parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
+    parser.add_argument("--print-token", action="store_true", help="print the token for programs, and serve nothing")
+    parser.set_defaults(act=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Serve until Ctrl+C."""
+    from ralph.location import find_root
+
+    try:
+        import jinja2  # noqa: F401
+        import msgspec  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        from ralph.extras import how_to_install
+
+        raise RalphError(f"The dashboard needs a web server that is not there: {how_to_install('server')}") from None
+    from ralph.server.serving import Server, token_path
+
+    root = find_root(directory_of(given))
+    if given.print_token:
+        from ralph.doorkeeping import own_token
+        from ralph.who import refuse_agents
+
+        refuse_agents("Who gets the token")
+        print(own_token(token_path(root))[0])
+        return 0
+    server = Server(root, given.host, given.port, given.allow_host)
+    print(f"Serving {root}. Ctrl+C ends it.")
+    print(f"  Dashboard  {server.link}")
+    print(f"  API        {server.url}/api, described at /api/docs; its token: ralph serve --print-token")
+    sys.stdout.flush()
+    page = _lead_in(server.link, token_path(root).with_suffix(".html")) if given.open else None
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        print("Stopped.")
+    finally:
+        if page:
+            page.unlink(missing_ok=True)
+    return 0
+
+
+def _lead_in(link: str, page: Path) -> Path:
+    """Open a page in a browser that leads to a link; the link itself would be seen in the list of processes."""
+    import webbrowser
+    from html import escape
+
+    page.unlink(missing_ok=True)
+    handle = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">\n')
+    webbrowser.open(page.as_uri())
+    return page
