@@ -1,10 +1,11 @@
-"""Write docs/cli.md from the command line itself: `make docs`."""
+"""Write docs/cli.md and docs/http.md from the program itself: `make docs`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ralph.cli import COMMANDS, EPILOG, build_parser
 
@@ -57,5 +58,67 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
     return {}
 
 
+# --- HTTP -------------------------------------------------------------------------------
+
+
+def http_reference() -> str:
+    """Give the reference of all that can be asked over HTTP as markdown."""
+    from ralph.server.openapi import document
+
+    described = document()
+    groups: dict[str, list[str]] = {}
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            groups.setdefault(operation["tags"][0], []).append(_http_call(method.upper(), path, operation))
+    parts = [
+        "# HTTP API\n\nMade by `make docs` from the program; do not edit. How to get in and what errors look like is in"
+        " [dashboard.md](dashboard.md); `/api/openapi.json` of a running server has every field of every answer.\n"
+    ]
+    for name, calls in groups.items():
+        parts += [f"## {name.capitalize()}\n", *calls]
+    return "\n".join(parts)
+
+
+def _http_call(method: str, path: str, operation: dict[str, Any]) -> str:
+    lines = [f"### {method} {path}\n\n{operation['summary']}"]
+    if operation.get("description"):
+        lines.append("\n" + operation["description"])
+    rows = [
+        f"| `{one['name']}` | {_http_type(one['schema'])} | {one.get('description', '')} |"
+        for one in operation["parameters"]
+        if one["in"] == "query"
+    ]
+    body = operation.get("requestBody")
+    if body:
+        from ralph.server.openapi import document
+
+        schema = body["content"]["application/json"]["schema"]
+        fields = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        needed = fields.get("required", ())
+        rows += [
+            f"| `{name}` in the body{', needed' if name in needed else ''} | {_http_type(field)} |"
+            f" {field.get('description', '')} |"
+            for name, field in fields["properties"].items()
+        ]
+    if rows:
+        lines.append("\n" + "\n".join(["| what | type | meaning |", "|---|---|---|", *rows]))
+    return "\n".join(lines) + "\n"
+
+
+def _http_type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_http_type(one) for one in schema["anyOf"] if one.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(str(one) for one in schema["enum"])
+    if schema.get("type") == "array":
+        return f"{_http_type(schema.get('items', {}))}, several"
+    if "$ref" in schema:
+        from ralph.server.openapi import document
+
+        return _http_type(document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    return str(schema.get("type", "anything"))
+
+
 if __name__ == "__main__":
+    (HERE / "http.md").write_text(http_reference(), encoding="utf-8")
     (HERE / "cli.md").write_text(cli_reference(), encoding="utf-8")

@@ -1,0 +1,59 @@
+"""What goes wrong: how often, what is the same failure, and each report."""
+
+from __future__ import annotations
+
+from ralph.project import Project
+from ralph.server.calls import Query
+from ralph.server.pages.linking import address
+from ralph.server.pages.live import titles_of
+from ralph.server.paging import Cursor, Number, cursor_to, place_in
+from ralph.server.views import Pages, View
+
+ON_A_PAGE = 30
+
+pages = Pages()
+
+
+class FailuresQuery(Query):
+    """Which failures to show."""
+
+    category: str = ""
+    task: str = ""
+    fingerprint: str = ""
+    cursor: Cursor = ""
+
+
+@pages.page("/failures")
+def show_failures(project: Project, query: FailuresQuery) -> View:
+    """Show what goes wrong, and how often."""
+    reports, place = project.past.failures(
+        ON_A_PAGE,
+        place_in(query.cursor, Number),
+        task=query.task or None,
+        category=query.category or None,
+        fingerprint=query.fingerprint or None,
+    )
+    groups = [
+        one
+        for one in project.past.failure_groups()
+        if query.category in ("", one.category) and query.fingerprint in ("", one.fingerprint)
+    ]
+    asked = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
+
+    def narrowed(**change: str) -> str:
+        return address("/failures", **(asked | change))
+
+    cursor = cursor_to(place)
+    return View(
+        template="failures.html",
+        values={
+            "query": query,
+            "is_narrowed": any(asked.values()),
+            "narrowed": narrowed,
+            "categories": project.failure_counts(),
+            "groups": [] if query.task else groups,
+            "reports": reports,
+            "titles": titles_of(project, [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]),
+            "next": narrowed(cursor=cursor) if cursor else "",
+        },
+    )

@@ -1,0 +1,62 @@
+"""The runs, and each one: what it did, with which models, at what price, and what it taught."""
+
+from __future__ import annotations
+
+from ralph.memory.lifecycle import days_between
+from ralph.project import Project
+from ralph.records import now
+from ralph.server.calls import Query
+from ralph.server.pages.linking import address
+from ralph.server.pages.live import titles_of
+from ralph.server.pages.telling import run_command
+from ralph.server.paging import Cursor, Name, cursor_to, place_in
+from ralph.server.views import Pages, View
+
+ON_A_PAGE = 50
+MOST_ATTEMPTS = 500
+MOST_LEARNED = 1_000
+
+pages = Pages()
+
+
+class RunsQuery(Query):
+    """Which runs to show."""
+
+    cursor: Cursor = ""
+
+
+@pages.page("/runs")
+def show_runs(project: Project, query: RunsQuery) -> View:
+    """Show what came of the runs, newest first."""
+    runs, place = project.past.runs(ON_A_PAGE, place_in(query.cursor, Name))
+    return View(
+        template="runs.html",
+        values={
+            "runs": runs,
+            "running": {one.run_id for one in project.store.attempts.running()},
+            "is_first": not query.cursor,
+            "next": address("/runs", cursor=cursor_to(place)) if place else "",
+            "run_command": run_command(project),
+        },
+    )
+
+
+@pages.page("/runs/{id}")
+def show_run(project: Project, id: str) -> View:
+    """Show what came of a run."""
+    seen = project.past.run(id)
+    attempts, more = project.past.attempts(MOST_ATTEMPTS, run=id)
+    return View(
+        template="run.html",
+        values={
+            "run": seen.run,
+            "stats": seen.stats,
+            "running": seen.running,
+            "attempts": attempts,
+            "has_more": more is not None,
+            "titles": titles_of(project, [one.task_id for one in attempts]),
+            "models": seen.models,
+            "learned": project.memory.of_run(id, MOST_LEARNED),
+            "elapsed": days_between(seen.run.started_at, seen.run.ended_at or now()) * 86_400,
+        },
+    )

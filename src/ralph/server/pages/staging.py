@@ -1,0 +1,65 @@
+"""What runs taught and is not in use yet: kept or rejected, one by one."""
+
+from __future__ import annotations
+
+from ralph.memory.staging import held_back, refusal, status
+from ralph.project import Project
+from ralph.records import Memory, State, record
+from ralph.server.calls import Query
+from ralph.server.problems import BadValue
+from ralph.server.shapes import PublicMemory, public
+from ralph.server.views import Pages, View
+
+MOST = 100
+"""So many are put before a person at once; the next come when these are decided."""
+SHOWN = ("waiting", "rejected")
+
+pages = Pages()
+
+
+class StagingQuery(Query):
+    """What to show."""
+
+    show: str = "waiting"
+    """`waiting` or `rejected`."""
+
+
+@record
+class Learning:
+    """A learning that waits for a decision, or had one."""
+
+    memory: PublicMemory
+    status: str
+    """pending, validated, quarantined or rejected."""
+    held_back: str
+    """Why it is not in use yet; empty when nothing speaks against it."""
+
+
+@pages.page("/staging")
+def staging(project: Project, query: StagingQuery) -> View:
+    """Show what waits for a decision, oldest first, or what was rejected."""
+    if query.show not in SHOWN:
+        raise BadValue(f"show: it is one of {', '.join(SHOWN)}.")
+    counts = project.learning.counts()
+    waiting = counts["pending"] + counts["validated"] + counts["quarantined"]
+    is_waiting = query.show == "waiting"
+    found, _ = project.learning.page(MOST, status=None if is_waiting else "rejected", newest=not is_waiting)
+    return View(
+        template="staging.html",
+        values={
+            "show": query.show,
+            "learnings": [_learning(one) for one in found],
+            "total": waiting if is_waiting else counts["rejected"],
+            "counts": {"waiting": waiting, "rejected": counts["rejected"]},
+            "validated": counts["validated"],
+            "pending": counts["pending"],
+            "tasks": project.store.tasks.some(one.origin_task for one in found),
+        },
+    )
+
+
+def _learning(memory: Memory) -> Learning:
+    why = held_back(memory)
+    if not why and memory.state is State.STAGED and not memory.validated_at and (refused := refusal(memory)):
+        why = f"the rules would reject it ({refused})"
+    return Learning(memory=public(memory), status=status(memory), held_back=why)

@@ -1,0 +1,221 @@
+// The graph can be moved and zoomed, shows what a task waits for, and stays as things are.
+
+import { calmly, follow, hashName, onKey, onSubmit, post, refresh, remove, toast } from "/static/ui.js";
+import { picker, taskIn } from "/static/work.js";
+
+const LEAST = 0.08;
+const MOST = 2.5;
+const READABLE = 0.85; // smaller than this nobody can read it: what does not fit then is moved into view
+const LOWEST = 200;
+let isMoved = false; // by a person: then it stays where they put it
+let view = null; // {x, y, scale}: what is at the upper left, and how many pixels one unit has
+
+// --- moving and zooming ---------------------------------------------------------------------
+
+const graph = () => document.getElementById("graph");
+
+function show() {
+  const one = graph();
+  if (!one || !view) return;
+  const { width, height } = one.getBoundingClientRect();
+  one.setAttribute("viewBox", `${view.x} ${view.y} ${width / view.scale} ${height / view.scale}`);
+}
+
+// No higher than what is drawn.
+function size(scale) {
+  const height = Number(graph().dataset.view.split(" ")[3]);
+  graph().style.height = `${Math.max(LOWEST, Math.min(height * scale, innerHeight * 0.6))}px`;
+}
+
+// As wide as there is room, but so that titles can be read.
+function fit() {
+  const one = graph();
+  if (!one) return;
+  const [x, y, width, height] = one.dataset.view.split(" ").map(Number);
+  const across = one.getBoundingClientRect().width;
+  if (!across) return;
+  const scale = Math.min(1.1, Math.max(READABLE, across / width));
+  size(scale);
+  isMoved = false;
+  const room = one.getBoundingClientRect();
+  view = { x, y, scale };
+  if (width * scale < room.width) view.x = x - (room.width / scale - width) / 2;
+  if (height * scale < room.height) view.y = y - Math.min(40, (room.height / scale - height) / 2);
+  show();
+}
+
+function zoom(factor, at = null) {
+  const room = graph()?.getBoundingClientRect();
+  if (!room || !view) return;
+  const [px, py] = at ? [at.x - room.x, at.y - room.y] : [room.width / 2, room.height / 2];
+  const scale = Math.min(MOST, Math.max(LEAST, view.scale * factor));
+  isMoved = true;
+  view = { x: view.x + px / view.scale - px / scale, y: view.y + py / view.scale - py / scale, scale };
+  show();
+}
+
+function hold(one) {
+  const fingers = new Map();
+  let moved = 0;
+  one.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    if (fingers.size === 1) moved = 0;
+  });
+  one.addEventListener("pointermove", (event) => {
+    const before = fingers.get(event.pointerId);
+    if (!before || !view) return;
+    const now = { x: event.clientX, y: event.clientY };
+    const others = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+    moved += Math.hypot(now.x - before.x, now.y - before.y);
+    if (others.length) {
+      const [other] = others;
+      const apart = (place) => Math.max(10, Math.hypot(place.x - other.x, place.y - other.y));
+      zoom(apart(now) / apart(before), { x: (now.x + other.x) / 2, y: (now.y + other.y) / 2 });
+    } else if (moved > 4) {
+      if (!one.hasPointerCapture(event.pointerId)) one.setPointerCapture(event.pointerId);
+      one.classList.add("is-held");
+      isMoved = true;
+      view.x -= (now.x - before.x) / view.scale;
+      view.y -= (now.y - before.y) / view.scale;
+      show();
+    }
+    fingers.set(event.pointerId, now);
+  });
+  for (const end of ["pointerup", "pointercancel", "pointerleave"]) {
+    one.addEventListener(end, (event) => {
+      if (end === "pointerleave" && one.hasPointerCapture(event.pointerId)) return;
+      fingers.delete(event.pointerId);
+      if (!fingers.size) one.classList.remove("is-held");
+    });
+  }
+  // A link must not be followed by who only moved the graph by it.
+  one.addEventListener("click", (event) => moved > 4 && (event.preventDefault(), event.stopPropagation()), true);
+  one.addEventListener("dragstart", (event) => event.preventDefault());
+  one.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 300), { x: event.clientX, y: event.clientY });
+  }, { passive: false });
+}
+
+// --- what a task waits for ----------------------------------------------------------------------
+
+function light(one, id) {
+  const links = [...one.querySelectorAll(".link")];
+  const lit = new Set(id ? [id] : []);
+  const waits = new Map();
+  for (const link of links) waits.set(link.dataset.then, [...(waits.get(link.dataset.then) ?? []), link]);
+  const ways = new Set();
+  for (const here of lit) {
+    for (const link of waits.get(here) ?? []) {
+      ways.add(link);
+      lit.add(link.dataset.first);
+    }
+  }
+  // And, one step on, what waits for it.
+  for (const link of links) {
+    if (id && link.dataset.first === id) {
+      ways.add(link);
+      lit.add(link.dataset.then);
+    }
+  }
+  one.classList.toggle("has-focus", ways.size > 0);
+  for (const node of one.querySelectorAll(".node")) node.classList.toggle("is-lit", lit.has(node.dataset.id));
+  for (const link of links) {
+    link.classList.toggle("is-lit", ways.has(link));
+    link.setAttribute("marker-end", ways.has(link) ? "url(#arrow-lit)" : "url(#arrow)");
+  }
+}
+
+// A task that got the focus by Tab comes into view.
+function bringIn(node) {
+  const one = graph();
+  const [room, place] = [one.getBoundingClientRect(), node.getBoundingClientRect()];
+  if (place.left >= room.left && place.right <= room.right && place.top >= room.top && place.bottom <= room.bottom) return;
+  view.x += (place.left + place.width / 2 - room.left - room.width / 2) / view.scale;
+  view.y += (place.top + place.height / 2 - room.top - room.height / 2) / view.scale;
+  show();
+}
+
+function attach() {
+  const one = graph();
+  if (!one) return;
+  one.setAttribute("preserveAspectRatio", "xMinYMin slice");
+  hold(one);
+  const of = (event) => event.target.closest?.(".node");
+  one.addEventListener("pointerover", (event) => !one.classList.contains("is-held") && light(one, of(event)?.dataset.id));
+  one.addEventListener("pointerleave", () => light(one, null));
+  one.addEventListener("focusin", (event) => {
+    const node = of(event);
+    if (!node?.matches(":focus-visible")) return;
+    light(one, node.dataset.id);
+    bringIn(node);
+  });
+  one.addEventListener("focusout", () => light(one, null));
+  for (const row of document.querySelectorAll("#task-list [data-task]")) {
+    row.addEventListener("pointerenter", () => light(one, row.dataset.task));
+    row.addEventListener("pointerleave", () => light(one, null));
+  }
+  for (const button of document.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => ({ in: () => zoom(1.3), out: () => zoom(1 / 1.3), fit })[button.dataset.zoom]());
+  }
+  const choice = document.getElementById("feature");
+  choice?.addEventListener("change", () => choice.form.requestSubmit());
+  if (isMoved) {
+    size(view.scale);
+    show();
+  } else {
+    fit();
+  }
+  new ResizeObserver(() => (isMoved ? show() : fit())).observe(one);
+}
+
+// --- adding ----------------------------------------------------------------------------------------
+
+const dialog = document.getElementById("add-task");
+const needs = picker(document.getElementById("new-needs-picker"));
+
+onSubmit(document.getElementById("add-task-form"), async (said) => {
+  const task = await post("/api/tasks", {
+    title: said.get("title"),
+    body: said.get("body"),
+    priority: Number(said.get("priority") || 0),
+    parent: taskIn(document.getElementById("new-parent")) || null,
+    feature: said.get("feature") || null,
+    needs: needs.ids(),
+  });
+  dialog.close();
+  dialog.querySelector("form").reset();
+  if (!document.getElementById("tasks")) return location.assign("/tasks");
+  await update();
+  toast(`Added: ${task.title}`, { about: task.id, undo: async () => (await remove(`/api/tasks/${encodeURIComponent(task.id)}`), await update()) });
+});
+
+async function update() {
+  const place = document.querySelector(".task-list")?.scrollTop ?? 0;
+  const fresh = await refresh();
+  if (!fresh?.names.has("tasks")) return;
+  attach();
+  document.querySelector(".task-list")?.scrollTo(0, place);
+}
+
+// On a phone the list is what one sees when nothing else is asked for; the buttons say so.
+function tellView() {
+  const wanted = new URLSearchParams(location.search).get("show") || (matchMedia("(max-width: 820px)").matches ? "list" : "graph");
+  for (const name of ["graph", "list"]) {
+    const button = document.getElementById(`view-${name}`);
+    if (name === wanted) button?.setAttribute("aria-current", "true");
+    else button?.removeAttribute("aria-current");
+  }
+}
+
+tellView();
+attach();
+follow(calmly(update, 400));
+if (hashName() === "add") dialog.showModal();
+onKey("n", () => dialog.showModal());
+onKey("+", () => zoom(1.3));
+onKey("-", () => zoom(1 / 1.3));
+onKey("0", fit);
+onKey("v", () => document.querySelector("[aria-label=View] a:not([aria-current])")?.click());

@@ -1,0 +1,631 @@
+// What all pages share: asking the API, toasts, keys, times, theme. Text from the server is text, never HTML.
+
+// --- the API ---------------------------------------------------------------------------------
+
+export class Problem extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+const AWAY = "The server does not answer. Is ralph serve still running?";
+
+// Ask the API and give its answer; a Problem with a sentence when it cannot be done.
+export async function api(method, path, body, options = {}) {
+  const headers = { accept: "application/json" };
+  // Every change says that it is JSON: what is empty could come from a form elsewhere, and is refused.
+  if (body === undefined && method !== "GET" && method !== "DELETE") body = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, AWAY);
+  }
+  const text = await answer.text();
+  let said = null;
+  try {
+    said = text ? JSON.parse(text) : null;
+  } catch {
+    said = null;
+  }
+  if (!answer.ok) throw new Problem(answer.status, said?.detail || `The server answered ${answer.status}.`);
+  return said;
+}
+
+export const get = (path, options) => api("GET", path, undefined, options);
+export const post = (path, body = {}) => api("POST", path, body);
+export const put = (path, body = {}) => api("PUT", path, body);
+export const remove = (path) => api("DELETE", path);
+
+// Give a path with what is asked; empty values are left out, lists are said several times.
+export function withQuery(path, values) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== "" && one !== null && one !== undefined && one !== false) query.append(name, one === true ? "true" : one);
+    }
+  }
+  const said = query.toString();
+  return said ? `${path}?${said}` : path;
+}
+
+// --- making elements -----------------------------------------------------------------------------
+
+// Make an element: el("a", {class: "x", href: "/", data: {status: "done"}, onclick: f}, "text", other)
+export function el(name, attributes = {}, ...children) {
+  const one = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "data") Object.assign(one.dataset, value);
+    else if (key.startsWith("on")) one.addEventListener(key.slice(2), value);
+    else one.setAttribute(key, value === true ? "" : value);
+  }
+  one.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return one;
+}
+
+export function badge(status, text) {
+  return el("span", { class: "badge", data: { status } }, text ?? stateWords(status));
+}
+
+export const words = (text) => String(text).replaceAll("_", " ");
+
+// What people call a state of a memory; the same as in rendering.py.
+export const stateWords = (state) => (state === "pruned" ? "deleted" : words(state));
+
+// A text with its `code`, **stress** and [[links]]; the same rule as in marking.py. `linked` gives the address of a title.
+export function marked(text, linked = null) {
+  return String(text).split(/(`[^`\n]+`|\*\*[^*\n]+\*\*|\[\[[^\[\]\n]+\]\])/).map((piece, at) => {
+    if (at % 2 === 0) return piece;
+    if (piece.startsWith("`")) return el("code", {}, piece.slice(1, -1));
+    if (piece.startsWith("**")) return el("strong", {}, piece.slice(2, -2));
+    const title = piece.slice(2, -2).trim();
+    const address = linked?.(title);
+    return address ? el("a", { href: address }, title) : title;
+  });
+}
+
+export function level(value) {
+  return value >= 0.7 ? "high" : value >= 0.4 ? "middle" : "low";
+}
+
+const LEVELS = { high: "high, from 70 %", middle: "middle, from 40 %", low: "low, below 40 %" };
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function svg(name, attributes = {}, ...children) {
+  const one = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
+  one.append(...children);
+  return one;
+}
+
+// A bar for a number from 0 to 1, with the number beside it.
+export function meter(value, label = "Confidence") {
+  const drawn = svg(
+    "svg",
+    { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": `${label} ${percent(value)}`, "data-level": level(value) },
+    svg("rect", { width: (value * 100).toFixed(1), height: 6 }),
+  );
+  return el("span", { class: "meter-line", title: `${label}: ${LEVELS[level(value)]}` }, drawn, el("span", {}, percent(value)));
+}
+
+// --- numbers and times ---------------------------------------------------------------------------
+
+export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${(value * 100).toFixed(digits)} %`);
+export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
+export const usd = (value) => (value === null || value === undefined ? "–" : `$${value.toFixed(value !== 0 && Math.abs(value) < 0.1 ? 4 : 2)}`);
+
+export function seconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value < 10) return `${value.toFixed(1)} s`;
+  if (value < 60) return `${Math.round(value)} s`;
+  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
+}
+
+// The same rule as in rendering.py.
+export function ago(iso, now = Date.now()) {
+  const passed = (now - Date.parse(iso)) / 1000;
+  if (Number.isNaN(passed)) return iso;
+  const size = Math.abs(passed);
+  if (size < 45) return "just now";
+  const [count, unit] =
+    size < 3600 ? [Math.max(1, Math.round(size / 60)), "min"]
+    : size < 86400 ? [Math.round(size / 3600), "h"]
+    : size < 86400 * 45 ? [Math.round(size / 86400), "d"]
+    : size < 86400 * 365 ? [Math.round(size / (86400 * 30.4)), "mo"]
+    : [Math.round(size / (86400 * 365)), "y"];
+  return passed < 0 ? `in ${count} ${unit}` : `${count} ${unit} ago`;
+}
+
+export function exact(iso) {
+  const date = new Date(iso);
+  return Number.isNaN(date.getTime()) ? iso : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function when(iso) {
+  if (!iso) return el("span", { class: "muted" }, "–");
+  return el("time", { datetime: iso, title: exact(iso), data: { when: "" } }, ago(iso));
+}
+
+function refreshTimes() {
+  for (const one of document.querySelectorAll("time[data-when]")) {
+    one.textContent = ago(one.dateTime);
+    one.title = exact(one.dateTime);
+  }
+}
+
+// --- toasts ---------------------------------------------------------------------------------------
+
+let latestUndo = null;
+
+// Say something for a while. `undo` is what the button (or the key u) does, `redo` the same for the button alone.
+// `status` colours it. `about` names what it is about: whatever was said about that before is no longer true.
+export function toast(text, { status = "good", undo = null, redo = null, about = "", milliseconds = undo || redo ? 9000 : 4500 } = {}) {
+  const place = document.getElementById("toasts");
+  forget(about);
+  // What went wrong is said at once, all else when there is a pause.
+  const one = el("div", { class: "toast", role: status === "bad" ? "alert" : null, data: { status, about } }, el("span", {}, text));
+  let isAtWork = false;
+  const close = () => {
+    one.remove();
+    if (latestUndo === act) latestUndo = null;
+  };
+  const act = (undo || redo) && (async () => {
+    if (isAtWork) return;
+    isAtWork = true;
+    close();
+    try {
+      await (undo ?? redo)();
+    } catch (error) {
+      complain(error);
+    }
+  });
+  if (act) one.append(el("button", { class: "button small", type: "button", data: undo ? { undo: "" } : { redo: "" }, onclick: act }, undo ? "Undo" : "Redo"));
+  if (undo) latestUndo = act;
+  one.append(el("button", { class: "button quiet small icon-only", type: "button", "aria-label": "Dismiss", onclick: close }, "×"));
+  place.append(one);
+  while (place.children.length > 4) place.firstElementChild.remove();
+  let timer = setTimeout(close, milliseconds);
+  one.addEventListener("pointerenter", () => clearTimeout(timer));
+  one.addEventListener("pointerleave", () => (timer = setTimeout(close, 2500)));
+  return close;
+}
+
+// Take away what was said about something: it has changed since, and an Undo would mean something else.
+export function forget(about) {
+  if (!about) return;
+  for (const one of document.querySelectorAll("#toasts .toast")) if (one.dataset.about === about) one.querySelector("[aria-label=Dismiss]").click();
+}
+
+// Say what went wrong.
+export function complain(error) {
+  if (error?.name === "AbortError") return;
+  toast(error instanceof Problem ? error.message : `Something went wrong on this page: ${error.message}`, { status: "bad", milliseconds: 8000 });
+  if (!(error instanceof Problem)) console.error(error);
+}
+
+// Say something on the page that comes next, after a reload or a change of page.
+export function toastNext(text, options = {}) {
+  sessionStorage.setItem("ralph-toast", JSON.stringify({ text, ...options }));
+}
+
+function toastFromBefore() {
+  const kept = sessionStorage.getItem("ralph-toast");
+  if (!kept) return;
+  sessionStorage.removeItem("ralph-toast");
+  const { text, status, undo } = JSON.parse(kept);
+  // A function does not outlive its page: what is kept is the call that takes it back, and where to go then.
+  toast(text, { status, undo: undo && (async () => {
+    await api(undo.method ?? "POST", undo.path, undo.body ?? {});
+    undo.go ? location.assign(undo.go) : location.reload();
+  }) });
+}
+
+// --- forms ------------------------------------------------------------------------------------------
+
+// Let a form's submit do something, once at a time; a Problem is shown in its .field-error[data-error], and nothing
+// typed is lost.
+export function onSubmit(form, act) {
+  let isAtWork = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (isAtWork) return;
+    isAtWork = true;
+    const place = form.querySelector("[data-error]");
+    const button = event.submitter ?? form.querySelector("button:not([type=button])");
+    if (place) place.textContent = "";
+    if (button) button.disabled = true;
+    try {
+      await act(new FormData(form), event.submitter);
+    } catch (error) {
+      if (place && error instanceof Problem) place.textContent = error.message;
+      else complain(error);
+    } finally {
+      isAtWork = false;
+      if (button) button.disabled = false;
+    }
+  });
+}
+
+// Let a button or a link do something once at a time; a Problem becomes a toast. A link that is to open elsewhere does.
+export function onPress(button, act) {
+  let isAtWork = false;
+  button?.addEventListener("click", async (event) => {
+    if (button.matches("a") && (event.ctrlKey || event.metaKey || event.shiftKey)) return;
+    event.preventDefault();
+    if (isAtWork) return;
+    isAtWork = true;
+    button.disabled = true;
+    try {
+      await act(event);
+    } catch (error) {
+      complain(error);
+    } finally {
+      isAtWork = false;
+      button.disabled = false;
+    }
+  });
+}
+
+// The same for all buttons inside an element that have an attribute, also for those that come later: `acts` has what
+// each value of the attribute does. One at a time: a second one would do something to what the first leaves.
+export function onActs(holder, attribute, acts) {
+  let isAtWork = false;
+  holder.addEventListener("click", async (event) => {
+    const button = event.target.closest(`[${attribute}]`);
+    const act = button && acts[button.getAttribute(attribute)];
+    if (!act || button.disabled || isAtWork) return;
+    isAtWork = true;
+    button.disabled = true;
+    try {
+      await act(button);
+    } catch (error) {
+      complain(error);
+    } finally {
+      isAtWork = false;
+      button.disabled = false;
+    }
+  });
+}
+
+// The value a field had at first.
+function firstValue(field) {
+  if (field instanceof HTMLSelectElement) return ([...field.options].find((option) => option.defaultSelected) ?? field.options[0])?.value ?? "";
+  return field.defaultValue ?? "";
+}
+
+// The fields of a form that somebody has changed, by name: {title: "new"}.
+export function changed(form) {
+  const named = [...form.elements].filter((field) => field.name && "value" in field && field.type !== "hidden");
+  return Object.fromEntries(named.filter((field) => field.value !== firstValue(field)).map((field) => [field.name, field.value]));
+}
+
+// Let a form begin with what it has on a page that came later.
+export function renew(form, page) {
+  for (const field of form.elements) {
+    const fresh = field.id && page.getElementById(field.id);
+    if (!fresh) continue;
+    if (field instanceof HTMLSelectElement) field.replaceChildren(...document.importNode(fresh, true).childNodes);
+    else if ("defaultValue" in field) field.defaultValue = fresh.defaultValue;
+  }
+  form.reset();
+}
+
+// Say whether a secret was taken out of what was typed before it was stored.
+export function redacted(typed, stored) {
+  const count = (text) => String(text ?? "").split("[redacted]").length;
+  return typed !== undefined && count(stored) > count(typed);
+}
+
+// Split "a, b" into its parts.
+export const parts = (text) => String(text ?? "").split(/[,\n]/).map((one) => one.trim()).filter(Boolean);
+
+export function debounce(act, milliseconds) {
+  let timer;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => act(...given), milliseconds);
+  };
+}
+
+// --- what others do ---------------------------------------------------------------------------------------
+
+// Give a function after whose call `act` runs soon: at most once in so many milliseconds however often it is called,
+// never before the last one has ended, and once more when it was called meanwhile. While the server is away it is
+// tried again.
+export function calmly(act, milliseconds = 500) {
+  let timer = null;
+  let isAtWork = false;
+  let isWanted = false;
+  const plan = (after) => (timer ??= setTimeout(run, after));
+  const run = async () => {
+    timer = null;
+    isAtWork = true;
+    isWanted = false;
+    let isAway = false;
+    try {
+      await act();
+    } catch (error) {
+      isAway = error instanceof Problem && (error.status === 0 || error.status === 503);
+      if (!(error instanceof Problem)) console.error(error);
+    }
+    isAtWork = false;
+    if (isAway) plan(AGAIN_MILLISECONDS);
+    else if (isWanted) plan(milliseconds);
+  };
+  return () => {
+    isWanted = true;
+    if (!isAtWork) plan(milliseconds);
+  };
+}
+
+const AGAIN_MILLISECONDS = 3000;
+
+// Call `act(name, data)` for what happens from now on: `memory` and `run` as they come, and `missed` when something
+// may have happened that nobody will tell any more. A hidden page lets go of its connection: a browser has few.
+export function follow(act) {
+  let source = null;
+  let last = "";
+  let isLate = false;
+  let timer = null;
+  const hear = (event) => {
+    last = event.lastEventId || last;
+    let said = null;
+    try {
+      said = JSON.parse(event.data);
+    } catch {
+      return;
+    }
+    act(event.type, said);
+  };
+  const open = () => {
+    timer = null;
+    if (source || document.hidden) return;
+    const mine = (source = new EventSource(withQuery("/api/events", { since: last })));
+    mine.addEventListener("run", hear);
+    mine.addEventListener("memory", hear);
+    mine.addEventListener("missed", hear);
+    mine.onopen = () => {
+      if (isLate && !last) act("missed", {});
+      isLate = true;
+    };
+    mine.onerror = () => {
+      isLate = true;
+      // It comes back by itself when the connection was lost, but not after a refusal.
+      if (mine !== source || mine.readyState !== EventSource.CLOSED) return;
+      source = null;
+      timer ??= setTimeout(open, AGAIN_MILLISECONDS);
+    };
+  };
+  const close = () => {
+    clearTimeout(timer);
+    timer = null;
+    source?.close();
+    source = null;
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", open);
+  open();
+}
+
+// What a part of the page says, whenever it is asked.
+function told(part) {
+  const copy = part.cloneNode(true);
+  for (const one of copy.querySelectorAll("time[data-when]")) one.replaceChildren();
+  return copy.innerHTML;
+}
+
+const shownBefore = new WeakMap();
+let asked = 0;
+let answered = 0;
+
+// Ask for this page again and put its [data-live] parts in place of the old ones, and let its form[data-renew]s that
+// nobody has open begin anew. Gives the new page and the names of what changed; null when the answer came too late.
+export async function refresh() {
+  const mine = (asked += 1);
+  const where = location.href;
+  let answer;
+  try {
+    answer = await fetch(where, { headers: { accept: "text/html" } });
+  } catch {
+    throw new Problem(0, AWAY);
+  }
+  if (!answer.ok) throw new Problem(answer.status, `The server answered ${answer.status}.`);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (mine < answered || where !== location.href) return null;
+  answered = mine;
+  const names = new Set();
+  for (const old of document.querySelectorAll("[data-live]")) {
+    const fresh = page.querySelector(`[data-live="${CSS.escape(old.dataset.live)}"]`);
+    if (!fresh) continue;
+    for (const { name, value } of fresh.attributes) if (name.startsWith("data-")) old.setAttribute(name, value);
+    const says = told(fresh);
+    if (says === shownBefore.get(old)) continue;
+    shownBefore.set(old, says);
+    replaceInside(old, fresh);
+    names.add(old.dataset.live);
+  }
+  for (const form of document.querySelectorAll("form[data-renew]")) if (!form.getClientRects().length) renew(form, page);
+  return { page, names };
+}
+
+// What is open, chosen or has the focus stays so.
+function replaceInside(old, fresh) {
+  const opened = [...old.querySelectorAll("details[id]")].map((one) => [one.id, one.open]);
+  const href = old.querySelector("[data-row].is-chosen a[href]")?.getAttribute("href");
+  const active = old.contains(document.activeElement) ? document.activeElement : null;
+  old.replaceChildren(...document.importNode(fresh, true).childNodes);
+  for (const [id, isOpen] of opened) if (document.getElementById(id)) document.getElementById(id).open = isOpen;
+  if (href) old.querySelector(`[data-row] a[href="${CSS.escape(href)}"]`)?.closest("[data-row]").classList.add("is-chosen");
+  const same = active && [...old.querySelectorAll(active.tagName)].find((one) => (active.id ? one.id === active.id : one.textContent === active.textContent));
+  same?.focus({ preventScroll: true });
+  dress(old);
+}
+
+// The part of the address after #, as it was meant; what is no text is nothing.
+export function hashName() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
+// --- keys ------------------------------------------------------------------------------------------------
+
+// The key of a page stands beside its link: <kbd>g o</kbd>.
+const PLACES = Object.fromEntries([...document.querySelectorAll(".nav a[data-place] kbd")].map((one) => [one.textContent.at(-1), one.closest("a").getAttribute("href")]));
+const keys = new Map();
+let waitsForPlace = 0;
+
+// Let a page answer a key: onKey("y", keep). It is not called while somebody types or a dialog is open.
+export function onKey(key, act) {
+  keys.set(key, act);
+}
+
+export const isTyping = (target) => target instanceof Element && (target.matches("input:not([type=checkbox], [type=radio], [type=range], [type=button]), textarea, select") || target.isContentEditable);
+
+function rows() {
+  return [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
+}
+
+// Choose a row of a list, as j and k do; others may do so too.
+export function choose(row) {
+  for (const one of document.querySelectorAll("[data-row].is-chosen")) one.classList.remove("is-chosen");
+  if (!row) return;
+  row.classList.add("is-chosen");
+  row.scrollIntoView({ block: "nearest" });
+  row.querySelector("a[href], button")?.focus({ preventScroll: true });
+}
+
+export const chosen = () => document.querySelector("[data-row].is-chosen");
+
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const here = all.indexOf(chosen());
+  choose(all[here < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + step))]);
+}
+
+function pressed(event) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return send(event);
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (isTyping(event.target)) {
+    if (event.key === "Escape" && !event.target.closest("dialog")) event.target.blur();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
+  if (Date.now() - waitsForPlace < 1200) {
+    waitsForPlace = 0;
+    if (PLACES[event.key]) {
+      event.preventDefault();
+      location.assign(PLACES[event.key]);
+    }
+    return;
+  }
+  // A key that is held moves on in a list, but decides nothing twice.
+  if (event.repeat && !["j", "k"].includes(event.key)) return;
+  const act = keys.get(event.key) ?? COMMON[event.key];
+  if (act && act(event) !== false) event.preventDefault();
+}
+
+// Ctrl+Enter sends the form one writes in.
+function send(event) {
+  const form = isTyping(event.target) ? event.target.closest("form[data-sends]") : null;
+  if (!form || event.repeat || event.isComposing) return;
+  event.preventDefault();
+  form.requestSubmit(form.querySelector("button:not([type=button]):not(:disabled)"));
+}
+
+const COMMON = {
+  g: () => void (waitsForPlace = Date.now()),
+  "/": () => {
+    const field = document.querySelector("[data-search]");
+    if (!field) return location.assign("/memories#search");
+    field.focus();
+    field.select();
+  },
+  "?": () => document.getElementById("keys").showModal(),
+  j: () => move(1),
+  k: () => move(-1),
+  Enter: (event) => {
+    if (event.target instanceof Element && event.target.closest("a, button, summary, input")) return false;
+    const link = chosen()?.querySelector("a[href]");
+    link?.click();
+    return Boolean(link);
+  },
+  u: () => void (latestUndo ? latestUndo() : toast("There is nothing to undo here.", { status: "pending", about: "nothing" })),
+  Escape: () => {
+    document.querySelector("details.more[open]")?.removeAttribute("open");
+    choose(null);
+  },
+};
+
+// --- theme, dialogs, copying ---------------------------------------------------------------------------------
+
+function isDark() {
+  const chosenTheme = document.documentElement.dataset.theme;
+  return chosenTheme ? chosenTheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function switchTheme() {
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem("ralph-theme", theme);
+  } catch {
+    // It lasts as long as the page.
+  }
+  document.dispatchEvent(new CustomEvent("ralph-theme"));
+}
+
+export function copyButton(text) {
+  return el("button", { class: "button quiet small", type: "button", "aria-label": `Copy: ${text}`, onclick: async (event) => {
+    const button = event.currentTarget;
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  } }, "Copy");
+}
+
+document.addEventListener("keydown", pressed);
+document.getElementById("theme-toggle")?.addEventListener("click", switchTheme);
+document.getElementById("keys-button")?.addEventListener("click", () => document.getElementById("keys").showModal());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("ralph-theme")));
+document.addEventListener("click", (event) => {
+  event.target.closest?.("[data-close]")?.closest("dialog").close();
+  // Pressed beside a dialog: it closes unless something is written in it.
+  if (event.target instanceof HTMLDialogElement && ![...event.target.querySelectorAll("form")].some((form) => Object.keys(changed(form)).length)) event.target.close();
+  const opens = event.target.closest?.("[data-opens]");
+  if (opens) document.getElementById(opens.dataset.opens).showModal();
+  for (const menu of document.querySelectorAll("details.more[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+
+// What a page gets from here, and what comes into it later.
+function dress(part) {
+  if (navigator.clipboard) for (const one of part.querySelectorAll("[data-copy]")) one.append(copyButton(one.dataset.copy));
+  refreshTimes();
+}
+
+// A link leads to what is folded away, too.
+function reveal() {
+  const folded = document.getElementById(hashName())?.closest("details:not([open])");
+  if (!folded) return;
+  folded.open = true;
+  document.getElementById(hashName()).scrollIntoView();
+}
+
+for (const part of document.querySelectorAll("[data-live]")) shownBefore.set(part, told(part));
+for (const form of document.querySelectorAll("dialog form[data-renew]")) form.closest("dialog").addEventListener("close", () => form.reset());
+dress(document);
+setInterval(refreshTimes, 30_000);
+toastFromBefore();
+addEventListener("hashchange", reveal);
+reveal();
+if (location.hash === "#search") document.querySelector("[data-search]")?.focus();
