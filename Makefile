@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres test-agents check lint types layers bench bench-hooks simulate bench-recall docs lock clean
+.PHONY: help demo test test-postgres test-agents test-api test-browser check lint types layers bench bench-hooks simulate bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -70,7 +70,25 @@ $(VENV)/.agents: tests/real_agents/node/package.json tests/real_agents/node/pack
 test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its ACP adapter, Gemini CLI) against a scripted model
 	@$(BIN)/pytest -rs tests/real_agents
 
-check: lint types layers test test-postgres test-agents ## All that must pass before a change lands
+test-api: $(VENV)/.dev ## Ask a real server what nobody thought of (schemathesis); CASES=10000 for long
+	@$(BIN)/python -m tests.server.fuzz $(if $(CASES),--cases $(CASES))
+
+# A browser to test with: one that is there, or Debian's when CHROMIUM=install says that it may be installed here.
+# Without one the tests in it are skipped, which say so; one that is there and fails is a failure.
+$(VENV)/.chromium: | $(BIN)/python
+	@for name in "$$RALPH_CHROMIUM" chromium chromium-browser google-chrome; do \
+		if [ -n "$$name" ] && command -v "$$name" >/dev/null 2>&1; then touch $@; exit 0; fi; done; \
+	if [ "$(CHROMIUM)" = install ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "Installing Chromium to test with (once) ..."; \
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 \
+			&& touch $@ && exit 0; \
+	fi; \
+	echo "No Chromium could be had: the tests in a browser are skipped. On Debian: apt install chromium, or say make test-browser CHROMIUM=install as root."
+
+test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
+	@$(BIN)/pytest -rs tests/browser
+
+check: lint types layers test test-postgres test-api test-browser test-agents ## All that must pass before a change lands
 
 lint: $(VENV)/.dev ## Style and common mistakes (ruff)
 	@$(BIN)/ruff check .
@@ -110,13 +128,13 @@ simulate: $(VENV)/.dev ## Play 200 tasks of known difficulty: memory, strategies
 bench-recall: $(PEERS)/.done ## Recall beside its peers; BENCH_DATA=folder for real data, ARGS="--limit 50"
 	@$(PEERS)/bin/python -m bench.recall $(ARGS)
 
-docs: $(VENV)/.run ## Write docs/cli.md from the program
+docs: $(VENV)/.dev ## Write docs/cli.md and docs/http.md from the program
 	@$(BIN)/python docs/generate.py
 
 lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches
