@@ -7,6 +7,7 @@ the tests start for themselves. There each test finds an empty database, and RAL
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,16 +17,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ralph.config import DOOR_VARIABLE
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database, open_store
+from tests.make import put_empty_database, set_up_project
 
 if TYPE_CHECKING:
     from tests.postgres import Server
 
 
 SHARED = "tests"
-REAL_AGENTS = "real_agents"
+NO_STORE = "postgresql:///a_test_that_is_marked_storeless?host=/nowhere"
+ASKED_FOR = ("real_agents", "browser")
+"""Folders of tests that need more than Python, and run only when they are asked for by name."""
+
+# What pytest makes of all the asserts takes each worker several seconds: it is kept for the next run.
+sys.dont_write_bytecode = False
 
 # How long an example takes says more of the machine than of us, above all on a new one.
 settings.register_profile("ralph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,9 +56,10 @@ def _nobody_is_an_agent_yet() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests with real agents to `make test-agents`, which asks for them by name."""
-    is_asked_for = any(REAL_AGENTS in argument for argument in config.args)
-    return True if collection_path.name == REAL_AGENTS and not is_asked_for else None
+    """Leave the tests with real agents and browsers to `make test-agents` and `make test-browser`."""
+    name = collection_path.name
+    is_asked_for = any(name in argument for argument in config.args)
+    return True if name in ASKED_FOR and not is_asked_for else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,15 +68,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
-        # What has no directory has no store either.
-        touches = wanted == "sqlite" or item.get_closest_marker(wanted) or _fixtures(item) & {"tmp_path", "store_url"}
+        touches = wanted == "sqlite" or item.get_closest_marker(wanted) or _may_touch_the_store(item)
         (kept if touches and not item.get_closest_marker(other) else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 
 
-def _fixtures(item: pytest.Item) -> set[str]:
-    return set(getattr(item, "fixturenames", ()))
+def _may_touch_the_store(item: pytest.Item) -> bool:
+    """Say whether a test may, and matters there; what has no directory has no store either."""
+    if item.get_closest_marker("once"):
+        return False
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return "store_url" in fixtures or ("tmp_path" in fixtures and not item.get_closest_marker("storeless"))
 
 
 @pytest.fixture(scope="session")
@@ -88,12 +98,16 @@ def server() -> Iterator[Server]:
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Give the URL of a database without any project."""
     if request.config.getoption("--store") == "sqlite":
+        put_empty_database(tmp_path / "ralph.db")
         yield str(tmp_path / "ralph.db")
         return
     server: Server = request.getfixturevalue("server")
     # To make a database for each test takes ten times as long.
-    server.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{SHARED}'")
-    server.run("DELETE FROM projects", SHARED)
+    server.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid(); DELETE FROM projects",
+        SHARED,
+    )
     yield server.url(SHARED)
 
 
@@ -101,7 +115,9 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def chosen_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every project of a test be kept in the database that is tested."""
     monkeypatch.delenv("RALPH_STORE", raising=False)
-    if request.config.getoption("--store") == "postgres" and not request.node.get_closest_marker("own_store"):
+    if request.node.get_closest_marker("storeless") and "store_url" not in request.fixturenames:
+        monkeypatch.setenv("RALPH_STORE", NO_STORE)
+    elif request.config.getoption("--store") == "postgres" and not request.node.get_closest_marker("own_store"):
         monkeypatch.setenv("RALPH_STORE", request.getfixturevalue("store_url"))
 
 
@@ -125,6 +141,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     """Give a new project in a directory of its own."""
     directory = tmp_path / "project"
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     with Project.open(directory) as opened:
         yield opened

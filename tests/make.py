@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from ralph.agents import Limits, Session
+from ralph.config import STORE_VARIABLE
+from ralph.location import DATABASE, FOLDER, init_project
 from ralph.records import (
     Attempt,
     Capture,
@@ -18,8 +23,29 @@ from ralph.records import (
     now,
     replace,
 )
-from ralph.store import Store
+from ralph.store import Store, open_database
 from ralph.store.memories import Change
+
+
+@cache
+def _empty_database() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / DATABASE
+        open_database(str(path), create=True).close()
+        return path.read_bytes()
+
+
+def put_empty_database(path: Path) -> None:
+    """Put a file there that is a database without any project: to make its tables takes ten times as long."""
+    path.write_bytes(_empty_database())
+
+
+def set_up_project(directory: Path) -> None:
+    """Set a directory up as a project, in the database that is tested."""
+    if not os.environ.get(STORE_VARIABLE):
+        (directory / FOLDER).mkdir()
+        put_empty_database(directory / FOLDER / DATABASE)
+    init_project(directory)
 
 
 def a_memory(title: str, body: str = "", **fields: object) -> Memory:
@@ -27,9 +53,9 @@ def a_memory(title: str, body: str = "", **fields: object) -> Memory:
     return replace(memory, **fields)
 
 
-def remember(store: Store, memory: Memory, **how: bool) -> Memory:
+def remember(store: Store, memory: Memory, *, by_person: bool = False) -> Memory:
     """Keep a memory, as an attempt would; give it as it is kept."""
-    return store.memories.add(memory, Change(who="t", why="t"), **how).memory
+    return store.memories.add(memory, Change(who="t", why="t"), by_person=by_person).memory
 
 
 def begin(store: Store, run_id: str, worker: str = "w", lease_seconds: float = 60) -> tuple[Task, Attempt]:

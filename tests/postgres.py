@@ -84,7 +84,7 @@ class Server:
             user=self._user,
             preexec_fn=die_with_parent,
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 psycopg.connect(self.url("postgres")).close()

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.memory.limits import LONGEST_BODY
 from ralph.project import Project
 from ralph.records import AgentSession, Memory, State, now, replace
 from ralph.skill import SKILL
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
-from tests.make import a_memory
+from tests.make import a_memory, set_up_project
 
 LONGEST = 8_000
 MOST_BYTES = 10_000
@@ -343,7 +342,7 @@ def test_a_long_summary_is_cut_and_says_nothing_to_us(project: Project) -> None:
 
 def test_sessions_of_one_project_are_none_of_another(tmp_path: Path, project: Project) -> None:
     (tmp_path / "other").mkdir()
-    init_project(tmp_path / "other")
+    set_up_project(tmp_path / "other")
     ask(project, "Fix the parser.")
 
     with Project.open(tmp_path / "other") as other:

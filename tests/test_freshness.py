@@ -436,8 +436,10 @@ def test_to_confirm_takes_the_files_as_they_are_and_is_in_the_history(store: Sto
         store, [id, "mem-0-none"], project, Change(who="ralph", why="run-1 1"), "2030-01-01T00:00:00.000Z"
     )
 
-    assert [(one.id, one.stale, one.verified_at) for one in confirmed] == [(id, "", "2030-01-01T00:00:00.000Z")]
+    ((memory, event),) = ((one.memory, one.event) for one in confirmed)
+    assert (memory.id, memory.stale, memory.verified_at) == (id, "", "2030-01-01T00:00:00.000Z")
     last = store.memories.history(id)[-1]
+    assert last.seq == event
     assert (last.what, last.who, last.why) == ("confirmed", "ralph", "run-1 1")
     assert check(store, project) == Checked()
     assert store.damaged() == []
@@ -451,7 +453,7 @@ def test_what_lost_a_file_is_confirmed_by_a_person_alone(store: Store, project: 
     assert confirm(store, [id], project, BY, now()) == []
     assert stale(store, id) == "src/a.py is gone"
 
-    assert [one.id for one in confirm(store, [id], project, BY, now(), also_gone=True)] == [id]
+    assert [one.memory.id for one in confirm(store, [id], project, BY, now(), also_gone=True)] == [id]
     assert check(store, project) == Checked()
 
 

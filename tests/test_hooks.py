@@ -24,6 +24,7 @@ from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Memory, Status, now
 from ralph.store.known_memories import Wanted
+from tests.make import set_up_project
 from tests.test_attending import many
 
 EVENTS = ("session-start", "user-prompt-submit", "pre-compact", "post-compact", "stop", "subagent-stop", "session-end")
@@ -123,7 +124,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hooks(tmp_path: Path, state: Path) -> Hooks:
     directory = tmp_path / "project"
     directory.mkdir()
-    init_project(directory)
+    set_up_project(directory)
     return Hooks(directory)
 
 

@@ -16,6 +16,8 @@ from ralph import mishaps
 from ralph.mishaps import Statement
 from ralph.records import now
 
+pytestmark = pytest.mark.storeless
+
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.location import init_project
 from ralph.memory.question import Context
 from ralph.project import Project
 from ralph.store.known_memories import Wanted
+from tests.make import set_up_project
 
 MEGABYTE = 1_000_000
 SECONDS = 2.0
@@ -38,7 +38,7 @@ OPERATORS = ("AND", "OR", "NOT", "NEAR/2", "NEAR(", "{title}", *"\"'()*^:-+%_\\"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     directory: Path = tmp_path_factory.mktemp("project")
-    init_project(directory)
+    set_up_project(directory)
     with Project.open(directory) as opened:
         for name, text in TEXTS.items():
             opened.memory.add(text, kind="fix", tags=[name])

@@ -17,10 +17,11 @@ from ralph.config import AgentConfig
 from ralph.errors import AgentMissing
 from ralph.extras import how_to_install
 from ralph.records import Ending, Reply
-from tests.agents import acp_agent
 from tests.agents.test_process import is_alive, pids_in, wait_until
 
-AGENT = [sys.executable, acp_agent.__file__]
+pytestmark = pytest.mark.storeless
+
+AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
 LIGHT = """
 import json, sys
 answers = json.loads(sys.argv[1])

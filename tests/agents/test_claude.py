@@ -17,6 +17,8 @@ from ralph.errors import AgentMissing
 from ralph.records import Ending, Reply
 from tests.make import a_session
 
+pytestmark = pytest.mark.storeless
+
 SESSION = "907fb029-ec7e-4fd5-a11a-24bf48b1d8d0"
 Event = dict[str, Any]
 

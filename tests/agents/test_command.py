@@ -10,6 +10,8 @@ from ralph.errors import AgentMissing
 from ralph.records import Ending
 from tests.make import a_session
 
+pytestmark = pytest.mark.storeless
+
 
 def test_the_prompt_goes_in_and_the_answer_comes_out(tmp_path: Path) -> None:
     heard: list[str] = []

@@ -21,6 +21,8 @@ from ralph.errors import AgentMissing
 from ralph.records import Ending, Reply
 from tests.make import a_session
 
+pytestmark = pytest.mark.storeless
+
 NAMES = ("codex", "gemini", "opencode")
 
 PROGRAM = """\

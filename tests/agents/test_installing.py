@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.storeless
+
 ROOT = Path(__file__).parents[2]
 SKIPPED = "the tests with"
 

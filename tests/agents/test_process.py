@@ -16,6 +16,8 @@ from ralph.errors import AgentMissing
 from ralph.git import run_git
 from ralph.records import Ending
 
+pytestmark = pytest.mark.storeless
+
 DAEMON = """
 import os, signal, sys, time
 if os.fork() == 0:

@@ -16,6 +16,8 @@ from ralph.records import Ending, Sigils, Task
 from ralph.text import count_tokens
 from tests.make import a_session
 
+pytestmark = pytest.mark.storeless
+
 
 def a_prompt(task: str = "Fix the parser", attempt: int = 1, memory: str = "", prerequisite: str = "None") -> str:
     return f"""\

@@ -29,6 +29,8 @@ from bench.recall.replay import replay
 from bench.recall.sets import Added, Asked, BadData, Store, first, made_sets, read_sets
 from bench.recall.texts import Query
 
+pytestmark = pytest.mark.storeless
+
 FLOOR = "fts5_porter,newest first,file order"
 
 

@@ -21,6 +21,8 @@ from ralph.cli import main
 from ralph.project import Project
 from ralph.records import Attempt, Ending, Outcome, Reply, Status, record
 
+pytestmark = pytest.mark.storeless
+
 RALPH = [sys.executable, "-m", "ralph"]
 RUN_SECONDS = 60
 WITHOUT, WITH = "without-memory", "with-memory"

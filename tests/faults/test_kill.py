@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Outcome, Status
+from tests.make import set_up_project
 
 AGENT = """
 echo "$RALPH_TASK_ID" >> started.txt
@@ -36,7 +36,7 @@ def start(directory: Path) -> subprocess.Popen[bytes]:
 
 
 def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path) -> None:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     (tmp_path / "agent.sh").write_text(AGENT)
     with Project.open(tmp_path) as project:
         ids = [project.add_task(f"Task {n}").id for n in range(TASKS)]
@@ -74,7 +74,7 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
 
 
 def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     (tmp_path / "agent.sh").write_text("setsid sleep 301 & sleep 302 & echo $$ > agent.pid; sleep 303\n")
     with Project.open(tmp_path) as project:
         project.add_task("A")

@@ -25,6 +25,8 @@ from ralph.memory.learning import described
 from ralph.records import Memory, Source, State, replace
 from tests.make import a_memory
 
+pytestmark = pytest.mark.storeless
+
 AT = "2026-05-01T00:00:00.000Z"
 
 LEARNINGS = """\

@@ -190,7 +190,7 @@ def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> Non
     forced = read_memories(changed, "ralph-learnings.json", AT, force=True)[1]
 
     why = "Its checksum does not match: it was changed or damaged after it was written"
-    assert refused == ((), (Unreadable(line=1, why=f"{why}; import it all the same with --force."),))
+    assert refused == ((), (Unreadable(line=1, why=f"{why}; it comes in only by force."),))
     assert len(forced[0]) == 1
     assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),)
 
@@ -202,7 +202,7 @@ def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
     for text in (changed, cut):
         (refused, (problem,)), (forced, _) = (read_memories(text, "x", AT, force=force)[1] for force in (False, True))
         assert refused == ()
-        assert problem.why.endswith(". Import what can be read of it with --force.")
+        assert problem.why.endswith(". What can be read of it comes in only by force.")
         assert len(forced) == 1
 
 
@@ -268,11 +268,12 @@ def test_no_text_makes_it_fail(text: str) -> None:
 )
 def test_four_times_the_text_takes_about_four_times_as_long(shape: Callable[[int], str]) -> None:
     def seconds(size: int) -> float:
-        started = time.process_time()
+        started = time.thread_time()
         read_memories(shape(size), "x", AT)
-        return time.process_time() - started
+        return time.thread_time() - started
 
-    seconds(100)
+    def shortest(size: int) -> float:
+        return min(seconds(size) for _ in range(3))
 
     # Sixteen times would be the sign of a loop within a loop.
-    assert seconds(32_000) < 10 * seconds(8_000) + 0.1
+    assert shortest(32_000) < 10 * shortest(8_000) + 0.1

@@ -16,9 +16,11 @@ import pytest
 from ralph.errors import WorktreeError
 from ralph.git import Ran, run_git
 from ralph.location import find_root, init_project
-from ralph.loop import checkouts
+from ralph.loop import checkouts, repository
 from ralph.loop.branches import Branches, Merge, safe_name
 from ralph.loop.repository import Repository
+
+pytestmark = pytest.mark.storeless
 
 BROKEN_OFF = """
 import os, signal, sys
@@ -153,6 +155,7 @@ def test_changes_that_are_not_committed_are_named(root: Path) -> None:
     assert said.startswith("Not committed: a.txt, new0.txt, new1.txt and 2 more. Commit, stash or ignore")
 
 
+@pytest.mark.usefixtures("store_url")
 def test_our_own_files_do_not_make_a_tree_dirty(root: Path) -> None:
     init_project(root)
     (root / ".agent").mkdir()
@@ -352,7 +355,10 @@ def test_a_worktree_that_was_killed_before_git_knew_of_it_is_made(root: Path, br
     assert branches.work_on("t-1", "Write").is_new
 
 
-def test_a_lock_of_a_git_that_was_killed_is_no_obstacle(root: Path, branches: Branches) -> None:
+def test_a_lock_of_a_git_that_was_killed_is_no_obstacle(
+    root: Path, branches: Branches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "BUSY_SECONDS", 0.5)
     place = branches.work_on("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     (root / ".git/worktrees/t-1/index.lock").touch()
@@ -947,6 +953,7 @@ def test_a_repository_that_runs_in_a_hook_does_not_lead_elsewhere(
     assert (root / "new.txt").exists()
 
 
+@pytest.mark.usefixtures("store_url")
 def test_in_a_worktree_commands_find_the_project_it_belongs_to(root: Path) -> None:
     init_project(root)
     commit(root, ".ralph.toml", '[store]\nurl = "sqlite:elsewhere.db"\n')

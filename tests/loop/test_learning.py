@@ -169,8 +169,8 @@ def test_with_review_what_is_extracted_waits_for_a_person(project: Project) -> N
     waiting = project.learning.waiting()
     assert waiting
     assert of_kind(project, "strategy") == []
-    accepted = project.learning.accept(waiting[0].id)
-    rejected = project.learning.reject(waiting[1].id, "not true here")
+    accepted = project.learning.accept(waiting[0].id).memory
+    rejected = project.learning.reject(waiting[1].id, "not true here").memory
     assert accepted.state is State.ACTIVE
     assert (rejected.state, rejected.state_reason) == (State.REJECTED, "not true here")
 

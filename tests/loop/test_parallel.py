@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from ralph.agents import Session
-from ralph.location import init_project
 from ralph.loop.order import Order, RunEnding
 from ralph.loop.progress import Event
 from ralph.project import Project
 from ralph.records import Outcome, Reply, Status, Task
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SOON_SECONDS, Trial
+from tests.make import set_up_project
 
 Play = Callable[["Part"], str]
 
@@ -897,7 +897,7 @@ def test_a_project_in_a_subdirectory_is_worked_on_there(tmp_path: Path, capsys: 
     sub = top / "services" / "web"
     sub.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", "-b", "main", str(top)], check=True)
-    init_project(sub)
+    set_up_project(sub)
     with Project.open(sub) as project:
         together = Together(project, capsys)
         (sub / "shared.txt").write_text("one\n")

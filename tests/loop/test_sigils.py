@@ -904,20 +904,25 @@ HOSTILE = [
 ]
 
 
-def seconds_for(text: str, prompt: str = "") -> float:
-    """Give the least processor time of a few readings: what else the machine does hardly shows in it."""
-
-    def once() -> float:
-        started = time.process_time()
-        read_sigils(text, prompt)
-        return time.process_time() - started
-
-    return min(once() for _ in range(3))
+def seconds_for(text: str, prompt: str) -> float:
+    """Give the processor time of a reading."""
+    started = time.process_time()
+    read_sigils(text, prompt)
+    return time.process_time() - started
 
 
-def assert_linear(short: float, long: float) -> None:
-    """Eight times the text: linear is 8, quadratic 64. Half-way in between is far from both."""
-    assert long <= 24 * short + 0.02
+def assert_linear(short: str, long: str, *, is_prompt: bool = False) -> None:
+    """Eight times the text: linear is 8, quadratic 64. Half-way in between is far from both.
+
+    The least time of a few readings counts: what else the machine does hardly shows in it. One of the long text that
+    is quick enough is as good as the least.
+    """
+
+    def once(text: str) -> float:
+        return seconds_for("", text) if is_prompt else seconds_for(text, "")
+
+    least = min(once(short) for _ in range(3))
+    assert any(once(long) <= 24 * least + 0.02 for _ in range(3))
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
@@ -925,8 +930,8 @@ def test_time_grows_with_the_text_and_no_faster(piece: str) -> None:
     short = piece * (20_000 // len(piece))
     long = short * 8
 
-    assert_linear(seconds_for(short), seconds_for(long))
-    assert_linear(seconds_for("", short), seconds_for("", long))
+    assert_linear(short, long)
+    assert_linear(short, long, is_prompt=True)
 
 
 @pytest.mark.parametrize("name", ["journal", "task-done"])
@@ -936,5 +941,5 @@ def test_deep_nesting_takes_no_more_time(name: str) -> None:
 
     short, long = nested(2_000), nested(16_000)
 
-    assert_linear(seconds_for(short), seconds_for(long))
+    assert_linear(short, long)
     assert said(long, long) == {}

@@ -388,6 +388,7 @@ MEDDLING = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize("meddling", MEDDLING.values(), ids=MEDDLING.keys())
 def test_what_a_verification_changes_is_taken_back(trial: Trial, meddling: str) -> None:

@@ -22,6 +22,13 @@ echo "<journal>Did $RALPH_TASK_ID.</journal><task-done>$RALPH_TASK_ID</task-done
 """
 """What a worker does with a task: it leaves one memory, and the task is done."""
 _OURS = ("RALPH_", "PG")
+_IMPATIENT = """
+from ralph.store import postgres
+postgres.PATIENCE_SECONDS = {seconds}
+from ralph.entry import main
+raise SystemExit(main())
+"""
+"""The command, for a person who waits less long for a server that is away."""
 
 
 class Ran:
@@ -38,9 +45,11 @@ class Ran:
 class Machine:
     """A directory in which commands run as processes of their own, with a database to keep their records in."""
 
-    def __init__(self, directory: Path, url: str, **environment: str) -> None:
+    def __init__(self, directory: Path, url: str, *, patience_seconds: float | None = None, **environment: str) -> None:
         self.directory = directory
         self.url = url
+        impatient = ["-c", _IMPATIENT.format(seconds=patience_seconds)]
+        self._program = [sys.executable, *(["-m", "ralph"] if patience_seconds is None else impatient)]
         directory.mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         self.environment = {**kept, "RALPH_STORE": url, "NO_COLOR": "1", **environment}
@@ -48,7 +57,7 @@ class Machine:
     def ralph(self, *words: str, stdin: bytes = b"", seconds: float = 60, **environment: str) -> Ran:
         """Run a command to its end."""
         done = subprocess.run(
-            [sys.executable, "-m", "ralph", *words],
+            [*self._program, *words],
             cwd=self.directory,
             env={**self.environment, **environment},
             input=stdin,
@@ -68,7 +77,7 @@ class Machine:
         """Start a command and go on."""
         return Running(
             subprocess.Popen(
-                [sys.executable, "-m", "ralph", *words],
+                [*self._program, *words],
                 cwd=self.directory,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

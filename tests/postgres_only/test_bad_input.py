@@ -51,11 +51,11 @@ def at(server: Server, database: str, user: str = "ann", password: str = SECRET)
     return f"postgresql://{user}:{password}@/{database}?host={server.folder}"
 
 
-def set_up(tmp_path: Path, url: str) -> Machine:
+def set_up(tmp_path: Path, url: str, patience_seconds: float | None = None) -> Machine:
     """Give a working copy of the project; a URL that is wrong may have been set later."""
     (tmp_path / ".ralph").mkdir(exist_ok=True)
     (tmp_path / ".ralph.toml").write_text(f'[store]\nproject = "{NAME}"\n')
-    return Machine(tmp_path, url)
+    return Machine(tmp_path, url, patience_seconds=patience_seconds)
 
 
 # --- the URL -------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def test_tables_of_a_newer_program_are_told_of_unless_they_still_fit(tmp_path: P
         listed = machine.must("task", "list")
         versions = strict.run("SELECT version, oldest FROM ralph_schema", "db")
     finally:
-        strict.run("UPDATE ralph_schema SET version = 6, oldest = 6", "db")
+        strict.run("UPDATE ralph_schema SET version = 7, oldest = 6", "db")
 
-    assert all("written by a newer Ralph (schema 99, this program knows 6)" in one for one in refused)
+    assert all("written by a newer Ralph (schema 99, this program knows 7)" in one for one in refused)
     assert "Kept" in listed
     assert "Lost" not in listed
     assert versions == [(99, 6)]
@@ -258,7 +258,7 @@ def test_a_read_only_database_is_told_of(tmp_path: Path, strict: Server) -> None
 
 def test_too_many_connections_are_told_of_and_pass(tmp_path: Path, strict: Server) -> None:
     strict.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO few", "db")
-    few = set_up(tmp_path, at(strict, "db", "few"))
+    few = set_up(tmp_path, at(strict, "db", "few"), patience_seconds=1.0)
     with closing(psycopg.connect(few.url)):
         at_its_limit = few.ralph("status")
     held: list[psycopg.Connection[tuple[object, ...]]] = []

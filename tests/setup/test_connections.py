@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from ralph.location import init_project
 from ralph.setup import carry_out, plan_removal, plan_setup, wish_for
 from ralph.setup.agents import AGENTS, Wish
 from ralph.setup.connections import examine_connections
 from tests.cli.ran import run
+from tests.make import set_up_project
+
+pytestmark = pytest.mark.storeless
 
 Said = list[tuple[str, bool, str, str]]
 
@@ -207,13 +209,14 @@ def test_settings_that_cannot_be_read_any_more_are_named(
     assert mend.endswith("ralph setup claude")
 
 
+@pytest.mark.usefixtures("store_url")
 def test_doctor_looks_at_the_connection(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "RALPH_SESSION"):
         monkeypatch.delenv(name, raising=False)
-    init_project(tmp_path)
+    set_up_project(tmp_path)
 
     run(capsys, tmp_path, "setup", "claude", "--yes")
     fine = run(capsys, tmp_path, "doctor")

@@ -24,6 +24,8 @@ from ralph.setup.edits import JsonEdit, LinesEdit, is_our_hook, is_our_server
 from ralph.setup.kept import Kept, Original, digest
 from tests.setup.test_jsontext import INDENTS, VALUES
 
+pytestmark = pytest.mark.storeless
+
 PROGRAM = "/opt/with space/bin/ralph"
 FILES = {
     "claude": [".claude/settings.local.json", ".claude/skills/ralph-memory/SKILL.md", ".mcp.json"],

@@ -12,9 +12,9 @@ import pytest
 
 from ralph import skill
 from ralph.config import CONNECTABLE
-from ralph.location import init_project
 from ralph.setup import agents, plugin_folder
 from tests.cli.ran import Ralph, run
+from tests.make import set_up_project
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ralph(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RALPH_SESSION"):
         monkeypatch.delenv(name, raising=False)
-    init_project(tmp_path)
+    set_up_project(tmp_path)
     return lambda *words: run(capsys, tmp_path, *words)
 
 
