@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, simulate
+from bench import cold, hooks, loop, memory, parallel, postgres, recall_speed, server, simulate
 from bench.measure import Table
 
 MEASUREMENTS = {
@@ -15,6 +15,7 @@ MEASUREMENTS = {
     "recall": recall_speed.run,
     "postgres": postgres.run,
     "parallel": parallel.run,
+    "server": server.run,
 }
 BY_NAME_ONLY = {"simulate": simulate.run}
 """It takes minutes and measures no speed."""
