@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         Outcome,
         Prompt,
         Run,
-        RunEvent,
         Task,
         TaskMetrics,
     )
@@ -703,10 +702,6 @@ class Project:
         self.store.tasks.get(id)
         reports = self.store.attempts.reports(1000, task=id)
         return [one for one in reports if attempt in (None, one.attempt_number)]
-
-    def events_since(self, seq: int, limit: int) -> list[RunEvent]:
-        """Give what happened in runs and to tasks after an event, oldest first; the oldest of all are forgotten."""
-        return self.store.events.since(seq, limit)
 
     def last_event(self) -> int:
         """Give the number of the newest event of runs and tasks, or 0."""

@@ -37,7 +37,7 @@ def test_a_run_is_told_of_from_its_beginning_to_its_end(project: Project) -> Non
 
     summary = project.run(Order(program=("sh", "-c", DONE)), lambda event: None)
 
-    found = project.events_since(before, 100)
+    found = project.store.events.since(before, 100)
     assert told(found) == [
         ("run_started", None),
         ("attempt_started", first.id),

@@ -22,7 +22,7 @@ from ralph.server.events import Feed
 from ralph.server.guard import API, Guard, is_for_program
 from ralph.server.openapi import describe
 from ralph.server.pages import PAGES
-from ralph.server.problems import Refused, detail_of, problem
+from ralph.server.problems import JSON_TYPE, Refused, detail_of, problem
 from ralph.server.rendering import STATIC, render
 from ralph.server.threads import Threads
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ralph.project import Project
     from ralph.server.calls import Call
     from ralph.server.views import PageCall
-
-JSON_TYPE = "application/json"
 
 
 @record

@@ -123,7 +123,7 @@ class Calls:
                     act=act,
                     tag=self.tag,
                     status=status,
-                    names=tuple(_IN_PATH.findall(path)),
+                    names=names_in(path),
                     query=hints.get("query"),
                     body=hints.get("body"),
                     gives=gives or hints["return"],
@@ -133,6 +133,11 @@ class Calls:
             return act
 
         return add
+
+
+def names_in(path: str) -> tuple[str, ...]:
+    """Give what a path names, in order."""
+    return tuple(_IN_PATH.findall(path))
 
 
 # --- reading --------------------------------------------------------------------------

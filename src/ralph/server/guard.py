@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from ralph.doorkeeping import LOOPBACK, bearer_in, drawn_from, is_token, name_in
-from ralph.server.problems import Refused, problem
+from ralph.server.problems import JSON_TYPE, Refused, problem
 from ralph.server.rendering import entering, refusal
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ LONGEST_BODY = 2_000_000
 BODY_SECONDS = 30.0
 """A body that has not come whole after so long is not waited for."""
 READING = ("GET", "HEAD")
-JSON_TYPE = "application/json"
 KEY = "token"
 """The parameter by which the link that is printed at the start carries the token."""
 

@@ -10,13 +10,12 @@ import msgspec
 
 import ralph
 from ralph.server.api import CALLS, STREAMS
-from ralph.server.problems import PROBLEM_TYPE, Problem
+from ralph.server.problems import JSON_TYPE, PROBLEM_TYPE, Problem
 
 if TYPE_CHECKING:
     from ralph.server.calls import Call
 
 REF = "#/components/schemas/{name}"
-_JSON = "application/json"
 _TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
 
 
@@ -78,14 +77,14 @@ def _operation(call: Call, schemas: _Schemas) -> dict[str, Any]:
         "responses": {
             str(call.status): {
                 "description": "What was asked for.",
-                "content": {_JSON: {"schema": schemas.of(call.gives)}} | (_TEXT if call.or_text else {}),
+                "content": {JSON_TYPE: {"schema": schemas.of(call.gives)}} | (_TEXT if call.or_text else {}),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }
     if call.body:
         is_needed = bool(schemas.whole(call.body).get("required"))
-        operation["requestBody"] = {"required": is_needed, "content": {_JSON: {"schema": schemas.of(call.body)}}}
+        operation["requestBody"] = {"required": is_needed, "content": {JSON_TYPE: {"schema": schemas.of(call.body)}}}
     return operation
 
 

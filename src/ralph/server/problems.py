@@ -13,6 +13,7 @@ from ralph.errors import NeedsYes, NotFound, RalphError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+JSON_TYPE = "application/json"
 PROBLEM_TYPE = "application/problem+json"
 
 

@@ -6,17 +6,15 @@ to put into it. It only reads: a page changes something by asking the API.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ralph.records import record
+from ralph.server.calls import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ralph.server.calls import Query
-
-_IN_PATH = re.compile(r"\{(\w+)\}")
 
 
 @record
@@ -49,7 +47,7 @@ class Pages:
 
         def add(act: Callable[..., View]) -> Callable[..., View]:
             query = get_type_hints(act).get("query")
-            self.all.append(PageCall(path=path, act=act, names=tuple(_IN_PATH.findall(path)), query=query))
+            self.all.append(PageCall(path=path, act=act, names=names_in(path), query=query))
             return act
 
         return add

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ralph.project import SHOWN_TASKS, Overview, Project
+from ralph.server.api.wanted import HERE
 from ralph.server.calls import Calls, Listing
 from ralph.store.projects import ProjectSummary
 
 calls = Calls("projects")
 
-HERE = "-"
 """The project that is served."""
 
 
