@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -145,7 +146,7 @@ def names_in(path: str) -> tuple[str, ...]:
 
 def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
     """Give what a query says; a name that may be said several times gathers what was said."""
-    several = {field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type)}
+    several = _said_several_times(kind)
     values: dict[str, Any] = {}
     for name, value in said:
         if name in several:
@@ -155,6 +156,11 @@ def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
         else:
             values[name] = value
     return _checked(kind, lambda: msgspec.convert(values, kind, strict=False))
+
+
+@cache
+def _said_several_times(kind: type[Query]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type))
 
 
 def body_of(kind: type[Body], sent: bytes) -> Body:
