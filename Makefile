@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres test-agents test-api test-browser check lint types layers bench bench-hooks simulate bench-recall docs lock clean
+.PHONY: help demo test test-postgres test-agents test-api test-browser check torture lint types layers bench bench-hooks simulate bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -34,8 +34,26 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 demo: $(VENV)/.run ## Watch the loop learn: without memory, then with it (under 20 s, no network)
 	@$(BIN)/ralph demo
 
-test: $(VENV)/.dev ## Run every test, on SQLite
+# Debian's packages are installed only where TOOLS=install says that they may be.
+MAY_INSTALL = [ "$(TOOLS)" = install ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1
+INSTALL = apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends
+
+# What produces faults: strace ends a process at any system call, libfaketime turns clocks back. Without them those tests
+# are skipped, which say so.
+$(VENV)/.faults: | $(BIN)/python
+	@has_all() { command -v strace && ls /usr/lib/*/faketime/libfaketime.so.1; }; \
+	if has_all >/dev/null 2>&1; then touch $@; exit 0; fi; \
+	if $(MAY_INSTALL); then \
+		echo "Installing strace and libfaketime to test with (once) ..."; \
+		{ $(INSTALL) strace libfaketime; } >/dev/null 2>&1 && touch $@ && exit 0; \
+	fi; \
+	echo "strace or libfaketime is missing: the tests that need them are skipped. On Debian: apt install strace libfaketime, or say make test TOOLS=install as root."
+
+test: $(VENV)/.dev $(VENV)/.faults ## Run every test, on SQLite
 	@$(BIN)/pytest
+
+torture: $(VENV)/.dev $(VENV)/.faults ## Produce every fault at full size and write docs/reliability.md (long); ARGS="--only kill"
+	@$(BIN)/python -m tests.faults.torture $(ARGS)
 
 # A pooler to test behind. Without Debian's packages or a network its tests are skipped, which say so.
 $(VENV)/.pgbouncer: | $(BIN)/python
@@ -73,17 +91,16 @@ test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its A
 test-api: $(VENV)/.dev ## Ask a real server what nobody thought of (schemathesis); CASES=10000 for long
 	@$(BIN)/python -m tests.server.fuzz $(if $(CASES),--cases $(CASES))
 
-# A browser to test with: one that is there, or Debian's when CHROMIUM=install says that it may be installed here.
+# A browser to test with: one that is there, or Debian's when TOOLS=install says that it may be installed here.
 # Without one the tests in it are skipped, which say so; one that is there and fails is a failure.
 $(VENV)/.chromium: | $(BIN)/python
 	@for name in "$$RALPH_CHROMIUM" chromium chromium-browser google-chrome; do \
 		if [ -n "$$name" ] && command -v "$$name" >/dev/null 2>&1; then touch $@; exit 0; fi; done; \
-	if [ "$(CHROMIUM)" = install ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	if $(MAY_INSTALL); then \
 		echo "Installing Chromium to test with (once) ..."; \
-		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 \
-			&& touch $@ && exit 0; \
+		{ $(INSTALL) chromium fonts-dejavu-core; } >/dev/null 2>&1 && touch $@ && exit 0; \
 	fi; \
-	echo "No Chromium could be had: the tests in a browser are skipped. On Debian: apt install chromium, or say make test-browser CHROMIUM=install as root."
+	echo "No Chromium could be had: the tests in a browser are skipped. On Debian: apt install chromium, or say make test-browser TOOLS=install as root."
 
 test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
 	@$(BIN)/pytest -rs tests/browser
