@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres test-agents test-api test-browser check torture lint types layers bench bench-hooks simulate bench-recall docs lock clean
+.PHONY: help demo test test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -54,6 +54,10 @@ test: $(VENV)/.dev $(VENV)/.faults ## Run every test, on SQLite
 
 torture: $(VENV)/.dev $(VENV)/.faults ## Produce every fault at full size and write docs/reliability.md (long); ARGS="--only kill"
 	@$(BIN)/python -m tests.faults.torture $(ARGS)
+
+MINUTES ?= 30
+soak: $(VENV)/.dev ## Loops, writers, readers, a server and random kills for MINUTES=30: nothing may grow
+	@$(BIN)/python -m tests.faults.torture --only soak --size $$(( $(MINUTES) * 60 ))
 
 # A pooler to test behind. Without Debian's packages or a network its tests are skipped, which say so.
 $(VENV)/.pgbouncer: | $(BIN)/python

@@ -28,7 +28,7 @@ def test_a_trial_runs_in_a_folder_of_its_own_at_the_size_that_is_asked_for() -> 
         seen.append((folder.is_dir() and not any(folder.iterdir()), size, seed))
         return Shown(load=f"{size} cycles", tried=size, lost=0)
 
-    row = tried(Trial(name="kill", test="kill -9", allowed="0", size=1000, run=run), 0.05, 7)
+    row = tried(Trial(name="kill", test="kill -9", allowed="0", size=1000, run=run), 50, 7)
 
     assert seen == [(True, 50, 7)]
     assert (row.load, row.tried, row.lost) == ("50 cycles", 50, 0)

@@ -21,8 +21,10 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES: tuple[str, ...] = ()
+MODULES = ("soak",)
 """Each has `TRIALS`."""
+BY_NAME_ONLY = ("soak",)
+"""It takes as long as all others, and has a target of its own."""
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- written by make torture -->", "<!-- end of what make torture writes -->"
 HEAD = ("test", "load", "faults tried", "allowed", "lost", "time", "figures")
@@ -47,11 +49,11 @@ def trials() -> list[Trial]:
     return [trial for name in MODULES for trial in importlib.import_module(f"tests.faults.{name}").TRIALS]
 
 
-def tried(trial: Trial, part: float, seed: int) -> Row:
+def tried(trial: Trial, size: int, seed: int) -> Row:
     """Run a trial in a folder of its own, and give what it showed."""
     with tempfile.TemporaryDirectory(prefix=f"ralph-{trial.name}-") as folder:
         began = time.monotonic()
-        shown: Shown = trial.run(Path(folder), max(1, round(trial.size * part)), seed)
+        shown: Shown = trial.run(Path(folder), size, seed)
         return Row(
             test=trial.test,
             load=shown.load,
@@ -105,6 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make torture", description="Produce every fault at full size.")
     parser.add_argument("--only", default="", metavar="NAMES", help="these trials alone, with commas between them")
     parser.add_argument("--part", type=float, default=1.0, help="a part of the size; then nothing is written")
+    parser.add_argument("--size", type=int, help="another size; then nothing is written either")
     parser.add_argument("--seed", type=int, default=1, help="another seed tries other moments")
     given = parser.parse_args()
     wanted = set(filter(None, given.only.split(",")))
@@ -113,16 +116,17 @@ def main() -> int:
     page, kept = DOCS / "reliability.md", DOCS / "reliability.json"
     lost = 0
     for trial in trials():
-        if wanted and trial.name not in wanted:
+        if trial.name not in wanted if wanted else trial.name in BY_NAME_ONLY:
             continue
         print(f"{trial.name:12} {trial.test} …", flush=True)
-        row = tried(trial, given.part, given.seed)
+        size = given.size or max(1, round(trial.size * given.part))
+        row = tried(trial, size, given.seed)
         lost += row.lost
         print(
             f"{'':12} {row.load}: {row.tried:,} faults, lost {row.lost:,}, {_lasted(row.seconds)}. {row.says}",
             flush=True,
         )
-        if given.part == 1.0:
+        if size == trial.size:
             write(page, kept, {**read(kept), trial.name: row})
     print("Nothing was lost." if not lost else f"Lost: {lost:,}. See above.")
     return 1 if lost else 0
