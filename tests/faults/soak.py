@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from ralph.project import Project
-from ralph.records import Outcome, record
+from ralph.records import record
 from ralph.store.health import check
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
@@ -46,10 +46,10 @@ MORE_MEGABYTES = 8
 AGENT = """
 sleep 0.$(( $(date +%N | cut -c1-1) + 1 ))
 case $(( $(date +%N | cut -c2) )) in
-0|1) echo "<failure-report>what was tried: the usual. why it failed: no luck. category: flaky</failure-report>"
+0|1) printf '<failure-report>\\nwhat_tried: the usual\\nwhy_failed: no luck\\n</failure-report>\\n'
      echo "<task-failed>$RALPH_TASK_ID</task-failed>" ;;
 2) sleep 0.1 & setsid sleep 300 & echo "I am not sure." ;;
-3) head -c 3000000 /dev/zero | tr '\\\\0' 'x'; echo; echo "<task-done>$RALPH_TASK_ID</task-done>" ;;
+3) head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; echo "<task-done>$RALPH_TASK_ID</task-done>" ;;
 *) echo "<knowledge tags=\\"soak\\" title=\\"Seen by $RALPH_TASK_ID\\">It took one look.</knowledge>"
    echo "<journal>Looked at it.</journal><task-done>$RALPH_TASK_ID</task-done>" ;;
 esac
@@ -134,7 +134,7 @@ class Soak:
         while not self.is_over():
             status, page = self.ask(server, "GET", "/api/tasks?limit=200")
             tasks = page["items"] if status == 200 else []
-            waiting = [task for task in tasks if task["status"] in ("pending", "in_progress")]
+            waiting = [task for task in tasks if task["status"] == "pending"]
             for task in tasks:
                 if task["status"] in ("blocked", "failed") or (task["status"] == "done" and len(tasks) > 60):
                     self.ask(server, "DELETE", f"/api/tasks/{task['id']}")
@@ -298,6 +298,12 @@ class Soak:
                     allowed = early * MORE_MEMORY + MORE_MEGABYTES
                 yield name, what if name in self.samples else "processes", early, late, allowed
 
+    def course(self, name: str, what: str) -> Iterator[float]:
+        """Give what was held in each tenth of the time."""
+        samples = self.samples.get(name, self.processes)
+        for tenth in range(10):
+            yield _typical(samples, (tenth / 10, tenth / 10 + 0.1), what if name in self.samples else "handles")
+
 
 def _typical(samples: Sequence[Sample], part: tuple[float, float], what: str) -> float:
     found = [getattr(one, what) for one in samples if part[0] <= one.at <= part[1]]
@@ -306,6 +312,8 @@ def _typical(samples: Sequence[Sample], part: tuple[float, float], what: str) ->
 
 def run(folder: Path, size: int, seed: int) -> Shown:
     """Let everything work for so many seconds; count what was lost, left, failed or grew."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell puts into the background ignores it
     soak = Soak(folder, size, seed)
     with _at_work(soak) as (server, mcp, loop):
         steady = {
@@ -330,10 +338,11 @@ def run(folder: Path, size: int, seed: int) -> Shown:
             soak,
         )
     left = _left(soak)
-    lost, attempts, done, problems = _looked_over(soak)
+    lost, attempts, problems = _looked_over(soak)
     grown = [one for one in soak.growth() if one[3] > one[4]] if size >= 60 else []
     for name, what, early, late, allowed in soak.growth():
-        print(f"{'':12} {name}: {what} {early:.0f} early, {late:.0f} late (allowed {allowed:.0f})")
+        print(f"{'':12} {name}: {what} {early:.0f} early, {late:.0f} late (allowed {allowed:.0f})", end="; ")
+        print("tenth by tenth", *(f"{one:.0f}" for one in soak.course(name, what)))
     for fault in [*soak.faults[:20], *problems, *(f"left alive: {one}" for one in left)]:
         print(f"{'':12} {fault}")
     figures = [
@@ -343,7 +352,7 @@ def run(folder: Path, size: int, seed: int) -> Shown:
         load=f"{size / 60:.0f} min: 2 loops, 2 servers, MCP, hooks, 6 readers and writers, a person",
         tried=soak.kills,
         lost=len(lost) + len(left) + len(grown) + len(soak.faults) + len(problems),
-        says=f"{attempts:,} attempts ({done:,} done), {len(soak.acknowledged):,} memories acknowledged, "
+        says=f"{attempts:,} attempts, {len(soak.acknowledged):,} memories acknowledged, "
         f"{soak.requests:,} requests; early → late: " + ", ".join(figures),
     )
 
@@ -402,19 +411,19 @@ def _left(soak: Soak) -> list[str]:
     return found
 
 
-def _looked_over(soak: Soak) -> tuple[set[str], int, int, list[str]]:
+def _looked_over(soak: Soak) -> tuple[set[str], int, list[str]]:
     """Give what was acknowledged and is not there, how much was done, and what is wrong."""
     with Project.open(soak.root) as project:
         rows = project.store.scope.query("SELECT id FROM memory WHERE project_id = :project_id")
         there = {row["id"] for row in rows}
-        attempts = project.store.attempts.latest(1_000_000)
+        counted = "SELECT SUM(iterations) AS attempts FROM runs WHERE project_id = :project_id"
+        attempts = project.store.scope.query(counted)[0]["attempts"]
         running = project.store.attempts.running()
         problems = list(check(project.store.database.where, deep=True).problems)
-    done = sum(attempt.outcome is Outcome.DONE for attempt in attempts)
     problems += [f"temporary file left: {path.name}" for path in _temporary(soak.root)]
     if len(running) > 2:
         problems.append(f"{len(running)} attempts stand as running")
-    return soak.acknowledged - there, len(attempts), done, problems
+    return soak.acknowledged - there, attempts, problems
 
 
 def _temporary(root: Path) -> list[Path]:
