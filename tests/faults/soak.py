@@ -43,6 +43,9 @@ MORE_HANDLES = 3
 MORE_THREADS = 3
 MORE_MEMORY = 1.15
 MORE_MEGABYTES = 8
+MOST_MEMORIES = 150
+KINDS = "slow quick large small hidden broken empty double early late".split()
+THINGS = "parser reader writer cache queue table index token branch merge".split()
 AGENT = """
 sleep 0.$(( $(date +%N | cut -c1-1) + 1 ))
 case $(( $(date +%N | cut -c2) )) in
@@ -108,6 +111,11 @@ class Soak:
         """Start a run that waits for tasks."""
         return self.start("run", "--wait", "--format", "json", "--", "sh", "agent.sh")
 
+    def sentence(self, begin: str) -> str:
+        """Give something to remember, of words that come up again and again: what is kept of words is not to grow."""
+        with self._lock:
+            return " ".join([begin, *(f"{self.chance.choice(KINDS)}{self.chance.choice(THINGS)}" for _ in range(9))])
+
     def is_over(self) -> bool:
         """Say whether the time is up."""
         return time.monotonic() >= self.until
@@ -162,16 +170,15 @@ class Soak:
             self.pause(0.1, 0.5)
 
     def write(self, server: ServedApart) -> None:
-        """Add memories over HTTP, change some, and delete most of the older ones, so that there are not ever more."""
-        known: list[str] = []
+        """Add memories over HTTP, and delete the oldest of all, so that there are not ever more."""
         while not self.is_over():
-            body = {"content": f"The parser wants tabs in part {self.chance.random()}.", "type": "pattern"}
+            body = {"content": self.sentence("The parser wants"), "type": "pattern"}
             status, made = self.ask(server, "POST", "/api/projects/-/memories", body)
             if status == 201:
                 self.keep(made["memory"]["id"])
-                known.append(made["memory"]["id"])
-            if len(known) > 40:
-                self.ask(server, "DELETE", f"/api/projects/-/memories/{known.pop(0)}")
+            status, page = self.ask(server, "GET", f"/api/projects/-/memories?limit={MOST_MEMORIES + 5}")
+            for one in page["items"][MOST_MEMORIES:] if status == 200 else []:
+                self.ask(server, "DELETE", f"/api/projects/-/memories/{one['id']}")
             self.pause(0.2, 0.6)
 
     def remember(self, mcp: Served) -> None:
@@ -179,8 +186,7 @@ class Soak:
         number = 0
         while not self.is_over():
             number += 1
-            text = f"Part {number} is slow on {self.chance.random()}."
-            said = mcp.ask(tool_call("remember", number, content=text, type="fix"))
+            said = mcp.ask(tool_call("remember", number, content=self.sentence("Slow are"), type="fix"))
             found = re.search(r"mem-[0-9]+-[0-9a-f]+", json.dumps(said))
             if found:
                 self.keep(found[0])
@@ -212,7 +218,7 @@ class Soak:
         number = 0
         while not self.is_over():
             number += 1
-            words = ("memory", "add", f"Command {number} came by at {self.chance.random()}", "--format", "quiet")
+            words = ("memory", "add", self.sentence("A command saw"), "--format", "quiet")
             command = subprocess.Popen(
                 self.ralph(*words),
                 stdout=subprocess.PIPE,
