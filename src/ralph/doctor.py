@@ -11,7 +11,7 @@ import os
 from ralph.config import STORE_VARIABLE, TOML_NAME, load_config
 from ralph.errors import ConfigError, RalphError
 from ralph.location import open_own_store
-from ralph.records import record, replace
+from ralph.records import record, replace, timestamp
 from ralph.store.url import password_in
 
 TYPE_CHECKING = False
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a write-ahead log when two connections write at once."""
 REINDEX = "ralph doctor --reindex"
+RESTORE = "ralph restore"
+MOST_DAYS = 7
+"""So long what is stored may be without a backup."""
 LEAST_MEGABYTES = 50
 ROOM = "Make room on the disk first, then look again: ralph doctor"
 HOOKS = "Mend what it says, then try it: echo '{}' | ralph hook session-start. What agents said meanwhile is not lost."
@@ -49,13 +52,15 @@ def examine(root: Path) -> list[Finding]:
     is_shared = _is_on_server(root)
     found = [] if is_shared else list(_file(root))  # before it is opened, which may bring it up to date
     try:
-        store = open_own_store(root, load_config(root))
-        found += _server(store) if is_shared else ()
+        # Whoever closes a file puts its log into it: a damaged one stays as it is.
+        if not any(one.mend == RESTORE for one in found):
+            store = open_own_store(root, load_config(root))
+        found += _server(store) if is_shared and store else ()
     except RalphError as error:
         found += [_unreachable(error)] if is_shared else ()
     try:
         return [
-            *(*_with_room_first(found, root), *_backups(root), *_settings(root)),
+            *(*_with_room_first(found, root), *_backups(root, store), *_settings(root)),
             *(*_memories_file(root, store), *_knowledge_files(root, store), *_hooks(root, store)),
         ]
     finally:
@@ -138,9 +143,7 @@ def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> 
             continue
         # The others tell of the file itself, where a single memory cannot be put right.
         is_memory = " checksum: " in problem and not problem.startswith("In ")
-        mend = (
-            "ralph restore, or if it reads right: ralph memory edit ID --content TEXT" if is_memory else "ralph restore"
-        )
+        mend = f"{RESTORE}, or if it reads right: ralph memory edit ID --content TEXT" if is_memory else RESTORE
         yield Finding(about="database", is_fine=False, says=problem, mend=mend)
     if all(map(is_of_an_index, health.problems)):
         yield from contents()
@@ -156,7 +159,7 @@ def _contents_of_file(root: Path) -> Iterator[Finding]:
     except ConfigError:
         return  # told with the settings
     except RalphError as error:
-        yield Finding(about="database", is_fine=False, says=str(error), mend="ralph restore")
+        yield Finding(about="database", is_fine=False, says=str(error), mend=RESTORE)
         return
     try:
         yield _contents(store)
@@ -182,16 +185,39 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _backups(root: Path) -> Iterator[Finding]:
+def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
     from ralph.upkeep import list_backups, verify_backups
 
-    for one in verify_backups(root):
+    checked = verify_backups(root)
+    for one in checked:
         for problem in one.problems[:1]:
             mend = f"remove it, it is of no use: {one.path}"
             yield Finding(about="backups", is_fine=False, says=problem, mend=mend)
     made = list_backups(root)
+    sound = {one.path for one in checked if not one.problems}
+    says = _unsaved(store, next((one.made_at for one in made if one.path in sound), "")) if store else ""
+    if says:
+        yield Finding(about="backups", is_fine=False, says=says, mend="ralph backup")
+        return
     newest = f"{len(made)}, the newest of {made[0].made_at[:16].replace('T', ' ')} UTC" if made else "none yet"
     yield Finding(about="backups", is_fine=True, says=newest if made else f"{newest}; make one with: ralph backup")
+
+
+def _unsaved(store: Store, made_at: str) -> str:
+    """Say how much came after the newest sound backup, when the first of it came long ago; else nothing."""
+    import time
+
+    if store.is_shared:
+        return ""  # whoever runs the server looks after it
+    try:
+        first, memories, attempts = store.since(made_at)
+    except RalphError:
+        return ""  # that the database is damaged is told above
+    if not first or first > timestamp(time.time() - MOST_DAYS * 86_400):
+        return ""
+    came = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
+    newest = f"the newest sound one is of {made_at[:10]}" if made_at else "none that is sound"
+    return f"{newest}; {came} came since, the first more than {MOST_DAYS} days ago"
 
 
 def _settings(root: Path) -> Iterator[Finding]:

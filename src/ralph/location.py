@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".ralph"
 DATABASE = "ralph.db"
+BACKUPS = "backups"
 _WORKTREES = f"{os.sep}{FOLDER}{os.sep}worktrees{os.sep}"
 
 
@@ -46,6 +47,9 @@ def find_root(start: Path | str) -> str:
         while directory != below:
             if is_project(directory):
                 return directory
+            if os.path.isdir(f"{directory}/{FOLDER}/{BACKUPS}"):  # noqa: PTH112
+                # One further up is not the one that is meant.
+                raise RalphError(_gone(_own_file(directory)))
             directory, below = os.path.dirname(directory), directory  # noqa: PTH120
     except OSError as error:
         raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
@@ -125,6 +129,10 @@ def store_url(root: Path | str, config: Config) -> str:
     return str(Path(root) / file_path(url))
 
 
+def _gone(path: Path | str) -> str:
+    return f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore"
+
+
 def _own_file(root: Path | str) -> str:
     return os.path.join(root, FOLDER, DATABASE)  # noqa: PTH118
 
@@ -168,8 +176,8 @@ def init_project(
         agree(directory, kept)
         return done
     path = directory / FOLDER / DATABASE
-    if not path.exists() and (directory / FOLDER / "backups").is_dir():
-        raise RalphError(f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore")
+    if not path.exists() and (directory / FOLDER / BACKUPS).is_dir():
+        raise RalphError(_gone(path))
     if not path.exists():
         done.append(f"created {FOLDER}/{DATABASE}")
     create_store(str(path), directory.name or "project").close()

@@ -116,7 +116,7 @@ def check_project(root: Path, *, deep: bool = False) -> Health:
 
 def reindex_project(root: Path) -> Reindexed:
     """Make the search indexes anew from the texts, in one change."""
-    from ralph.store.index import rebuild
+    from ralph.store.index import forget_worked_out, rebuild
     from ralph.store.vectors import compare_on_server
 
     begin = time.perf_counter()
@@ -125,7 +125,9 @@ def reindex_project(root: Path) -> Reindexed:
             counts = rebuild(store.database, store.project_id)
             compare_on_server(store.database)
     else:
-        with closing(open_database(_database(root))) as database:
+        wrong = health.worked_out_wrong(_database(root))
+        with closing(open_database(_database(root))) as database, database.transaction():
+            forget_worked_out(database, wrong)
             counts = rebuild(database)
     return Reindexed(
         memories=counts["memory"],

@@ -239,7 +239,7 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in examine(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "tables of version 7, project" in found["postgres"].says
+    assert "tables of version 8, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
     assert "version" in found["pgvector"].says or "which is fine" in found["pgvector"].says
     assert found["database"].says == "sound; 0 active memories, 0 attempts"

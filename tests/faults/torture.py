@@ -21,7 +21,10 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES = ("soak",)
+MODULES = (
+    "corruption",
+    "soak",
+)
 """Each has `TRIALS`."""
 BY_NAME_ONLY = ("soak",)
 """It takes as long as all others, and has a target of its own."""

@@ -495,15 +495,15 @@ def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_k
 
     back_up(server_store, "by hand")
     other = open_store(store_url, "alpha")
-    look = restore._lost
+    look = restore._gap
     waiting = iter([True])
 
-    def look_slowly(*given: Any) -> str:
+    def look_slowly(*given: Any) -> restore.Gap | None:
         if next(waiting, False):
             learn(other, "Learned meanwhile")
         return look(*given)
 
-    monkeypatch.setattr(restore, "_lost", look_slowly)
+    monkeypatch.setattr(restore, "_gap", look_slowly)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     other.database.rest()
     restored = restore_rows(server_store)

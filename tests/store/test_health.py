@@ -38,7 +38,7 @@ def test_a_flipped_byte_is_harmless_or_found(path: Path) -> None:
     good = path.read_bytes()
     rows = all_rows(path)
     found = 0
-    for _ in range(60):
+    for _ in range(150):
         content = bytearray(good)
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
         path.write_bytes(content)
@@ -104,7 +104,7 @@ def test_what_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     os.mkfifo(pipe)
 
     assert check(str(noise)).problems == ("It cannot be read: file is not a database.",)
-    assert "It is empty or belongs to another program." in check(str(empty)).problems
+    assert check(str(empty)).problems == ("It cannot be read: it is empty.",)
     assert check(str(tmp_path)).problems == check(str(pipe)).problems == ("It is not a file.",)
     assert check(str(tmp_path / "none.db")).problems[0].startswith("It cannot be read: No such file or directory")
     assert check(str(tmp_path / "\udcff.db")).problems

@@ -122,7 +122,7 @@ from ralph.store import create_store
 from ralph.store.tasks import NewTask
 store = create_store(sys.argv[1], "x")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, 700_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, 900_000))
 count = 0
 try:
     while True:

@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
     done = restore_project(root, given.name)
     if given.yes:
         _explain(done)
-    print(f"Restored {safe(done.backup.path)}.")
+    print("Restored what was left." if done.is_own else f"Restored {safe(done.backup.path)}.")
     if done.kept:
         print(f"The database as it was is kept in {safe(done.kept)}.")
     return 0
@@ -54,7 +54,7 @@ def _refuse_without_a_person(given: argparse.Namespace) -> None:
 
 def _agreed() -> bool:
     try:
-        return input("Put the backup in the place of the database? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Put it in the place of the database? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()
         return False
@@ -65,7 +65,10 @@ def _explain(plan: Restored) -> None:
         print(f"Passed over: {safe(line)}")
     for problem in plan.problems[:SHOWN_PROBLEMS]:
         print(f"The database: {safe(problem)}")
-    print(f"The backup: {Path(plan.backup.path).name}, of {moment(plan.backup.made_at)}: {contents(plan.backup)}.")
+    if plan.is_own:
+        print(f"What is left of it is sound, and newer than any backup: {contents(plan.backup)}.")
+    else:
+        print(f"The backup: {Path(plan.backup.path).name}, of {moment(plan.backup.made_at)}: {contents(plan.backup)}.")
     print(plan.lost)
     if plan.brought_back:
         memories = "1 memory is" if plan.brought_back == 1 else f"{plan.brought_back:,} memories are"

@@ -45,7 +45,7 @@ class Embedding:
 
         if not is_installed():
             return
-        _give_way()
+        give_way()
         store: Store | None = None
         while True:
             try:
@@ -60,7 +60,7 @@ class Embedding:
             store.close()
 
 
-def _give_way() -> None:
+def give_way() -> None:
     """Let everything else go first, where a thread has a priority of its own."""
     try:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)

@@ -28,6 +28,7 @@ class RunEnding(StrEnum):
     NOTHING = "there is nothing to do"
     INTERRUPTED = "it was interrupted"
     BROKEN = "the database could not be written"
+    DAMAGED = "the database is damaged"
     WORKER_DIED = "a worker ended in a way that nobody foresaw; what it printed says more"
     NO_AGENT = "the agent could not be started"
     NO_BRANCH = "the branch that work is merged into is gone; what is finished waits on branches of its own"
@@ -46,6 +47,7 @@ class RunEnding(StrEnum):
             RunEnding.WAITS: 1,
             RunEnding.NOT_READY: 1,
             RunEnding.BROKEN: 1,
+            RunEnding.DAMAGED: 1,
             RunEnding.AGENT_FAILS: 1,
             RunEnding.NO_MODEL: 1,
             RunEnding.WORKER_DIED: 1,

@@ -15,6 +15,7 @@ from ralph.loop.episodes import histories
 from ralph.loop.order import RunEnding, Summary
 from ralph.loop.progress import event
 from ralph.loop.promotion import learn_from
+from ralph.loop.safekeeping import Safekeeping
 from ralph.loop.strategy import NO_MODEL, models_of
 from ralph.loop.tidying import consolidate, retire
 from ralph.loop.worker import Worker
@@ -38,6 +39,7 @@ JOIN_SECONDS = 0.2
 """So often the main thread looks up: signals reach it alone."""
 _FOR_ALL = (
     RunEnding.BROKEN,
+    RunEnding.DAMAGED,
     RunEnding.WORKER_DIED,
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
@@ -105,7 +107,7 @@ class Loop:
             branches=branches,
         )
         embedding = Embedding(self._store.reopen, self._order.with_memory and self._config.memories.meaning)
-        with OnlyRun(self._directory) as only, crew.interrupts, embedding:
+        with OnlyRun(self._directory) as only, crew.interrupts, embedding, self._safekeeping(crew):
             crew.is_alone = only.is_alone
             if not only.is_alone and not branches:
                 message = "Another run works in this directory, and both change the same files; ralph run --parallel"
@@ -123,6 +125,12 @@ class Loop:
         )
         crew.tell(event("run_ended", **fields_of(summary), can_go_on=summary.ending.can_go_on))
         return summary
+
+    def _safekeeping(self, crew: Crew) -> Safekeeping:
+        def stop() -> None:
+            crew.stopped = crew.stopped or RunEnding.DAMAGED
+
+        return Safekeeping(self._store, lambda message: crew.tell(event("warning", message=message)), stop)
 
     def _branches(self) -> Branches | None:
         if self._order.parallel < 2:

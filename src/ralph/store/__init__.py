@@ -129,6 +129,16 @@ class Store:
 
         return back_up(self, reason).path
 
+    def since(self, moment: str) -> tuple[str, int, int]:
+        """Give when the first thing came after a moment, and how many memories and attempts came after it."""
+        firsts, counts = [], []
+        for table, at in (("memory", "created_at"), ("attempts", "started_at")):
+            sql = f"SELECT MIN({at}) AS first, COUNT(*) AS n FROM {table} WHERE project_id = :project_id"
+            row = self.scope.query(f"{sql} AND {at} > :moment", moment=moment)[0]
+            firsts.append(row["first"])
+            counts.append(int(row["n"]))
+        return min(filter(None, firsts), default=""), counts[0], counts[1]
+
     def damaged(self) -> list[tuple[str, int]]:
         """Give table and number of every row that does not match its checksum."""
         return self.scope.damaged()

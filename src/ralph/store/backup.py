@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 KEEP = 10
 AUTOMATIC = "before"
 """So the reason of a backup starts that nobody asked for."""
+DAILY = "daily"
+"""The reason of a backup that a run makes when the newest one is old."""
 FOLDER = "backups"
 LEFTOVER_SECONDS = 24 * 3600.0
 _NAME = re.compile(r"ralph-([0-9]{8})-([0-9]{6})(?:-([0-9]{1,6}))?(?:-(\D.*))?\.db")
@@ -206,13 +208,12 @@ def moment_for_names() -> str:
 def _rotate(folder: Path, keep: int, newest: Path) -> None:
     """Remove our older backups beyond so many, and what killed processes left.
 
-    Those a person asked for and those made before a change are counted apart.
+    Those a person asked for, those made before a change and those of every day are counted apart.
     """
-    is_automatic = _reason(newest).startswith(AUTOMATIC)
     ours = [
         path
         for path in _files(folder)
-        if _NAME.fullmatch(path.name) and path != newest and _reason(path).startswith(AUTOMATIC) is is_automatic
+        if _NAME.fullmatch(path.name) and path != newest and _sort(path) == _sort(newest)
     ]
     left = [path for path in folder.glob(f".*{PART}*") if _is_left(path)]
     left += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_left(path)]
@@ -225,6 +226,12 @@ def _rotate(folder: Path, keep: int, newest: Path) -> None:
             Path(f"{path}{SUM}").unlink(missing_ok=True)
         except OSError:
             continue  # one too many is no harm
+
+
+def _sort(path: Path) -> str:
+    """Give what sort of backup it is, by its reason."""
+    first = _reason(path).partition(" ")[0]
+    return first if first in (AUTOMATIC, DAILY) else ""
 
 
 def _is_left(path: Path) -> bool:
@@ -251,6 +258,11 @@ def backups(database_path: str) -> list[Backup]:
 def backup_paths(database_path: str) -> list[str]:
     """Give the path of every backup, newest first, also of those that cannot be read."""
     return [str(path) for path in _files(Path(database_path).parent / FOLDER)]
+
+
+def moments(database_path: str) -> list[str]:
+    """Give when the backups were made, newest first."""
+    return [_made_at(path) for path in _files(Path(database_path).parent / FOLDER)]
 
 
 def backup_path(database_path: str, name: str) -> str:

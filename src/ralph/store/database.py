@@ -139,7 +139,7 @@ class Found:
         self.total = total
 
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """What the tables of this program look like: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -150,7 +150,7 @@ RUN_FEED = "run_events"
 """The same for those who follow runs and tasks."""
 _FEEDS = (FEED, RUN_FEED)
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
-SINCE = {"sessions": 6}
+SINCE = {"sessions": 6, "writing": 8}
 """The version that brought a table, where that is not the first."""
 
 

@@ -16,8 +16,8 @@ import apsw
 from ralph.errors import RalphError, StoreAway
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, SINCE, is_right
-from ralph.store.migrate import definitions, own_definitions, search_indexes
-from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SqliteDatabase
+from ralph.store.migrate import entries, own_entries, search_indexes
+from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, LEAST_BYTES, SqliteDatabase, lost_changes
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -40,6 +40,10 @@ _FOUND = {
 }
 """What the rows of an index are called, one and many."""
 _OF_AN_INDEX = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
+_OF_WORK = re.compile(
+    r"missing from index (memory_vectors|attempt_sums|attempt_summed|synced_places|synced_files|synced_entries)_twin"
+)
+"""A value that is worked out anew when it is gone, and no longer is what its twin says."""
 _OF_MORE = re.compile(" checksum: |malformed database schema")
 """What names a row may name anything; and a malformed schema keeps SQLite from all of the file."""
 
@@ -51,6 +55,13 @@ class Health:
     problems: tuple[str, ...] = ()
     outdated: str = ""
     """How much is indexed by the rules of another version: it is found, only not as well as it could be."""
+    lost_changes: int = 0
+    """How many changes were made to the file that are not in it any more; it may be sound without them."""
+
+    @property
+    def is_only_behind(self) -> bool:
+        """Say whether the file is sound, and has only lost what was last written to it."""
+        return bool(self.lost_changes) and len(self.problems) == 1
 
 
 @record
@@ -89,21 +100,30 @@ def about(database: Database) -> About:
 
 
 def is_of_an_index(problem: str) -> bool:
-    """Say whether a problem is of the search indexes alone, which can be made anew from the texts."""
-    return bool(_OF_AN_INDEX.search(problem)) and not _OF_MORE.search(problem)
+    """Say whether a problem is of the search indexes alone, or of what else can be made anew from the texts."""
+    return bool(_OF_AN_INDEX.search(problem) or _OF_WORK.search(problem)) and not _OF_MORE.search(problem)
+
+
+def worked_out_wrong(path: str) -> set[str]:
+    """Give the tables of a file with values that are not what they were, and can be worked out anew."""
+    found = (_OF_WORK.search(problem) for problem in check(path).problems)
+    return {match[1] for match in found if match}
 
 
 def check(path: str, *, deep: bool = False) -> Health:
     """Say what is wrong with a database file, which is not changed; `deep` also compares the search indexes."""
-    parts = [_foreign, _structure, _definitions_differ, _broken_links, _broken_rows, _broken_texts]
+    parts = [_foreign, _structure, _definitions_differ, _miscounted, _broken_links, _broken_rows, _broken_texts]
     parts += [_broken_indexes] if deep else []
     problems: list[str] = []
     compared: dict[str, Compared | None] = {}
+    lost = 0
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return Health(problems=("It is not a file.",))
         problems += _digest_differs(Path(path))
         with closing(open_read_only(Path(path))) as connection:
+            lost = lost_changes(connection, path)
+            problems += _lost_log(lost)
             connection.execute("BEGIN")  # all parts see the same moment
             for part in parts:
                 try:
@@ -115,7 +135,7 @@ def check(path: str, *, deep: bool = False) -> Health:
     except (OSError, apsw.Error, UnicodeError) as error:
         problems.append(f"It cannot be read: {said(error)}")
     problems += _wrong_words(compared)
-    return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared))
+    return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared), lost_changes=lost)
 
 
 def check_store(store: Store, *, deep: bool = False) -> Health:
@@ -168,6 +188,8 @@ def said(error: Exception) -> str:
 
 def open_read_only(path: Path) -> apsw.Connection:
     """Open a database for reading alone."""
+    if path.exists() and path.stat().st_size < LEAST_BYTES:
+        raise apsw.NotADBError("it is empty")  # SQLite would delete the log beside it, which may hold all there was
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -196,6 +218,12 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _lost_log(lost: int) -> Iterator[str]:
+    if lost:
+        changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
+        yield f"It has lost the last {changes} written to it: its write-ahead log is gone or damaged."
+
+
 def _foreign(connection: apsw.Connection) -> Iterator[str]:
     version = int(connection.pragma("user_version"))
     if version == 0 or connection.pragma("application_id") != APPLICATION_ID:
@@ -212,10 +240,18 @@ def _structure(connection: apsw.Connection) -> Iterator[str]:
 
 def _definitions_differ(connection: apsw.Connection) -> Iterator[str]:
     if connection.pragma("user_version") == SCHEMA_VERSION:
-        there = definitions(connection)
-        for name, text in own_definitions().items():
+        there = entries(connection)
+        for name, text in own_entries().items():
             if there.get(name) != text:
                 yield f"The definition of {name} is {'damaged' if name in there else 'missing'}."
+
+
+def _miscounted(connection: apsw.Connection) -> Iterator[str]:
+    # SQLite leaves out what tables demand of their rows when it may only read.
+    if connection.pragma("user_version") >= SINCE["writing"]:
+        rows = connection.execute("SELECT changes = -against FROM writing").fetchall()
+        if rows != [(1,)]:
+            yield "The count of its changes, in writing, is damaged."
 
 
 def _broken_links(connection: apsw.Connection) -> Iterator[str]:

@@ -193,6 +193,33 @@ def rebuild(database: Database, project_id: str = "") -> dict[str, int]:
     return counts
 
 
+_DEPENDENT = {
+    "attempt_sums": ("attempt_sums", "attempt_summed"),
+    "attempt_summed": ("attempt_sums", "attempt_summed"),
+    "synced_places": ("synced_entries", "synced_files", "synced_places"),
+    "synced_files": ("synced_entries", "synced_files", "synced_places"),
+    "synced_entries": ("synced_entries", "synced_files", "synced_places"),
+}
+"""What says nothing without the others."""
+
+
+def forget_worked_out(database: Database, tables: set[str]) -> None:
+    """Take away what is worked out anew by itself: vectors, sums over attempts, what files and store agreed on.
+
+    The values in the tables are not those of their twins, so the twins are made anew.
+    """
+    from ralph.store.migrate import own_definitions
+    from ralph.store.synced import RESTORED
+
+    for table in {name for one in tables for name in _DEPENDENT.get(one, (one,))}:
+        database.execute(f"DROP INDEX {table}_twin")
+        if table == "synced_places":  # the working copies stay, and follow the store
+            database.execute("UPDATE synced_places SET files_mark = :mark", mark=RESTORED)
+        else:
+            database.execute(f"DELETE FROM {table}")
+        database.execute(own_definitions()[f"{table}_twin"])
+
+
 def _of(project_id: str) -> str:
     """Give the condition that a row, known as `r`, is of one project; without one, any is."""
     return "r.project_id = :project_id" if project_id else ":project_id = ''"

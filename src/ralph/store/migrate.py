@@ -129,6 +129,26 @@ def own_columns() -> dict[str, tuple[str, ...]]:
         return {name: tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})")) for name in names}
 
 
+@cache
+def own_entries() -> dict[str, tuple[str, ...]]:
+    """Give all that the list of a database's contents says of what this program makes in it, by name."""
+    from contextlib import closing
+
+    import apsw
+
+    with closing(apsw.Connection(":memory:")) as connection:
+        for script in scripts(0, "sqlite"):
+            for _ in connection.execute(script):
+                pass
+        return entries(connection)
+
+
+def entries(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
+    """Give all that the list of a database's contents says of each, by name."""
+    found = connection.execute("SELECT name, type, tbl_name, COALESCE(sql, '') FROM sqlite_schema ORDER BY rowid")
+    return {str(name): tuple(map(str, rest)) for name, *rest in found}
+
+
 def definitions(connection: apsw.Connection) -> dict[str, str]:
     """Give what is defined in a database, but for what a search index makes itself."""
     found = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"))

@@ -8,6 +8,7 @@ replaced in one change: others see the old or the new.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 import time
@@ -35,7 +36,7 @@ from ralph.store.backup import (
     sync_file,
 )
 from ralph.store.database import is_right
-from ralph.store.health import check, columns, numbered_rows, open_read_only, said
+from ralph.store.health import Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
 from ralph.store.sqlite import SqliteDatabase
 from ralph.store.synced import RESTORED
 
@@ -51,11 +52,31 @@ WAIT_SECONDS = 30.0
 _SIDECARS = ("-wal", "-shm", "-journal")
 _ABOUT_A_MEMORY = ("memory_events", "memory_links")
 _COUNTED = (
-    ("memory", "memories", "memory", "id"),
-    ("attempt", "attempts", "attempts", "run_id || '/' || iteration"),
-    ("task", "tasks", "tasks", "id"),
+    ("memory", "memories", "memory", "id", "checksum"),
+    ("attempt", "attempts", "attempts", "run_id || '/' || iteration", "checksum"),
+    ("task", "tasks", "tasks", "id", "checksum"),
+    ("feature", "features", "features", "id", "checksum"),
+    ("failure report", "failure reports", "failures", "run_id || '/' || iteration", "checksum"),
+    ("session", "sessions", "sessions", "id", "checksum"),
+    ("run", "runs", "runs", "id", "COALESCE(ended_at, '') || ending || iterations || options || seconds"),
+    ("note on a task", "notes on tasks", "task_log", "task_id || at || message", "who"),
+    ("dependency", "dependencies", "task_needs", "task_id || ' ' || needs_id", "''"),
 )
-"""What people would miss: its name for one and for many, its table, and what tells its rows apart."""
+"""What people would miss: its name for one and for many, its table, what tells its rows apart, and what changes."""
+_READABLE = re.compile(" checksum: |a row of .* that is not there|^The definition of ")
+"""So a problem is told that does not keep anybody from reading what there is."""
+
+
+@record
+class Gap:
+    """What is lost, counted by what it is called: `memory`, `task` and so on."""
+
+    added: dict[str, int]
+    changed: dict[str, int]
+    changes: int = 0
+    """So many changes were lost with the write-ahead log, of whatever."""
+    is_exact: bool = True
+    """False when there may be more that can no longer be read."""
 
 
 @record
@@ -67,6 +88,10 @@ class Restored:
     """The folder the replaced database is in, or the backup of what was replaced; empty when there was none."""
     lost: str
     """What the backup does not hold, in a sentence."""
+    gap: Gap
+    """The same, counted."""
+    is_own: bool = False
+    """No backup comes back: what is left of the database is sound, and newer than all of them."""
     brought_back: int = 0
     """Memories that were taken over from the damaged database."""
     problems: tuple[str, ...] = ()
@@ -163,18 +188,12 @@ class _Prepared:
 
     def _look(self) -> None:
         self.present, self._tallies = copy_project_rows(self._store.scope, self._folder)
-        problems = check(str(self.present)).problems
-        if problems and not self._is_named:
+        health = check(str(self.present))
+        if health.problems and not self._is_named:
             self._brought_back += salvage(str(self.present), str(self.fresh))
         if unsound := check(str(self.fresh)).problems:
             raise StoreError(f"The copy of {self._chosen.path} is damaged, so nothing was changed: {unsound[0]}")
-        self.planned = Restored(
-            backup=self._chosen,
-            lost=_lost(self.present, self.fresh, self._chosen.made_at),
-            brought_back=self._brought_back,
-            problems=problems,
-            passed_over=tuple(self._passed_over),
-        )
+        self.planned = _planned(self.present, self.fresh, health, self._chosen, self._brought_back, self._passed_over)
 
 
 @contextmanager
@@ -254,26 +273,45 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
     """Give a checked copy of the backup that is ready to take the database's place, and what that would mean."""
     if path.is_symlink():
         raise StoreError(f"{path} is a link to another place. Restore it there.")
-    chosen, passed_over = _chosen(str(path), name)
-    problems = check(str(path)).problems if path.exists() else ()
+    health = check(str(path)) if path.exists() else Health()
+    # What is newer than every backup and sound is worth more than any of them.
+    is_own = health.is_only_behind and name is None
+    chosen, passed_over = (described(path), []) if is_own else _chosen(str(path), name)
     fresh = copy_database(Path(chosen.path), private_folder(path.parent / FOLDER))
     try:
-        brought_back = salvage(str(path), str(fresh)) if problems and name is None else 0
+        is_damaged = bool(health.problems) and name is None and not is_own
+        brought_back = salvage(str(path), str(fresh)) if is_damaged else 0
         _forget_agreements(fresh)
         if unsound := check(str(fresh)).problems:
             raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {unsound[0]}")
         if path.exists():
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
         sync_file(fresh)
-        lost = _lost(path, fresh, chosen.made_at)
-        yield (
-            fresh,
-            Restored(
-                backup=chosen, lost=lost, brought_back=brought_back, problems=problems, passed_over=tuple(passed_over)
-            ),
-        )
+        yield fresh, _planned(path, fresh, health, chosen, brought_back, passed_over, is_own=is_own)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _planned(
+    old: Path,
+    fresh: Path,
+    health: Health,
+    chosen: Backup,
+    brought_back: int,
+    passed_over: Sequence[str],
+    *,
+    is_own: bool = False,
+) -> Restored:
+    gap = _gap(old, fresh, health) if old.exists() else None
+    return Restored(
+        backup=chosen,
+        lost=_told(old, gap, chosen.made_at),
+        gap=gap or Gap(added={}, changed={}, is_exact=False),
+        is_own=is_own,
+        brought_back=brought_back,
+        problems=health.problems,
+        passed_over=tuple(passed_over),
+    )
 
 
 def _chosen(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
@@ -404,48 +442,73 @@ def _add(target: apsw.Connection, table: str, row: Row) -> bool:
 # --- what is lost ------------------------------------------------------------------------
 
 
-def _lost(old: Path, fresh: Path, made_at: str) -> str:
-    """Say what the old database has and the fresh one does not."""
-    since = f"after {made_at} ({_age(made_at)} ago)"
-    if not old.exists():
-        return f"What came {since} is lost; the database is gone, so nobody knows how much."
-    added: list[str] = []
-    changed: list[str] = []
-    is_whole, is_readable = True, False
+def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
+    """Count what the old database has and the fresh one does not; None when nobody can know."""
+    added: dict[str, int] = {}
+    changed: dict[str, int] = {}
+    is_exact = all(_READABLE.search(one) or is_of_an_index(one) for one in _other_problems(health))
+    is_readable = False
     try:
         with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
-            for one, many, table, key in _COUNTED:
-                was, could_read_all = _marks(before, table, key)
-                became, _ = _marks(after, table, key)
-                is_whole &= could_read_all
+            for one, _, table, key, value in _COUNTED:
+                was, could_read_all = _marks(before, table, key, value)
+                became, _ = _marks(after, table, key, value)
+                is_exact &= could_read_all
                 is_readable |= could_read_all or bool(was)
-                added += _counted(sum(1 for name in was if name not in became), one, many)
-                changed += _counted(sum(1 for name in was if became.get(name, was[name]) != was[name]), one, many)
+                added[one] = sum(1 for name in was if name not in became)
+                changed[one] = sum(1 for name in was if became.get(name, was[name]) != was[name])
     except (apsw.Error, UnicodeError):
-        is_readable = False
+        return None
     if not is_readable:
-        return f"What came {since} is lost; the database cannot be read, so nobody knows how much."
+        return None
+    gained = {name: count for name, count in added.items() if count}
+    other = {name: count for name, count in changed.items() if count}
+    return Gap(added=gained, changed=other, changes=health.lost_changes, is_exact=is_exact)
+
+
+def _other_problems(health: Health) -> Sequence[str]:
+    return health.problems[1:] if health.lost_changes else health.problems
+
+
+def _told(old: Path, gap: Gap | None, made_at: str) -> str:
+    """Say what is lost, in a sentence."""
+    since = f"after {made_at} ({_age(made_at)} ago)"
+    if gap is None:
+        why = "cannot be read" if old.exists() else "is gone"
+        return f"What came {since} is lost; the database {why}, so nobody knows how much."
+    names = {one: many for one, many, *_ in _COUNTED}
+    added = [_counted(count, name, names[name]) for name, count in gap.added.items()]
+    changed = [_counted(count, name, names[name]) for name, count in gap.changed.items()]
     parts = [f"{_listed(added)} added"] if added else []
     parts += [f"changes to {_listed(changed)}"] if changed else []
-    parts += [] if is_whole else ["what can no longer be read"]
+    parts += [] if gap.is_exact else ["what can no longer be read"]
+    last = f"the last {_counted(gap.changes, 'change', 'changes')}, with the write-ahead log" if gap.changes else ""
     if parts:
-        return f"Lost: {_listed(parts)} {since}."
+        return f"Lost: {_listed(parts)} {since}{f'; and {last}' if last else ''}."
+    if last:
+        return f"Lost: {last}."
     return f"Nothing that can be read is lost; the backup is from {made_at} ({_age(made_at)} ago)."
 
 
-def _marks(connection: apsw.Connection, table: str, key: str) -> tuple[dict[str, str], bool]:
-    """Give the stored checksum of each row by what tells the rows apart, and whether all of them could be read."""
-    found: dict[str, str] = {}
-    try:
-        for name, mark in connection.execute(f"SELECT project_id || ' ' || {key}, checksum FROM {table} NOT INDEXED"):
-            found[name] = mark
-    except (apsw.Error, UnicodeError):
-        return found, False
-    return found, True
+def _marks(connection: apsw.Connection, table: str, key: str, value: str) -> tuple[dict[bytes, bytes], bool]:
+    """Give what changes of each row by what tells the rows apart, and whether all of them could be read."""
+    found: dict[bytes, bytes] = {}
+    # As bytes: text that is none must not hide the rows after it. Round a damaged page, from both sides.
+    sql = f"SELECT CAST(project_id || ' ' || {key} AS BLOB), CAST({value} AS BLOB) FROM {table} NOT INDEXED"
+    for order in ("ASC", "DESC"):
+        try:
+            for name, mark in connection.execute(f"{sql} ORDER BY rowid {order}"):
+                found.setdefault(name, mark)
+        except apsw.SQLError:  # an older version has no such table
+            return found, True
+        except apsw.Error:
+            continue
+        return found, True
+    return found, False
 
 
-def _counted(count: int, one: str, many: str) -> list[str]:
-    return [f"{count:,} {one if count == 1 else many}"] if count else []
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _listed(words: Sequence[str]) -> str:

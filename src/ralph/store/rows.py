@@ -25,13 +25,16 @@ _decode = json.JSONDecoder().decode
 
 def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
     """Give the record that a row holds; an empty column stays None."""
-    fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
     try:
+        fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
         for name, reader in convert.items():
             if fields[name] is not None:
                 fields[name] = reader(fields[name])
-    except (ValueError, TypeError) as error:
-        raise StoreError(f"A row of {kind.__name__} in the database is damaged: {one_line(str(error))}.") from error
+    except (KeyError, ValueError, TypeError) as error:
+        why = f"it has no {error.args[0]}" if isinstance(error, KeyError) else one_line(str(error))
+        raise StoreError(
+            f"A row of {kind.__name__} in the database is damaged: {why}. See what mends it: ralph doctor"
+        ) from error
     return kind(**fields)
 
 

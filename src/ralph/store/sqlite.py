@@ -45,12 +45,17 @@ NARROW_POSTINGS = 100_000
 """So many at most when most of what is found is ruled out, by its kind for example, and has to be passed over."""
 FEW = 64
 """Of every word at least so many, the newest."""
+LEAST_BYTES = 512
+"""No database is smaller."""
+QUEUE = ".lock"
+"""The ending of the file that writers queue at, which holds the number of the newest change too."""
 
 
 def open_sqlite(path: str, *, create: bool = False) -> SqliteDatabase:
     """Open a database file, bringing its tables up to date first."""
     if not create and not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"The database {path} is missing. Make a new one with: ralph init")
+    _refuse_emptied(path, create=create)
     try:
         connection = apsw.Connection(path)
         _prepare(connection, path, create=create)
@@ -64,6 +69,20 @@ def open_sqlite(path: str, *, create: bool = False) -> SqliteDatabase:
     return database
 
 
+def _refuse_emptied(path: str, *, create: bool) -> None:
+    """Refuse a file that was cut to nothing: SQLite would delete the log beside it, which may hold all there was."""
+    try:
+        is_empty = os.stat(path).st_size < LEAST_BYTES  # noqa: PTH116
+        has_log = is_empty and os.path.exists(f"{path}-wal")  # noqa: PTH110
+    except (OSError, ValueError):
+        return  # told in better words below
+    if is_empty and (has_log or not create):
+        raise StoreError(
+            f"The database {path} is empty. Bring a backup back with: ralph restore. "
+            "If there never was anything in it, move it away and run: ralph init"
+        )
+
+
 def _prepare(connection: apsw.Connection, path: str, *, create: bool) -> None:
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     # A database that is not ours to change must not even be tidied up when it is closed.
@@ -71,6 +90,13 @@ def _prepare(connection: apsw.Connection, path: str, *, create: bool) -> None:
     if _version(connection, path) == 0 and (not create or connection.execute("SELECT 1 FROM sqlite_schema").fetchall()):
         connection.close()
         raise StoreError(f"{path} is empty or belongs to another program. Move it away and run: ralph init")
+    if lost := lost_changes(connection, path):
+        connection.close()
+        changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
+        raise StoreError(
+            f"The database {path} has lost the last {changes} written to it: its write-ahead log is gone or damaged. "
+            "Go on with what is left: ralph restore"
+        )
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -86,6 +112,24 @@ def _version(connection: apsw.Connection, path: str) -> int:
         connection.close()
         raise StoreError(f"{path} is a database of another program. Nothing was changed.")
     return version
+
+
+def lost_changes(connection: apsw.Connection, path: str) -> int:
+    """Give how many changes less a file holds than were noted beside it when they were made."""
+    try:
+        with open(path + QUEUE, "rb") as file:  # noqa: PTH123
+            id, noted, against, identity = file.read(200).decode().split()
+        # Only now: others may write on, and the file is never older than what was noted before.
+        rows: list[Any] = connection.execute("SELECT changes FROM writing WHERE id = ?", (id,)).fetchall()
+        if int(noted) != -int(against) or identity != _noted_identity(path) or not rows:
+            return 0  # of another file that was here
+        return max(0, int(noted) - int(rows[0][0]))
+    except (OSError, ValueError, apsw.SQLError):
+        return 0  # nothing was noted yet, or the file is of an older version
+
+
+def _noted_identity(path: str) -> str:
+    return "{}:{}".format(*_identity(path))
 
 
 def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -> None:
@@ -199,7 +243,10 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise _explained(error, self.where) from error
         except UnicodeDecodeError as error:
-            raise StoreError(f"The database {self.where} is damaged: it holds text that is none.") from error
+            raise StoreError(
+                f"The database {self.where} is damaged: it holds text that is none. "
+                "Bring a backup back with: ralph restore"
+            ) from error
         return rows
 
     def execute(self, sql: str, **values: object) -> int:
@@ -456,6 +503,8 @@ class Turn:
         self._depth = 0
         self._is_doomed = False
         self._file = _identity(path)
+        self._log = (0, 0)
+        self._changes = 0
 
     def __enter__(self) -> None:
         if self._depth == 0:
@@ -464,6 +513,8 @@ class Turn:
             try:
                 self._refuse_another_file()  # it may have been replaced while we waited
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._log = self._log if self._log[1] else _identity(f"{self._path}-wal")
+                self._changes = self._connection.total_changes()
             except StoreError:
                 self._leave()
                 raise
@@ -480,7 +531,10 @@ class Turn:
         if self._depth:
             return
         try:
+            noted = b"" if self._is_doomed else self._counted()
             self._connection.execute("ROLLBACK" if self._is_doomed else "COMMIT")
+            if noted and self._queue is not None:
+                self._note(self._queue, noted)
         except apsw.Error as failed:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -491,9 +545,27 @@ class Turn:
         if self._is_doomed and kind is None:
             raise StatementRefused("A part of the change had failed, so none of it was made.")
 
+    def _counted(self) -> bytes:
+        """Count a change, unless nothing was changed; give what to note beside the file once it is made."""
+        if self._connection.total_changes() == self._changes:
+            return b""
+        try:
+            sql = "UPDATE writing SET changes = changes + 1, against = -(changes + 1) RETURNING id, changes"
+            rows: list[Any] = self._connection.execute(sql).fetchall()
+        except apsw.SQLError:  # of an older version
+            return b""
+        return b"".join(f"{id} {n:020d} {-n:020d} {'{}:{}'.format(*self._file)}\n".encode() for id, n in rows[:1])
+
+    def _note(self, queue: int, noted: bytes) -> None:
+        """Note the newest change beside the file. It is never ahead: what is noted is durable in the file."""
+        try:
+            os.pwrite(queue, noted, 0)
+        except OSError:
+            pass  # then what was noted before stands, which is true too
+
     def _refuse_another_file(self) -> None:
-        """Acknowledge nothing once the file at the path is not the one that was opened."""
-        if _identity(self._path) != self._file:
+        """Acknowledge nothing once the file at the path is not the one that was opened, nor its log."""
+        if _identity(self._path) != self._file or (self._log[1] and _identity(f"{self._path}-wal") != self._log):
             raise StoreError(f"The database {self._path} was moved or deleted while it was in use.")
 
     def _wait(self) -> None:
@@ -506,7 +578,7 @@ class Turn:
         pause = 0.0005
         try:
             if self._queue is None:
-                self._queue = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._queue = os.open(self._path + QUEUE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             while time.monotonic() < deadline:
                 try:
                     fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
