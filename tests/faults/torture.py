@@ -21,7 +21,9 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "fuzzing",  # the longest
+)
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- written by make torture -->", "<!-- end of what make torture writes -->"
