@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean
+.PHONY: help demo test test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -52,7 +52,16 @@ $(VENV)/.faults: | $(BIN)/python
 test: $(VENV)/.dev $(VENV)/.faults ## Run every test, on SQLite
 	@$(BIN)/pytest
 
-torture: $(VENV)/.dev $(VENV)/.faults ## Produce every fault at full size and write docs/reliability.md (long); ARGS="--only kill"
+# What looks for inputs by the code that they reach. Where it has no wheel, or cannot be had, there are other inputs alone.
+$(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
+	@echo "Installing atheris to fuzz with (once) ..."
+	@if $(PIP) --require-hashes --no-deps -r requirements/fuzz.txt >/dev/null 2>&1 && $(BIN)/python -c 'import atheris' 2>/dev/null; then touch $@; \
+	else echo "atheris could not be installed (it is for Linux on x86_64, Python 3.11 to 3.13): inputs are made without it."; fi
+
+fuzz: $(VENV)/.fuzz ## Give sigils and every reader inputs that nobody thought of; RUNS=20000 for each, ARGS="sigils MCP"
+	@$(BIN)/python -m tests.faults.fuzzing $(if $(RUNS),--runs $(RUNS)) $(ARGS)
+
+torture: $(VENV)/.dev $(VENV)/.faults $(VENV)/.fuzz ## Produce every fault at full size and write docs/reliability.md (long); ARGS="--only kill"
 	@$(BIN)/python -m tests.faults.torture $(ARGS)
 
 MINUTES ?= 30
@@ -156,6 +165,7 @@ lock: $(VENV)/.dev ## Renew the locked dependencies in requirements/
 	@$(PIP) uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/run.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra build --extra acp --extra dev --extra plot --extra postgres --extra semantic --extra server --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra fuzz --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet --constraint requirements/run.txt -o requirements/fuzz.txt
 	@echo sentence-transformers | $(BIN)/uv pip compile pyproject.toml requirements/peers.in --extra build --extra semantic --excludes /dev/stdin --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements/peers.txt
 
 clean: ## Remove the virtual environment and caches

@@ -16,7 +16,7 @@ from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -32,6 +32,9 @@ LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
 MOST_BRACKETS = 10_000
 """Reading nested lists takes time by the square of their depth."""
+MOST_DOTS = 300
+"""In a line of TOML, for the same reason."""
+MOST_WARNINGS = 50
 YAML_NAMES = ("ralph.yml", "ralph.yaml")
 
 
@@ -229,7 +232,7 @@ def load_config(directory: Path | str, environment: Mapping[str, str] = os.envir
     for where, tables in _files(os.fspath(directory)):
         for name, table in tables.items():
             if name not in _SECTIONS:
-                warnings.append(_unknown(where, name, _SECTIONS))
+                _warn(warnings, where, name, _SECTIONS)
             elif not isinstance(table, dict):
                 raise ConfigError(f"{where}: {name} must be a section, not {_shown(table)}.")
             else:
@@ -294,10 +297,8 @@ def _read_toml(directory: str) -> dict[str, Any]:
         # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
         if all(_sets_nothing(line) for line in text.splitlines()):
             return {}
-        import tomllib
-
-        return tomllib.loads(text)
-    except (ValueError, OSError, RecursionError) as error:
+        return toml_in(text)
+    except (ValueError, OSError) as error:
         import re
 
         said = one_line(clean(str(error)))
@@ -307,6 +308,22 @@ def _read_toml(directory: str) -> dict[str, Any]:
                 f"{TOML_NAME}: [{section}] is there twice (line {twice[2]}): put your lines under the first one."
             ) from error
         raise ConfigError(f"{TOML_NAME} cannot be read: {said}.") from error
+
+
+def toml_in(text: str) -> dict[str, Any]:
+    """Give what a TOML text says; a `ValueError` says in a line why it cannot be read, whatever the text."""
+    import re
+    import tomllib
+
+    # The time that a name with dots takes is squared.
+    if "." in text and any(len(re.findall(r"\.[ \t]*[^\s.]", line)) > MOST_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line in it has more than {MOST_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:  # its own, and that of Python for a number of too many digits
+        raise ValueError(one_line(clean(str(error)))) from None
 
 
 _HEADINGS = frozenset(
@@ -367,7 +384,7 @@ def _checked(where: str, section: str, table: Mapping[str, Any], kind: type, war
     for key, value in table.items():
         name = f"{section}.{key}"
         if key not in kind.__slots__:  # type: ignore[attr-defined]
-            warnings.append(_unknown(where, name, [f"{section}.{known}" for known in kind.__slots__]))  # type: ignore[attr-defined]
+            _warn(warnings, where, name, [f"{section}.{known}" for known in kind.__slots__])  # type: ignore[attr-defined]
         elif isinstance(getattr(defaults, key), FilterConfig | dict):
             if not isinstance(value, dict):
                 raise ConfigError(f"{where}: {name} must be a section, not {_shown(value)}.")
@@ -382,11 +399,11 @@ def _inner(where: str, name: str, table: dict[str, Any], default: object, warnin
     if isinstance(default, FilterConfig):
         return FilterConfig(**_checked(where, name, table, FilterConfig, warnings))
     if name == "models.prices":
-        return {**default, **{model: _price(where, f"{name}.{model}", value) for model, value in table.items()}}  # type: ignore[dict-item]
+        return {**default, **{model: _price(where, f"{name}.{_word(model)}", value) for model, value in table.items()}}  # type: ignore[dict-item]
     wanted: object = "" if name == "hats.instructions" else ()
     for hat in table:
         if hat not in HATS:
-            warnings.append(_unknown(where, f"{name}.{hat}", [f"{name}.{known}" for known in HATS]))
+            _warn(warnings, where, f"{name}.{hat}", [f"{name}.{known}" for known in HATS])
     return {hat: _value(where, f"{name}.{hat}", value, wanted) for hat, value in table.items() if hat in HATS}
 
 
@@ -418,9 +435,8 @@ def _value(where: str, name: str, value: object, default: object) -> object:
         if isinstance(value, list) and all(isinstance(item, str) and (not known or item in known) for item in value):
             if name in _FILLED and not value:
                 raise ConfigError(f"{where}: {name} must name at least one.")
-            twice = [item for item in value if value.count(item) > 1]
-            if name in _FILLED and twice:
-                raise ConfigError(f"{where}: {name} names {_shown(twice[0])} twice.")
+            if name in _FILLED and (twice := _first_twice(value)):
+                raise ConfigError(f"{where}: {name} names {_shown(twice)} twice.")
             return tuple(value)
         wanted = f"a list of {', '.join(known)}" if known else 'a list of texts like ["one", "two"]'
     else:
@@ -429,6 +445,17 @@ def _value(where: str, name: str, value: object, default: object) -> object:
             return value
         wanted = " or ".join(filter(None, words)) if words else "a text"
     raise ConfigError(f"{where}: {name} must be {wanted}, not {_shown(value)}.")
+
+
+def _first_twice(words: list[str]) -> str:
+    """Give the first word that was there before; nothing when there is none."""
+    seen: set[str] = set()
+    return next((word for word in words if word in seen or seen.add(word)), "")  # type: ignore[func-returns-value]
+
+
+def _word(name: str) -> str:
+    """Give a name as a file has it, fit for a message."""
+    return one_line(clean(name), 80)
 
 
 def _shown(value: object) -> str:
@@ -473,10 +500,18 @@ def _parsed(text: str, default: object, is_command: bool) -> object:
     return text
 
 
-def _unknown(where: str, name: str, known: object) -> str:
+def _warn(warnings: list[str], where: str, name: str, known: Iterable[str]) -> None:
+    """Say that a key is unknown; of very many, that there are more."""
+    if len(warnings) < MOST_WARNINGS:
+        warnings.append(_unknown(where, _word(name), known))
+    elif len(warnings) == MOST_WARNINGS:
+        warnings.append(f"{where}: there are more unknown keys, which are ignored too.")
+
+
+def _unknown(where: str, name: str, known: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), n=1)  # type: ignore[call-overload]
+    close = difflib.get_close_matches(name, list(known), n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     return f"{where}: unknown key {name} is ignored.{hint}"
 

@@ -189,18 +189,18 @@ def _write(number: int, text: str) -> None:
 
 def _arguments(words: Sequence[str]) -> tuple[str, str]:
     """Give the event and the agent that the command line names."""
-    left = list(words)
+    left: list[str] = []
     agent = "claude"
-    for word in list(left):
-        if word == "--agent" and left.index(word) + 1 < len(left):
-            at = left.index(word)
-            agent = left[at + 1]
-            del left[at : at + 2]
+    coming = iter(words)
+    for word in coming:
+        if word == "--agent":
+            agent = next(coming, "")
         elif word.startswith("--agent="):
             agent = word.partition("=")[2]
-            left.remove(word)
+        else:
+            left.append(word)
     if agent not in CONNECTABLE:
-        raise RalphError(f"There is no agent {agent!r}: it is one of {', '.join(CONNECTABLE)}.")
+        raise RalphError(f"There is no agent {one_line(clean(agent), 80)!r}: it is one of {', '.join(CONNECTABLE)}.")
     if len(left) != 1:
         raise RalphError(f"Say which event it is: ralph hook EVENT, one of {', '.join(EVENTS)}.")
     return _event_name(left[0]), agent
@@ -225,10 +225,14 @@ def _stdin() -> dict[str, Any]:
     while size <= LARGEST_INPUT and (piece := os.read(0, 1024 * 1024)):
         pieces.append(piece)
         size += len(piece)
-    text = b"".join(pieces).decode("utf-8", "replace").lstrip("\ufeff").strip()
+    return _fields_in(b"".join(pieces))
+
+
+def _fields_in(said: bytes) -> dict[str, Any]:
+    text = said.decode("utf-8", "replace").lstrip("\ufeff").strip()
     if not text:
         return {}
-    if size > LARGEST_INPUT:
+    if len(said) > LARGEST_INPUT:
         raise RalphError(f"The agent said more than {LARGEST_INPUT:,} bytes about the event.")
     begins = one_line(clean(text[:LONGEST_ID]), 80)
     try:

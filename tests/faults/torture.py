@@ -24,6 +24,7 @@ from tests.faults.trial import Shown, Trial
 MODULES = (
     "corruption",
     "soak",
+    "fuzzing",
 )
 """Each has `TRIALS`."""
 BY_NAME_ONLY = ("soak",)

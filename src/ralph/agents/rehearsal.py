@@ -10,10 +10,10 @@ import re
 import time
 from pathlib import Path
 
-from ralph.config import HATS
+from ralph.config import HATS, toml_in
 from ralph.errors import AgentMissing
 from ralph.records import Ending, Reply, record, replace
-from ralph.text import count_tokens, one_line
+from ralph.text import clean, count_tokens, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,16 +94,14 @@ class Playbook:
 
 def read_playbook(path: Path) -> Playbook:
     """Read a playbook file, or say what is wrong with it and where."""
-    import tomllib
-
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = toml_in(path.read_text(encoding="utf-8"))
         return Playbook(parts=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
     except FileNotFoundError:
         raise AgentMissing(f"The rehearsal agent needs a playbook: write {path}, or choose another agent.") from None
     except _Malformed as error:
-        raise AgentMissing(f"The playbook {path} is wrong: {error}.") from None
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError, RecursionError) as error:
+        raise AgentMissing(f"The playbook {path} is wrong: {one_line(clean(str(error)), 300)}.") from None
+    except (OSError, ValueError) as error:
         raise AgentMissing(f"The playbook {path} cannot be read: {error}.") from error
 
 

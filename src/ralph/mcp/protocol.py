@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 
+from ralph.text import clean, one_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -38,6 +40,7 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _ENDLESS = (float("inf"), float("-inf"))
 """What a number with a huge exponent is read as; JSON has no word for it."""
 MOST_IN_BATCH = 100
+LONGEST_MESSAGE = 1000
 LIST_MILLISECONDS = 300_000
 """So long a client may go by a list it has seen: they change only with the program."""
 CANCELLED = "notifications/cancelled"
@@ -84,7 +87,8 @@ def write(answer: Answer) -> bytes:
 
 def fault_answer(fault: Fault, id: object = None) -> dict[str, Any]:
     """Give the answer that tells a fault."""
-    error: dict[str, Any] = {"code": fault.code, "message": str(fault)}
+    # It may name what the client sent, which may be anything.
+    error: dict[str, Any] = {"code": fault.code, "message": one_line(clean(str(fault)), LONGEST_MESSAGE)}
     if fault.data is not None:
         error["data"] = fault.data
     return {"jsonrpc": "2.0", "id": id, "error": error}
