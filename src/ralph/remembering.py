@@ -192,10 +192,11 @@ class Remembering:
         self.is_unwritten = is_unwritten(self._store, self._root)
         self.problems = [*self._flaws[1], *[UNWRITTEN] * (self.is_unwritten and not self._flaws[1])]
 
-    def _in_files(self, kinds: tuple[str, ...]) -> list[str]:
-        """Give the ids of the memories of some kinds that the files should hold."""
-        # What others learned is written into the files of this working copy with its next memory command.
-        return [] if self._store.has_copies else [str(row["id"]) for row in self._memories.texts(kinds)]
+    def _in_files(self, kinds: tuple[str, ...]) -> dict[str, bool]:
+        """Give the ids of the memories of some kinds that the files held."""
+        from ralph.sync import written_ids
+
+        return written_ids(self._store, kinds)
 
     # --- one memory ------------------------------------------------------------------
 
