@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ralph.errors import ConfigError
-from ralph.files import is_there
+from ralph.files import is_inside, is_there
 from ralph.records import record, replace
 from ralph.text import clean, one_line
 
@@ -258,6 +258,8 @@ def _choose_store(store: dict[str, Any], directory: Path | str, environment: Map
 def noted_place(directory: Path | str) -> tuple[str, str, str]:
     """Give the name of a working copy, the directory it was made in, and its project; empty where nothing is noted."""
     path = f"{os.fspath(directory)}/{PLACE_NAME}"
+    if not os.path.isfile(path) or not is_inside(path, directory):  # noqa: PTH113
+        return "", "", ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
             first, _, project = file.read(LARGEST_FILE).partition("\n")
@@ -290,7 +292,7 @@ def _files(directory: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _read_toml(directory: str) -> dict[str, Any]:
     try:
-        text = _text(f"{directory}/{TOML_NAME}")
+        text = _text(directory, TOML_NAME)
         # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
         if all(_sets_nothing(line) for line in text.splitlines()):
             return {}
@@ -334,7 +336,10 @@ def _sets_nothing(line: str) -> bool:
     return not bare or bare in _HEADINGS
 
 
-def _text(path: str) -> str:
+def _text(directory: str, name: str) -> str:
+    path = f"{directory}/{name}"
+    if not is_inside(path, directory):
+        raise ValueError("it is a link that leads out of the project")
     if not is_there(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST_FILE:  # noqa: PTH113, PTH202
         raise ValueError("it is no regular file of at most 1 MB")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
@@ -346,7 +351,7 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
     import yaml
 
     try:
-        text = _text(f"{directory}/{name}")
+        text = _text(directory, name)
         if text.count("[") + text.count("{") > MOST_BRACKETS:
             raise ConfigError(f"{name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
         # Aliases are how a few lines of YAML become gigabytes, and no settings need them.

@@ -212,6 +212,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def is_inside(path: Path, root: Path) -> bool:
-    """Say whether a path leads to a place inside a folder, links followed."""
-    return path.resolve().is_relative_to(root.resolve())
+def is_inside(path: Path | str, root: Path | str) -> bool:
+    """Say whether a path leads to a place inside a folder, or to the folder, links followed."""
+    real, folder = os.path.realpath(path), os.path.realpath(root)
+    return real == folder or real.startswith(folder.rstrip("/") + "/")

@@ -879,7 +879,7 @@ class Remembering:
         from ralph.files import write_whole
         from ralph.formats.memories_md import TEMPLATE
         from ralph.store.synced import Synced
-        from ralph.sync.disk import memories_path
+        from ralph.sync.disk import Unusable, content_of, memories_path, refuse_foreign
         from ralph.sync.place import place_of
 
         name = memories_path(self._root)
@@ -889,11 +889,15 @@ class Remembering:
             raise RalphError(f"{name} is there already. To make it anew: ralph memory init --force")
         self.sync()
         try:
+            refuse_foreign(Path(self._root), f"{name}.bak")
+            refuse_foreign(Path(self._root), name)
             if is_there:
-                write_whole(path.with_name(path.name + ".bak"), path.read_bytes())
+                write_whole(path.with_name(path.name + ".bak"), content_of(Path(self._root), name))
             # Or the sync would take the entries that the template does not have for deleted.
             Synced(self._store.scope, place_of(self._store, self._root)).forget(name)
             write_whole(path, TEMPLATE.encode())
+        except Unusable as error:
+            raise RalphError(str(error)) from error
         except OSError as error:
             raise RalphError(f"{name} cannot be written: {error.strerror}.") from error
         self.sync()

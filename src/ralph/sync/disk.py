@@ -147,7 +147,7 @@ class Disk:
         # Dated a little back, so that any later save, however soon, has another date.
         changed_ns = time.time_ns() - 2 * TICK_NS
         try:
-            whole = (self.root / path).resolve()
+            whole = self.root.joinpath(os.path.realpath(self.root / path))
             if not replace_seen(whole, content, seen.stat if seen else None, changed_ns=changed_ns, durably=durably):
                 return None
         except OSError as error:
@@ -184,25 +184,32 @@ class Disk:
         return found.st_size, found.st_mtime_ns
 
 
-def mirrored(root: Path, path: str) -> bytes:
-    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+def content_of(root: Path, path: str) -> bytes:
+    """Give what is in a mirrored file, whatever it is; raises `Unusable` for one that is left alone."""
     refuse_foreign(root, path)
     whole = root / path
     try:
         if not whole.is_file() or whole.stat().st_size > LARGEST:
             raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
-        content = whole.read_bytes()
+        return whole.read_bytes()
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def mirrored(root: Path, path: str) -> bytes:
+    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+    content = content_of(root, path)
     if b"\0" in content:
         raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
     return content
 
 
 def refuse_foreign(root: Path, path: str) -> None:
-    """Leave alone what is not inside the project."""
+    """Leave alone what is not inside the project, and the database: to close a file of it ends our locks on it."""
     if not is_inside(root / path, root):
         raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
+    if "/.ralph/ralph.db" in os.path.realpath(root / path):
+        raise Unusable(f"{path} is a link to the database; it is left alone.")
 
 
 def _mark(files: Mapping[str, tuple[int, int]]) -> str:
