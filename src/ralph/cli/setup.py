@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.setup import Change, Plan, Wish
+    from ralph.setup import Change, Plan
+    from ralph.setup.agents import Wish
 
 EPILOG = """\
 Examples:
