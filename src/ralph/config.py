@@ -30,7 +30,10 @@ DOOR_VARIABLE = "RALPH_DOOR"
 """Set by the door that only agents use, which so tells who comes in."""
 LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
+MOST_DOTS = 1000
 MOST_BRACKETS = 10_000
+DEEPEST = 200
+"""So many brackets may be open at a time: the time to read them goes with the square of their number."""
 """Reading nested lists takes time by the square of their depth."""
 YAML_NAMES = ("ralph.yml", "ralph.yaml")
 
@@ -296,9 +299,7 @@ def _read_toml(directory: str) -> dict[str, Any]:
         # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
         if all(_sets_nothing(line) for line in text.splitlines()):
             return {}
-        import tomllib
-
-        return tomllib.loads(text)
+        return toml_in(text)
     except (ValueError, OSError, RecursionError) as error:
         import re
 
@@ -309,6 +310,25 @@ def _read_toml(directory: str) -> dict[str, Any]:
                 f"{TOML_NAME}: [{section}] is there twice (line {twice[2]}): put your lines under the first one."
             ) from error
         raise ConfigError(f"{TOML_NAME} cannot be read: {said}.") from error
+
+
+def toml_in(text: str) -> dict[str, Any]:
+    """Give what a TOML text says; raises `ValueError` when it is none, `RecursionError` when it is nested too deep."""
+    import tomllib
+
+    # The time to read a key goes with the square of its parts, and nobody means a thousand.
+    if any(line.count(".") > MOST_DOTS and _has_long_key(line) for line in text.splitlines()):
+        raise ValueError("a key in it has too many parts")
+    if text.count("[") + text.count("{") > 5 * MOST_BRACKETS:
+        raise ValueError(f"it has more than {5 * MOST_BRACKETS:,} brackets")
+    return tomllib.loads(text)
+
+
+def _has_long_key(line: str) -> bool:
+    """Say whether a line has many parts with dots between them: a text may have as many dots as it likes."""
+    import re
+
+    return re.search(rf"(?:[\w\"'-]{{1,99}}[ \t]{{0,9}}\.[ \t]{{0,9}}){{{MOST_DOTS}}}", line) is not None
 
 
 _HEADINGS = frozenset(
@@ -354,6 +374,8 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
         text = _text(directory, name)
         if text.count("[") + text.count("{") > MOST_BRACKETS:
             raise ConfigError(f"{name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
+        if _deepest(text) > DEEPEST:
+            raise ConfigError(f"{name} cannot be read: it is nested too deep.")
         # Aliases are how a few lines of YAML become gigabytes, and no settings need them.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{name} cannot be read: aliases (*name) are not allowed.")
@@ -363,6 +385,17 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
     if isinstance(tree, dict) and tree.get("memories") is not None:
         return {"memories": tree["memories"]}
     return {}
+
+
+def _deepest(text: str) -> int:
+    """Give how many brackets are open at a time, at most."""
+    import re
+
+    depth = deepest = 0
+    for mark in re.findall(r"[\[\]{}]", text):
+        depth = depth + 1 if mark in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _checked(where: str, section: str, table: Mapping[str, Any], kind: type, warnings: list[str]) -> dict[str, Any]:

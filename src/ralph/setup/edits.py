@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ralph.config import toml_in
 from ralph.errors import WrongUsage
 from ralph.records import record
 from ralph.setup.jsontext import JsonText, NotJson
@@ -432,12 +433,10 @@ class TomlEdit:
         return _is_setups(entry, self._had(past), self.server, past, was_written=was_written)
 
     def _read(self, raw: bytes | None) -> tuple[str, dict[str, Any]]:
-        import tomllib
-
         try:
             text = (raw or b"").decode()
-            return text, tomllib.loads(text.replace("\r\n", "\n").removeprefix(_BOM))
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            return text, toml_in(text.replace("\r\n", "\n").removeprefix(_BOM))
+        except (ValueError, RecursionError) as error:
             raise WrongUsage(f"{self.path} is not valid TOML ({error}): mend it first. Nothing was changed.") from error
 
     def _there(self, value: dict[str, Any]) -> Any:
@@ -475,11 +474,9 @@ class TomlEdit:
 
     def _says(self, text: str, value: dict[str, Any]) -> bool:
         """Say whether a text says what it should: TOML can be written in many ways."""
-        import tomllib
-
         try:
-            said = tomllib.loads(text.replace("\r\n", "\n").removeprefix(_BOM))
-        except tomllib.TOMLDecodeError:
+            said = toml_in(text.replace("\r\n", "\n").removeprefix(_BOM))
+        except ValueError:
             said = {}
         return _without_empty(said) == _without_empty(value)
 
