@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ralph.errors import ConfigError
-from ralph.files import is_there
+from ralph.files import is_inside, is_there
 from ralph.records import record, replace
 from ralph.text import clean, one_line
 
@@ -31,7 +31,8 @@ DOOR_VARIABLE = "RALPH_DOOR"
 LARGEST = 10**12
 LARGEST_FILE = 1024 * 1024
 MOST_BRACKETS = 10_000
-"""Reading nested lists takes time by the square of their depth."""
+DEEPEST = 200
+"""So many brackets may be open at a time: the time to read them goes with the square of their number."""
 MOST_DOTS = 300
 """In a line of TOML, for the same reason."""
 MOST_WARNINGS = 50
@@ -261,6 +262,8 @@ def _choose_store(store: dict[str, Any], directory: Path | str, environment: Map
 def noted_place(directory: Path | str) -> tuple[str, str, str]:
     """Give the name of a working copy, the directory it was made in, and its project; empty where nothing is noted."""
     path = f"{os.fspath(directory)}/{PLACE_NAME}"
+    if not os.path.isfile(path) or not is_inside(path, directory):  # noqa: PTH113
+        return "", "", ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
             first, _, project = file.read(LARGEST_FILE).partition("\n")
@@ -293,7 +296,7 @@ def _files(directory: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _read_toml(directory: str) -> dict[str, Any]:
     try:
-        text = _text(f"{directory}/{TOML_NAME}")
+        text = _text(directory, TOML_NAME)
         # The reader takes 10 ms to load. The file as `ralph init` writes it sets nothing.
         if all(_sets_nothing(line) for line in text.splitlines()):
             return {}
@@ -318,6 +321,8 @@ def toml_in(text: str) -> dict[str, Any]:
     # The time that a name with dots takes is squared.
     if "." in text and any(len(re.findall(r"\.[ \t]*[^\s.]", line)) > MOST_DOTS for line in text.split("\n")):
         raise ValueError(f"a line in it has more than {MOST_DOTS} dots")
+    if text.count("[") + text.count("{") > 5 * MOST_BRACKETS:
+        raise ValueError(f"it has more than {5 * MOST_BRACKETS:,} brackets")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -351,7 +356,10 @@ def _sets_nothing(line: str) -> bool:
     return not bare or bare in _HEADINGS
 
 
-def _text(path: str) -> str:
+def _text(directory: str, name: str) -> str:
+    path = f"{directory}/{name}"
+    if not is_inside(path, directory):
+        raise ValueError("it is a link that leads out of the project")
     if not is_there(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST_FILE:  # noqa: PTH113, PTH202
         raise ValueError("it is no regular file of at most 1 MB")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
@@ -363,9 +371,11 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
     import yaml
 
     try:
-        text = _text(f"{directory}/{name}")
+        text = _text(directory, name)
         if text.count("[") + text.count("{") > MOST_BRACKETS:
             raise ConfigError(f"{name} cannot be read: it has more than {MOST_BRACKETS:,} brackets.")
+        if _deepest(text) > DEEPEST:
+            raise ConfigError(f"{name} cannot be read: it is nested too deep.")
         # Aliases are how a few lines of YAML become gigabytes, and no settings need them.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{name} cannot be read: aliases (*name) are not allowed.")
@@ -375,6 +385,17 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
     if isinstance(tree, dict) and tree.get("memories") is not None:
         return {"memories": tree["memories"]}
     return {}
+
+
+def _deepest(text: str) -> int:
+    """Give how many brackets are open at a time, at most."""
+    import re
+
+    depth = deepest = 0
+    for mark in re.findall(r"[\[\]{}]", text):
+        depth = depth + 1 if mark in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _checked(where: str, section: str, table: Mapping[str, Any], kind: type, warnings: list[str]) -> dict[str, Any]:

@@ -319,12 +319,11 @@ def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
     yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
 
 
-def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> list[str]:
-    """Give the ids of the memories of some kinds that files should hold; none when that cannot be known."""
+def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> dict[str, bool]:
+    """Give the ids of the memories of some kinds that files held; none when that cannot be known."""
     try:
-        # What others learned is written into the files of this working copy with its next memory command.
-        if store is None or store.has_copies or not load_config(root).memories.files:
-            return []
-        return [str(row["id"]) for row in store.memories.texts(kinds)]
+        from ralph.sync import written_ids
+
+        return {} if store is None or not load_config(root).memories.files else written_ids(store, kinds)
     except RalphError:
-        return []
+        return {}

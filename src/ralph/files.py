@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NOTHING = (-1, -1)
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
+F_SETSIG = 10
 
 
 def kept_for(root: Path | str, what: str) -> str:
@@ -50,6 +51,34 @@ def content_of(path: Path) -> bytes | None:
         return None
 
 
+def is_being_written(path: Path | str) -> bool:
+    """Say whether a program has a file open to write to it; False where the system cannot tell.
+
+    Nobody can have a lease to read on such a file, and whoever asks for one is told.
+    """
+    import fcntl
+    from signal import SIGURG
+
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Who opens the file meanwhile makes the system tell us; its usual way, SIGIO, would end this program.
+        fcntl.fcntl(handle, F_SETSIG, SIGURG)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
+    except OSError:  # the file of another user, or a system of files without leases
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file in place of the one at a path, durably, with the same permissions."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,8 +99,11 @@ def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: i
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     new = _complete(path, content, changed_ns, durably=durably)
+    ours = _size(new)
     try:
         if not _put_in_place(new, path, seen or NOTHING):
+            if _size(new) not in (ours, NOTHING) or is_being_written(new):
+                _keep_beside(new, path)  # somebody wrote to it while it stood there
             return False
     finally:
         new.unlink(missing_ok=True)
@@ -80,9 +112,36 @@ def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: i
     return True
 
 
+def remove_seen(path: Path, seen: Size) -> bool:
+    """Take away the file that was seen at a path; False when somebody has saved another one since."""
+    if _size(path) != seen or is_being_written(path):
+        return False
+    aside = _hidden(path)
+    path.rename(aside)
+    if _size(aside) == seen and not is_being_written(aside):
+        aside.unlink()
+        sync_folder(path.parent)
+        return True
+    try:
+        path.hardlink_to(aside)
+        aside.unlink()
+    except FileExistsError:  # two saves, one in place and one as a new file
+        _keep_beside(aside, path)
+    return False
+
+
+def _hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
+
+
+def _keep_beside(file: Path, path: Path) -> None:
+    """Leave what somebody wrote where a person sees it."""
+    file.rename(path.with_name(f"{path.name[:200]}.saved-{os.urandom(3).hex()}"))
+
+
 def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
     """Write all of a file next to where it is to be, with the permissions of the one that is there."""
-    new = path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
+    new = _hidden(path)
     try:
         with new.open("xb") as file:
             if path.exists():
@@ -106,7 +165,7 @@ def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bo
 
 def _put_in_place(new: Path, path: Path, seen: Size) -> bool:
     """Let a new file take the place of the one that was seen; what it displaces is looked at once more."""
-    if _size(path) != seen:
+    if _size(path) != seen or is_being_written(path):
         return False
     if seen == NOTHING:
         try:
@@ -116,7 +175,7 @@ def _put_in_place(new: Path, path: Path, seen: Size) -> bool:
         return True
     if not _exchange(new, path):
         new.replace(path)
-    elif _size(new) != seen:  # a save came between the look and the exchange: it goes back
+    elif _size(new) != seen or is_being_written(new):  # a save came between the look and the exchange: it goes back
         _exchange(new, path)
         return False
     return True
@@ -153,6 +212,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def is_inside(path: Path, root: Path) -> bool:
-    """Say whether a path leads to a place inside a folder, links followed."""
-    return path.resolve().is_relative_to(root.resolve())
+def is_inside(path: Path | str, root: Path | str) -> bool:
+    """Say whether a path leads to a place inside a folder, or to the folder, links followed."""
+    real, folder = os.path.realpath(path), os.path.realpath(root)
+    return real == folder or real.startswith(folder.rstrip("/") + "/")

@@ -16,7 +16,7 @@ from ralph.config import (
     with_settings,
 )
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.files import is_there, kept_for
+from ralph.files import is_inside, is_there, kept_for
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, is_postgres, password_in, without_password
 
@@ -76,7 +76,7 @@ def open_own_store(root: Path | str, config: Config) -> Store:
     """Open the store of the project in a directory, wherever its settings say it is."""
     store = config.store
     if not store.url:
-        return open_store(_own_file(root), store.project, is_own=True)
+        return open_store(own_file(root), store.project, is_own=True)
     opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url)
     opened.home = os.path.join(root, FOLDER)  # noqa: PTH118
     opened.is_elsewhere = not opened.is_shared
@@ -89,7 +89,7 @@ def is_agreed(root: Path | str, config: Config) -> bool:
     Settings come with a clone, from whoever wrote them; what opens a project unasked must not follow them elsewhere.
     """
     if not is_postgres(config.store.url):
-        place = os.path.realpath(store_url(root, config))
+        place = os.path.realpath(store_url(root, config) if config.store.url else _own_file(root))
         if place.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
             return True
     try:
@@ -121,7 +121,7 @@ def store_url(root: Path | str, config: Config) -> str:
     """Give the URL of the store of the project in a directory, or the path of its file."""
     url = config.store.url
     if not url:
-        return _own_file(root)
+        return own_file(root)
     if is_postgres(url):
         return url
     from pathlib import Path
@@ -131,6 +131,21 @@ def store_url(root: Path | str, config: Config) -> str:
 
 def _gone(path: Path | str) -> str:
     return f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore"
+
+
+def own_file(root: Path | str) -> str:
+    """Give the database file a project has of its own; a link must not take it, or its folder, out of the project.
+
+    A clone brings links along, from whoever made it; where a person wants a project to be kept, its settings say.
+    """
+    path = _own_file(root)
+    if not is_inside(path, root):
+        link = f"{FOLDER}/{DATABASE}" if is_inside(f"{root}/{FOLDER}", root) else FOLDER
+        raise RalphError(
+            f"{link} in {root} is a link that leads out of the project. Remove it; to keep the project elsewhere: "
+            "ralph init --store PATH"
+        )
+    return path
 
 
 def _own_file(root: Path | str) -> str:
@@ -145,9 +160,14 @@ def init_project(
     With the `url` of a database the project is kept there, under a `name`; one of that name is joined when it was
     asked for by it.
     """
+    from pathlib import Path
+
     directory = directory.absolute()
     done: list[str] = []
     config = load_config(directory, environment)
+    for place in (FOLDER, f"{FOLDER}/knowledge", f"{FOLDER}/.gitignore", ".claude/skills"):
+        if not is_inside(directory / place, directory):
+            raise RalphError(f"{place} in {directory} is a link that leads out of the project. Remove it.")
     kept = _kept(directory, config.store, url, name, environment)
     if kept.url:
         # Before anything is made: the server may refuse.
@@ -162,7 +182,7 @@ def init_project(
                 done.append(f"created {folder}/")
         # The database stays out of git; knowledge is for people to commit.
         for file, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n{PLACE}\n"), (TOML_NAME, TEMPLATE)):
-            if not (directory / file).exists():
+            if not os.path.lexists(directory / file):
                 (directory / file).write_text(text, encoding="utf-8")
                 done.append(f"created {file}")
         done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
@@ -175,7 +195,7 @@ def init_project(
         place_of(store, directory)
         agree(directory, kept)
         return done
-    path = directory / FOLDER / DATABASE
+    path = Path(own_file(directory))
     if not path.exists() and (directory / FOLDER / BACKUPS).is_dir():
         raise RalphError(_gone(path))
     if not path.exists():
@@ -264,12 +284,14 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
 
 def _move_skills(old: Path, new: Path) -> list[str]:
     """Move skills to where agents look for them; one that is there already is not replaced."""
-    if not old.is_dir():
+    if not old.is_dir() or old.is_symlink():
         return []
     done = []
     for skill in sorted(old.iterdir()):
         target = new / skill.name
-        if target.exists():
+        if skill.is_symlink():
+            done.append(f"left {FOLDER}/skills/{skill.name}: it is a link")
+        elif target.exists():
             done.append(f"left {FOLDER}/skills/{skill.name}: .claude/skills/{skill.name} is there already")
         else:
             skill.rename(target)

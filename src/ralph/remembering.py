@@ -192,10 +192,11 @@ class Remembering:
         self.is_unwritten = is_unwritten(self._store, self._root)
         self.problems = [*self._flaws[1], *[UNWRITTEN] * (self.is_unwritten and not self._flaws[1])]
 
-    def _in_files(self, kinds: tuple[str, ...]) -> list[str]:
-        """Give the ids of the memories of some kinds that the files should hold."""
-        # What others learned is written into the files of this working copy with its next memory command.
-        return [] if self._store.has_copies else [str(row["id"]) for row in self._memories.texts(kinds)]
+    def _in_files(self, kinds: tuple[str, ...]) -> dict[str, bool]:
+        """Give the ids of the memories of some kinds that the files held."""
+        from ralph.sync import written_ids
+
+        return written_ids(self._store, kinds)
 
     # --- one memory ------------------------------------------------------------------
 
@@ -878,7 +879,7 @@ class Remembering:
         from ralph.files import write_whole
         from ralph.formats.memories_md import TEMPLATE
         from ralph.store.synced import Synced
-        from ralph.sync.disk import memories_path
+        from ralph.sync.disk import Unusable, content_of, memories_path, refuse_foreign
         from ralph.sync.place import place_of
 
         name = memories_path(self._root)
@@ -888,11 +889,15 @@ class Remembering:
             raise RalphError(f"{name} is there already. To make it anew: ralph memory init --force")
         self.sync()
         try:
+            refuse_foreign(Path(self._root), f"{name}.bak")
+            refuse_foreign(Path(self._root), name)
             if is_there:
-                write_whole(path.with_name(path.name + ".bak"), path.read_bytes())
+                write_whole(path.with_name(path.name + ".bak"), content_of(Path(self._root), name))
             # Or the sync would take the entries that the template does not have for deleted.
             Synced(self._store.scope, place_of(self._store, self._root)).forget(name)
             write_whole(path, TEMPLATE.encode())
+        except Unusable as error:
+            raise RalphError(str(error)) from error
         except OSError as error:
             raise RalphError(f"{name} cannot be written: {error.strerror}.") from error
         self.sync()

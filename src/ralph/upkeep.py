@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralph.config import Config, load_config
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.location import DATABASE, FOLDER, find_root, open_own_store, store_url, with_known_password
+from ralph.location import DATABASE, FOLDER, find_root, open_own_store, own_file, store_url, with_known_password
 from ralph.records import record
 from ralph.store import backup, health, open_database, restore
 from ralph.store.projects import Projects
@@ -250,7 +250,7 @@ def _database(root: Path) -> str:
     config = _config(root)
     if config and config.store.url and not is_postgres(config.store.url):
         return store_url(root, config)
-    return str(root / FOLDER / DATABASE)
+    return own_file(root)
 
 
 def _config(root: Path) -> Config | None:

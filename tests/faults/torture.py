@@ -25,6 +25,9 @@ MODULES = (
     "corruption",
     "soak",
     "fuzzing",
+    "files",
+    "links",
+    "bombs",
 )
 """Each has `TRIALS`."""
 BY_NAME_ONLY = ("soak",)

@@ -40,6 +40,7 @@ _LEFT_OUT = ("CREATED", "TIMES")
 """Columns that are left out when nothing else helps; `show` has them."""
 _NUMBER_STARTS = ("", *"0123456789+-$")
 MOST_DIGITS = 8
+MOST_READ = 64 * 1024 * 1024
 LONGEST_UNIT = 2
 """Letters a word beside a number may have: `kB`, `to`."""
 
@@ -319,8 +320,14 @@ def read_text(path: str) -> str:
 
     try:
         if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8", "replace")
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read()
+            content, is_more = sys.stdin.buffer.read(MOST_READ), sys.stdin.buffer.read(1)
+        else:
+            with open(path, "rb") as file:  # noqa: PTH123
+                is_large = os.fstat(file.fileno()).st_size > MOST_READ
+                content, is_more = b"" if is_large else file.read(MOST_READ), file.read(1)
     except OSError as error:
         raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from error
+    if is_more:
+        name = "What comes in" if path == "-" else path
+        raise WrongUsage(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into several.")
+    return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

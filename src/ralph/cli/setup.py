@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ralph.setup import Change, Plan
+    from ralph.setup.agents import Wish
 
 EPILOG = """\
 Examples:
@@ -65,12 +66,25 @@ def run(given: argparse.Namespace) -> int:
     if given.dry_run:
         print("Nothing was changed.")
         return 0
-    if not given.yes and not _agreed():
+    if given.yes:
+        _refuse_to_leave(plan, wish)
+    elif not _agreed():
         print("Nothing was changed.")
         return 1
     carry_out(plan)
     _tell_next(plan, given)
     return 0
+
+
+def _refuse_to_leave(plan: Plan, wish: Wish) -> None:
+    """Change nothing outside of a project without asking: links come with a clone, from whoever made it."""
+    from ralph.errors import WrongUsage
+    from ralph.files import is_inside
+
+    if out := [one.name for one in plan.changes if wish.root and not is_inside(one.path, wish.root)]:
+        raise WrongUsage(
+            f"{out[0]} is behind a link that leads out of the project. Look at it, and say it without --yes."
+        )
 
 
 def _agreed() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ralph.errors import WrongUsage
@@ -11,7 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 512 * 1024 * 1024
+LARGEST = 64 * 1024 * 1024
+"""What is larger is brought as a bundle, which is read line by line."""
+LONGEST_LINE = 16 * 1024 * 1024
 ENDINGS = (".md", ".json", ".jsonl", ".txt", ".csv", ".bak")
 OF_A_PROJECT = (
     ".agent/memories.md",
@@ -35,9 +38,11 @@ class SourceFile:
     def text(self) -> str:
         """Give all of it; what is no UTF-8 is replaced."""
         try:
-            if self.path.stat().st_size > LARGEST:
-                raise WrongUsage(f"{self.name} is larger than {LARGEST // 1024 // 1024} MB.")
-            return self.path.read_bytes().decode("utf-8", "replace")
+            with self.path.open("rb") as file:
+                content = b"" if os.fstat(file.fileno()).st_size > LARGEST else file.read(LARGEST + 1)
+                if file.read(1):
+                    raise WrongUsage(f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into several.")
+            return content.decode("utf-8", "replace")
         except OSError as error:
             raise WrongUsage(f"{self.path} cannot be read: {error.strerror}.") from error
 
@@ -52,7 +57,10 @@ class SourceFile:
     def lines(self) -> Iterator[str]:
         """Give its lines one by one, so that it may be of any size."""
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-            yield from file
+            while line := file.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not line.endswith("\n"):
+                    raise WrongUsage(f"{self.name} has a line of more than {LONGEST_LINE:,} characters.")
+                yield line
 
 
 def sources(path: Path) -> list[SourceFile]:

@@ -325,6 +325,8 @@ def _take_away(change: Change) -> None:
 def kept_for(agent: str, wish: Wish) -> Kept:
     """Give where the originals of an agent's files are kept."""
     if wish.root:
+        if not is_inside(wish.root / FOLDER, wish.root):
+            raise WrongUsage(f"{FOLDER} in {wish.root} is behind a link that leads out of the project. Remove it.")
         return Kept(wish.root / FOLDER, agent)
     state = wish.environment.get("XDG_STATE_HOME") or wish.home / ".local" / "state"
     return Kept(Path(state) / "ralph" / "setup", agent)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     """The way to a value: keys and positions."""
 
 DEEPEST = 200
+MOST_VALUES = 100_000
 _BLANK = re.compile(r"[ \t\r\n]*")
 _FILLING = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
@@ -203,6 +204,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._values = 0
 
     def whole(self) -> Node:
         """Give the one value of the text."""
@@ -223,6 +225,9 @@ class _Reader:
     def _value(self, depth: int) -> Node:
         if depth > DEEPEST:
             raise self._wrong("it is nested too deeply")
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise self._wrong(f"it holds more than {MOST_VALUES:,} values")
         start = self._at
         mark = self._text[start : start + 1]
         if mark in ("{", "["):

@@ -270,13 +270,18 @@ def backup_path(database_path: str, name: str) -> str:
     folder = Path(database_path).parent / FOLDER
     places = [Path(name)] if os.sep in name else [folder / name, folder / f"{name}.db"]
     for place in places:
-        if place.is_file():
-            return str(place)
+        try:
+            if place.is_file():
+                return str(place)
+        except OSError:  # no file has such a name
+            continue
     raise NotFound("Backup", name)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Give the databases in a folder, newest first; what only links to one is none."""
+    """Give the databases in a folder, newest first; what only links to one is none, nor is a folder that is a link."""
+    if folder.is_symlink():
+        return []
     try:
         found = [path for path in folder.iterdir() if path.suffix == ".db" and stat.S_ISREG(path.lstat().st_mode)]
     except OSError:

@@ -6,6 +6,7 @@ so that all that is still in it can be saved.
 
 from __future__ import annotations
 
+import errno
 import re
 import stat
 from contextlib import closing
@@ -17,7 +18,14 @@ from ralph.errors import RalphError, StoreAway
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, SINCE, is_right
 from ralph.store.migrate import entries, own_entries, search_indexes
-from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, LEAST_BYTES, SqliteDatabase, lost_changes
+from ralph.store.sqlite import (
+    APPLICATION_ID,
+    BUSY_MILLISECONDS,
+    LEAST_BYTES,
+    SqliteDatabase,
+    lost_changes,
+    not_plain,
+)
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -188,6 +196,8 @@ def said(error: Exception) -> str:
 
 def open_read_only(path: Path) -> apsw.Connection:
     """Open a database for reading alone."""
+    if name := not_plain(str(path)):
+        raise OSError(errno.EINVAL, "It is no plain file", name)
     if path.exists() and path.stat().st_size < LEAST_BYTES:
         raise apsw.NotADBError("it is empty")  # SQLite would delete the log beside it, which may hold all there was
     try:

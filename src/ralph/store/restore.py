@@ -37,7 +37,7 @@ from ralph.store.backup import (
 )
 from ralph.store.database import is_right
 from ralph.store.health import Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
-from ralph.store.sqlite import SqliteDatabase
+from ralph.store.sqlite import SqliteDatabase, open_queue
 from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
@@ -252,7 +252,7 @@ def _alone(path: Path) -> Iterator[None]:
     except ImportError:  # not on this system
         yield
         return
-    queue = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    queue = open_queue(str(path))
     deadline = time.monotonic() + WAIT_SECONDS
     try:
         while True:

@@ -55,6 +55,8 @@ def open_sqlite(path: str, *, create: bool = False) -> SqliteDatabase:
     """Open a database file, bringing its tables up to date first."""
     if not create and not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"The database {path} is missing. Make a new one with: ralph init")
+    if name := not_plain(path):
+        raise StoreError(f"{name} is no plain file, so the database is not opened. Move it away and try again.")
     _refuse_emptied(path, create=create)
     try:
         connection = apsw.Connection(path)
@@ -81,6 +83,19 @@ def _refuse_emptied(path: str, *, create: bool) -> None:
             f"The database {path} is empty. Bring a backup back with: ralph restore. "
             "If there never was anything in it, move it away and run: ralph init"
         )
+
+
+def not_plain(path: str) -> str:
+    """Give the first file of a database that is no plain one, if there is any: SQLite would wait for ever at a pipe."""
+    import stat
+
+    for one, look in ((path, os.stat), *((path + end, os.lstat) for end in ("-wal", "-shm", "-journal"))):
+        try:
+            if not stat.S_ISREG(look(one).st_mode):
+                return one
+        except OSError:
+            continue
+    return ""
 
 
 def _prepare(connection: apsw.Connection, path: str, *, create: bool) -> None:
@@ -473,6 +488,11 @@ def _identity(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def open_queue(path: str) -> int:
+    """Open the file that the writers of a database queue at; a link is not followed, wherever it leads."""
+    return os.open(path + QUEUE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
 class Snapshot:
     """A transaction that only reads."""
 
@@ -578,7 +598,7 @@ class Turn:
         pause = 0.0005
         try:
             if self._queue is None:
-                self._queue = os.open(self._path + QUEUE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._queue = open_queue(self._path)
             while time.monotonic() < deadline:
                 try:
                     fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 WORKING_COPY = "w-"
 """How the names of working copies begin."""
+HELD = "held "
+"""Before an agreed text: it is gone from the file with too many others to be believed, and stays for good."""
 RESTORED = "restored"
 """Instead of the mark of all files: the store is that of a backup, and nothing is agreed on."""
 
@@ -106,6 +108,14 @@ class Synced:
             place=self._place,
         )
         return {row["path"]: (row["memory_id"], row["agreed"]) for row in rows if row["path"].startswith(folder)}
+
+    def held(self) -> dict[str, bool]:
+        """Give the ids of the memories that were in a file when all was in step, and whether they are held since."""
+        rows = self._scope.query(
+            "SELECT memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
+            place=self._place,
+        )
+        return {row["memory_id"]: str(row["agreed"]).startswith(HELD) for row in rows}
 
     def agree(self, path: str, agreed: Mapping[str, str | None]) -> None:
         """Note what is agreed on for memories in a file from now on; None: they are no longer in it."""

@@ -50,6 +50,20 @@ def is_unwritten(store: Store, root: Path | str) -> bool:
     return Synced(store.scope, place_of(store, root)).mark()[1] == UNWRITTEN
 
 
+def written_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
+    """Give the ids of the memories in use, of some kinds, that were in the files of this working copy.
+
+    With each stands whether it is gone from them together with too many others to be believed.
+    """
+    from ralph.store.synced import Synced
+
+    # What others learned is written into the files of this working copy with its next memory command.
+    if store.has_copies:
+        return {}
+    written = Synced(store.scope).held()
+    return {row["id"]: written[row["id"]] for row in store.memories.texts(kinds) if row["id"] in written}
+
+
 def sync(store: Store, root: Path | str) -> Outcome:
     """Bring the files of a working copy and the store in step; problems are told, never raised."""
     from ralph.sync.disk import Disk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ralph.files import is_inside, replace_seen
+from ralph.files import is_being_written, is_inside, remove_seen, replace_seen
 from ralph.records import record, timestamp
 from ralph.store.synced import RESTORED, Synced
 
@@ -125,19 +125,20 @@ class Disk:
 
     def read(self, path: str) -> Content | None:
         """Give a file's text; None when there is no file."""
-        stat = self._settled(path)
-        if stat is None:
-            return None
-        return Content(path=path, text=mirrored(self.root, path).decode("utf-8", "surrogateescape"), stat=stat)
-
-    def _settled(self, path: str) -> tuple[int, int] | None:
-        """Wait, not for long, until an editor has stopped writing."""
+        refuse_foreign(self.root, path)
         deadline = time.monotonic() + SETTLING_SECONDS
-        stat = self._stat(path)
-        while stat and 0 <= time.time_ns() - stat[1] < TICK_NS and time.monotonic() < deadline:
+        while (stat := self._stat(path)) is not None:
+            is_late = time.monotonic() > deadline
+            if is_late or not 0 <= time.time_ns() - stat[1] < TICK_NS:
+                text = mirrored(self.root, path).decode("utf-8", "surrogateescape")
+                # An editor that saves in place leaves half a file for a while: that is nobody's wish.
+                if self._stat(path) == stat and not is_being_written(f"{self._root}/{path}"):
+                    return Content(path=path, text=text, stat=stat)
+                if is_late or time.time_ns() - stat[1] > SETTLING_SECONDS * 1e9:
+                    self.is_unwritten = True
+                    raise Unusable(f"{path} is being written by another program; it is brought in step later.")
             time.sleep(TICK_NS / 1e9)
-            stat = self._stat(path)
-        return stat
+        return None
 
     def write(self, path: str, text: str, seen: Content | None, *, durably: bool = True) -> Content | None:
         """Put a text in place of what was seen at a path; None when that has changed meanwhile."""
@@ -146,7 +147,7 @@ class Disk:
         # Dated a little back, so that any later save, however soon, has another date.
         changed_ns = time.time_ns() - 2 * TICK_NS
         try:
-            whole = (self.root / path).resolve()
+            whole = self.root.joinpath(os.path.realpath(self.root / path))
             if not replace_seen(whole, content, seen.stat if seen else None, changed_ns=changed_ns, durably=durably):
                 return None
         except OSError as error:
@@ -157,14 +158,11 @@ class Disk:
     def delete(self, path: str, seen: Content) -> bool:
         """Take a file away, if it still is as it was seen."""
         refuse_foreign(self.root, path)
-        if self._stat(path) != seen.stat:
-            return False
         try:
-            (self.root / path).unlink(missing_ok=True)
+            return remove_seen(self.root / path, seen.stat)
         except OSError as error:
             self.is_unwritten = True
             raise Unusable(f"{path} cannot be removed: {error.strerror}.") from error
-        return True
 
     def note(self, content: Content) -> None:
         """Remember that a file is in step, or cannot be, as it was read or written."""
@@ -186,25 +184,32 @@ class Disk:
         return found.st_size, found.st_mtime_ns
 
 
-def mirrored(root: Path, path: str) -> bytes:
-    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+def content_of(root: Path, path: str) -> bytes:
+    """Give what is in a mirrored file, whatever it is; raises `Unusable` for one that is left alone."""
     refuse_foreign(root, path)
     whole = root / path
     try:
         if not whole.is_file() or whole.stat().st_size > LARGEST:
             raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
-        content = whole.read_bytes()
+        return whole.read_bytes()
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def mirrored(root: Path, path: str) -> bytes:
+    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+    content = content_of(root, path)
     if b"\0" in content:
         raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
     return content
 
 
 def refuse_foreign(root: Path, path: str) -> None:
-    """Leave alone what is not inside the project."""
+    """Leave alone what is not inside the project, and the database: to close a file of it ends our locks on it."""
     if not is_inside(root / path, root):
         raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
+    if "/.ralph/ralph.db" in os.path.realpath(root / path):
+        raise Unusable(f"{path} is a link to the database; it is left alone.")
 
 
 def _mark(files: Mapping[str, tuple[int, int]]) -> str:

@@ -8,11 +8,11 @@ from ralph.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    Stored = Callable[[tuple[str, ...]], Sequence[str]]
-    """Gives the ids of the memories of some kinds that files should hold."""
+    Stored = Callable[[tuple[str, ...]], Mapping[str, bool]]
+    """Gives the ids of the memories of some kinds that were in the files, and whether they are held since."""
 
 
 @record
@@ -28,7 +28,7 @@ class Flaw:
 def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
     """Give what is wrong with the markdown file of memories."""
     from ralph.formats.memories_md import SECTIONS, header_id, read_document
-    from ralph.memory.lifecycle import too_many
+    from ralph.sync.agree import is_too_much
     from ralph.sync.disk import MEMORIES, OLD_MEMORIES, Unusable, memories_path, mirrored
 
     name = memories_path(root)
@@ -43,14 +43,16 @@ def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
     if not os.path.lexists(root / name):
         return
     try:
-        document = read_document(mirrored(root, name).decode("utf-8", "replace"))
+        text = mirrored(root, name).decode("utf-8", "replace")
     except Unusable as error:
         mend = "put a text file that can be read in its place, or remove it: then it is made anew"
         yield Flaw(says=str(error), mend=mend)
         return
-    there = {entry.id for entry in document.entries}
-    gone = [id for id in stored(tuple(SECTIONS)) if header_id(id) not in there]
-    if there and too_many(len(gone), len(gone) + len(there)):
+    document = read_document(text)
+    there = {*document.unread_ids, *(entry.id for entry in document.entries)}
+    known = stored(tuple(SECTIONS))
+    gone = [id for id in known if header_id(id) not in there]
+    if text.strip() and (is_too_much(len(gone), len(known)) or any(known[id] for id in gone)):
         says = f"{len(gone):,} memories are not in {name}, too many to be believed deleted"
         mend = "write them back with ralph memory init --force, or delete them with ralph memory delete ID"
         yield Flaw(says=says, mend=mend)
@@ -66,12 +68,13 @@ def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
     """Give what is wrong with the knowledge files."""
     from ralph.formats.imported import NotAMemory
     from ralph.formats.knowledge_md import read_note
-    from ralph.memory.lifecycle import too_many
+    from ralph.sync.agree import is_too_much
     from ralph.sync.disk import KNOWLEDGE, Unusable, mirrored
 
     paths = sorted((root / KNOWLEDGE).glob("*.md"))
-    gone = len(stored(("knowledge",))) - len(paths)
-    if paths and too_many(gone, gone + len(paths)):
+    known = stored(("knowledge",))
+    gone = max(len(known) - len(paths), sum(known.values()))
+    if (root / KNOWLEDGE).is_dir() and (is_too_much(gone, len(known)) or any(known.values())):
         says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many to be believed deleted"
         mend = "remove the folder to have them written back, or delete them with ralph memory delete ID"
         yield Flaw(says=says, mend=mend)

@@ -13,6 +13,7 @@ from ralph.memory.lifecycle import START
 from ralph.records import Memory, Source, State, now, record, replace
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.synced import HELD
 from ralph.sync.agree import Step, decide, is_too_much
 from ralph.sync.disk import KNOWLEDGE, MANY_FILES, Unusable
 from ralph.text import paths_in
@@ -40,8 +41,11 @@ class KnowledgeFolder:
         self._memories = store.memories
         self._disk = disk
         self._change = change
-        self._base = disk.synced.entries_under(KNOWLEDGE)
+        agreed = disk.synced.entries_under(KNOWLEDGE)
+        self._base = {path: (id, text.removeprefix(HELD)) for path, (id, text) in agreed.items()}
         """Memory id and agreed text of each file, by path."""
+        self._held = {path for path, (_, text) in agreed.items() if text.startswith(HELD)}
+        """Files that are gone together with too many others to be believed."""
         self._left: dict[str, Memory] = {}
         """The entries whose file was not found yet."""
         self._homeless: dict[str, str] = {}
@@ -53,7 +57,7 @@ class KnowledgeFolder:
         """Take in what the files say, then write what they lack."""
         paths = self._disk.knowledge_paths()
         if (
-            set(paths) == set(self._base)
+            set(paths) == set(self._base) - self._held
             and not any(map(self._disk.has_changed, paths))
             and self._disk.is_untouched(("knowledge",), KNOWLEDGE)
         ):
@@ -71,14 +75,23 @@ class KnowledgeFolder:
         self._homeless = {title_key(one.title): id for id, one in self._left.items() if id not in with_file}
         for path, file in changed.items():
             self._step(path, file)
-        vanished = sorted(set(self._base) - set(paths))
-        if is_too_much(len(vanished), len(self._base)) and not self._disk.is_shared:
+        for path in (self._held & set(self._base)) - set(paths):
+            id, base = self._base[path]
+            if id in self._left and _stored(self._left[id]) == base:
+                del self._left[id]
+            else:  # deleted since, or changed: then it is written anew
+                self._disk.synced.forget(path)
+        vanished = sorted(set(self._base) - set(paths) - self._held)
+        if is_too_much(len(vanished), len(set(self._base) - self._held)) and not self._disk.is_shared:
             self.problems.append(
                 f"{len(vanished)} of {len(self._base)} files are gone from {KNOWLEDGE}: too many to be believed, so"
                 " what they held is kept. To write them back remove the folder; to delete them: ralph memory delete ID"
             )
             for path in vanished:
-                self._left.pop(self._base[path][0], None)
+                id, base = self._base[path]
+                self._left.pop(id, None)
+                self._disk.synced.forget(path)
+                self._disk.synced.agree(path, {id: HELD + base})
         else:
             for path in vanished:
                 self._vanished(path)
@@ -90,7 +103,8 @@ class KnowledgeFolder:
         for path in paths:
             id, agreed = self._base.get(path, ("", ""))
             memory = self._left.get(id)
-            if memory and _stored(memory) == agreed and not self._disk.has_changed(path):
+            is_known = path not in self._held and not self._disk.has_changed(path)
+            if memory and is_known and _stored(memory) == agreed:
                 del self._left[id]
                 continue
             content = None
@@ -143,6 +157,7 @@ class KnowledgeFolder:
             elif step is Step.WRITE and memory:
                 content = self._disk.write(path, rewritten(file.content.text, _note(memory)), file.content)
                 self.written += content is not None
+                self._disk.is_unwritten |= content is None
             elif step is Step.REMOVE:
                 self.written += self._disk.delete(path, file.content)
                 self._disk.synced.forget(path)

@@ -10,6 +10,7 @@ from ralph.memory.lifecycle import START
 from ralph.memory.limits import MOST_TAGS
 from ralph.records import Memory, Source, State, memory_id, now, replace
 from ralph.store.memories import Change
+from ralph.store.synced import HELD
 from ralph.sync.agree import Step, decide, is_too_much
 from ralph.sync.disk import Unusable
 from ralph.text import accept, paths_in, title_of
@@ -36,6 +37,8 @@ class MemoriesFile:
         self._path = disk.memories
         self._change = replace(change, why=self._path)
         self._base = disk.synced.entries(self._path)
+        self._met: dict[str, str | None] = {}
+        """What was taken from the file by a step that has to be done once more, because the file changed meanwhile."""
         self.taken = self.written = 0
         self.problems: list[str] = []
 
@@ -48,6 +51,7 @@ class MemoriesFile:
                 content = self._disk.read(self._path)
                 if self._step(content):
                     return
+            self._disk.is_unwritten = True
             self.problems.append(f"{self._path} kept changing; it will be brought up to date later.")
         except Unusable as error:
             self.problems.append(str(error))
@@ -106,9 +110,10 @@ class MemoriesFile:
         put: list[Entry] = []
         remove: list[str] = []
         new: list[Entry] = []
-        bases = {header_id(id): (id, text) for id, text in self._base.items()}
-        gone = [key for key in bases if key not in entries and key not in unread and key in known]
-        is_held = not is_emptied and not self._disk.is_shared and is_too_much(len(gone), len(bases))
+        bases = {header_id(id): (id, text.removeprefix(HELD)) for id, text in self._base.items()}
+        held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD)}
+        gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
+        is_held = not is_emptied and not self._disk.is_shared and is_too_much(len(gone), len(bases) - len(held))
         if is_held:
             self.problems.append(
                 f"{len(gone)} of {len(bases)} entries are gone from {self._path}: too many to be believed, so they are"
@@ -124,13 +129,14 @@ class MemoriesFile:
             is_new = entry is not None and row is None and base is None
             known_before = self._memories.find_one(id) if is_new else None
             step, is_conflict = decide(
-                None if is_emptied else base,
+                None if is_emptied else self._met.get(id, base),
                 said,
                 stored,
                 is_shared=self._disk.is_shared,
                 is_out_of_use=known_before is not None,
             )
-            if step is Step.DELETE and is_held:
+            if step is Step.DELETE and base and (is_held or key in held):
+                agreed[id] = HELD + base
                 continue
             if self._disk.is_restored and entry is not None and row is not None and said != stored:
                 self._keep_aside(id, entry)
@@ -146,8 +152,10 @@ class MemoriesFile:
                 put.append(_entry(row))
             elif step is Step.REMOVE:
                 remove.append(key)
+            if step in (Step.TAKE, Step.DELETE):
+                self._met[id] = said
             outcome = said if step in (Step.TAKE, Step.NOTHING) else stored if step is Step.WRITE else None
-            if outcome != base:
+            if outcome != base or key in held:
                 agreed[id] = outcome
         self._memories.insert_all([_memory(entry) for entry in new], self._change)
         self.taken += len(new)
@@ -184,7 +192,11 @@ class MemoriesFile:
         sides: dict[str, list[Entry]] = {}
         for entry in document.entries:
             sides.setdefault(entry.id, []).append(entry)
+        bases = {header_id(id): text.removeprefix(HELD) for id, text in self._base.items()}
         for id, entries in sides.items():
+            base = bases.get(id)
+            if all(_said(entry, base) == base for entry in entries):
+                continue  # no side has changed it: what happened to it in the store since stands
             theirs = [entry for entry in entries if entry.side == "theirs"]
             ours = [entry for entry in entries if entry.side != "theirs"]
             for entry in (*theirs, *ours[:1]):

@@ -1,0 +1,169 @@
+"""Input that unfolds to something huge, or holds what nobody means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ralph.cli import main
+from ralph.cli.output import read_text
+from ralph.config import toml_in
+from ralph.errors import WrongUsage
+from ralph.formats.sources import LONGEST_LINE, SourceFile
+from ralph.project import Project
+from tests.faults import bombs
+from tests.faults.links import make_clone
+
+pytestmark = pytest.mark.sqlite
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_clone(tmp_path / "clone")
+    monkeypatch.chdir(tmp_path / "clone")
+    return tmp_path / "clone"
+
+
+def test_no_bomb_harms_any_reader(tmp_path: Path) -> None:
+    shown = bombs.run(tmp_path, 24, 2)
+
+    assert shown.lost == 0
+    assert shown.tried == 24
+
+
+def test_every_reader_gets_every_bomb() -> None:
+    found = bombs.cases()
+
+    assert len(found) > 500
+    assert {case.reader for case in found} == set(bombs.READERS)
+    assert {case.bomb for case in found} >= {*bombs.WHOLES, *bombs.VALUES}
+
+
+def test_a_reader_that_takes_too_much_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bombs, "_ask", lambda words, path, clone: len(bytearray(300 * 1024 * 1024)) * 0)
+    make_clone(tmp_path / "pattern")
+
+    wrong, _, megabytes = bombs.tried(bombs.cases()[0], tmp_path)
+
+    assert megabytes > 200
+    assert wrong == [f"{megabytes:.0f} MB"]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(words)
+    told = capsys.readouterr()
+    return code, told.out + told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"---\ntitle: t\ntags: [x]\n{bombs.LAUGHS}---\n\nText.\n", "an alias (&name or *name), which is not allowed"),
+        (f"---\ntitle: t\ntags: {'[' * 2000}\n---\n\nText.\n", "its front matter has more than 1,000 brackets"),
+        ("---\ntitle: !!python/object/apply:os.system ['touch pwned']\ntags: [x]\n---\n\nText.\n", "is not YAML"),
+    ],
+    ids=["aliases", "brackets", "tags"],
+)
+def test_front_matter_that_is_a_bomb_is_named_and_left_alone(project: Project, text: str, why: str) -> None:
+    path = project.root / ".ralph" / "knowledge" / "bomb.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+    project.memory.sync()
+
+    assert len(project.memory.problems) == 1
+    assert project.memory.problems[0].startswith(".ralph/knowledge/bomb.md is no knowledge entry: ")
+    assert why in project.memory.problems[0]
+    assert list(project.store.memories.all()) == []
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("ralph.yml", bombs.LAUGHS, "aliases (*name) are not allowed."),
+        ("ralph.yml", "memories: " + "[" * 5000, "it is nested too deep."),
+        (".ralph.toml", "a." * 100_000 + "b = 1\n", "a line in it has more than 300 dots."),
+        (".ralph.toml", "[memories]\nbudget = " + "9" * 100_000 + "\n", "Exceeds the limit"),
+        (".ralph.toml", "[memories]\nbudget = " + "[" * 100_000 + "\n", "brackets"),
+    ],
+    ids=["aliases", "brackets", "dots", "digits", "lists"],
+)
+def test_settings_that_are_a_bomb_are_refused_by_name(
+    clone: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, why: str
+) -> None:
+    (clone / name).write_text(text)
+
+    code, told = said(capsys, "status")
+
+    assert code == 2
+    assert told.startswith(f"Error: {name} cannot be read: ")
+    assert why in told
+    assert told.count("\n") == 1
+
+
+def test_a_key_may_have_parts_and_a_text_any_number_of_dots() -> None:
+    text = f'a.b.c = 1\nd = "{"." * 5000}"\n'
+
+    assert toml_in(text) == {"a": {"b": {"c": 1}}, "d": "." * 5000}
+    for key in (".".join("a" * 2000), ".".join(['"a"'] * 2000), " . ".join(["a"] * 2000)):
+        with pytest.raises(ValueError, match="a line in it has more than 300 dots"):
+            toml_in(f"{key} = 1\n")
+
+
+def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("memories.json", "tasks.jsonl"):
+        with (clone / name).open("wb") as file:
+            file.truncate(bombs.SPARSE)
+
+    assert said(capsys, "memory", "import", "memories.json") == (
+        2,
+        "Error: memories.json is larger than 64 MB. Split it into several.\n",
+    )
+    assert said(capsys, "task", "import", "tasks.jsonl") == (
+        2,
+        "Error: tasks.jsonl is larger than 64 MB. Split it into several.\n",
+    )
+
+
+def test_what_never_ends_is_refused_too() -> None:
+    with pytest.raises(WrongUsage, match="/dev/zero is larger than 64 MB"):
+        read_text("/dev/zero")
+    with pytest.raises(WrongUsage, match="zero is larger than 64 MB"):
+        SourceFile(name="zero", path=Path("/dev/zero")).text()
+
+
+def test_text_is_read_with_the_line_ends_of_here(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\r\nb\rc\n")
+
+    assert read_text(os.fspath(tmp_path / "file")) == "a\nb\nc\n"
+
+
+def test_a_line_of_a_bundle_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "bundle.jsonl"
+    path.write_bytes(b"first\n" + b"x" * LONGEST_LINE + b"x\n")
+
+    lines = SourceFile(name="bundle.jsonl", path=path).lines()
+
+    assert next(lines) == "first\n"
+    with pytest.raises(WrongUsage, match=r"bundle\.jsonl has a line of more than 16,777,216 characters"):
+        next(lines)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 100_000])
+def test_a_number_that_is_none_brings_no_memory_in_part(
+    clone: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    (clone / "memories.json").write_text(bombs.READERS["JSON"].right.replace(bombs.PLACE, value))
+
+    code, told = said(capsys, "memory", "import", "memories.json")
+
+    with Project.open(clone) as project:
+        found = {one.body: one.confidence for one in project.store.memories.all()}
+    assert "memories.json" in told
+    assert code in (0, 1, 2)
+    assert all(0 <= confidence <= 1 for confidence in found.values())
