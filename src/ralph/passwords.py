@@ -184,6 +184,7 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
     ((":5432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """What stands in a line, in small letters, when it is worth trying the pattern, and what the value must be then."""
+MARKS = frozenset(mark for marks, _, _ in _RULES for mark in marks)
 
 
 def without_passwords(text: str) -> str:

@@ -21,7 +21,12 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "secrets",
+    "injection",
+    "pages",
+    "api",
+)
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- written by make torture -->", "<!-- end of what make torture writes -->"
