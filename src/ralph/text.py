@@ -296,6 +296,11 @@ SIGIL_NAMES = (
     "verify-fail",
 )
 _SIGIL_TAG = rf"(?i)<(?=\s*+/?+\s*+(?:{'|'.join(SIGIL_NAMES)})\b)"
+_TURN = (
+    r"(?i)<(?=<?+\s*+/?+\s*+(?:[|?]|!--|!\[cdata\[|(?:system|sys|user|assistant|human|developer|instructions?|tool_results?"
+    r"|tool_use|function_calls?|function_results?|antml|h[1-6])\b))"
+)
+"""How other programs mark who speaks, what they hide, or a heading."""
 _SIGNAL = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
 
 
@@ -303,12 +308,14 @@ def neutralise(text: str) -> str:
     """Give text from outside in a form that says nothing to us when an agent repeats it.
 
     Sigil tags lose their angle bracket and `MEMORY:` lines their colon, so what was
-    shown as data can never come back as an instruction. It is cleaned first, or an
+    shown as data can never come back as an instruction; so do tags that mark who
+    speaks, and comments, which would hide what follows. It is cleaned first, or an
     invisible character inside a tag would hide it here and be gone when it is read.
     """
     text = clean(text)
     if "<" in text:
         text = compiled(_SIGIL_TAG).sub("‹", text)
+        text = compiled(_TURN).sub("‹", text)
     if ":" in text:
         text = compiled(_SIGNAL).sub(r"\1 -", text)
     return text
