@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -146,15 +147,25 @@ def failures(text: str) -> list[str]:
     """Give the places where a text is more than data, each with the reason."""
     found = []
     for name, put in FIELDS.items():
-        usual, given = (build(put(everything(), one), 60_000).text for one in (INNOCENT, text))
-        if why := differences(shape(usual), shape(given)):
+        given = _prompt(put, text)
+        if why := differences(_usual(name), shape(given)):
             found.append(f"{name}: {why}")
         elif name in WITH_ATTRIBUTION and not re.search(WITH_ATTRIBUTION[name], given[given.find(MARK) :]):
             found.append(f"{name}: not attributed")
     for name, tell in SHOWN.items():
-        if why := differences(shape(tell(INNOCENT)), shape(tell(text))):
+        if why := differences(_usual(name), shape(tell(text))):
             found.append(f"{name}: {why}")
     return found
+
+
+@cache
+def _usual(name: str) -> Shape:
+    """Give the shape with innocent text in a place."""
+    return shape(SHOWN[name](INNOCENT) if name in SHOWN else _prompt(FIELDS[name], INNOCENT))
+
+
+def _prompt(put: Callable[[Recollection, str], Recollection], text: str) -> str:
+    return build(put(everything(), text), 60_000).text
 
 
 def differences(usual: Shape, given: Shape) -> str:
