@@ -13,7 +13,9 @@ from ralph.mcp import http
 from ralph.mcp.http import Server
 from ralph.project import Project
 from tests.faults.api import doors, routes, untried
-from tests.server.test_guard import DOORS
+from tests.make import set_up_project
+from tests.server.asking import Served
+from tests.server.test_guard import DOORS, Door, head, raw
 
 pytestmark = pytest.mark.sqlite
 
@@ -24,10 +26,10 @@ def test_no_route_of_the_app_is_forgotten(project: Project) -> None:
 
 
 def test_who_must_not_come_in_is_refused(tmp_path: Path) -> None:
-    shown = doors(tmp_path, 6, 1)
+    shown = doors(tmp_path, 12, 1)
 
     assert shown.lost == 0
-    assert shown.tried > 6 * 20
+    assert shown.tried > 12 * 20
 
 
 def test_there_is_a_door_for_each_call_page_and_file() -> None:
@@ -76,3 +78,19 @@ def _trickle(connections: list[socket.socket]) -> None:
             except OSError:
                 connections.remove(one)
     assert connections == []
+
+
+def test_a_body_whose_length_is_said_in_two_ways_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    set_up_project(tmp_path)
+    with Project.open(tmp_path) as project:
+        served = Served(tmp_path, project)
+        try:
+            door = Door(method="GET", path="/api/tasks")
+            both = head(served, door, "Content-Length: 2", "Transfer-Encoding: chunked") + b"0\r\n\r\n"
+            junk = head(served, door, "Transfer-Encoding: chunked") + b"ZZ\r\n{}\r\n0\r\n\r\n"
+
+            assert raw(served, both)[0] == 400
+            assert raw(served, junk)[0] in (200, 400)
+        finally:
+            served.close()
+    assert "Traceback" not in capfd.readouterr().err
