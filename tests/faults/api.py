@@ -123,7 +123,8 @@ def ill_answered(served: Served, other: Served, doors: Iterable[Door]) -> tuple[
 
 def doors(folder: Path, size: int, seed: int) -> Shown:
     """Try so many doors, or all there are."""
-    tried, found = 0, []
+    tried = 0
+    found: list[str] = []
     servers = []
     projects = []
     try:

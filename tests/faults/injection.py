@@ -126,8 +126,8 @@ FIELDS: dict[str, Callable[[Recollection, str], Recollection]] = {
     "report files": _report(files=tuple),
     "task body": lambda known, text: replace(known, task=replace(known.task, body=text)),
     "prerequisite": lambda known, text: replace(known, prerequisites=((a_task(id="t-00000b"), text),)),
-    "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text)),  # type: ignore[type-var]
-    "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text)),  # type: ignore[type-var]
+    "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text)),
+    "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text)),
     "interruption": lambda known, text: replace(known, interruptions=(an_entry(2, number=2, notes=text),)),
     "handed over": lambda known, text: replace(known, handed=(an_entry(2, number=2, notes=text, hat="planner"),)),
     "elsewhere": lambda known, text: replace(known, elsewhere=(a_failure(1, why=text, retry_suggestion=text),)),

@@ -11,6 +11,7 @@ import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from ralph.project import Project
 from ralph.records import Memory, Outcome, State, Status, now
@@ -168,7 +169,7 @@ class Structure(HTMLParser):
 def fill(served: Served, texts: list[str]) -> None:
     """Put each text into every field that pages show: by the API, and by what attempts leave."""
     project = served.project
-    ids = []
+    ids: list[str] = []
     for text in texts:
         served.post("/api/features", {"name": f"f {len(ids)} {text}"[:150], "spec": text, "plan": text})
         memory = {"content": f"{text} {len(ids)}", "title": f"m {len(ids)} {text}", "tags": [text], "file_refs": [text]}
@@ -192,7 +193,7 @@ def fill(served: Served, texts: list[str]) -> None:
     for text in texts[:-3]:
         task, attempt = begin(project.store, run.id)
         report = a_report(attempt, text, tried=text, trace=text, category=text[:40], retry_suggestion=text)
-        more = {"notes": text, "reason": text, "model": text, "model_reason": text, "files": (text,)}
+        more: dict[str, Any] = {"notes": text, "reason": text, "model": text, "model_reason": text, "files": (text,)}
         finish(project.store, task, attempt, Outcome.RETRIED, Status.BLOCKED, report=report, **more)
     project.store.attempts.end_run(run.id, texts[0], 1.0)
     served.post(f"/api/tasks/{ids[-1]}/block", {"reason": texts[-1]})
