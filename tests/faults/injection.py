@@ -7,6 +7,7 @@ text: as many headings, sigils, turns and comments, all of ours outside of code 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.loop.test_prompt import a_failure, a_task, an_entry, build, everythin
 from tests.make import a_memory
 
 INNOCENT = f"{MARK} An innocent sentence about tabs."
+LONG = 1_000
 AT = "2026-11-15T10:00:00.000Z"
 
 
@@ -35,8 +37,8 @@ class Shape:
     sigils: int
     signals: int
     turns: int
-    ours: tuple[str, ...]
-    """Our own headings, as they stand outside of code blocks and comments."""
+    swallowed: tuple[str, ...]
+    """Our own headings that stand in a code block."""
     hidden: str
     """Characters that cannot be seen."""
 
@@ -66,7 +68,7 @@ def shape(prompt: str) -> Shape:
         sigils=len(_SIGIL.findall(prompt)),
         signals=len(re.findall(r"(?i)\bMEMORY\s*:\s*\w+\s*:", prompt)),
         turns=len(_TURN.findall(prompt)),
-        ours=tuple(OURS.findall(visible)),
+        swallowed=tuple((Counter(OURS.findall(prompt)) - Counter(OURS.findall(visible))).elements()),
         hidden="".join(sorted(set(_HIDDEN.findall(prompt)))),
     )
 
@@ -148,7 +150,10 @@ def failures(text: str) -> list[str]:
     found = []
     for name, put in FIELDS.items():
         given = _prompt(put, text)
-        if why := differences(_usual(name), shape(given)):
+        if MARK not in given:
+            continue  # there was no room for it
+        why = differences(_usual(name), shape(given), is_long=len(text) > LONG)
+        if why:
             found.append(f"{name}: {why}")
         elif name in WITH_ATTRIBUTION and not re.search(WITH_ATTRIBUTION[name], given[given.find(MARK) :]):
             found.append(f"{name}: not attributed")
@@ -168,9 +173,11 @@ def _prompt(put: Callable[[Recollection, str], Recollection], text: str) -> str:
     return build(put(everything(), text), 60_000).text
 
 
-def differences(usual: Shape, given: Shape) -> str:
-    """Say in what two shapes differ; nothing when they do not."""
-    names = ("headings", "lines_under_titles", "sigils", "signals", "turns", "ours", "hidden")
+def differences(usual: Shape, given: Shape, is_long: bool = False) -> str:
+    """Say in what two shapes differ; nothing when they do not. A long text may leave no room for other entries."""
+    if is_long and given.headings < usual.headings:
+        given = replace(given, headings=usual.headings)
+    names = ("headings", "lines_under_titles", "sigils", "signals", "turns", "swallowed", "hidden")
     told = [f"{name} {getattr(usual, name)} -> {getattr(given, name)}" for name in names]
     return "; ".join(one for one, name in zip(told, names, strict=True) if getattr(usual, name) != getattr(given, name))
 
