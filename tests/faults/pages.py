@@ -242,7 +242,7 @@ def _ill_said(said: Said) -> list[str]:
 
 def innocent(folder: Path) -> set[str]:
     """Give what pages are made of with nothing but words in them."""
-    texts = [f"words number {number}" for number in range(BATCH)]
+    texts = [f"words number {number} with a link to [[words]]" for number in range(BATCH)]
     elements, bad, _ = look(folder, texts)
     assert bad == [], bad[:5]
     return elements
