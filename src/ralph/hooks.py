@@ -234,7 +234,7 @@ def _fields_in(said: bytes) -> dict[str, Any]:
         return {}
     if len(said) > LARGEST_INPUT:
         raise RalphError(f"The agent said more than {LARGEST_INPUT:,} bytes about the event.")
-    begins = one_line(clean(text[:LONGEST_ID]), 80)
+    begins = one_line(accept(text[: 8 * LONGEST_ID]), 80)
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -427,7 +427,7 @@ def _complain(event: Event | None, words: Sequence[str], error: Exception, answe
     """Note what went wrong, and say it to a person who looks."""
     said = str(error) if isinstance(error, RalphError) else f"{type(error).__name__}: {error}"
     problem = one_line(accept(clean(said[: 8 * LONGEST_PROBLEM])), LONGEST_PROBLEM)
-    _note(event, event.name if event else one_line(clean(" ".join(words)), 60), problem, answer)
+    _note(event, event.name if event else one_line(accept(" ".join(words)), 60), problem, answer)
     _write(2, f"ralph hook: {problem}\n")
 
 

@@ -295,6 +295,7 @@ CUT = " […]\n"
 _LINE_ENDS = re.compile("\n")
 _KEY_BEGINS = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _KEY_ENDS = re.compile(r"-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_KEY_LINE = re.compile(r"[ \t\"'+>|]{0,12}[A-Za-z0-9+/]{64,76}={0,2}")
 _PUTTY_ENDS = re.compile("Private-MAC: ")
 _PUTTY = re.compile(r"Private-Lines: \d{1,4}\s+(?:[A-Za-z0-9+/=]+\s+)*\Z")
 _LONG_SECRETS = (
@@ -422,6 +423,13 @@ def _open_since(text: str, end: int) -> int:
     tail = text[max(0, end - NEAR_THE_END) : end].lower()
     if any(name in tail for name in _NAMES) and _AWAITS_VALUE.search(tail):
         return text.rfind("\n", 0, len(text[:end].rstrip())) + 1
+    return _before_lines_of_key(text, end)
+
+
+def _before_lines_of_key(text: str, end: int) -> int:
+    """Give where lines of base64 begin that lead up to the end: the rest of a key, if its last line comes yet."""
+    while end and _KEY_LINE.fullmatch(text, start := text.rfind("\n", 0, end - 1) + 1, end - 1):
+        end = start
     return end
 
 

@@ -59,6 +59,8 @@ _TOKEN = re.compile(r"[^\s\"'=:][^\s\"']*+")
 _REST = re.compile(r"[\w-]*+(?:\.[\w-]++)*+=*+", re.ASCII)
 _PLACEHOLDER = re.compile(r"[<>{}]")
 
+_EXAMPLE = re.compile(r"(?i)pass(?:word|wd)?|secret|token|xxx+|\*+")
+
 _DIGIT_AND_CAPITAL = re.compile(r"(?=\D*+\d)[^A-Z]*+[A-Z]")
 _DIGIT_AND_BOTH_CASES = re.compile(r"(?=\D*+\d)(?=[^a-z]*+[a-z])[^A-Z]*+[A-Z]")
 _LIKELY = {
@@ -123,6 +125,8 @@ def _span(detector: RegexBasedDetector, found: re.Match[str]) -> tuple[int, int]
     if token is None or _PLACEHOLDER.search(token[0]) or text.startswith("@sha256:", token.end()):
         return None
     if name in _LIKELY and not _LIKELY[name].match(token[0]):
+        return None
+    if name == "BasicAuthDetector" and _EXAMPLE.fullmatch(token[0]):
         return None
     if name == "JwtTokenDetector" and not _is_web_token(detector, token[0]):
         return None

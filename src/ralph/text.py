@@ -36,7 +36,7 @@ _TOKENS = (
     ("sk-", r"(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}"),  # OpenAI, OpenRouter, DeepSeek; not sk-learn-contrib
     ("gh[oprsu]_", r"[A-Za-z0-9]{20,}"),
     ("github_pat_", r"\w{20,}"),
-    ("gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-", r"[\w-]{16,}"),  # GitLab
+    ("gl(?:pat|dt|ft|rt|soat|cbt|ptt|imt|agent|oas)-", r"[\w-]{16,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?"),  # GitLab
     ("AIza", r"[\w-]{30,}"),  # Google
     (r"ya29\.", r"[\w-]{20,}(?:\.[\w-]+)*"),
     ("GOCSPX-", r"[\w-]{20,}"),
@@ -58,6 +58,17 @@ _TOKENS = (
     ("lsv2_(?:pt|sk)_", r"[0-9a-f_]{40,}"),  # LangSmith
     ("tvly-", r"(?:dev-|prod-)?[A-Za-z0-9]{28,}"),  # Tavily
     ("fc-", r"[0-9a-f]{32}\b"),  # Firecrawl
+    ("shp(?:at|ca|pa|ss)_", r"[0-9a-fA-F]{32}"),  # Shopify
+    ("NRAK-", r"[A-Z0-9]{20,}"),  # New Relic
+    ("glsa_", r"[A-Za-z0-9]{32}_[0-9a-f]{8}"),  # Grafana
+    (r"atlasv1\.", r"[\w-]{40,}"),  # Terraform
+    ("glc_", r"[A-Za-z0-9+/]{40,}={0,2}"),
+    ("rubygems_", r"[0-9a-f]{40,}"),
+    ("pul-", r"[0-9a-f]{40}"),  # Pulumi
+    ("figd_", r"[\w-]{30,}"),  # Figma
+    ("HRKU-AA", r"[\w-]{40,}"),  # Heroku
+    ("fm[12][ar]?_", r"[A-Za-z0-9+/]{60,}={0,2}"),  # Fly
+    (r"pat[A-Za-z0-9]{14}\.", r"[0-9a-f]{64}"),  # Airtable
     ("xox[abeoprs]-", r"[\w-]{10,}"),  # Slack
     (r"xapp-\d-", r"[\w-]{20,}"),
     ("npm_", r"[A-Za-z0-9]{30,}"),
@@ -93,26 +104,42 @@ _MARKED_SECRETS = (
         r"(?:-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}|\Z)",
     ),
     ("private-lines: ", r"Private-Lines: \d{1,4}\s{1,9}(?:[A-Za-z0-9+/=]{64}\s{1,9})*[A-Za-z0-9+/=]{0,64}"),  # PuTTY
-    ("://", r"(?<=://)[^\s/:@]{0,100}:(?![$<{])[^\s/@]{1,200}(?=@)(?!@sha256:)"),  # user:password in an address
+    (
+        "://",
+        r"(?<=://)[^\s/:@]{0,100}:(?![$<{]|(?:pass(?:word|wd)?|secret|token|xxx+|\*+)@)[^\s/@]{1,200}(?=@)(?!@sha256:)",
+    ),  # user:password in an address
     ("bearer ", r"(?i)(?<=\bbearer )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
     ("authorization: token ", r"(?i)(?<=authorization: token )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
-    (
-        "authorization: basic ",
-        r"(?i)(?<=authorization: basic )(?=[^\s'\"]{0,80}(?:[\d=]|(?-i:[a-z][A-Z])))[^\s'\"$<{][^\s'\"]{7,}",
-    ),
 )
 """What stands in a text, in small letters, when it is worth trying the pattern."""
 _TELLING = r"key|pass|pw|secret|token|slack|softlayer|xox"
 """A text without one of these, in small letters, has no secret that is known by its name."""
-_ASSIGNMENT = (
-    r"(?i)((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}"
-    r"|(?:passphrase|pwd|_pass|token))"
-    r"[\"']?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3})(?:\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
+_TELLING_OF_PASSWORDS = (
+    *("key", "pass", "pw", "secret", "token", "cred", "session", "sessid", "sid=", "auth", "sig=", "signature"),
+    *(
+        "csrf",
+        "basic ",
+        "cookie:",
+        'cookie"',
+        "base64",
+        "login",
+        "user",
+        "account",
+        "admin:",
+        "root:",
+        "deploy:",
+        "postgres:",
+        "mysql",
+        ":5432:",
+        ":*:",
+    ),
+    *("curl ", "://", "$1$", "$2", "$5$", "$6$", "$y$", "$argon", "ls0tls1crudjti", "kennwort", "contrase", "senha"),
+    *("wachtwoord", "hasło", "парол", "パスワード", "密码", "密碼", "비밀번호"),
 )
-_REFERENCE = (
-    r"(?i)[()\[\]{}<>]|^\$|^[a-z_]+(?:\.[a-z_]+)+\.?$"
-    r"|^[:@]?[a-z_.]*(?:passwd|password|passphrase|pwd|_pass|secret|token|key)(?:_?id)?\.?$"
-)
+"""A text without one of these, in small letters, tells no password; what each is for stands in `passwords`."""
+_LINE_OF_KEY = r"(?m)^[ \t\"'+>|]{0,12}[A-Za-z0-9+/]{64}"
+_WRAPPED = r"[\w.+/=-]{0,200}\\?\n[ \t]{0,8}(?=[\w-]{0,200}(?:\d|[a-z][A-Z]))[\w.+/=-]{5,200}(?![\w ])"
+"""How a token goes on that was broken at the end of a line."""
 
 # What the library could find, with less detail: whatever one of its detectors matches, one of these does.
 # Each begins with a rare character, so that Python jumps from one to the next.
@@ -148,16 +175,45 @@ def redact(text: str) -> str:
     for mark, pattern in _MARKED_SECRETS:
         if mark in folded:
             text = compiled(pattern).sub(REDACTED, text)
+    if "private key" in folded or compiled(_LINE_OF_KEY).search(text):
+        text = _without_parts_of_keys(text)
     if compiled(_TOKEN_BEGINS).search(text):
-        text = compiled(_TOKEN).sub(REDACTED, text)
-    if _names_a_secret(text):
-        text = compiled(_ASSIGNMENT).sub(_redact_assigned, text)
+        text = compiled(_TOKEN).sub(REDACTED, _unwrapped(text) if "\n" in text else text)
+    text = _without_passwords(text, folded)
     for _ in range(MOST_LOOKS):
         # Some of the library's patterns see only the last of several secrets on a line.
         if not may_hold_secret(text) or (found := _redact_found(text)) == text:
             break
         text = found
     return text
+
+
+def _without_parts_of_keys(text: str) -> str:
+    from ralph.passwords import without_ends_of_keys, without_middles_of_keys
+
+    return without_middles_of_keys(without_ends_of_keys(text))
+
+
+def _unwrapped(text: str) -> str:
+    """Give the text with tokens in one piece that were broken at the end of a line."""
+    kept = []
+    at = 0
+    for begin in compiled(_TOKEN_BEGINS).finditer(text):
+        found = compiled(_WRAPPED).match(text, begin.end())
+        if found and begin.start() >= at:
+            whole = compiled(r"\\?\n[ \t]*").sub("", found[0])
+            if compiled(_TOKEN).match(text[begin.start() : begin.end()] + whole):
+                kept += [text[at : begin.end()], whole]
+                at = found.end()
+    return "".join([*kept, text[at:]])
+
+
+def _without_passwords(text: str, folded: str) -> str:
+    if not any(mark in folded for mark in _TELLING_OF_PASSWORDS):
+        return text
+    from ralph.passwords import without_passwords
+
+    return without_passwords(text)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -189,16 +245,6 @@ def _redact_found(text: str) -> str:
 def compiled(pattern: str) -> re.Pattern[str]:
     """Give the pattern; compiling it takes milliseconds that a command which only reads need not spend."""
     return re.compile(pattern)
-
-
-def _redact_assigned(found: re.Match[str]) -> str:
-    value = found[2] or found[3] or found[4]
-    # Code, references and prose are no secrets: password=os.environ["X"], secret: str, ${TOKEN}, token=self.next_token.
-    is_prose = value.isalpha() and not found[1].endswith("=")
-    is_prose |= " " in value and not any(character.isdigit() for character in value)
-    if is_prose or compiled(_REFERENCE).search(value) or value == REDACTED:
-        return found[0]
-    return found[1] + found[0][len(found[1]) :].replace(value, REDACTED)
 
 
 def accept(text: str) -> str:
@@ -250,6 +296,11 @@ SIGIL_NAMES = (
     "verify-fail",
 )
 _SIGIL_TAG = rf"(?i)<(?=\s*+/?+\s*+(?:{'|'.join(SIGIL_NAMES)})\b)"
+_TURN = (
+    r"(?i)<(?=<?+\s*+/?+\s*+(?:[|?]|!--|!\[cdata\[|(?:system|sys|user|assistant|human|developer|instructions?|tool_results?"
+    r"|tool_use|function_calls?|function_results?|antml|h[1-6])\b))"
+)
+"""How other programs mark who speaks, what they hide, or a heading."""
 _SIGNAL = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
 
 
@@ -257,12 +308,14 @@ def neutralise(text: str) -> str:
     """Give text from outside in a form that says nothing to us when an agent repeats it.
 
     Sigil tags lose their angle bracket and `MEMORY:` lines their colon, so what was
-    shown as data can never come back as an instruction. It is cleaned first, or an
+    shown as data can never come back as an instruction; so do tags that mark who
+    speaks, and comments, which would hide what follows. It is cleaned first, or an
     invisible character inside a tag would hide it here and be gone when it is read.
     """
     text = clean(text)
     if "<" in text:
         text = compiled(_SIGIL_TAG).sub("‹", text)
+        text = compiled(_TURN).sub("‹", text)
     if ":" in text:
         text = compiled(_SIGNAL).sub(r"\1 -", text)
     return text

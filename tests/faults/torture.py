@@ -22,12 +22,25 @@ from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
 MODULES = (
-    "corruption",
-    "soak",
-    "fuzzing",
+    "kill",
+    "disk",
+    "migration",
+    "power",
+    "contention",
     "files",
+    "corruption",
+    "leases",
+    "agents",
+    "fuzzing",
+    "api",
+    "secrets",
+    "injection",
+    "apart",
+    "pages",
     "links",
     "bombs",
+    "terminal",
+    "soak",
 )
 """Each has `TRIALS`."""
 BY_NAME_ONLY = ("soak",)

@@ -208,7 +208,7 @@ class _Events:
             self._note(f"{text_at(event, 'tool_name') or 'a tool'} was not permitted")
 
     def _take_retry(self, event: dict[str, Any]) -> None:
-        status, error = count_at(event, "error_status"), one_line(clean(text_at(event, "error")[:200]), 60)
+        status, error = count_at(event, "error_status"), one_line(accept(text_at(event, "error")[:2000]), 60)
         what = " ".join(filter(None, [str(status or ""), error])) or "no answer"
         tried, most = count_at(event, "attempt"), count_at(event, "max_retries")
         self._note(f"model's service: {what}{f', try {tried} of {most}' if tried and most else ''}")

@@ -11,7 +11,7 @@ from ralph.agents.process import find_program, run_program
 from ralph.agents.streams import text_at
 from ralph.errors import AgentMissing
 from ralph.records import Ending, Reply, record
-from ralph.text import accept, clean, one_line
+from ralph.text import accept, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ class Program:
 
 def noted(text: str) -> str:
     """Give what an agent does as one line for people watching; nothing when there is nothing to read."""
-    line = one_line(clean(text[:_MOST_NOTED]), NOTE_CHARACTERS)
+    line = one_line(accept(text[:_MOST_NOTED]), NOTE_CHARACTERS)
     return f"> {line}\n" if line else ""
 
 

@@ -10,7 +10,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from ralph.text import clean, one_line
+from ralph.text import accept, clean, one_line
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,7 +65,7 @@ class JsonLines:
         if isinstance(found, dict):
             return [found]
         self.skipped += 1
-        self.stray = one_line(clean(line[:2000]))
+        self.stray = one_line(accept(line[:2000]))
         return []
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from ralph.formats.bundle import is_bundle
 from ralph.formats.planned import Unreadable, unify_newlines
+from ralph.text import accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,15 +105,15 @@ def _read(text: str, name: str, at: str, format: Format, force: bool) -> Reading
         case Format.PROGRESS:
             from ralph.formats.progress_txt import read_progress_txt
 
-            return read_progress_txt(text, at)
+            return read_progress_txt(accept(text), at)
         case Format.GUARDRAILS:
             from ralph.formats.guardrails_md import read_guardrails_md
 
-            return read_guardrails_md(text, at)
+            return read_guardrails_md(accept(text), at)
         case Format.NOTES:
             from ralph.formats.notes_md import read_notes_md
 
-            return read_notes_md(text, at)
+            return read_notes_md(accept(text), at)
         case Format.TASKS:
             return _nothing(f"{name} holds tasks: import them with `ralph task import`.")
         case Format.LOOP_STATE:

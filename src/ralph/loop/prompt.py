@@ -8,10 +8,10 @@ knowledge; the task, the latest failure and the instructions never do.
 from __future__ import annotations
 
 from ralph.loop.stuck import Step, warning
-from ralph.memory.render import knowledge_section, quoted
+from ralph.memory.render import fence_around, in_line, knowledge_section, quoted, well_fenced
 from ralph.records import FAILURES, LeftOut, Outcome, Prompt, Section
 from ralph.skill import SKILL
-from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, neutralise, one_line
+from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,11 +175,11 @@ def _section(name: str, text: str, cap_tokens: int | None = None) -> Section:
 
 def _task(known: Recollection) -> Section:
     task = known.task
-    lines = ["## Task", "", f"**{task.id}**: {quoted(task.title)}"]
+    lines = ["## Task", "", f"**{task.id}**: {in_line(task.title)}"]
     if task.body:
-        lines += ["", neutralise(task.body)]
+        lines += ["", quoted(task.body)]
     if known.parent:
-        lines += ["", f"Part of {known.parent.id}: {quoted(known.parent.title)}"]
+        lines += ["", f"Part of {known.parent.id}: {in_line(known.parent.title)}"]
     if known.prerequisites:
         lines += ["", "### Completed Prerequisites", ""]
         lines += [_prerequisite(done, notes) for done, notes in known.prerequisites]
@@ -189,7 +189,7 @@ def _task(known: Recollection) -> Section:
 
 def _prerequisite(done: Task, notes: str) -> str:
     said = f": {cut(one_line(quoted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
-    return f"- {done.id} {quoted(done.title)}{said}"
+    return f"- {done.id} {in_line(done.title)}{said}"
 
 
 def _feature(known: Recollection) -> list[Section]:
@@ -197,11 +197,11 @@ def _feature(known: Recollection) -> list[Section]:
     if not feature:
         return []
     most = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
-    parts = [f"## Feature: {quoted(feature.name)}"]
+    parts = [f"## Feature: {in_line(feature.name)}"]
     left = []
     for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
         if text:
-            parts.append(f"### {name}\n\n{cut(neutralise(text), most)}")
+            parts.append(f"### {name}\n\n{well_fenced(cut(quoted(text), most))}")
         if len(text) > most:
             left.append(LeftOut(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
     text = "\n\n".join(parts) + "\n"
@@ -265,9 +265,9 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
     lines = [
         f"### Iteration {entry.iteration} [{entry.outcome}]",
         f"- **Task**: {entry.task_id or 'none'}",
-        f"- **Model**: {quoted(entry.model or 'unknown')}",
+        f"- **Model**: {in_line(entry.model or 'unknown')}",
         f"- **Duration**: {entry.seconds:.1f}s{cost}",
-        f"- **Files**: {', '.join(quoted(path) for path in entry.files) or 'none'}",
+        f"- **Files**: {', '.join(in_line(path) for path in entry.files) or 'none'}",
         f"- **Notes**: {quoted(entry.notes) or 'no notes'}",
     ]
     if run_id is not None and entry.run_id != run_id:
@@ -291,7 +291,7 @@ def _filled(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens:
     for number, block in sorted(blocks, key=lambda block: -block[0]):
         block = "\n" + block
         if not shown:
-            block = cut(block, most - len(text), mark=" [cut]\n")
+            block = well_fenced(cut(block, most - len(text), mark=" [cut]\n"))
         if len(text) + len(block) > most:
             left.append(LeftOut(what=f"attempt {number}", why=f"no room left in {cap_tokens} tokens"))
         else:
@@ -321,7 +321,7 @@ def _elsewhere(known: Recollection) -> list[Section]:
     for report in known.elsewhere:
         name = f"{report.task_id}, attempt {report.attempt_number}"
         block = (
-            f"\n- **{name}** [{quoted(report.category)}], {report.created_at[:10]}:"
+            f"\n- **{name}** [{in_line(report.category)}], {report.created_at[:10]}:"
             f" {cut(one_line(quoted(report.why), 2000), 400)}\n"
         )
         if report.retry_suggestion:
@@ -342,18 +342,20 @@ def _elsewhere(known: Recollection) -> list[Section]:
 
 def report_text(report: FailureReport) -> str:
     """Give a failure report as an agent reads it."""
-    lines = [f"#### Attempt {report.attempt_number} [{quoted(report.category)}], {report.created_at[:10]}"]
+    lines = [f"#### Attempt {report.attempt_number} [{in_line(report.category)}], {report.created_at[:10]}"]
     if report.retry_suggestion:
         lines.append(f"- **Try instead**: {quoted(report.retry_suggestion)}")
     lines += [
-        f"- **Tried**: {cut(quoted(report.tried), 1200)}",
-        f"- **Why it failed**: {cut(quoted(report.why), 2000)}",
+        f"- **Tried**: {well_fenced(cut(quoted(report.tried), 1200))}",
+        f"- **Why it failed**: {well_fenced(cut(quoted(report.why), 2000))}",
         f"- **Avoid**: {_avoid(report)}",
     ]
     if report.files:
-        lines.append(f"- **Files**: {', '.join(quoted(path) for path in report.files[:20])}")
+        lines.append(f"- **Files**: {', '.join(in_line(path) for path in report.files[:20])}")
     if report.trace and report.trace not in report.why:
-        lines.append(f"- **Error**:\n\n```\n{quoted(report.trace)}\n```")
+        trace = quoted(report.trace)
+        fence = fence_around(trace)
+        lines.append(f"- **Error**:\n\n{fence}\n{trace}\n{fence}")
     return "\n".join(lines) + "\n"
 
 

@@ -6,9 +6,9 @@ should judge has not verified anything.
 
 from __future__ import annotations
 
-from ralph.memory.render import quoted
+from ralph.memory.render import in_line, quoted, well_fenced
 from ralph.records import Ending, Review
-from ralph.text import cut, neutralise, one_line
+from ralph.text import cut, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ tests, try it; change nothing, whatever you find. What you change is taken back 
 
 def review_prompt(task: Task, feature: Feature | None, files: Sequence[str], notes: str) -> str:
     """Give the prompt of a session that verifies an attempt."""
-    parts = [INSTRUCTIONS, f"## Task\n\n**{task.id}**: {quoted(task.title)}"]
+    parts = [INSTRUCTIONS, f"## Task\n\n**{task.id}**: {in_line(task.title)}"]
     if task.body:
-        parts.append(neutralise(task.body))
+        parts.append(quoted(task.body))
     if feature and feature.spec:
-        parts.append(f"## Feature: {quoted(feature.name)}\n\n{cut(neutralise(feature.spec), LONGEST_SPEC)}")
+        parts.append(f"## Feature: {in_line(feature.name)}\n\n{well_fenced(cut(quoted(feature.spec), LONGEST_SPEC))}")
     changed = "\n".join(f"- {quoted(path)}" for path in files[:MOST_FILES])
     more = f"\n- and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     parts.append(f"## Changed Files\n\n{changed + more or 'Nobody knows which: look for yourself.'}")
     if notes:
-        parts.append(f"## What the Session Said\n\n{cut(quoted(notes), LONGEST_NOTES)}")
+        parts.append(f"## What the Session Said\n\n{well_fenced(cut(quoted(notes), LONGEST_NOTES))}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -6,7 +6,10 @@ be addressed to a name of this machine (or a page could give its own name to our
 
 from __future__ import annotations
 
+import io
 import sys
+import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ralph.doorkeeping import HIGHEST_PORT, LOOPBACK, bearer_in, is_token, name_in, own_token, url_of
@@ -42,6 +45,10 @@ PORT = 8417
 LONGEST_BODY = 1_000_000
 IDLE_SECONDS = 60.0
 """A connection on which nothing comes for so long is closed, and its store with it."""
+REQUEST_SECONDS = 20.0
+"""A request that has begun and is not whole after so long is not waited for: others need the connection."""
+MOST_CONNECTIONS = 64
+"""Each has a thread, and a store when it asks something."""
 LINGER_SECONDS = 1.0
 TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
 """Git leaves alone what begins like this in the folder of a project."""
@@ -94,6 +101,7 @@ class Server(ThreadingHTTPServer):
         if not 0 <= port <= HIGHEST_PORT:
             raise WrongUsage(f"--port must be from 0 to {HIGHEST_PORT}.")
         self.root = root
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
@@ -119,10 +127,60 @@ class Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread of its own; one too many is told to come again."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        try:
+            request.settimeout(LINGER_SECONDS)
+            request.sendall(_FULL)
+        except OSError:
+            pass  # it has gone already
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection until it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that have gone; print what is a fault of ours."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
+
+
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class _Reading(io.RawIOBase):
+    """What a client sends: it may be silent for a while, but not take its time once it has begun to ask."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._until: float | None = None
+        """When the request at hand has to be whole, once it has begun."""
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def expect(self) -> None:
+        """Wait for the next request."""
+        self._until = None
+
+    def readinto(self, buffer: Any) -> int:
+        """Take what has come, or say that it takes too long."""
+        left = IDLE_SECONDS if self._until is None else self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("The request takes too long.")
+        self._connection.settimeout(min(left, IDLE_SECONDS))
+        count: int = self._connection.recv_into(buffer)
+        if self._until is None:
+            self._until = time.monotonic() + REQUEST_SECONDS
+        return count
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -141,7 +199,14 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Prepare for the first request."""
         super().setup()
+        self._reading = _Reading(self.connection)
+        self.rfile = io.BufferedReader(self._reading)
         self._opened = Opened(self.server.root)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self._reading.expect()
+        super().handle_one_request()
 
     def finish(self) -> None:
         """Let go of the store when the connection ends."""

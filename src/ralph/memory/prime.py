@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from ralph.memory.lifecycle import faded
-from ralph.memory.render import group_of, quoted
+from ralph.memory.render import group_of, in_line, quoted
 from ralph.memory.staleness import doubt
 from ralph.records import KINDS
 from ralph.text import CHARACTERS_PER_TOKEN
@@ -74,7 +74,7 @@ def _heading(memory: Memory) -> str:
 
 
 def _block(memory: Memory) -> str:
-    title = f"**{quoted(memory.title)}**\n" if memory.kind == "knowledge" else ""
+    title = f"**{in_line(memory.title)}**\n" if memory.kind == "knowledge" else ""
     text = "\n".join(f"> {line}".rstrip() for line in (title + quoted(memory.body)).split("\n"))
     tags = f"tags: {', '.join(_in_comment(tag) for tag in memory.tags)} | " if memory.tags else ""
     doubts = f" | check first: {_in_comment(memory.stale)}" if memory.stale else ""

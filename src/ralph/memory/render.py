@@ -6,7 +6,7 @@ in it can pass for an instruction of ours or come back as a sigil.
 
 from __future__ import annotations
 
-from ralph.markdown import without_code
+from ralph.markdown import fence_in, without_code
 from ralph.records import KINDS, LEARNING_CATEGORIES, LeftOut
 from ralph.text import CHARACTERS_PER_TOKEN, compiled, neutralise
 
@@ -43,18 +43,33 @@ def quoted(text: str) -> str:
     text = neutralise(text)
     if "#" in text or "==" in text or "--" in text:
         text = compiled(_HEADING).sub(r"\1\\", text)
-    if "```" in text or "~~~" in text:
-        text = _closed(text)
-    return text
+    return well_fenced(text)
 
 
-def _closed(text: str) -> str:
-    """Give the text with its last code block closed, or all that follows in the prompt would be code."""
-    rows, unclosed = without_code(text.split("\n"))
-    if not unclosed:
+def in_line(text: str) -> str:
+    """Give foreign text as it may stand in a prompt among our own words, on one line."""
+    return " ".join(quoted(text).split())
+
+
+def well_fenced(text: str) -> str:
+    """Give the text with its code blocks on lines of their own, and one that never ends escaped.
+
+    Or all that follows in the prompt would be code, our own words too.
+    """
+    if "```" not in text and "~~~" not in text:
         return text
-    mark = rows[unclosed[0]].strip()
-    return f"{text}\n{mark[: len(mark) - len(mark.lstrip(mark[0]))]}" if mark[0] in "`~" else text
+    rows = text.split("\n")
+    _, unclosed = without_code(rows)
+    for row in unclosed:
+        rows[row] = compiled(r"(`{3,}|~{3,})").sub(r"\\\1", rows[row], count=1)
+    before = [""] if fence_in(rows[0]) else []
+    after = [""] if fence_in(rows[-1]) else []
+    return "\n".join([*before, *rows, *after])
+
+
+def fence_around(text: str) -> str:
+    """Give backticks that open and close a code block around a text: more than it has in a row itself."""
+    return "`" * max(3, 1 + max(map(len, compiled(r"`+").findall(text)), default=0))
 
 
 def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple[str, list[Memory], list[LeftOut]]:
@@ -103,23 +118,23 @@ def group_of(kind: str) -> str:
 
 
 def _entry(memory: Memory) -> str:
-    origin = f"{memory.created_at[:10]}, {quoted(memory.origin_task or memory.source)}"
+    origin = f"{memory.created_at[:10]}, {in_line(memory.origin_task or memory.source)}"
     body = quoted(memory.body)
     if memory.kind == "knowledge":
-        tags = f"_Tags: {', '.join(quoted(tag) for tag in memory.tags)}_"
-        return f"### {quoted(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{doubts(memory)}"
+        tags = f"_Tags: {', '.join(in_line(tag) for tag in memory.tags)}_"
+        return f"### {in_line(memory.title)}\n{tags}\n\n{body}\n\n_Learned {origin}_{doubts(memory)}"
     if memory.kind in _GROUPS:
         # The title of a short memory is its first sentence: say it once.
         start = memory.title.removesuffix("...")
-        text = body if memory.body.startswith(start) else f"**{quoted(memory.title)}**: {body}"
+        text = body if memory.body.startswith(start) else f"**{in_line(memory.title)}**: {body}"
         return f"- {_indented(text)} _({origin})_{doubts(memory)}"
-    category = memory.kind if memory.kind in LEARNING_CATEGORIES else quoted(memory.kind)
+    category = memory.kind if memory.kind in LEARNING_CATEGORIES else in_line(memory.kind)
     return f"- **{category}**: {_indented(body)} _({origin})_{doubts(memory)}"
 
 
 def doubts(memory: Memory) -> str:
     """Give what ends the entry of a memory whose files are no longer as they were; nothing for all others."""
-    return f" _(check first: {quoted(memory.stale)})_" if memory.stale else ""
+    return f" _(check first: {in_line(memory.stale)})_" if memory.stale else ""
 
 
 def _indented(text: str) -> str:

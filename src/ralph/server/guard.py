@@ -11,6 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
+from h11 import LocalProtocolError
+
 from ralph.doorkeeping import LOOPBACK, bearer_in, drawn_from, is_token, name_in
 from ralph.server.problems import JSON_TYPE, Refused, problem
 from ralph.server.rendering import entering, refusal
@@ -194,9 +196,11 @@ def _look_at_body(asked: _Asked, is_by_cookie: bool) -> None:
 
     With the cookie also what is empty: a form of a page from elsewhere could send that, but nothing that is JSON.
     """
+    length = asked.one("content-length")
+    if length and asked.one("transfer-encoding"):
+        raise Refused(400, "Say how long the body is in one way: Content-Length, or chunks.", {"connection": "close"})
     if asked.method in READING:
         return
-    length = asked.one("content-length")
     is_empty = not asked.one("transfer-encoding") and length in ("", "0")
     may_be_plain = is_empty and (asked.method == "DELETE" or not is_by_cookie)
     if not may_be_plain and asked.one("content-type").partition(";")[0].strip().lower() != JSON_TYPE:
@@ -250,6 +254,9 @@ def _with_headers(send: Send) -> Send:
             said = {name.lower() for name, _ in message["headers"]}
             more = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in said]
             message["headers"] = [*message["headers"], *more]
-        await send(message)
+        try:
+            await send(message)
+        except LocalProtocolError:
+            pass  # What came after the request was none, and was answered already: the connection ends.
 
     return sent

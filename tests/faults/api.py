@@ -1,0 +1,168 @@
+"""The API: thousands of things that nobody thought of, and every door tried by those who must not come in.
+
+Doors are taken from the app itself, so that a new one is tried without being told of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ralph.project import Project
+from ralph.server.api import CALLS
+from ralph.server.app import build
+from ralph.server.guard import LONGEST_BODY
+from tests.faults.trial import Shown, Trial
+from tests.make import set_up_project
+from tests.server.asking import Asking, Served
+from tests.server.fuzz import SEED, fuzz
+from tests.server.test_guard import DOORS, WRITES, Door, _body, head, lives, raw
+
+REFUSED = frozenset(range(400, 500))
+Headers = Mapping[str, str | None]
+
+
+def routes(root: Path) -> set[tuple[str, str]]:
+    """Give the method and path of all that the app answers, as the app has them."""
+    app = build(str(root), "t" * 32, name="x", cookie="c", hosts=()).app
+    found: set[tuple[str, str]] = set()
+    stack = [app]
+    while stack:
+        one = stack.pop()
+        for route in getattr(one, "routes", ()) or ():
+            for method in getattr(route, "methods", None) or ():
+                found.add((method, route.path))
+        stack += [inner for name in ("app", "_app", "inner") if (inner := getattr(one, name, None)) is not None]
+    return found
+
+
+def untried(root: Path) -> set[tuple[str, str]]:
+    """Give what the app answers and no door stands for."""
+    tried = {(door.method, door.path) for door in DOORS}
+    return {
+        (method, path)
+        for method, path in routes(root)
+        if method != "HEAD" and (method, re.sub(r"\{\w+(?::\w+)?\}", "x-1", path)) not in tried and "static" not in path
+    }
+
+
+def unwanted(served: Asking, other: Asking) -> dict[str, tuple[Headers, set[int]]]:
+    """Give who must not come in: what they say, and what they may be answered."""
+    return {
+        "no token": ({"authorization": None}, {401}),
+        "wrong token": ({"authorization": "Bearer wrong"}, {401}),
+        "token of another server": ({"authorization": f"Bearer {other.token}"}, {401}),
+        "foreign host": ({"host": "evil.example"}, {403}),
+        "host of another port": ({"host": "evil.example:80"}, {403}),
+        "foreign origin": ({"origin": "http://evil.example"}, {403}),
+        "origin of another server": ({"origin": other.url}, {403}),
+        "no origin at all": ({"origin": "null"}, {403}),
+        "another page": ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, {403}),
+    }
+
+
+FORMS = (
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "text/plain; application/json",
+)
+
+
+def lies(served: Asking, door: Door) -> dict[str, list[bytes]]:
+    """Give requests that say one thing and are another."""
+    usual = head(served, door, "Content-Type: application/json")[:-2]
+    return {
+        "two lengths": [usual + b"Content-Length: 2\r\nContent-Length: 20\r\n\r\n{}"],
+        "length and chunks": [
+            usual + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
+        ],
+        "a length below zero": [usual + b"Content-Length: -2\r\n\r\n{}"],
+        "a length that is none": [usual + b"Content-Length: 0x2\r\n\r\n{}"],
+        "chunks that are none": [usual + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n0\r\n\r\n"],
+        "another encoding": [usual + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"],
+        "a header with a space": [usual + b"Content-Length : 2\r\n\r\n{}"],
+        "a folded header": [usual + b"X: a\r\n b\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n"],
+        "many headers": [usual + b"".join(b"X-%d: a\r\n" % n for n in range(20_000)) + b"\r\n"],
+        "a huge header": [usual + b"X: " + b"a" * 200_000 + b"\r\n\r\n"],
+        "a NUL": [usual + b"X: a\x00b\r\n\r\n"],
+        "no version": [f"{door.method} {door.path}\r\n\r\n".encode()],
+    }
+
+
+def ill_answered(served: Served, other: Served, doors: Iterable[Door]) -> tuple[int, list[str]]:
+    """Let all who must not come in try some doors; give how often, and where they were not refused rightly."""
+    tried = 0
+    found: list[str] = []
+    for door in doors:
+        for name, (headers, expected) in unwanted(served, other).items():
+            tried += 1
+            status = served.ask(door.method, door.path, _body(door), headers).status
+            if status not in expected:
+                found.append(f"{name}: {door.method} {door.path} is answered {status}")
+        if door in WRITES and door.takes_body:
+            for form in FORMS:
+                tried += 1
+                if (status := served.ask(door.method, door.path, "{}", {"content-type": form}).status) != 415:
+                    found.append(f"{form}: {door.method} {door.path} is answered {status}")
+            tried += 1
+            status = served.ask(door.method, door.path, iter([b"[" * 65_536] * (LONGEST_BODY // 65_536 + 2))).status
+            if status != 413:
+                found.append(f"too large: {door.method} {door.path} is answered {status}")
+        for name, sent in lies(served, door).items():
+            tried += 1
+            try:
+                status, _ = raw(served, *sent)
+            except OSError:
+                continue  # the connection was closed, which is an answer too
+            if status and status not in REFUSED:
+                found.append(f"{name}: {door.method} {door.path} is answered {status}")
+    return tried, found
+
+
+def doors(folder: Path, size: int, seed: int) -> Shown:
+    """Try so many doors, or all there are."""
+    tried = 0
+    found: list[str] = []
+    servers = []
+    projects = []
+    try:
+        for name in ("one", "other"):
+            (folder / name).mkdir()
+            set_up_project(folder / name)
+            projects.append(Project.open(folder / name))
+            servers.append(Served(folder / name, projects[-1]))
+        some = DOORS if size >= len(DOORS) else [*WRITES[seed::9], *DOORS[seed::11]][:size]
+        tried, found = ill_answered(servers[0], servers[1], some)
+        found += [] if lives(servers[0]) else ["it does not answer any more"]
+        found += [f"not tried: {one}" for one in sorted(untried(folder / "one"))]
+    finally:
+        for served in servers:
+            served.close()
+        for project in projects:
+            project.close()
+    for one in found:
+        print(one)
+    return Shown(load=f"{len(some)} routes, pages and files, 26 ways to ask wrongly", tried=tried, lost=len(found))
+
+
+def cases(folder: Path, size: int, seed: int) -> Shown:
+    """Ask so many things made up from the description of the API, one by one and in chains."""
+    asked = wrong = rounds = 0
+    while asked < size:
+        count, code, printed = fuzz(SEED + seed + rounds, size - asked)
+        rounds += 1
+        asked += count
+        if code or not count:
+            print(printed)
+            wrong += 1
+        if not count:
+            break
+    return Shown(load=f"{asked:,} cases of {len(CALLS)} calls", tried=asked, lost=wrong, says=f"{rounds} servers")
+
+
+TRIALS = (
+    Trial(name="doors", test="HTTP from elsewhere", allowed="0 let in", size=1_000, run=doors),
+    Trial(name="api", test="API, stateful", allowed="0 server errors", size=10_000, run=cases),
+)

@@ -1,0 +1,200 @@
+"""Prompt injection and poisoned memories: what came from outside stands in a prompt as data, or not at all.
+
+Each text is put into every field of all that a prompt is made from. The prompt must have the shape it has with innocent
+text: as many headings, sigils, turns and comments, all of ours outside of code blocks, nothing invisible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ralph.loop.review import review_prompt
+from ralph.memory.prime import primed
+from ralph.memory.render import quoted
+from ralph.records import Recalled, Recollection, record, replace
+from ralph.text import SIGIL_NAMES
+from tests.faults.injection_corpus import MARK, texts
+from tests.faults.trial import Shown, Trial
+from tests.loop.test_prompt import a_failure, a_task, an_entry, build, everything
+from tests.make import a_memory
+
+INNOCENT = f"{MARK} An innocent sentence about tabs."
+LONG = 1_000
+AT = "2026-11-15T10:00:00.000Z"
+
+
+@record
+class Shape:
+    """What of a prompt only we may write."""
+
+    headings: int
+    lines_under_titles: int
+    sigils: int
+    signals: int
+    turns: int
+    swallowed: tuple[str, ...]
+    """Our own headings that stand in a code block."""
+    hidden: str
+    """Characters that cannot be seen."""
+
+
+OURS = re.compile(
+    r"^(?:# How to work here|## (?:Memory|Task|Project Knowledge|Run Journal|Feature: .*|Changed Files"
+    r"|What the Session Said)"
+    r"|### (?:End-of-Task Journal|Knowledge|Learnings|Spec|Plan|Loop Status|Previous Attempts|Stuck Loop Warning"
+    r"|Failures of Other Tasks|Handed Over|Completed Prerequisites))$",
+    re.M,
+)
+_SIGIL = re.compile(rf"(?i)<\s*/?\s*(?:{'|'.join(SIGIL_NAMES)})\b")
+_TURN = re.compile(
+    r"(?i)<\s*/?\s*(?:\||!--|!\[CDATA|\?|(?:system|user|assistant|instructions|tool_result|function_results|h2)\b)|<<SYS"
+)
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def shape(prompt: str) -> Shape:
+    """Give the shape of a prompt."""
+    visible = outside_of_code(prompt)
+    return Shape(
+        headings=len(re.findall(r"(?m)^ {0,3}#{1,6}(?:[ \t\xa0]|$)", prompt)),
+        lines_under_titles=len(re.findall(r"(?m)^ {0,3}(?:={2,}|-{2,})[ \t]*$", prompt)),
+        sigils=len(_SIGIL.findall(prompt)),
+        signals=len(re.findall(r"(?i)\bMEMORY\s*:\s*\w+\s*:", prompt)),
+        turns=len(_TURN.findall(prompt)),
+        swallowed=tuple((Counter(OURS.findall(prompt)) - Counter(OURS.findall(visible))).elements()),
+        hidden="".join(sorted(set(_HIDDEN.findall(prompt)))),
+    )
+
+
+def outside_of_code(text: str) -> str:
+    """Give the lines that stand in no code block, as a renderer of markdown sees them."""
+    kept = []
+    fence = ""
+    for line in text.split("\n"):
+        found = re.match(r"[ >\-*\d.]{0,12}?(`{3,}|~{3,})([^`]*)$", line)
+        if fence:
+            if found and found[1].startswith(fence) and not found[2].strip():
+                fence = ""
+        elif found:
+            fence = found[1]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _memory(**fields: object) -> Callable[[Recollection, str], Recollection]:
+    def put(known: Recollection, text: str) -> Recollection:
+        filled = {name: text if value is str else (text,) for name, value in fields.items() if isinstance(value, type)}
+        given = {name: value for name, value in fields.items() if not isinstance(value, type)}
+        memory = a_memory("Tabs", "They count as eight.", id="mem-1-000f", created_at=AT, updated_at=AT)
+        return replace(known, memories=(Recalled(memory=replace(memory, **given, **filled), score=1.0),))
+
+    return put
+
+
+def _entry(**fields: type) -> Callable[[Recollection, str], Recollection]:
+    return lambda known, text: replace(known, journal=(an_entry(1, **_filled(fields, text)),))
+
+
+def _report(**fields: type) -> Callable[[Recollection, str], Recollection]:
+    return lambda known, text: replace(known, reports=(a_failure(3, **_filled(fields, text)),))
+
+
+def _filled(fields: dict[str, type], text: str) -> dict[str, Any]:
+    return {name: text if kind is str else (text,) for name, kind in fields.items()}
+
+
+FIELDS: dict[str, Callable[[Recollection, str], Recollection]] = {
+    "knowledge": _memory(body=str),
+    "knowledge tags": _memory(tags=tuple),
+    "knowledge origin": _memory(origin_task=str),
+    "pattern": _memory(kind="pattern", body=str),
+    "learning": _memory(kind="testing_strategy", body=str),
+    "doubt": _memory(stale=str),
+    "journal notes": _entry(notes=str),
+    "journal model": _entry(model=str),
+    "journal files": _entry(files=tuple),
+    "report tried": _report(tried=str),
+    "report why": _report(why=str),
+    "report trace": _report(trace=str),
+    "report suggestion": _report(retry_suggestion=str),
+    "report files": _report(files=tuple),
+    "task body": lambda known, text: replace(known, task=replace(known.task, body=text)),
+    "prerequisite": lambda known, text: replace(known, prerequisites=((a_task(id="t-00000b"), text),)),
+    "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text)),
+    "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text)),
+    "interruption": lambda known, text: replace(known, interruptions=(an_entry(2, number=2, notes=text),)),
+    "handed over": lambda known, text: replace(known, handed=(an_entry(2, number=2, notes=text, hat="planner"),)),
+    "elsewhere": lambda known, text: replace(known, elsewhere=(a_failure(1, why=text, retry_suggestion=text),)),
+}
+"""By name: where text from outside stands in what a prompt is made from."""
+SHOWN: dict[str, Callable[[str], str]] = {
+    "prime": lambda text: primed([a_memory("Tabs", text, kind="pattern", created_at=AT, updated_at=AT)]),
+    "prime of knowledge": lambda text: primed([a_memory("Tabs", text, tags=(text,), created_at=AT, updated_at=AT)]),
+    "review": lambda text: review_prompt(a_task(body=text), everything().feature, ("a.py", text), text),
+    "tool": quoted,
+}
+"""By name: what else agents are told."""
+WITH_ATTRIBUTION = {"knowledge": r"_Learned 2026-11-15", "pattern": r"_\(2026-11-15", "learning": r"_\(2026-11-15"}
+
+
+def failures(text: str) -> list[str]:
+    """Give the places where a text is more than data, each with the reason."""
+    found = []
+    for name, put in FIELDS.items():
+        given = _prompt(put, text)
+        if MARK not in given:
+            continue  # there was no room for it
+        why = differences(_usual(name), shape(given), is_long=len(text) > LONG)
+        if why:
+            found.append(f"{name}: {why}")
+        elif name in WITH_ATTRIBUTION and not re.search(WITH_ATTRIBUTION[name], given[given.find(MARK) :]):
+            found.append(f"{name}: not attributed")
+    for name, tell in SHOWN.items():
+        if why := differences(_usual(name), shape(tell(text))):
+            found.append(f"{name}: {why}")
+    return found
+
+
+@cache
+def _usual(name: str) -> Shape:
+    """Give the shape with innocent text in a place."""
+    return shape(SHOWN[name](INNOCENT) if name in SHOWN else _prompt(FIELDS[name], INNOCENT))
+
+
+def _prompt(put: Callable[[Recollection, str], Recollection], text: str) -> str:
+    return build(put(everything(), text), 60_000).text
+
+
+def differences(usual: Shape, given: Shape, is_long: bool = False) -> str:
+    """Say in what two shapes differ; nothing when they do not. A long text may leave no room for other entries."""
+    if is_long and given.headings < usual.headings:
+        given = replace(given, headings=usual.headings)
+    names = ("headings", "lines_under_titles", "sigils", "signals", "turns", "swallowed", "hidden")
+    told = [f"{name} {getattr(usual, name)} -> {getattr(given, name)}" for name in names]
+    return "; ".join(one for one, name in zip(told, names, strict=True) if getattr(usual, name) != getattr(given, name))
+
+
+def run(folder: Path, size: int, seed: int) -> Shown:
+    """Put so many texts into every field, and count the places where one is more than data."""
+    lost = sum(len(failures(text)) for text in texts(size, seed))
+    places = len(FIELDS) + len(SHOWN)
+    return Shown(
+        load=f"{size:,} texts in {places} places of prompts and answers",
+        tried=size * places,
+        lost=lost,
+    )
+
+
+TRIALS = (
+    Trial(
+        name="injection", test="prompt injection, poisoned memories", allowed="0 taken for ours", size=1_000, run=run
+    ),
+)

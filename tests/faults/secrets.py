@@ -1,0 +1,127 @@
+"""Secrets: by every way in, and looked for in everything that can be seen from outside.
+
+Each batch is a new project. A secret comes in by each way (commands, files, hooks, MCP, HTTP, imports, the answers of
+an agent at work, what a gate prints); then the bytes of all files are searched, and all that commands, agents,
+browsers and exports are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zlib import crc32
+
+from ralph.records import record
+from ralph.text import accept
+from tests.faults.abused import ANSWERED, WAYS, Abused, answers
+from tests.faults.secret_corpus import WINDOW, Secret, all_secrets, innocent_lines
+from tests.faults.trial import Shown, Trial
+
+PIECES = 6
+"""So many pieces of a secret are looked for."""
+BROKEN = (", wrapped", ", wrapped and indented", ", continued")
+"""Tokens over two lines are known where both lines are seen together; by a way that takes single lines they are not."""
+
+
+@record
+class Leak:
+    """A piece of a secret that was seen."""
+
+    kind: str
+    way: str
+    """How it came in."""
+    where: str
+    """Where it was seen."""
+    piece: str
+
+
+def missed(seed: int) -> list[Secret]:
+    """Give the secrets of which too much is left by the one way in for text."""
+    return [secret for secret in all_secrets(seed) if secret.seen_in(accept(secret.text))]
+
+
+def spoiled(seed: int) -> list[str]:
+    """Give the innocent lines that are not left as they are."""
+    return [line for line in innocent_lines(seed) if accept(line) != line.strip()]
+
+
+def pieces(secret: Secret) -> list[str]:
+    """Give some pieces of a secret that no format writes in another way."""
+    found: list[str] = []
+    for hidden in secret.hidden:
+        size = min(WINDOW, len(hidden))
+        found += [
+            hidden[at : at + size]
+            for at in range(0, len(hidden) - size + 1, 3)
+            if hidden[at : at + size].isalnum() and hidden[at : at + size].isascii()
+        ]
+    step = max(1, len(found) // PIECES)
+    return found[::step]
+
+
+def batches(size: int, seed: int) -> Iterator[list[Secret]]:
+    """Yield as many secrets as there are ways in, until there were enough; no kind twice before all were once."""
+    each = len(WAYS) + ANSWERED
+    given: list[Secret] = []
+    left = size
+    while left > 0:
+        while len(given) < min(each, left):
+            made = [secret for secret in all_secrets(seed) if pieces(secret) and not secret.kind.endswith(BROKEN)]
+            given += _one_of_each_kind_first(made, seed)
+            seed += 1
+        yield given[: min(each, left)]
+        left -= len(given[: min(each, left)])
+        given = given[each:]
+
+
+def _one_of_each_kind_first(secrets: Sequence[Secret], seed: int) -> list[Secret]:
+    seen: dict[str, int] = {}
+    order = []
+    for secret in secrets:
+        seen[secret.kind] = seen.get(secret.kind, 0) + 1
+        order.append((seen[secret.kind], crc32(f"{seed} {secret.kind} {seen[secret.kind]}".encode()), secret))
+    return [secret for *_, secret in sorted(order, key=lambda one: one[:2])]
+
+
+def leaks(folder: Path, secrets: Sequence[Secret]) -> tuple[list[Leak], int]:
+    """Let each secret in by another way; give those seen again, and how many texts were searched."""
+    ways = [*WAYS, *(f"answer {number}" for number in range(1, ANSWERED + 1))]
+    with Abused(folder) as abused:
+        abused.project.add_task("Make the parser faster", "The parser reads config files.", priority=100)
+        texts = [secret.text for secret in secrets] + ["nothing"] * (len(ways) - len(secrets))
+        said, gate, beside = answers(texts[len(WAYS) :])
+        (abused.root / "gate.txt").write_text(gate, "utf-8", "surrogatepass")
+        (abused.root / "gate.sh").write_text("cat gate.txt; exit 1\n")
+        abused.run(said, gate="sh gate.sh", beside=beside)
+        for (_, let_in), text in zip(WAYS.items(), texts, strict=False):
+            let_in(abused, text)
+        seen = [*abused.shown(), *abused.served(), *abused.kept()]
+    found = []
+    for secret, way in zip(secrets, ways, strict=False):
+        for piece in pieces(secret):
+            found += [
+                Leak(kind=secret.kind, way=way, where=where, piece=piece) for where, text in seen if piece in text
+            ]
+    return found, len(seen)
+
+
+def run(folder: Path, size: int, seed: int) -> Shown:
+    """Let so many secrets in, and count those that are seen again."""
+    found: list[Leak] = []
+    searched = 0
+    for batch, secrets in enumerate(batches(size, seed)):
+        one, texts = leaks(folder / str(batch), secrets)
+        found += one
+        searched += texts
+    lost = {(leak.kind, leak.way, leak.piece) for leak in found}
+    corpus, lines = all_secrets(seed), innocent_lines(seed)
+    recall = 1 - len(missed(seed)) / len(corpus)
+    return Shown(
+        load=f"{size:,} made-up secrets, {len(WAYS) + ANSWERED} ways in, {searched:,} files and answers searched",
+        tried=size,
+        lost=len(lost),
+        says=f"{recall:.1%} of {len(corpus)} known; {len(spoiled(seed))} of {len(lines)} innocent lines changed",
+    )
+
+
+TRIALS = (Trial(name="secrets", test="secrets in output", allowed="0 seen again", size=1_000, run=run),)

@@ -1,0 +1,77 @@
+"""Secrets that come in by every way, and are seen by none again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ralph.live import _Lines
+from ralph.passwords import MARKS
+from ralph.text import _TELLING_OF_PASSWORDS, REDACTED, accept, redact
+from tests.faults.abused import ANSWERED, WAYS
+from tests.faults.secret_corpus import all_secrets, innocent_lines
+from tests.faults.secrets import batches, leaks, missed, spoiled
+
+pytestmark = pytest.mark.sqlite
+
+
+def test_every_kind_of_secret_is_known() -> None:
+    secrets = all_secrets(7)
+
+    assert len(secrets) > 700
+    assert len({secret.kind for secret in secrets}) > 250
+    assert all(
+        secret.seen_in(secret.text)
+        for secret in secrets
+        if not set(secret.text) & set("\x1b\u200b\u00ad\x00\n\U000e0041")
+    )
+    assert [(secret.kind, accept(secret.text)) for secret in missed(7)] == []
+
+
+def test_what_only_looks_like_a_secret_stays_readable() -> None:
+    assert len(innocent_lines(7)) > 400
+    assert spoiled(7) == []
+
+
+def test_no_secret_is_seen_again_whatever_way_it_came_in(tmp_path: Path) -> None:
+    (secrets,) = batches(len(WAYS) + ANSWERED, 1)
+
+    found, searched = leaks(tmp_path / "one", secrets)
+
+    assert found == []
+    assert searched > 100
+
+
+@pytest.mark.parametrize("mark", sorted(MARKS))
+def test_no_word_that_tells_of_a_password_is_passed_over(mark: str) -> None:
+    assert any(telling in mark for telling in _TELLING_OF_PASSWORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my password is {}", "my password is {}"),
+        ("Das Passwort lautet {}.", "Das Passwort lautet {}."),
+        ("curl -u deploy:{} https://example.org", "curl -u deploy:{} https://example.org"),
+        ("machine x login me password {}", "machine x login me password {}"),
+        ("Cookie: theme=dark; sessionid={}; lang=en", "Cookie: theme=dark; sessionid={}; lang=en"),
+        ("deploy --token {} --yes", "deploy --token {} --yes"),
+        ("MASTER_KEY={}", "MASTER_KEY={}"),
+    ],
+)
+def test_the_words_around_a_password_stay(text: str, expected: str) -> None:
+    password = "Kq7" + "vW2" + "xR9" + "zT4b"
+
+    assert redact(text.format(password)) == expected.format(REDACTED)
+
+
+def test_the_rest_of_a_key_is_held_back_until_its_end_is_seen() -> None:
+    lines = [("aB3d" + str(number)) * 16 for number in range(10, 14)]
+    lines = [line[:64] for line in lines]
+    hushed = _Lines()
+
+    said = "".join(hushed.add(f"{line}\n") for line in lines)
+    said += hushed.add("-----END RSA PRIVATE" + " KEY-----\nfine\n") + hushed.finish()
+
+    assert said == f"{REDACTED}\nfine\n"
