@@ -7,7 +7,6 @@ replaced in one change: others see the old or the new.
 
 from __future__ import annotations
 
-import os
 import stat
 import tempfile
 import time
@@ -229,24 +228,17 @@ def _keep_rows(home: Path, present: Path, *, is_sound: bool) -> Path:
 def _alone(path: Path) -> Iterator[None]:
     """Hold the writers' queue of a database: nobody is in the middle of a change."""
     try:
-        import fcntl
+        from ralph.store.queueing import Queue
     except ImportError:  # not on this system
         yield
         return
-    queue = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + WAIT_SECONDS
+    queue = Queue(str(path))
     try:
-        while True:
-            try:
-                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreError(f"Another process is writing to {path}. Stop it and try again.") from None
-                time.sleep(0.01)
+        if not queue.enter(WAIT_SECONDS):
+            raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
         yield
     finally:
-        os.close(queue)
+        queue.close()
 
 
 @contextmanager

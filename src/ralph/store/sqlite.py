@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.store.database import Row
+    from ralph.store.queueing import Queue
 
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
@@ -452,7 +453,7 @@ class Turn:
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
-        self._queue: int | None = None
+        self._queue: Queue | None = None
         self._depth = 0
         self._is_doomed = False
         self._file = _identity(path)
@@ -497,34 +498,24 @@ class Turn:
             raise StoreError(f"The database {self._path} was moved or deleted while it was in use.")
 
     def _wait(self) -> None:
-        """Queue at the lock file, but not for ever: whoever holds it may be stopped."""
-        try:
-            import fcntl
-        except ImportError:  # not on this system: SQLite's own waiting has to do
-            return
-        deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
-        pause = 0.0005
+        """Queue, but not for ever: whoever is at work may be stopped."""
         try:
             if self._queue is None:
-                self._queue = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    time.sleep(pause)
-                    pause = min(pause * 1.5, 0.01)
+                from ralph.store.queueing import Queue
+
+                self._queue = Queue(self._path)
+            self._queue.enter(BUSY_MILLISECONDS / 1000)
+        except ImportError:  # not on this system: SQLite's own waiting has to do
+            pass
         except OSError:
             pass  # a folder that cannot be written to; BEGIN says so in better words
 
     def _leave(self) -> None:
         if self._queue is not None:
-            import fcntl
-
-            fcntl.flock(self._queue, fcntl.LOCK_UN)
+            self._queue.leave()
 
     def close(self) -> None:
         """Let go of the place in the queue."""
         if self._queue is not None:
-            os.close(self._queue)
+            self._queue.close()
             self._queue = None
