@@ -6,6 +6,7 @@ import os
 import re
 
 from ralph.errors import RalphError
+from ralph.files import sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def own_token(path: Path) -> tuple[str, bool]:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(token + "\n")
+            file.flush()
+            os.fsync(handle)
+        sync_folder(path.parent)
     except OSError as error:
         raise RalphError(f"The token in {path} cannot be kept: {error}.") from error
     return token, True

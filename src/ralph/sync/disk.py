@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ralph.files import is_inside, replace_seen
+from ralph.files import is_inside, replace_seen, sync_folder
 from ralph.records import record, timestamp
 from ralph.store.synced import RESTORED, Synced
 
@@ -161,6 +161,8 @@ class Disk:
             return False
         try:
             (self.root / path).unlink(missing_ok=True)
+            # Back after a power loss, it would be taken for one that somebody wrote anew.
+            sync_folder((self.root / path).parent)
         except OSError as error:
             self.is_unwritten = True
             raise Unusable(f"{path} cannot be removed: {error.strerror}.") from error
