@@ -172,6 +172,18 @@ def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: i
     return heaviest(found, held_by, words, total, most)
 
 
+def _lease_end(*values: Any) -> str:
+    from ralph.store.leases import lease_end
+
+    return lease_end(values[0])
+
+
+def _lease_is_over(*values: Any) -> bool:
+    from ralph.store.leases import is_over
+
+    return is_over(values[0])
+
+
 class SqliteDatabase:
     """One connection to one SQLite file, for one thread."""
 
@@ -180,13 +192,15 @@ class SqliteDatabase:
     is_server = False
     like_any_case = "LIKE"
     seq_key = "seq"
-    now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-    lease_end = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease_seconds || ' seconds')"
+    lease_end = "lease_end(:lease_seconds)"
+    lease_is_over = "lease_is_over(lease_until)"
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self.where = path
         self._connection = connection
         self._turn = Turn(connection, path)
+        connection.create_scalar_function("lease_end", _lease_end, 1)
+        connection.create_scalar_function("lease_is_over", _lease_is_over, 1)
 
     def query(self, sql: str, **values: object) -> list[Row]:
         """Run one statement and give its rows by column name."""
