@@ -25,6 +25,7 @@ MODULES: tuple[str, ...] = (
     "power",
     "contention",
     "leases",
+    "apart",
 )
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
