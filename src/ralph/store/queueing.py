@@ -2,6 +2,7 @@
 
 There are two locks, the turn and the place right behind it. Whoever ends its turn finds that place taken, and queues
 behind all others; with one lock it would be quicker than those it has to wake. The system wakes in the order of asking.
+Only who asks in the very moment in which the place changes hands can be quicker than the one that is just woken.
 """
 
 from __future__ import annotations
