@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -35,12 +36,14 @@ from ralph.records import (
     replace,
 )
 from ralph.store import Store
+from ralph.store.database import Found
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
 from ralph.store.shared import Shared
 from ralph.store.synced import Synced
 from ralph.store.tasks import NewTask
 from ralph.store.vectors import Vectors
+from ralph.transferring import Exported
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, a_report, begin, finish
 
@@ -83,6 +86,8 @@ LEFT_OUT = {
     "Remembering.embed": "needs a model",
 }
 """What is not tried, and why."""
+DATED = ("Transferring.bundle", "Transferring.export")
+"""What says something else each time: it holds the moment it was made in."""
 
 
 @record
@@ -435,9 +440,18 @@ def attack(mine: Project, theirs: Facts, calls: int, seed: int, only: tuple[str,
                 raise _Undone
         except (_Undone, RalphError):
             pass
+        is_reading = after is before
         after = after or rows_of(store, theirs.project_id, names)
-        if SECRET in repr(answer):
-            wrong.append(f"{called}{(*given, named)!r} gave {answer!r}"[:600])
+        said, asked = _said(answer), repr((given, named))
+        if SECRET in said or any(id in said and id not in asked for id in theirs.ids):
+            wrong.append(f"{called}{(*given, named)!r} gave {said}"[:600])
+        elif (
+            is_reading
+            and answer is not None
+            and called not in DATED
+            and said != _said(_alone(store, theirs, operation, given, named))
+        ):
+            wrong.append(f"{called}{(*given, named)!r} gave {said}, and something else without the other"[:600])
         if after != before:
             changed = [name for name in names if after[name] != before[name]]
             wrong.append(f"{called}{(*given, named)!r} changed {changed}"[:600])
@@ -450,6 +464,21 @@ def attack(mine: Project, theirs: Facts, calls: int, seed: int, only: tuple[str,
     )
 
 
+def _alone(
+    store: Store, theirs: Facts, operation: Callable[..., Any], given: list[Any], named: dict[str, Any]
+) -> object:
+    """Give what an operation says when the other project is not there."""
+    answer: object = None
+    try:
+        with store.transaction():
+            store.database.execute("DELETE FROM projects WHERE id = :id", id=theirs.project_id)
+            answer = _whole(operation(*given, **named))
+            raise _Undone
+    except (_Undone, RalphError, AssertionError):
+        pass
+    return answer
+
+
 def _written(store: Store) -> object:
     """Give what changes when a transaction writes: to compare all rows takes longer."""
     sql = "pg_current_xact_id_if_assigned()::text" if store.is_shared else "total_changes()"
@@ -457,7 +486,17 @@ def _written(store: Store) -> object:
 
 
 def _whole(answer: object) -> object:
+    """Give an answer with all that is in it, as long as it can be asked for."""
+    if isinstance(answer, Found):
+        return answer.rows, answer.held_by  # of how many is said in two ways, which differ by what is not indexed
+    if isinstance(answer, Exported):
+        return [(name, list(pieces)) for name, pieces in answer.files], answer.count, answer.left_out
     return list(islice(answer, 1000)) if isinstance(answer, Iterator) else answer
+
+
+def _said(answer: object) -> str:
+    """Give an answer as text, without what is different each time: the moment it was given in, and where it lies."""
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|0x[0-9a-f]{8,}", "", repr(answer))
 
 
 def both(folder: Path) -> tuple[Project, Facts]:
