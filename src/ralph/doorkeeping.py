@@ -6,7 +6,6 @@ import os
 import re
 
 from ralph.errors import RalphError
-from ralph.files import sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +35,19 @@ def own_token(path: Path) -> tuple[str, bool]:
             file.write(token + "\n")
             file.flush()
             os.fsync(handle)
-        sync_folder(path.parent)
+        _sync_folder(path.parent)
     except OSError as error:
         raise RalphError(f"The token in {path} cannot be kept: {error}.") from error
     return token, True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _kept_token(path: Path) -> str:
