@@ -33,9 +33,21 @@ def own_token(path: Path) -> tuple[str, bool]:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(token + "\n")
+            file.flush()
+            os.fsync(handle)
+        _sync_folder(path.parent)
     except OSError as error:
         raise RalphError(f"The token in {path} cannot be kept: {error}.") from error
     return token, True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _kept_token(path: Path) -> str:

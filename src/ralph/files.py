@@ -81,7 +81,7 @@ def is_being_written(path: Path | str) -> bool:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file in place of the one at a path, durably, with the same permissions."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     new = _complete(path, content, None, durably=True)
     try:
         new.replace(path)
@@ -97,7 +97,7 @@ def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: i
     `seen` is its size and date, None when there was none; `changed_ns` is the date to give the new one. Whoever
     writes many may make them durable together, later.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     new = _complete(path, content, changed_ns, durably=durably)
     ours = _size(new)
     try:
@@ -198,6 +198,15 @@ def _exchange(one: Path, other: Path) -> bool:
     except (OSError, AttributeError):
         return False
     return bool(exchange(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, durably, with those above it; one that is there stays as it is."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

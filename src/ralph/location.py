@@ -16,7 +16,7 @@ from ralph.config import (
     with_settings,
 )
 from ralph.errors import NotAProject, RalphError, WrongUsage
-from ralph.files import is_inside, is_there, kept_for
+from ralph.files import is_inside, is_there, kept_for, make_folder, write_whole
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, is_postgres, password_in, without_password
 
@@ -103,8 +103,6 @@ def agree(root: Path | str, store: StoreConfig) -> None:
     """Note that a person agreed to where the project in this directory is kept."""
     from pathlib import Path
 
-    from ralph.files import write_whole
-
     path = Path(kept_for(root, "agreed"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -178,12 +176,12 @@ def init_project(
     try:
         for folder in (FOLDER, f"{FOLDER}/knowledge", ".claude/skills"):
             if not (directory / folder).is_dir():
-                (directory / folder).mkdir(parents=True)
+                make_folder(directory / folder)
                 done.append(f"created {folder}/")
         # The database stays out of git; knowledge is for people to commit.
         for file, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n{PLACE}\n"), (TOML_NAME, TEMPLATE)):
             if not os.path.lexists(directory / file):
-                (directory / file).write_text(text, encoding="utf-8")
+                write_whole(directory / file, text.encode())
                 done.append(f"created {file}")
         done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
     except OSError as error:
@@ -272,13 +270,14 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
     path = directory / TOML_NAME
     if settings:
         try:
-            path.write_text(with_settings(path.read_text(encoding="utf-8"), "store", settings), encoding="utf-8")
+            text = with_settings(path.read_text(encoding="utf-8"), "store", settings)
+            write_whole(path.resolve(), text.encode())
         except (OSError, ValueError) as error:
             raise RalphError(f"{TOML_NAME} cannot be changed: {error}.") from error
         done.append(f"noted in {TOML_NAME}: store {', '.join(settings)}")
     ignore = directory / FOLDER / ".gitignore"
     if PLACE not in (lines := ignore.read_text(encoding="utf-8").splitlines()):
-        ignore.write_text("\n".join([*lines, PLACE, ""]), encoding="utf-8")
+        write_whole(ignore.resolve(), "\n".join([*lines, PLACE, ""]).encode())
     return done
 
 

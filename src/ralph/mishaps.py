@@ -265,7 +265,10 @@ def _is_written(path: str, data: bytes) -> bool:
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)
-        return _is_still(handle, path) and os.write(handle, data) == len(data)
+        is_written = _is_still(handle, path) and os.write(handle, data) == len(data)
+        if is_written:
+            os.fsync(handle)  # what waits to be stored is nowhere else
+        return is_written
     finally:
         os.close(handle)
 

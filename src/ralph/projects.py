@@ -11,6 +11,7 @@ from shlex import quote
 
 from ralph.config import TOML_NAME, load_config, with_settings
 from ralph.errors import NotFound, RalphError, WrongUsage
+from ralph.files import write_whole
 from ralph.location import FOLDER, find_root, store_url
 from ralph.records import record, replace
 from ralph.store import Store, open_database
@@ -121,7 +122,7 @@ class Neighbours:
             path = self._root / TOML_NAME
             try:
                 text = with_settings(path.read_text(encoding="utf-8"), "store", {"project": new})
-                path.write_text(text, encoding="utf-8")
+                write_whole(path.resolve(), text.encode())
             except (OSError, ValueError) as error:
                 raise RalphError(
                     f"The project is called {new!r} now, but {TOML_NAME} cannot be changed ({error}): "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from ralph.errors import StatementRefused
+from ralph.records import now, timestamp
 from ralph.store import Store
 
 
@@ -102,12 +104,20 @@ def test_many_writers_at_once_all_get_their_turn(open_again: Callable[[], Store]
     assert count(open_again()) == 161
 
 
-def test_the_clock_gives_timestamps_of_fixed_width_that_sort(store: Store) -> None:
+def test_a_lease_starts_with_a_timestamp_and_runs_out(store: Store) -> None:
     database = store.database
-    row = database.query(f"SELECT {database.now} AS now, {database.lease_end} AS later", lease_seconds="90.5")[0]
 
-    assert len(row["now"]) == len(row["later"]) == len("2026-01-01T00:00:00.000Z")
-    assert row["now"] < row["later"]
+    def lease(seconds: str) -> tuple[str, bool]:
+        sql = f"SELECT {database.lease_end} AS lease_until"
+        row = database.query(
+            f"SELECT lease_until, {database.lease_is_over} AS is_over FROM ({sql}) AS l", lease_seconds=seconds
+        )[0]
+        return str(row["lease_until"]), bool(row["is_over"])
+
+    until, is_over = lease("90.5")
+    assert now() < until[: len("2026-01-01T00:00:00.000Z")] < timestamp(time.time() + 91)
+    assert not is_over
+    assert lease("-0.1")[1]
 
 
 def test_json_lists_gather_a_column(store: Store) -> None:

@@ -392,7 +392,8 @@ class Attempts:
             for task in tasks.claimed():
                 if task.claimed_by in vanished:
                     tasks.log(task.id, f"Released: {VANISHED} ({task.claimed_by}).", "ralph")
-                    tasks.settle(task.id, task.claim_token, Status.PENDING)
+                    # Its lease may have run out as well: then it is free since the one before it was settled.
+                    tasks.end_claim(task.id, task.claim_token, Status.PENDING)
                     recovered.append(task.id)
             self._close_vanished()
         return recovered

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         """Ends a query whose rows nobody else may change until the transaction ends, not even a claim."""
         is_server: bool
         """Whether several machines may use it."""
-        now: str
-        """SQL for the database's own present moment, as a timestamp."""
         lease_end: str
-        """SQL for the moment `:lease_seconds` from now, as a timestamp."""
+        """SQL for a lease of `:lease_seconds` from now; it starts with the moment it seems to end, as a timestamp."""
+        lease_is_over: str
+        """SQL for whether the lease in `lease_until` has run out, by a clock that all who use the database share."""
         seq_key: str
         """The columns that make up the key of a table of words."""
         like_any_case: str

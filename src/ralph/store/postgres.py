@@ -186,7 +186,8 @@ class PostgresDatabase:
     is_server = True
     like_any_case = "ILIKE"
     seq_key = "project_id, seq"
-    now = """to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    lease_is_over = """lease_until < to_char(
+        statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
     lease_end = """to_char((statement_timestamp() + make_interval(secs => CAST(:lease_seconds AS DOUBLE PRECISION)))
         AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
 

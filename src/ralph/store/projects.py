@@ -166,7 +166,7 @@ class Projects:
         rows = self._database.query(
             f"""
             SELECT id, claimed_by FROM tasks WHERE project_id = :id AND status = 'in_progress'
-                AND claimed_by IS NOT NULL AND lease_until >= {self._database.now} ORDER BY seq LIMIT 1
+                AND claimed_by IS NOT NULL AND NOT {self._database.lease_is_over} ORDER BY seq LIMIT 1
             """,
             id=id,
         )

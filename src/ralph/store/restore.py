@@ -7,7 +7,6 @@ replaced in one change: others see the old or the new.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import tempfile
@@ -37,7 +36,7 @@ from ralph.store.backup import (
 )
 from ralph.store.database import is_right
 from ralph.store.health import Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
-from ralph.store.sqlite import SqliteDatabase, open_queue
+from ralph.store.sqlite import SqliteDatabase
 from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
@@ -248,24 +247,17 @@ def _keep_rows(home: Path, present: Path, *, is_sound: bool) -> Path:
 def _alone(path: Path) -> Iterator[None]:
     """Hold the writers' queue of a database: nobody is in the middle of a change."""
     try:
-        import fcntl
+        from ralph.store.queueing import Queue
     except ImportError:  # not on this system
         yield
         return
-    queue = open_queue(str(path))
-    deadline = time.monotonic() + WAIT_SECONDS
+    queue = Queue(str(path))
     try:
-        while True:
-            try:
-                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreError(f"Another process is writing to {path}. Stop it and try again.") from None
-                time.sleep(0.01)
+        if not queue.enter(WAIT_SECONDS):
+            raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
         yield
     finally:
-        os.close(queue)
+        queue.close()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.store.database import Row
+    from ralph.store.queueing import Queue
 
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
@@ -230,6 +231,18 @@ def _heaviest(holders: Mapping[str, _Held], words: Mapping[str, float], total: i
     return heaviest(found, held_by, words, total, most)
 
 
+def _lease_end(*values: Any) -> str:
+    from ralph.store.leases import lease_end
+
+    return lease_end(values[0])
+
+
+def _lease_is_over(*values: Any) -> bool:
+    from ralph.store.leases import is_over
+
+    return is_over(values[0])
+
+
 class SqliteDatabase:
     """One connection to one SQLite file, for one thread."""
 
@@ -238,13 +251,15 @@ class SqliteDatabase:
     is_server = False
     like_any_case = "LIKE"
     seq_key = "seq"
-    now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-    lease_end = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease_seconds || ' seconds')"
+    lease_end = "lease_end(:lease_seconds)"
+    lease_is_over = "lease_is_over(lease_until)"
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self.where = path
         self._connection = connection
         self._turn = Turn(connection, path)
+        connection.create_scalar_function("lease_end", _lease_end, 1)
+        connection.create_scalar_function("lease_is_over", _lease_is_over, 1)
 
     def query(self, sql: str, **values: object) -> list[Row]:
         """Run one statement and give its rows by column name."""
@@ -488,11 +503,6 @@ def _identity(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def open_queue(path: str) -> int:
-    """Open the file that the writers of a database queue at; a link is not followed, wherever it leads."""
-    return os.open(path + QUEUE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-
 class Snapshot:
     """A transaction that only reads."""
 
@@ -519,7 +529,7 @@ class Turn:
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
-        self._queue: int | None = None
+        self._queue: Queue | None = None
         self._depth = 0
         self._is_doomed = False
         self._file = _identity(path)
@@ -554,7 +564,7 @@ class Turn:
             noted = b"" if self._is_doomed else self._counted()
             self._connection.execute("ROLLBACK" if self._is_doomed else "COMMIT")
             if noted and self._queue is not None:
-                self._note(self._queue, noted)
+                self._queue.note(noted)
         except apsw.Error as failed:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -576,47 +586,30 @@ class Turn:
             return b""
         return b"".join(f"{id} {n:020d} {-n:020d} {'{}:{}'.format(*self._file)}\n".encode() for id, n in rows[:1])
 
-    def _note(self, queue: int, noted: bytes) -> None:
-        """Note the newest change beside the file. It is never ahead: what is noted is durable in the file."""
-        try:
-            os.pwrite(queue, noted, 0)
-        except OSError:
-            pass  # then what was noted before stands, which is true too
-
     def _refuse_another_file(self) -> None:
         """Acknowledge nothing once the file at the path is not the one that was opened, nor its log."""
         if _identity(self._path) != self._file or (self._log[1] and _identity(f"{self._path}-wal") != self._log):
             raise StoreError(f"The database {self._path} was moved or deleted while it was in use.")
 
     def _wait(self) -> None:
-        """Queue at the lock file, but not for ever: whoever holds it may be stopped."""
-        try:
-            import fcntl
-        except ImportError:  # not on this system: SQLite's own waiting has to do
-            return
-        deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
-        pause = 0.0005
+        """Queue, but not for ever: whoever is at work may be stopped."""
         try:
             if self._queue is None:
-                self._queue = open_queue(self._path)
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    time.sleep(pause)
-                    pause = min(pause * 1.5, 0.01)
+                from ralph.store.queueing import Queue
+
+                self._queue = Queue(self._path)
+            self._queue.enter(BUSY_MILLISECONDS / 1000)
+        except ImportError:  # not on this system: SQLite's own waiting has to do
+            pass
         except OSError:
             pass  # a folder that cannot be written to; BEGIN says so in better words
 
     def _leave(self) -> None:
         if self._queue is not None:
-            import fcntl
-
-            fcntl.flock(self._queue, fcntl.LOCK_UN)
+            self._queue.leave()
 
     def close(self) -> None:
         """Let go of the place in the queue."""
         if self._queue is not None:
-            os.close(self._queue)
+            self._queue.close()
             self._queue = None

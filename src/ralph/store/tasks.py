@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ralph.records import SubTask
     from ralph.store.database import Row, Scope
+    from ralph.store.rows import Convert
 
     R = TypeVar("R")
 
@@ -565,8 +566,8 @@ class Tasks:
     @property
     def _expired(self) -> str:
         return f"""
-            SELECT 1 FROM tasks AS x WHERE x.project_id = :project_id AND x.status = 'in_progress'
-                AND x.lease_until < {self._scope.database.now} LIMIT 1
+            SELECT 1 FROM tasks WHERE project_id = :project_id AND status = 'in_progress'
+                AND lease_until IS NOT NULL AND {self._scope.database.lease_is_over} LIMIT 1
         """
 
     def expire(self) -> bool:
@@ -577,7 +578,7 @@ class Tasks:
             rows = self._scope.change(
                 "tasks",
                 "status = 'pending', claimed_by = NULL, lease_until = NULL",
-                f"status = 'in_progress' AND lease_until < {self._scope.database.now}",
+                f"status = 'in_progress' AND lease_until IS NOT NULL AND {self._scope.database.lease_is_over}",
             )
             for row in rows:
                 self._roll_up(row["parent_id"])
@@ -752,5 +753,12 @@ def _batches(ids: Iterable[str | None]) -> Iterator[tuple[str, dict[str, object]
         yield ", ".join(f":{name}" for name in values), values
 
 
+_TASK: Convert = {
+    "status": Status,
+    "needs": lambda stored: tuple(sorted(from_json(stored))),
+    "lease_until": lambda stored: stored.partition(" ")[0],  # the rest is for the database
+}
+
+
 def _task(row: Row) -> Task:
-    return to_record(Task, row, {"status": Status, "needs": lambda stored: tuple(sorted(from_json(stored)))})
+    return to_record(Task, row, _TASK)
