@@ -21,6 +21,8 @@ from ralph.text import accept, clean, count_tokens, cut, cut_words, one_line, pa
         ("nul\x00 bell\x07 del\x7f c1\x9b", "nul bell del c1"),
         ("zero\u200bwidth \u202ebidi \ufeffbom \U000e0041tag \u2066iso", "zerowidth bidi bom tag iso"),
         ("lone \ud800 surrogate", "lone  surrogate"),
+        ("one\u2028two\u2029three", "one\ntwo\nthree"),
+        ("note\U0001d173s short\U0001bca0hand", "notes shorthand"),
         ("tabs\tand\nlines stay", "tabs\tand\nlines stay"),
         ("ümlaut 日本語 \U0001f600", "ümlaut 日本語 \U0001f600"),
     ],

@@ -121,6 +121,8 @@ class AgentConfig:
     output_mb: float = 32.0
     outage_seconds: float = 10.0
     """How long to wait when the service that runs its model fails; twice as long each time it fails again."""
+    environment: tuple[str, ...] = ()
+    """Variables that agents and gates get besides the usual ones: names, `MYAPP_*`, or `*` for all."""
 
 
 @record
@@ -458,6 +460,8 @@ def _value(where: str, name: str, value: object, default: object) -> object:
                 raise ConfigError(f"{where}: {name} must name at least one.")
             if name in _FILLED and (twice := _first_twice(value)):
                 raise ConfigError(f"{where}: {name} names {_shown(twice)} twice.")
+            if name == "agent.environment":
+                _check_names(where, value)
             return tuple(value)
         wanted = f"a list of {', '.join(known)}" if known else 'a list of texts like ["one", "two"]'
     else:
@@ -477,6 +481,17 @@ def _first_twice(words: list[str]) -> str:
 def _word(name: str) -> str:
     """Give a name as a file has it, fit for a message."""
     return one_line(clean(name), 80)
+
+
+def _check_names(where: str, names: Sequence[str]) -> None:
+    from ralph.environment import is_name
+
+    for name in names:
+        if not is_name(name):
+            known = "names of variables like DATABASE_URL or MYAPP_*, without their values"
+            # It may be one with its value, which is for nobody to read.
+            said = _shown(name.partition("=")[0] + "=…" if "=" in name else name)
+            raise ConfigError(f"{where}: agent.environment must be {known}, not {said}.")
 
 
 def _shown(value: object) -> str:
@@ -605,6 +620,7 @@ TEMPLATE = """\
 # idle_seconds = 600       # longest silence; 0 means no limit
 # output_mb = 32           # most output; 0 means no limit
 # outage_seconds = 10      # wait when the model's service fails, then twice as long, and so on
+# environment = ["DATABASE_URL", "MYAPP_*"]  # for example: variables that agents and gates get besides the usual ones
 
 [models]
 # strategy = ""            # fixed, cost-optimized, escalate, plan-then-execute; docs/strategy.md

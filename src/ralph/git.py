@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 
+from ralph.environment import allowed
 from ralph.records import record
 
 TYPE_CHECKING = False
@@ -43,11 +44,12 @@ class Ran:
 def run_git(
     directory: Path | str, *arguments: str, seconds: float = GIT_SECONDS, environment: Mapping[str, str] | None = None
 ) -> Ran:
-    """Run git in a directory and give what it says; `environment` is added to ours.
+    """Run git in a directory and give what it says; `environment` is added to those of ours that it needs.
 
     Ctrl+C does not reach it: what it has begun to change it also ends. Nothing that it started outlives its time.
     """
-    ours = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    # A filter of the repository is a program too, and an agent may have set it.
+    ours = {name: value for name, value in allowed(named=("GIT_CONFIG_*",)).items() if name not in ELSEWHERE}
     try:
         with births:
             process = subprocess.Popen(

@@ -26,6 +26,7 @@ _INVISIBLE = (
     "["
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab and newline
     "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"  # zero width, bidi, BOM
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # how shorthand and notes are laid out
     "\U000e0000-\U000e007f"  # tags
     "\ud800-\udfff"  # lone surrogates, which no database takes
     "]"
@@ -164,6 +165,7 @@ def clean(text: str) -> str:
     # What can be printed needs no cleaning; Python knows at once, the patterns take a while.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
+    text = text.replace("\u2028", "\n").replace("\u2029", "\n")
     if "\x1b" in text:
         text = compiled(_ESCAPES).sub("", text)
     return compiled(_INVISIBLE).sub("", text)

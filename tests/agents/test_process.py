@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Limits, guard
-from ralph.agents.process import KEEP_BYTES, Ended, run_program
+from ralph.agents.process import KEEP_BYTES, QUIET_SECONDS, Ended, run_program
 from ralph.errors import AgentMissing
 from ralph.git import run_git
 from ralph.records import Ending
@@ -353,6 +353,39 @@ def test_a_program_that_stops_its_guard_is_ended_all_the_same(tmp_path: Path, mo
     ended = run(python(script, "pid"), tmp_path, limits=Limits(seconds=1.5))
 
     assert ended.ending is Ending.TIMED_OUT
+    assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
+
+
+def test_a_program_that_traces_its_guard_is_ended_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever traces a process hears of its end first, and may keep it from the parent."""
+    monkeypatch.setattr("ralph.agents.process.GUARD_SECONDS", 0.5)
+    attach = "import ctypes; ctypes.CDLL(None).ptrace(16, os.getppid(), None, None); time.sleep(20)"
+
+    ended = run(python(DAEMON + attach, "pid"), tmp_path, limits=Limits(seconds=1.0))
+
+    assert ended.ending is Ending.TIMED_OUT
+    assert ended.seconds < 10
+    assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
+
+
+def test_strays_are_looked_for_until_a_look_finds_none_however_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def slowly(tag: str, sessions: set[int]) -> set[guard.Seen]:
+        found = strays(tag, sessions)
+        looks.append(len(found))
+        time.sleep(2 * QUIET_SECONDS)
+        return found
+
+    strays = guard.strays
+    monkeypatch.setattr(guard, "strays", slowly)
+
+    run(python(DAEMON + "os.kill(os.getppid(), 9); time.sleep(60)", "pid"), tmp_path)
+
+    assert looks[0] > 0
+    assert looks[-1] == 0
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
 

@@ -136,6 +136,7 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("TOGETHER", str(tmp_path / "together"))
+    monkeypatch.setenv("RALPH_AGENT_ENVIRONMENT", "TOGETHER")
     monkeypatch.delenv("EMAIL", raising=False)
 
 

@@ -37,7 +37,7 @@ class Session:
     model: str | None
     limits: Limits
     environment: Mapping[str, str]
-    """Variables to add to its environment."""
+    """Variables to add to those of ours that it gets."""
     should_stop: Callable[[], bool]
     """Asked several times a second; once true, the session is ended and the reply says `stopped`."""
     heard: Callable[[str], None]
@@ -103,7 +103,7 @@ def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None
     if driven.by == "command":
         from ralph.agents.command import CommandAgent
 
-        return CommandAgent(config.command, directory)
+        return CommandAgent(config.command, directory, config.environment)
     if driven.by == "rehearsal":
         from ralph.agents.rehearsal import RehearsalAgent
 

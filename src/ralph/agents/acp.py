@@ -6,7 +6,6 @@ with it when a session begins.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from ralph.agents.headless import opencode_variables
 from ralph.agents.process import guarded
 from ralph.agents.programs import Program
 from ralph.config import PERMISSIONS
+from ralph.environment import allowed
 from ralph.errors import AgentMissing
 from ralph.extras import how_to_install
 from ralph.records import record
@@ -45,8 +45,8 @@ class Preset:
     """The mode of a session for each of the permissions, where the usual one depends on a person's settings."""
     variables: Mapping[str, Mapping[str, str]] = {}
     """What to add to its environment for each of the permissions."""
-    environment: Callable[[Mapping[str, str]], dict[str, str]] = lambda more: {**os.environ, **more}
-    """Gives all variables, with some more."""
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda given: given
+    """Gives the variables of a session, made of those that it is given."""
     as_text: Callable[[str, Path], str] = lambda prompt, directory: prompt
     """Gives the prompt such that the agent takes it for text, all of it, in a directory."""
 
@@ -96,6 +96,7 @@ class AcpAgent:
             command=_command(self._preset, config.command),
         )
         self._permissions = config.permissions
+        self._named = config.environment
         self._directory = directory
 
     def check(self) -> None:
@@ -111,10 +112,11 @@ class AcpAgent:
         began = time.monotonic()
         may = "read" if session.read_only else self._permissions
         preset = self._preset
+        given = allowed(agent=self.name, named=self._named)
         with guarded(
             [self._path(), *self._program.command[1:]],
             directory=session.directory,
-            environment=preset.environment({**preset.variables.get(may, {}), **session.environment}),
+            environment=preset.environment({**given, **preset.variables.get(may, {}), **session.environment}),
         ) as program:
             # It takes a while, in which the program starts too.
             _load_sdk()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ralph.agents.process import run_program
 from ralph.agents.programs import Program, bare, first_line, noted, reply_of, used_on, without_model
 from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_at, text_at
+from ralph.environment import allowed
 from ralph.errors import AgentMissing
 from ralph.records import Ending, Reply
 from ralph.text import accept, clean, one_line
@@ -83,6 +84,7 @@ class ClaudeAgent:
             command=config.command or ("claude",),
         )
         self._permissions = config.permissions
+        self._named = config.environment
         self._directory = directory
         self._is_checked = False
 
@@ -90,7 +92,7 @@ class ClaudeAgent:
         """Raise `AgentMissing`, with what to do, when it is not here, only half installed, or too old."""
         if self._is_checked:
             return
-        version = self._program.version(self._directory, claude_environment({}))
+        version = self._program.version(self._directory, self._environment({}))
         if version < OLDEST:
             found, oldest = (".".join(map(str, one)) for one in (version, OLDEST))
             raise AgentMissing(
@@ -107,12 +109,15 @@ class ClaudeAgent:
             directory=session.directory,
             limits=session.limits,
             stdin=without_mentions(prompt, session.directory),
-            environment=claude_environment(session.environment),
+            environment=self._environment(session.environment),
             should_stop=lambda: session.should_stop() or events.is_over(),
             heard=events.add,
             keep_bytes=0,
         )
         return reply_of(events, program, ended)
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return claude_environment({**allowed(agent=self.name, named=self._named), **more})
 
     def _arguments(self, session: Session) -> list[str]:
         may = "read" if session.read_only else self._permissions
@@ -124,12 +129,10 @@ class ClaudeAgent:
         return arguments
 
 
-def claude_environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Give all variables for a session that nobody watches, with some more."""
-    given = {**_UNATTENDED, **os.environ, **more}
+def claude_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Give the variables of a session that nobody watches, made of those that it is given."""
     # Some releases refuse to start inside of another session; with its own prompt and end this one is none.
-    given.pop("CLAUDECODE", None)
-    return given
+    return {name: value for name, value in {**_UNATTENDED, **given}.items() if name != "CLAUDECODE"}
 
 
 def without_mentions(prompt: str, directory: Path) -> str:

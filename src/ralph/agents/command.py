@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agents import MODEL_MARK
 from ralph.agents.process import find_program, run_program
+from ralph.environment import allowed
 from ralph.errors import AgentMissing
 from ralph.records import Reply
 
@@ -24,8 +25,10 @@ class CommandAgent:
     reports_cost = False
     reports_tokens = False
 
-    def __init__(self, command: tuple[str, ...], directory: Path) -> None:
+    def __init__(self, command: tuple[str, ...], directory: Path, named: tuple[str, ...] = ()) -> None:
+        """`named` are variables that it gets besides the usual ones."""
         self._command = command
+        self._named = named
         self._directory = directory
         self.takes_model = any(MODEL_MARK in part for part in command[1:])
 
@@ -44,7 +47,7 @@ class CommandAgent:
             directory=session.directory,
             limits=session.limits,
             stdin=prompt,
-            environment={**os.environ, **session.environment},
+            environment={**allowed(agent=self.name, named=self._named), **session.environment},
             should_stop=session.should_stop,
             heard=session.heard,
         )

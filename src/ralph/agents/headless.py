@@ -7,7 +7,6 @@ is read. How a session ended is told by its last events, not by the exit code: a
 from __future__ import annotations
 
 import json
-import os
 import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from ralph.agents.process import run_program
 from ralph.agents.programs import Program, bare, noted, reply_of, used_on, without_model
 from ralph.agents.streams import MOST_COUNTED, JsonLines, Said, at, count_at, number_at, text_at
+from ralph.environment import allowed
 from ralph.records import Ending, Reply
 from ralph.text import accept, clean, one_line
 
@@ -61,13 +61,14 @@ class HeadlessAgent:
             command=config.command or (config.name,),
         )
         self._permissions = config.permissions
+        self._named = config.environment
         self._directory = directory
         self._is_checked = False
 
     def check(self) -> None:
         """Raise `AgentMissing`, with what to do, when it is not here or only half installed."""
         if not self._is_checked:
-            self._program.version(self._directory)
+            self._program.version(self._directory, self._allowed())
             self._is_checked = True
 
     def work(self, prompt: str, session: Session) -> Reply:
@@ -80,12 +81,15 @@ class HeadlessAgent:
             directory=session.directory,
             limits=session.limits,
             stdin=stream.prompt(prompt),
-            environment={**stream.defaults, **os.environ, **stream.variables(may), **session.environment},
+            environment={**stream.defaults, **self._allowed(), **stream.variables(may), **session.environment},
             should_stop=session.should_stop,
             heard=stream.add,
             keep_bytes=0,
         )
         return reply_of(stream, program, ended)
+
+    def _allowed(self) -> dict[str, str]:
+        return allowed(agent=self.name, named=self._named)
 
 
 # --- what all of them have in common ---------------------------------------------------

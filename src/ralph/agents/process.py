@@ -223,6 +223,7 @@ class Guarded:
         self.survivors = ""
         """Ids of processes that could not be ended."""
         self._start_error = 0
+        self._is_given_up = False
         self._told = b""
         self._started = guard.started(self._guard.pid)
         self.stdin = self._guard.stdin
@@ -266,6 +267,7 @@ class Guarded:
 
     def kill_guard(self) -> None:
         """Give the guard up; `end` does its work then."""
+        self._is_given_up = True
         self._guard.kill()
 
     def end(self) -> None:
@@ -274,9 +276,11 @@ class Guarded:
             return
         self._orders.close()
         try:
-            self._guard.wait(GUARD_SECONDS)
+            self._guard.wait(DRAIN_SECONDS if self._is_given_up else GUARD_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill_guard()
+            # A program that traces its guard keeps the guard's end from us for as long as it lives.
+            _sweep(self._tag, self._guard.pid, self._started)
             self._guard.wait()
         if self._guard.returncode != 0:
             _sweep(self._tag, self._guard.pid, self._started)
@@ -295,14 +299,17 @@ def _sweep(tag: str, session_id: int, since: int) -> None:
     dying: set[int] = set()
     now = time.monotonic()
     deadline, quiet_at = now + guard.KILL_SECONDS, now + QUIET_SECONDS
-    while (now := time.monotonic()) < min(deadline, quiet_at):
+    while (now := time.monotonic()) < deadline:
         with births:
             found = guard.strays(tag, sessions) | (guard.adopted(since, besides=_guards | at_work) if since else set())
             guard.kill(found)
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
         dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
-        if dying:
-            quiet_at = now + QUIET_SECONDS
+        if found or dying:
+            # A look may take longer than the time it must be quiet, on a machine that has much to do.
+            quiet_at = time.monotonic() + QUIET_SECONDS
+        elif now >= quiet_at:
+            return
         time.sleep(0.002)
 
 

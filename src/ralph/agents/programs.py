@@ -60,7 +60,7 @@ class Program:
                 raise AgentMissing(f"{error} {self.title} comes with {self.install}") from None
             raise
 
-    def version(self, directory: Path, environment: Mapping[str, str] | None = None) -> tuple[int, ...]:
+    def version(self, directory: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
         """Give the version it says it has; raise `AgentMissing` when it is not here or only half installed."""
         argv = [self.path(directory), *self.command[1:], "--version"]
         limits = Limits(seconds=VERSION_SECONDS, idle_seconds=VERSION_SECONDS)

@@ -79,6 +79,7 @@ class Crew:
         self.is_alone = True
         """Whether no other run works in the same directory."""
         self._heard: set[str] = set()
+        self._warned: set[str] = set()
         self._file_problems: set[str] = set()
         self._synced = -SYNC_SECONDS
         self._crash = ""
@@ -103,6 +104,13 @@ class Crew:
         with self._counting:
             new = [id for id in dict.fromkeys(ids) if id not in self._heard]
             self._heard.update(new)
+        return new
+
+    def unwarned(self, names: Sequence[str]) -> list[str]:
+        """Give the variables that no worker has warned of yet, and take them for told."""
+        with self._counting:
+            new = [name for name in names if name not in self._warned]
+            self._warned.update(new)
         return new
 
     def note_crash(self, attempt: Attempt) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agents import Limits, Session
 from ralph.config import TOML_NAME
+from ralph.environment import allowed
 from ralph.errors import AgentMissing, StoreError, WorktreeError
 from ralph.files import content_of
 from ralph.freshness import with_marks
@@ -19,6 +20,7 @@ from ralph.loop import hats, progress, worktree
 from ralph.loop.budget import has_task_limits
 from ralph.loop.capture import Obstacle, Setting, claims_done, conclude
 from ralph.loop.frozen import Frozen
+from ralph.loop.given import READ_CHARACTERS, gate_variables, how_to_give, missed, session_variables
 from ralph.loop.hats import Turn
 from ralph.loop.order import RunEnding
 from ralph.loop.prepare import prepare
@@ -33,7 +35,7 @@ from ralph.records import Ending, Reply, Sigils, Used, Verdict, now, replace
 from ralph.text import accept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     from ralph.loop.branches import Place
@@ -218,21 +220,22 @@ class Iteration:
         )
         self._store.rest()  # an agent takes minutes: others can use the connection meanwhile
         reply = self._crew.agent.work(prompt, session)
+        if reply.ending in (Ending.CRASHED, Ending.MODEL_FAILED):
+            given = allowed(agent=self._crew.agent.name, named=agent.environment)
+            self._tell_missed(f"{reply.text[-READ_CHARACTERS:]}\n{reply.detail}", {**given, **session.environment})
         if reply.ending is Ending.STOPPED:
             reply = replace(reply, detail=self._why_stopped())
         cost = cost_of(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
 
     def _environment(self, *, read_only: bool = False) -> dict[str, str]:
-        """Give what agents and gates find in their environment."""
-        attempt = self._attempt
-        found = {
-            "RALPH_TASK_ID": self._task.id,
-            "RALPH_RUN_ID": attempt.run_id,
-            "RALPH_ATTEMPT": str(attempt.number),
-            "RALPH_HAT": attempt.hat,
-        }
-        return {**found, "RALPH_READ_ONLY": "1"} if read_only else found
+        """Give what agents and gates find in their environment besides what they get of ours."""
+        return session_variables(self._config, self._task.id, self._attempt, read_only=read_only)
+
+    def _tell_missed(self, text: str, given: Mapping[str, str]) -> None:
+        """Tell once of variables that something which failed asks for, and that a person has set."""
+        if names := self._crew.unwarned(missed(text, given)):
+            self._tell(event("warning", message=how_to_give(names)))
 
     def _understood(self, sigils: Sigils) -> Sigils:
         """Give the sigils without a wish for a model that nobody knows."""
@@ -269,14 +272,19 @@ class Iteration:
 
     def _run_gates(self) -> Verdict:
         execution = self._config.execution
-        return run_gates(
+        given = gate_variables(self._config, self._environment())
+        verdict = run_gates(
             execution.gates if execution.verify else (),
             self._directory,
             execution.gate_seconds or NO_LIMIT,
-            self._environment(),
+            given,
             self._should_stop,
             self._tell_gate,
         )
+        for gate in verdict.gates:
+            if not gate.passed:
+                self._tell_missed(gate.output, given)
+        return verdict
 
     def _tell_gate(self, command: str, result: GateResult | None) -> None:
         self._tell(progress.gate(command, result))

@@ -12,6 +12,7 @@ from ralph.loop.budget import Budget
 from ralph.loop.crew import Crew
 from ralph.loop.embedding import Embedding
 from ralph.loop.episodes import histories
+from ralph.loop.given import kept_password
 from ralph.loop.order import RunEnding, Summary
 from ralph.loop.progress import event
 from ralph.loop.promotion import learn_from
@@ -245,6 +246,8 @@ class Loop:
         agent = self._agent
         if (self._config.models.strategy or self._order.model) and not agent.takes_model:
             message = f"No model is chosen: {NO_MODEL}."
+            crew.tell(event("warning", message=message))
+        if message := kept_password(self._config):
             crew.tell(event("warning", message=message))
         if (self._order.cost_usd or self._order.task_cost_usd) and (why := self._why_unpriced()):
             crew.tell(event("warning", message=f"{why}: the cost limit cannot stop this run."))

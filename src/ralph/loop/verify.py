@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from ralph.agents import Limits
@@ -28,7 +27,10 @@ def run_gates(
     should_stop: Callable[[], bool],
     watch: Callable[[str, GateResult | None], None],
 ) -> Verdict:
-    """Run the gates one after the other until one fails; `watch` hears of each start and end."""
+    """Run the gates one after the other until one fails; `watch` hears of each start and end.
+
+    `environment` is all that they get: they run what an agent wrote.
+    """
     results: list[GateResult] = []
     for gate in gates:
         watch(gate, None)
@@ -48,7 +50,7 @@ def _run(
         ["/bin/sh", "-c", gate],
         stdin="",
         directory=directory,
-        environment={**os.environ, **environment},
+        environment=environment,
         limits=Limits(seconds=seconds, idle_seconds=seconds + 1),
         should_stop=should_stop,
         merge_stderr=True,

@@ -1,0 +1,146 @@
+"""Which of a person's variables the programs that work for Ralph get: agents, gates, git.
+
+An allow-list: nobody can name all the variables that hold a secret. What stands here is what programs need to run at
+all, and what an agent logs in to its model with; whatever else a project needs, a person names in the settings. The
+list keeps secrets from being seen, printed and sent along by a program that has no use for them. It is no wall: a
+program that runs as a person can read that person's files.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ALL = "*"
+"""At the end of a name it stands for any other end; alone it gives everything, as if there were no list."""
+
+_PERSON = (
+    *("HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PWD", "EMAIL", "TMPDIR", "TMP", "TEMP", "TZ", "TZDIR"),
+    *("PATH", "MANPATH", "LANG", "LANGUAGE", "LC_*", "LOCPATH", "EDITOR", "VISUAL", "PAGER", "LESS", "BROWSER"),
+    *("TERM", "TERMINFO", "TERMINFO_DIRS", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLUMNS", "LINES"),
+    *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "SOURCE_DATE_EPOCH"),
+    # Not XDG_RUNTIME_DIR: the sockets there start programs that no guard sees, and open keyrings.
+    *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+)
+_NETWORK = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE"),
+    *("NIX_SSL_CERT_FILE", "PIP_CERT", "CARGO_HTTP_CAINFO", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "DENO_CERT"),
+    *("NODE_USE_SYSTEM_CA", "DENO_TLS_CA_STORE"),
+)
+_GIT = (
+    *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_EDITOR", "GIT_PAGER"),
+    # Not those that may bring a login along: GIT_CONFIG_VALUE_0, GIT_ASKPASS, SSH_AUTH_SOCK.
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT", "GIT_EXEC_PATH"),
+    *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+)
+_TOOLS = (
+    # Where things are and how they are built; not the tokens that the same tools publish with.
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_*", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
+    *("PKG_CONFIG_PATH", "CC", "CXX", "CPP", "AR", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS"),
+    *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_BUILD_PARALLEL_LEVEL", "CCACHE_DIR", "SDKROOT", "DEVELOPER_DIR"),
+    *("PYTHON*", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_EXE", "CONDA_SHLVL"),
+    *("CONDA_PYTHON_EXE", "MAMBA_EXE", "MAMBA_ROOT_PREFIX", "PYENV_ROOT", "PYENV_VERSION", "PIPX_HOME", "PIPX_BIN_DIR"),
+    *("PIP_CACHE_DIR", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_CACHE_DIR", "POETRY_HOME", "POETRY_CACHE_DIR"),
+    *("UV_CACHE_DIR", "UV_PYTHON", "UV_PYTHON_INSTALL_DIR", "UV_PROJECT_ENVIRONMENT", "UV_TOOL_DIR"),
+    *("PYTEST_ADDOPTS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "COVERAGE_FILE", "COVERAGE_PROCESS_START", "MYPY_CACHE_DIR"),
+    *("NODE_PATH", "NODE_OPTIONS", "NODE_ENV", "NODE_VERSION", "NVM_DIR", "NVM_BIN", "NVM_INC", "FNM_DIR"),
+    *("FNM_MULTISHELL_PATH", "VOLTA_HOME", "N_PREFIX", "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "DENO_INSTALL"),
+    *("COREPACK_HOME", "YARN_CACHE_FOLDER", "npm_config_cache", "npm_config_prefix", "npm_config_userconfig"),
+    *("PLAYWRIGHT_BROWSERS_PATH", "PUPPETEER_CACHE_DIR", "PUPPETEER_EXECUTABLE_PATH", "CHROME_BIN", "CHROME_PATH"),
+    *("CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS", "CARGO_INCREMENTAL", "CARGO_TERM_COLOR", "RUSTUP_HOME"),
+    *("RUSTUP_TOOLCHAIN", "RUSTFLAGS", "RUSTC_WRAPPER", "RUST_BACKTRACE", "RUST_LOG", "RUST_MIN_STACK"),
+    *("GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPRIVATE", "GONOSUMDB", "GONOSUMCHECK"),
+    *("GOTOOLCHAIN", "GOOS", "GOARCH", "GOMAXPROCS", "GO111MODULE", "CGO_ENABLED", "GOTMPDIR", "GOEXPERIMENT"),
+    *("JAVA_HOME", "JDK_HOME", "JAVA_TOOL_OPTIONS", "JAVA_OPTS", "CLASSPATH", "MAVEN_HOME", "M2_HOME", "MAVEN_OPTS"),
+    *("GRADLE_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "KOTLIN_HOME", "SCALA_HOME", "SBT_OPTS", "SDKMAN_DIR"),
+    *("ANDROID_HOME", "ANDROID_SDK_ROOT", "ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "FLUTTER_ROOT", "PUB_CACHE"),
+    *("DOTNET_ROOT", "DOTNET_CLI_HOME", "DOTNET_CLI_TELEMETRY_OPTOUT", "DOTNET_NOLOGO", "NUGET_PACKAGES"),
+    *("RBENV_ROOT", "RBENV_VERSION", "RUBYLIB", "RUBYOPT", "GEM_HOME", "GEM_PATH", "BUNDLE_PATH", "BUNDLE_GEMFILE"),
+    *("PERL5LIB", "PERL_LOCAL_LIB_ROOT", "PERL_MB_OPT", "PERL_MM_OPT", "COMPOSER_HOME", "MIX_HOME", "HEX_HOME"),
+    *("ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "MISE_CONFIG_DIR", "MISE_SHELL", "DIRENV_DIR", "OPAMROOT"),
+    *("OPAM_SWITCH_PREFIX", "CAML_LD_LIBRARY_PATH", "OCAML_TOPLEVEL_PATH", "STACK_ROOT", "GHCUP_INSTALL_BASE_PREFIX"),
+    *("JULIA_DEPOT_PATH", "JULIA_PROJECT", "R_HOME", "R_LIBS", "R_LIBS_USER", "NIX_PATH", "NIX_PROFILES"),
+    *("HOMEBREW_PREFIX", "HOMEBREW_CELLAR", "HOMEBREW_REPOSITORY", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES"),
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WSL_DISTRO_NAME", "WSL_INTEROP", "IN_NIX_SHELL"),
+)
+_RALPH = (
+    # The settings; where the project is kept goes without its password, from the loop.
+    *("RALPH_EXECUTION_*", "RALPH_AGENT_*", "RALPH_LIMITS_*", "RALPH_MODELS_*", "RALPH_HATS_*", "RALPH_PROMPT_*"),
+    *("RALPH_MEMORIES_*", "RALPH_STORE_PROJECT", "PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE"),
+    *("PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGCONNECT_TIMEOUT"),
+)
+_BASE = frozenset((*_PERSON, *_NETWORK, *_GIT, *_TOOLS, *_RALPH))
+
+_LOGINS: dict[str, tuple[str, ...]] = {
+    "claude": (
+        *("ANTHROPIC_*", "CLAUDE*", "AWS_BEARER_TOKEN_BEDROCK", "API_TIMEOUT_MS", "IS_SANDBOX", "DISABLE_*"),
+        *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH"),
+        *("BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH", "USE_BUILTIN_RIPGREP"),
+    ),
+    "codex": ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"),
+    "gemini": (
+        *("GEMINI_*", "GOOGLE_API_KEY", "GOOGLE_GEMINI_*", "GOOGLE_GENAI_*", "GOOGLE_GENERATIVE_AI_*"),
+        *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID", "GOOGLE_CLOUD_LOCATION"),
+    ),
+    "opencode": (
+        *("OPENCODE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+        *("CEREBRAS_API_KEY", "TOGETHER_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
+        *("DASHSCOPE_API_KEY", "COHERE_API_KEY", "PERPLEXITY_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "OLLAMA_*"),
+    ),
+}
+_OF_ANY_MODEL = ("opencode", "command", "acp")
+"""Agents of which nobody knows whose model they use: they get what logs in to any."""
+_SWITCHES = {
+    "CLAUDE_CODE_USE_BEDROCK": ("AWS_*",),
+    "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_*", "GCLOUD_PROJECT", "CLOUD_ML_REGION", "VERTEX_*", "CLOUDSDK_CONFIG"),
+    "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_*",),
+    "CLAUDE_CODE_ENABLE_TELEMETRY": ("OTEL_*",),
+    "GOOGLE_GENAI_USE_VERTEXAI": ("GOOGLE_*", "CLOUDSDK_CONFIG"),
+    "GOOGLE_GENAI_USE_GCA": ("GOOGLE_*",),
+}
+"""What else an agent gets once a person has switched it to a model of one of the clouds."""
+_OFF = ("", "0", "false", "no", "off")
+
+
+def allowed(
+    *, agent: str = "", named: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Give those of our variables that a program gets: what any needs, the agent's login, and those that are named.
+
+    `agent` is the name of one; gates and git, which ask no model, have none. `environment` is ours when None.
+    """
+    ours = os.environ if environment is None else environment
+    patterns = {*_BASE, *_login(agent), *named}
+    for switch, more in _SWITCHES.items():
+        if agent and is_among(switch, patterns) and ours.get(switch, "").strip().lower() not in _OFF:
+            patterns.update(more)
+    return {name: value for name, value in ours.items() if is_among(name, patterns)}
+
+
+def held_back(given: Mapping[str, str]) -> list[str]:
+    """Give the names of those of our variables that a program did not get."""
+    return sorted(set(os.environ) - set(given))
+
+
+def is_among(name: str, patterns: Iterable[str]) -> bool:
+    """Say whether a variable is one of the named; `MYAPP_*` names all that begin like that."""
+    beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(ALL))
+    return name in patterns or name.startswith(beginnings)
+
+
+def is_name(text: str) -> bool:
+    """Say whether a text can name a variable, or all that begin alike."""
+    name = text.removesuffix(ALL)
+    return text == ALL or (name.isascii() and name.isidentifier())
+
+
+def _login(agent: str) -> Iterable[str]:
+    known = agent.removesuffix("-acp")
+    if known in _OF_ANY_MODEL:
+        return [name for names in _LOGINS.values() for name in names]
+    return _LOGINS.get(known, ())
