@@ -21,7 +21,7 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("kill",)
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- written by make torture -->", "<!-- end of what make torture writes -->"
