@@ -21,7 +21,10 @@ import apsw
 from ralph.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
-MODULES: tuple[str, ...] = ("kill",)
+MODULES: tuple[str, ...] = (
+    "kill",
+    "disk",
+)
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- written by make torture -->", "<!-- end of what make torture writes -->"

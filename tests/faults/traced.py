@@ -26,6 +26,16 @@ def can_trace() -> bool:
     return tried.returncode == 0
 
 
+@cache
+def can_mount() -> bool:
+    """Say whether a disk of its own can be mounted here, which goes with the process."""
+    if not shutil.which("unshare"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
 def command(call: str, fault: str, log: str = os.devnull) -> list[str]:
     """Give the words before a command whose system calls of one kind shall fail, like `error=EIO:when=3`."""
     return ["strace", "-f", "-qq", "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{fault}"]
@@ -54,10 +64,10 @@ class Child:
         self._told = b""
         self._tracer: subprocess.Popen[bytes] | None = None
 
-    def trace(self, calls: Sequence[str], fault: str) -> None:
-        """Let some of its system calls have a fault from now on."""
+    def trace(self, calls: Sequence[str], fault: str, log: str = os.devnull) -> None:
+        """Let some of its system calls have a fault from now on; the log says which had."""
         names = ",".join(f"?{call}" for call in calls)
-        words = ["strace", "-f", "-o", os.devnull, "-e", f"trace={names}", "-e", f"inject={names}:{fault}"]
+        words = ["strace", "-f", "-o", log, "-e", f"trace={names}", "-e", f"inject={names}:{fault}"]
         self._tracer = subprocess.Popen([*words, "-p", str(self.pid)], stderr=subprocess.PIPE)
         assert self._tracer.stderr
         said = self._tracer.stderr.readline()

@@ -38,6 +38,7 @@ JOIN_SECONDS = 0.2
 """So often the main thread looks up: signals reach it alone."""
 _FOR_ALL = (
     RunEnding.BROKEN,
+    RunEnding.NO_DISK,
     RunEnding.WORKER_DIED,
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
@@ -157,8 +158,7 @@ class Loop:
             )
             self._learn_quietly(crew)
         except StoreError as error:
-            crew.tell(event("warning", message=str(error)))
-            return RunEnding.BROKEN
+            return crew.broken_by(error)
         return ending
 
     def _work_together(self, crew: Crew) -> RunEnding:
@@ -169,9 +169,8 @@ class Loop:
             try:
                 endings.append(self._work_as(crew, number))
             except StoreError as error:
-                crew.tell(event("warning", message=str(error)))
-                crew.stopped = RunEnding.BROKEN
-                endings.append(RunEnding.BROKEN)
+                crew.stopped = crew.broken_by(error)
+                endings.append(crew.stopped)
 
         threads = [
             threading.Thread(target=work, args=(number,), name=f"worker {number}", daemon=True)

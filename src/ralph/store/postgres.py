@@ -184,6 +184,7 @@ class PostgresDatabase:
     for_update = "FOR UPDATE"
     row = "ctid"
     is_server = True
+    hindrance: StoreError | None = None
     like_any_case = "ILIKE"
     seq_key = "project_id, seq"
     now = """to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
