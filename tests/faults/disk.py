@@ -61,7 +61,7 @@ class Writer:
             told, _, rest = line.partition(" ")
             if told == "done":
                 self.acknowledged += 1
-                self.kept[rest] = True
+                self.kept |= {rest: True} if rest else {}
             elif told == "refused":
                 key, _, why = rest.partition(" ")
                 self.refused += 1

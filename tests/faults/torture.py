@@ -24,6 +24,7 @@ from tests.faults.trial import Shown, Trial
 MODULES: tuple[str, ...] = (
     "kill",
     "disk",
+    "migration",
 )
 """Each has `TRIALS`."""
 DOCS = Path(__file__).parents[2] / "docs"
