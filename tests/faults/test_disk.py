@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -69,11 +70,9 @@ def root(mounted: Path) -> Path:
     return root
 
 
-def ralph(
-    root: Path, *words: str, before: tuple[str, ...] = (), within: float = 30
-) -> subprocess.CompletedProcess[str]:
+def ralph(root: Path, *words: str, before: tuple[str, ...] = (), given: str = "") -> subprocess.CompletedProcess[str]:
     call = [*before, sys.executable, "-m", "ralph", *words]
-    return subprocess.run(call, cwd=root, capture_output=True, text=True, check=False, timeout=within)
+    return subprocess.run(call, cwd=root, input=given, capture_output=True, text=True, check=False, timeout=30)
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -104,9 +103,11 @@ def test_all_that_is_there_is_read_and_what_is_new_refused(root: Path, mounted: 
 
     read = [ralph(root, *words) for words in READS]
     refused = [ralph(root, *words) for words in WRITES]
+    hooked = ralph(root, "hook", "session-start", given=json.dumps({"session_id": "s", "cwd": str(root)}))
 
     assert [one.returncode for one in read] == [0] * len(READS), [one.stderr for one in read]
     assert all(text in read[0].stdout for text in ("The parser wants tabs", "The log is read"))
+    assert "The parser wants tabs" in json.loads(hooked.stdout)["hookSpecificOutput"]["additionalContext"]
     assert [one.returncode for one in refused] == [1] * len(WRITES)
     mend = "Free some space, then try again." if trouble == FULL else "Make it writable, then try again."
     sentence = f"Error: The database {root}/.ralph/ralph.db cannot be used: {trouble}. {mend}\n"
