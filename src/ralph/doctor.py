@@ -141,6 +141,9 @@ def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> 
         if is_of_an_index(problem):
             yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
             continue
+        if "written by a newer Ralph" in problem:  # nothing is wrong with it: an older one must not take its place
+            yield Finding(about="database", is_fine=False, says=problem, mend="pip install --upgrade ralph")
+            continue
         # The others tell of the file itself, where a single memory cannot be put right.
         is_memory = " checksum: " in problem and not problem.startswith("In ")
         mend = f"{RESTORE}, or if it reads right: ralph memory edit ID --content TEXT" if is_memory else RESTORE

@@ -126,6 +126,17 @@ class StoreError(RalphError):
 class StoreAway(StoreError):
     """The database cannot be reached at the moment; what was asked for can be asked again."""
 
+    meanwhile = "Waiting for it to come back."
+    """What who waits for it says, then and when the wait is over."""
+    afterwards = "The database is back."
+
+
+class StoreUnwritable(StoreAway):
+    """The disk takes nothing more: it is full, fails, or is read-only. What is there can be read."""
+
+    meanwhile = "Waiting until it can be written."
+    afterwards = "The database can be written again."
+
 
 class StoreCrowded(StoreAway):
     """The server has no connection left for us at the moment."""

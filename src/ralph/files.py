@@ -20,6 +20,9 @@ NOTHING = (-1, -1)
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 F_SETSIG = 10
+FULL, READ_ONLY = "the disk is full", "the disk is read-only"
+LEAST_FILES = 8
+LEFTOVER_SECONDS = 3600.0
 
 
 def kept_for(root: Path | str, what: str) -> str:
@@ -41,6 +44,19 @@ def is_there(path: str) -> bool:
             raise
         return False
     return True
+
+
+def trouble_of_disk(path: Path | str, least_bytes: int = 64 * 1024) -> str:
+    """Say what keeps everybody from writing where a path is: that the disk is full or read-only; empty when nothing."""
+    try:
+        found = os.statvfs(path)
+    except (OSError, AttributeError):  # not on this system
+        return ""
+    if found.f_flag & os.ST_RDONLY:
+        return READ_ONLY
+    blocks, files = (found.f_bfree, found.f_ffree) if os.geteuid() == 0 else (found.f_bavail, found.f_favail)
+    is_full = blocks * found.f_frsize < least_bytes or (found.f_files > 0 and files < LEAST_FILES)
+    return FULL if is_full else ""
 
 
 def content_of(path: Path) -> bytes | None:
@@ -161,6 +177,21 @@ def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bo
         new.unlink(missing_ok=True)
         raise
     return new
+
+
+def sweep(folder: str) -> None:
+    """Remove what writers that were killed have left half made in a folder; what is younger may still be at work."""
+    import re
+    import time
+
+    try:
+        with os.scandir(folder) as entries:
+            left = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
+        for path in left:
+            if time.time() - os.lstat(path).st_mtime > LEFTOVER_SECONDS:
+                os.unlink(path)  # noqa: PTH108
+    except OSError:
+        pass  # one too many is no harm
 
 
 def _put_in_place(new: Path, path: Path, seen: Size) -> bool:

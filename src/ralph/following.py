@@ -42,7 +42,7 @@ def follow(
     try:
         while True:
             found = patiently(
-                partial(happened, since), lambda: time.monotonic() > deadline, lambda message, _: tell(message)
+                partial(happened, since), lambda _: time.monotonic() > deadline, lambda message, _: tell(message)
             )
             yield from found
             left = deadline - time.monotonic()

@@ -76,8 +76,8 @@ def open_own_store(root: Path | str, config: Config) -> Store:
     """Open the store of the project in a directory, wherever its settings say it is."""
     store = config.store
     if not store.url:
-        return open_store(own_file(root), store.project, is_own=True)
-    opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url)
+        return open_store(own_file(root), store.project, is_own=True, may_only_read=True)
+    opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url, may_only_read=True)
     opened.home = os.path.join(root, FOLDER)  # noqa: PTH118
     opened.is_elsewhere = not opened.is_shared
     return opened

@@ -41,7 +41,10 @@ class Opened:
 
                 self._project = Project.open(self._directory)
                 self._settings = _stamps(self._project)
-            return work(self._project)
+            done = work(self._project)
+            if self._project.store.database.hindrance:
+                self.close()  # once there is room it can be written again
+            return done
         except StoreError:
             self.close()
             raise

@@ -356,12 +356,17 @@ class Project:
         parent: str | None = None,
         feature: str | None = None,
         needs: Sequence[str] = (),
+        id: str | None = None,
     ) -> Task:
-        """Add a task; `feature` is a name or an id."""
+        """Add a task; `feature` is a name or an id.
+
+        With an `id` of the caller's own it can be asked once more, after no answer came: then it is the same task.
+        """
         from ralph.store.tasks import NewTask
 
         return self.store.tasks.add(
             NewTask(
+                id=_own_id(id) if id else None,
                 title=_title(title),
                 body=accept(body),
                 priority=priority,
@@ -951,6 +956,15 @@ def _said(text: str, what: str) -> str:
     if not said:
         raise WrongUsage(f"A failure report says {what}: that is empty.")
     return said
+
+
+def _own_id(text: str) -> str:
+    """Give the id that a caller has chosen for a task, or refuse it."""
+    import re
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
+        raise WrongUsage("An id has up to 64 letters, digits, dots, dashes and underscores, a letter or digit first.")
+    return text
 
 
 def _title(text: str) -> str:

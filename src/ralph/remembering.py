@@ -11,7 +11,7 @@ import os
 import sys
 from itertools import islice
 
-from ralph.errors import NeedsYes, NotFound, RalphError, StaysDeleted, WrongUsage
+from ralph.errors import NeedsYes, NotFound, RalphError, StaysDeleted, StoreUnwritable, WrongUsage
 from ralph.memory.lifecycle import START, days_between, faded
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
 from ralph.records import (
@@ -161,6 +161,12 @@ class Remembering:
         """Take in what other projects share, and bring the files and the store in step."""
         if self.is_paused:
             return
+        try:
+            self._sync()
+        except StoreUnwritable as error:  # what is stored can be read, and what the files lack is written later
+            self.problems += [str(error)] * (str(error) not in self.problems)
+
+    def _sync(self) -> None:
         if self._config.memories.shared:
             from ralph.store.shared import Shared
 

@@ -11,9 +11,14 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
+from ralph.errors import WrongUsage
+from ralph.files import LEFTOVER_SECONDS
 from ralph.project import Project
 from ralph.records import Outcome, Status
+from tests.faults import kill
+from tests.faults.traced import can_trace
 from tests.make import set_up_project
 
 AGENT = """
@@ -42,9 +47,9 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
         ids = [project.add_task(f"Task {n}").id for n in range(TASKS)]
     acknowledged: set[str] = set()
 
-    for kill in range(KILLS):
+    for turn in range(KILLS):
         run = start(tmp_path)
-        time.sleep(0.25 + 0.07 * kill)
+        time.sleep(0.25 + 0.07 * turn)
         os.kill(run.pid, signal.SIGKILL)
         output, _ = run.communicate()
         for line in output.splitlines():
@@ -92,3 +97,44 @@ def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
 
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
+
+
+@pytest.mark.sqlite
+def test_what_a_killed_writer_acknowledged_is_there_and_the_rest_wholly_or_not_at_all(tmp_path: Path) -> None:
+    shown = kill.run(tmp_path, 16, 5)
+
+    assert shown.lost == 0
+    assert shown.tried >= 12
+    acknowledged, at_calls, any_moment, cut_off, _ = kill.figures(shown)
+    assert min(acknowledged, any_moment, cut_off) > 0
+    assert at_calls > 0 or not can_trace()
+
+
+@pytest.mark.once
+def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Project) -> None:
+    first = project.add_task("Mend the parser", "It fails on tabs.", id="mend-parser")
+    project.done("mend-parser")
+
+    again = project.add_task("Mend the parser", "It fails on tabs.", id="mend-parser")
+
+    assert (again.id, again.status) == (first.id, Status.DONE)
+    assert len(project.tasks()) == 1
+    with pytest.raises(WrongUsage, match=r"There is already a task mend-parser\."):
+        project.add_task("Something else", id="mend-parser")
+    with pytest.raises(WrongUsage, match="An id has up to 64 letters"):
+        project.add_task("Mend the parser", id="../parser")
+
+
+@pytest.mark.once
+def test_what_a_killed_writer_left_half_made_is_removed_once_nobody_can_be_at_work_on_it(project: Project) -> None:
+    project.memory.add("The parser wants tabs.")
+    folder = project.root / ".agent"
+    old, young = folder / ".memories.md.77.0a1b2c.new", folder / ".memories.md.78.0a1b2d.new"
+    for path in (old, young, folder / "mine.new"):
+        path.write_text("half")
+    at = time.time() - LEFTOVER_SECONDS - 1
+    os.utime(old, (at, at))
+
+    project.memory.add("The lexer wants spaces.")
+
+    assert sorted(one.name for one in folder.iterdir()) == [young.name, "memories.md", "mine.new"]

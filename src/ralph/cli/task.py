@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--parent", metavar="ID", help="the task it is a part of")
     one.add_argument("--feature", "-f", metavar="NAME", help="the feature it belongs to, by name or id")
     one.add_argument("--needs", "-n", metavar="ID", action="append", default=[], help="a task that must be done first")
+    one.add_argument("--id", metavar="ID", help="an id of your own: asked again, it is still one task")
     one.add_argument("--format", choices=("table", "json", "quiet"), default="table", help="quiet prints the id alone")
 
     one = action("list", list_tasks, "List tasks, the most urgent first")
@@ -109,6 +110,7 @@ def add(given: argparse.Namespace) -> None:
             parent=given.parent,
             feature=given.feature,
             needs=given.needs,
+            id=given.id,
         )
     if given.format == "json":
         print_json(task)

@@ -6,7 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from ralph.errors import StoreUnwritable
+from ralph.files import trouble_of_disk
 from ralph.loop.interrupt import Interrupts
+from ralph.loop.order import RunEnding
 from ralph.loop.progress import event, forgiving
 from ralph.records import Outcome
 from ralph.sharing import take_in
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 
     from ralph.agents import Agent
     from ralph.config import Config
+    from ralph.errors import StoreAway, StoreError
     from ralph.loop.branches import Branches
     from ralph.loop.budget import Budget
-    from ralph.loop.order import Order, RunEnding
+    from ralph.loop.order import Order
     from ralph.loop.progress import Event, Tell
     from ralph.records import Attempt, Task
     from ralph.store import Store
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
 
 AWAY_SECONDS = 600.0
 """So long a run waits for a database that cannot be reached."""
+DISK_SECONDS = 24 * 3600.0
+"""So long a run waits for a disk that is full: what mends that is a person, who may be asleep."""
+LEAST_ROOM = 1024 * 1024
+"""With less than so many bytes on the disk no attempt is begun: the agent could not write what it makes."""
+LONGEST_LOOK_SECONDS = 5.0
 SYNC_SECONDS = 0.5
 MOST_OUTAGES = 10
 """So often in a row a model's service may fail before a run gives up: with the usual waits about half an hour."""
@@ -145,19 +154,51 @@ class Crew:
             time.sleep(min(left, LOOK_SECONDS))
         return True
 
+    # --- the disk ------------------------------------------------------------------
+
+    def trouble_of_disk(self) -> str:
+        """Say what keeps agents from writing, if anything does: then a failure says nothing about the task."""
+        return trouble_of_disk(self.root, LEAST_ROOM)
+
+    def await_room(self) -> bool:
+        """Wait until there is room to work in; False when somebody wants to stop before, or nobody makes any."""
+        trouble = self.trouble_of_disk()
+        if not trouble:
+            return True
+        said = f"{trouble[0].upper()}{trouble[1:]}"
+        self.tell(event("warning", message=f"{said}: no task is begun until there is room again."))
+        deadline, pause = time.monotonic() + DISK_SECONDS, LOOK_SECONDS
+        while self.trouble_of_disk():
+            if self.wants_to_stop:
+                return False
+            if time.monotonic() > deadline:
+                self.stopped = RunEnding.NO_DISK
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+        self.tell(event("note", message="There is room on the disk again."))
+        return True
+
+    def broken_by(self, error: StoreError) -> RunEnding:
+        """Say what went wrong with the store, and give what that makes of the run."""
+        self.tell(event("warning", message=str(error)))
+        return RunEnding.NO_DISK if isinstance(error, StoreUnwritable) else RunEnding.BROKEN
+
     # --- the store and the files ---------------------------------------------------
 
     def patiently(self, work: Callable[[], R], again: Callable[[], R] | None = None, *, is_settling: bool = False) -> R:
-        """Do something, also when the database cannot be reached for a while.
+        """Do something, also when the database cannot be reached, or the disk is full, for a while.
 
         `again` is done instead when it was tried before, and may have been done without an answer. What settles an
         attempt is not given up when time is over or somebody wants to stop: a session's work would be lost.
         """
-        deadline = time.monotonic() + AWAY_SECONDS
+        began = time.monotonic()
 
-        def gives_up() -> bool:
+        def gives_up(error: StoreAway) -> bool:
             wants_to_stop = self.interrupts.wanted or self.budget.is_over_time()
-            return time.monotonic() > deadline or self.interrupts.insists or (wants_to_stop and not is_settling)
+            waited = time.monotonic() - began
+            is_over = waited > (DISK_SECONDS if isinstance(error, StoreUnwritable) else AWAY_SECONDS)
+            return is_over or self.interrupts.insists or (wants_to_stop and not is_settling)
 
         def tell(message: str, is_back: bool) -> None:
             self.tell(event("note" if is_back else "warning", message=message))

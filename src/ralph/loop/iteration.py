@@ -94,6 +94,8 @@ class Iteration:
             return self.failed(str(error), obstacle=Obstacle(why=str(error), waits_for_person=True))
         except Exception as error:  # noqa: BLE001
             # The one place where any fault, also our own, becomes a recorded attempt.
+            if trouble := self._crew.trouble_of_disk():
+                return self.failed(f"{trouble[0].upper()}{trouble[1:]}: {error}", Ending.STOPPED)
             return self.failed(f"Ralph failed: {type(error).__name__}: {error}")
 
     def failed(self, why: str, ending: Ending = Ending.CRASHED, obstacle: Obstacle | None = None) -> Capture:
@@ -138,6 +140,9 @@ class Iteration:
         if self._should_stop() and reply.ending is Ending.FINISHED and not (verdict.passed and obstacle is None):
             # Gates that were ended by us, or a merge nobody waited for: that says nothing about the work.
             reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
+        if not (says_done and verdict.passed and obstacle is None) and (trouble := self._crew.trouble_of_disk()):
+            # Whatever it says, it could not write: the task is not to blame, and what it learned is kept.
+            reply = replace(reply, ending=Ending.STOPPED, detail=trouble)
         capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
         return replace(capture, memories=tuple(with_marks(memory, self._crew.root) for memory in capture.memories))
 

@@ -29,6 +29,7 @@ class RunEnding(StrEnum):
     INTERRUPTED = "it was interrupted"
     BROKEN = "the database could not be written"
     DAMAGED = "the database is damaged"
+    NO_DISK = "the disk could not be written to for too long; mend that, and go on with: ralph run --resume"
     WORKER_DIED = "a worker ended in a way that nobody foresaw; what it printed says more"
     NO_AGENT = "the agent could not be started"
     NO_BRANCH = "the branch that work is merged into is gone; what is finished waits on branches of its own"
@@ -48,6 +49,7 @@ class RunEnding(StrEnum):
             RunEnding.NOT_READY: 1,
             RunEnding.BROKEN: 1,
             RunEnding.DAMAGED: 1,
+            RunEnding.NO_DISK: 1,
             RunEnding.AGENT_FAILS: 1,
             RunEnding.NO_MODEL: 1,
             RunEnding.WORKER_DIED: 1,
@@ -64,6 +66,7 @@ _CUT_SHORT = (
     RunEnding.LIMIT_COST,
     RunEnding.LIMIT_TOKENS,
     RunEnding.NO_MODEL,
+    RunEnding.NO_DISK,
     RunEnding.INTERRUPTED,
 )
 

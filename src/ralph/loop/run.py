@@ -41,6 +41,7 @@ JOIN_SECONDS = 0.2
 _FOR_ALL = (
     RunEnding.BROKEN,
     RunEnding.DAMAGED,
+    RunEnding.NO_DISK,
     RunEnding.WORKER_DIED,
     RunEnding.NO_AGENT,
     RunEnding.NO_BRANCH,
@@ -166,8 +167,7 @@ class Loop:
             )
             self._learn_quietly(crew)
         except StoreError as error:
-            crew.tell(event("warning", message=str(error)))
-            return RunEnding.BROKEN
+            return crew.broken_by(error)
         return ending
 
     def _work_together(self, crew: Crew) -> RunEnding:
@@ -178,9 +178,8 @@ class Loop:
             try:
                 endings.append(self._work_as(crew, number))
             except StoreError as error:
-                crew.tell(event("warning", message=str(error)))
-                crew.stopped = RunEnding.BROKEN
-                endings.append(RunEnding.BROKEN)
+                crew.stopped = crew.broken_by(error)
+                endings.append(crew.stopped)
 
         threads = [
             threading.Thread(target=work, args=(number,), name=f"worker {number}", daemon=True)

@@ -108,7 +108,7 @@ class Worker:
                 if not crew.budget.take():
                     limit = RunEnding.LIMIT_ITERATIONS
                     break
-                if not crew.await_service():
+                if not (crew.await_service() and crew.await_room()):
                     crew.budget.give_back()
                     continue
                 begun = self._begin()

@@ -160,8 +160,11 @@ class Store:
         self.database.close()
 
 
-def open_database(url: str, *, direct_url: str = "", create: bool = False) -> Database:
-    """Open a database by its path or URL, bringing its tables up to date first."""
+def open_database(url: str, *, direct_url: str = "", create: bool = False, may_only_read: bool = False) -> Database:
+    """Open a database by its path or URL, bringing its tables up to date first.
+
+    A file on a disk that takes nothing is opened all the same if it `may_only_read`.
+    """
     if is_postgres(url):
         try:
             from ralph.store.postgres import open_postgres
@@ -172,15 +175,17 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False) -> Da
         return open_postgres(url, direct_url=direct_url, create=create)
     from ralph.store.sqlite import open_sqlite
 
-    return open_sqlite(file_path(url), create=create)
+    return open_sqlite(file_path(url), create=create, may_only_read=may_only_read)
 
 
-def open_store(url: str, project: str = "", *, direct_url: str = "", is_own: bool = False) -> Store:
+def open_store(
+    url: str, project: str = "", *, direct_url: str = "", is_own: bool = False, may_only_read: bool = False
+) -> Store:
     """Open a project in the database at a path or URL, by its name or id; the only one there is if none is named.
 
     In a file of the project's own the only one is meant, whatever it is called.
     """
-    database = open_database(url, direct_url=direct_url)
+    database = open_database(url, direct_url=direct_url, may_only_read=may_only_read)
     try:
         return _store(database, Projects(database).named(project, is_own=is_own), url, direct_url)
     except RalphError:

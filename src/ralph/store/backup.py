@@ -16,9 +16,10 @@ from pathlib import Path
 
 import apsw
 
-from ralph.errors import NotFound, StoreError
+from ralph.errors import NotFound, StoreError, StoreTooNew
 from ralph.files import sync_folder
 from ralph.records import now, record, replace, timestamp
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.health import SUM, check, file_digest, open_read_only, said
 from ralph.text import slug
 
@@ -80,7 +81,19 @@ def make_backup(database_path: str, reason: str, keep: int = KEEP) -> Backup:
     Others may read and write meanwhile. A damaged database is not backed up, so no good backup makes room for it.
     """
     path = Path(database_path)
+    _refuse_newer(path)
     return _kept(path.parent, lambda folder: copy_database(path, folder), database_path, reason, keep)
+
+
+def _refuse_newer(path: Path) -> None:
+    """Leave a database alone that a newer program has written: it is sound, and no older one should take its place."""
+    try:
+        with closing(open_read_only(path)) as connection:
+            version = int(connection.pragma("user_version"))
+    except (OSError, apsw.Error, UnicodeError):
+        return  # what is wrong with it is told when it is copied
+    if version > SCHEMA_VERSION:
+        raise StoreTooNew(str(path), version, SCHEMA_VERSION)
 
 
 def _kept(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:

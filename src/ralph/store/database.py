@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
+    from ralph.errors import StoreError
+
     Row = dict[str, Any]
 
     class Database(Protocol):
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
         """Ends a query whose rows nobody else may change until the transaction ends, not even a claim."""
         is_server: bool
         """Whether several machines may use it."""
+        hindrance: StoreError | None
+        """What keeps everybody from writing; None when nothing is known to."""
         lease_end: str
         """SQL for a lease of `:lease_seconds` from now; it starts with the moment it seems to end, as a timestamp."""
         lease_is_over: str

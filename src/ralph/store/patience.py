@@ -18,7 +18,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 def patiently(
     work: Callable[[], R],
-    gives_up: Callable[[], bool],
+    gives_up: Callable[[StoreAway], bool],
     tell: Callable[[str, bool], None],
     again: Callable[[], R] | None = None,
 ) -> R:
@@ -28,20 +28,20 @@ def patiently(
     instead of the work once it was tried: it may have been done without an answer.
     """
     pause = FIRST_PAUSE
-    was_told = False
+    told: StoreAway | None = None
     while True:
         try:
             done = work()
         except StoreAway as error:
-            if gives_up():
+            if gives_up(error):
                 raise
-            if not was_told:
-                tell(f"{error} Waiting for it to come back.", False)
-            was_told = True
+            if told is None or type(told) is not type(error):
+                tell(f"{error} {error.meanwhile}", False)
+            told = error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             work = again or work
             continue
-        if was_told:
-            tell("The database is back.", True)
+        if told is not None:
+            tell(told.afterwards, True)
         return done

@@ -184,6 +184,7 @@ class PostgresDatabase:
     for_update = "FOR UPDATE"
     row = "ctid"
     is_server = True
+    hindrance: StoreError | None = None
     like_any_case = "ILIKE"
     seq_key = "project_id, seq"
     lease_is_over = """lease_until < to_char(

@@ -13,7 +13,8 @@ import time
 
 import apsw
 
-from ralph.errors import RalphError, StatementRefused, StoreError, StoreTooNew
+from ralph.errors import RalphError, StatementRefused, StoreAway, StoreError, StoreTooNew, StoreUnwritable
+from ralph.files import FULL, READ_ONLY, trouble_of_disk
 from ralph.store.database import SCHEMA_VERSION, Found
 
 TYPE_CHECKING = False
@@ -44,6 +45,8 @@ So its cost stays the same as the table grows; SQLite's own ranking reads every 
 """
 NARROW_POSTINGS = 100_000
 """So many at most when most of what is found is ruled out, by its kind for example, and has to be passed over."""
+_NO_ROOM = f"{FULL}. Free some space, then try again"
+_OF_DISKS = {FULL: _NO_ROOM, READ_ONLY: f"{READ_ONLY}. Make it writable, then try again"}
 FEW = 64
 """Of every word at least so many, the newest."""
 LEAST_BYTES = 512
@@ -52,21 +55,32 @@ QUEUE = ".lock"
 """The ending of the file that writers queue at, which holds the number of the newest change too."""
 
 
-def open_sqlite(path: str, *, create: bool = False) -> SqliteDatabase:
-    """Open a database file, bringing its tables up to date first."""
+def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False) -> SqliteDatabase:
+    """Open a database file, bringing its tables up to date first.
+
+    Where the disk takes nothing, and that `may_only_read`, what is there can still be read.
+    """
     if not create and not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"The database {path} is missing. Make a new one with: ralph init")
     if name := not_plain(path):
         raise StoreError(f"{name} is no plain file, so the database is not opened. Move it away and try again.")
     _refuse_emptied(path, create=create)
     try:
+        connection = None
         connection = apsw.Connection(path)
         _prepare(connection, path, create=create)
         database = SqliteDatabase(connection, path)
         if connection.pragma("user_version") < SCHEMA_VERSION:
             _migrate(connection, database, path)
     except apsw.Error as error:
-        raise _explained(error, path) from error
+        told = explained(error, path)
+        if may_only_read and isinstance(told, StoreUnwritable):
+            from ralph.store.reading import open_to_read
+
+            if connection is not None:
+                connection.close()  # it would stand in its own way
+            return open_to_read(path, told)
+        raise told from error
     except UnicodeEncodeError:
         raise StoreError(f"The path {path!r} is not valid UTF-8, which SQLite needs. Rename the folder.") from None
     return database
@@ -165,23 +179,26 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
         connection.pragma("user_version", SCHEMA_VERSION)
 
 
-def _explained(error: apsw.Error, path: str) -> RalphError:
+def explained(error: apsw.Error, path: str) -> RalphError:
     """Say in one sentence what is wrong with the file."""
     reasons = {
-        apsw.FullError: "the disk is full. Free some space and run the command again",
-        apsw.ReadOnlyError: "it is read-only. Check the permissions of the file and its folder",
-        apsw.CantOpenError: "it cannot be opened. Check that the folder exists and may be written to",
-        apsw.PermissionsError: "permission was denied. Check the permissions of the file and its folder",
-        apsw.BusyError: "another program has held it for too long. Try again",
-        apsw.NotADBError: "it is not a database. Bring a backup back with: ralph restore",
-        apsw.CorruptError: "it is damaged. Bring a backup back with: ralph restore",
-        apsw.IOError: f"the disk reported an error ({error})",
+        apsw.FullError: (StoreUnwritable, _NO_ROOM),
+        apsw.ReadOnlyError: (StoreUnwritable, "it is read-only. Check the permissions of the file and its folder"),
+        apsw.CantOpenError: (StoreUnwritable, "it cannot be opened. Check that the folder may be written to"),
+        apsw.PermissionsError: (StoreError, "permission was denied. Check the permissions of the file and its folder"),
+        apsw.BusyError: (StoreAway, "another program has held it for too long. Try again"),
+        apsw.NotADBError: (StoreError, "it is not a database. Bring a backup back with: ralph restore"),
+        apsw.CorruptError: (StoreError, "it is damaged. Bring a backup back with: ralph restore"),
+        apsw.IOError: (StoreUnwritable, f"the disk reported an error ({error}). Check it, then try again"),
     }
     if any(sign in str(error) for sign in ("fts5: corrupt", "invalid fts5", "vtable constructor")):
         return StoreError(f"The search index in {path} is damaged. Make it anew with: ralph doctor --reindex")
-    for kind, reason in reasons.items():
+    for kind, (told, reason) in reasons.items():
         if isinstance(error, kind):
-            return StoreError(f"The database {path} cannot be used: {reason}.")
+            if told is StoreUnwritable:
+                # SQLite says only which step failed.
+                reason = _OF_DISKS.get(trouble_of_disk(os.path.dirname(path) or "."), reason)  # noqa: PTH120
+            return told(f"The database {path} cannot be used: {reason}.")
     return StatementRefused(f"The database {path} refused a statement: {error}.")
 
 
@@ -254,10 +271,12 @@ class SqliteDatabase:
     lease_end = "lease_end(:lease_seconds)"
     lease_is_over = "lease_is_over(lease_until)"
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, hindrance: StoreError | None = None) -> None:
+        """`hindrance` is what keeps everybody from writing, if anything does."""
         self.where = path
+        self.hindrance = hindrance
         self._connection = connection
-        self._turn = Turn(connection, path)
+        self._turn = Turn(connection, path, hindrance)
         connection.create_scalar_function("lease_end", _lease_end, 1)
         connection.create_scalar_function("lease_is_over", _lease_is_over, 1)
 
@@ -271,7 +290,7 @@ class SqliteDatabase:
                 names = names or tuple(column[0] for column in cursor.get_description())
                 rows.append(dict(zip(names, row, strict=True)))
         except apsw.Error as error:
-            raise _explained(error, self.where) from error
+            raise explained(error, self.where) from error
         except UnicodeDecodeError as error:
             raise StoreError(
                 f"The database {self.where} is damaged: it holds text that is none. "
@@ -284,7 +303,7 @@ class SqliteDatabase:
         try:
             self._connection.execute(sql, values)
         except apsw.Error as error:
-            raise _explained(error, self.where) from error
+            raise explained(error, self.where) from error
         return self._connection.changes()
 
     def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -292,7 +311,7 @@ class SqliteDatabase:
         try:
             self._connection.executemany(sql, rows)
         except apsw.Error as error:
-            raise _explained(error, self.where) from error
+            raise explained(error, self.where) from error
 
     def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Add many rows with the same columns."""
@@ -406,7 +425,7 @@ class SqliteDatabase:
         try:
             return self._connection.execute(sql, values).fetchall()
         except apsw.Error as error:
-            raise _explained(error, self.where) from error
+            raise explained(error, self.where) from error
 
     def clear_indexes(self, project_id: str) -> str:
         """Take the indexes away, whatever is wrong with them: all projects of a file share them."""
@@ -473,7 +492,7 @@ class Watch:
             self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
             self._seen = self._connection.pragma("data_version")
         except apsw.Error as error:
-            raise _explained(error, path) from error
+            raise explained(error, path) from error
 
     def wait(self, seconds: float) -> bool:
         """Give True as soon as something changed; False when nothing did for so long."""
@@ -526,9 +545,10 @@ class Snapshot:
 class Turn:
     """A transaction that first waits for its turn among all writers of the file."""
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, hindrance: StoreError | None = None) -> None:
         self._connection = connection
         self._path = path
+        self._hindrance = hindrance
         self._queue: Queue | None = None
         self._depth = 0
         self._is_doomed = False
@@ -537,6 +557,8 @@ class Turn:
         self._changes = 0
 
     def __enter__(self) -> None:
+        if self._hindrance:
+            raise self._hindrance
         if self._depth == 0:
             self._is_doomed = False
             self._wait()
@@ -550,7 +572,7 @@ class Turn:
                 raise
             except apsw.Error as error:
                 self._leave()
-                raise _explained(error, self._path) from error
+                raise explained(error, self._path) from error
         self._depth += 1
 
     def __exit__(
@@ -569,7 +591,7 @@ class Turn:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if kind is None:
-                raise _explained(failed, self._path) from failed
+                raise explained(failed, self._path) from failed
         finally:
             self._leave()
         if self._is_doomed and kind is None:

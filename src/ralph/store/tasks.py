@@ -86,8 +86,11 @@ class Tasks:
     # --- the graph ---------------------------------------------------------------
 
     def add(self, task: NewTask) -> Task:
-        """Add a task, or refuse it when it would wait for itself."""
-        return self.add_all([task])[0]
+        """Add a task, or refuse it when it would wait for itself; with an id that is there, it must say the same."""
+        with self._scope.transaction():
+            if task.id and self._exists(task.id) and (known := self.get(task.id)).title == task.title:
+                return known
+            return self.add_all([task])[0]
 
     def add_all(self, tasks: Sequence[NewTask]) -> list[Task]:
         """Add tasks that may refer to each other: all of them or, when one is refused, none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ralph.files import is_being_written, is_inside, remove_seen, replace_seen
+from ralph.files import is_being_written, is_inside, remove_seen, replace_seen, sweep
 from ralph.records import record, timestamp
 from ralph.store.synced import RESTORED, Synced
 
@@ -170,6 +170,8 @@ class Disk:
 
     def settle(self) -> None:
         """Note that all is in step up to the newest event; when something could not be written, that it is not."""
+        for folder in (KNOWLEDGE, os.path.dirname(self.memories)):  # noqa: PTH120
+            sweep(os.path.join(self._root, folder))  # noqa: PTH118
         mark = UNWRITTEN if self.is_unwritten else _mark(self.synced.files())
         if self.is_shared and not self._mark[1]:
             # Whoever is new makes room: containers come and go.

@@ -45,6 +45,7 @@ class NewTask(Body):
     parent: Annotated[Name | None, msgspec.Meta(description="The task it is a part of.")] = None
     feature: Annotated[Name | None, msgspec.Meta(description="By name or id.")] = None
     needs: Annotated[tuple[Name, ...], msgspec.Meta(description="Tasks that must be done first.")] = ()
+    id: Annotated[Name | None, msgspec.Meta(description="An id of your own: asked again, it is still one task.")] = None
 
 
 class TaskChange(Body):
@@ -104,6 +105,7 @@ def add_task(project: Project, body: NewTask) -> Task:
         parent=body.parent or None,
         feature=body.feature or None,
         needs=body.needs,
+        id=body.id or None,
     )
 
 
