@@ -145,11 +145,13 @@ class Person:
             self._change, self._change, self._add, self._append, self._append_note, self._put_note, self._remove,
             self._change_knowledge, self._change_knowledge, self._add_knowledge, self._remove_knowledge,
         )  # fmt: skip
+        due = min(EDITS_A_MERGE, edits) // 2
         while self.edits < edits:
-            is_merge = self._count % EDITS_A_MERGE == EDITS_A_MERGE - 1
-            self._count += 1
+            is_merge = self.edits >= due
             way = self._merge if is_merge else self._chance.choice(ways)
-            self.edits += way()
+            done = way()
+            due += EDITS_A_MERGE if is_merge and done else 0
+            self.edits += done
             time.sleep(self._chance.choice((0.0, 0.001, 0.01, 0.03)))
 
     @property
