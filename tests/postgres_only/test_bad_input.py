@@ -19,6 +19,7 @@ import pytest
 from ralph.errors import RalphError, StoreAway, StoreError
 from ralph.store import open_database, open_store
 from ralph.store import postgres as own
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.tasks import NewTask
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, Ran, one_sentence
@@ -208,9 +209,9 @@ def test_tables_of_a_newer_program_are_told_of_unless_they_still_fit(tmp_path: P
         listed = machine.must("task", "list")
         versions = strict.run("SELECT version, oldest FROM ralph_schema", "db")
     finally:
-        strict.run("UPDATE ralph_schema SET version = 7, oldest = 6", "db")
+        strict.run(f"UPDATE ralph_schema SET version = {SCHEMA_VERSION}, oldest = 6", "db")
 
-    assert all("written by a newer Ralph (schema 99, this program knows 7)" in one for one in refused)
+    assert all(f"written by a newer Ralph (schema 99, this program knows {SCHEMA_VERSION})" in one for one in refused)
     assert "Kept" in listed
     assert "Lost" not in listed
     assert versions == [(99, 6)]

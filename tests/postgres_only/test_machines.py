@@ -13,6 +13,7 @@ import pytest
 
 from ralph.records import Memory, Outcome, Status, now
 from ralph.store import Store, open_store
+from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import Change
 from ralph.store.tasks import NewTask
 from tests.postgres import Server
@@ -100,7 +101,7 @@ def test_machines_that_start_at_once_make_the_tables_and_the_project_once(
 
     assert codes == [0] * 6, [one.errors for one in starting]
     database = url.split("/")[3].split("?")[0]
-    assert server.run("SELECT version, oldest FROM ralph_schema", database) == [(7, 6)]
+    assert server.run("SELECT version, oldest FROM ralph_schema", database) == [(SCHEMA_VERSION, 6)]
     assert server.run("SELECT name FROM projects", database) == [(NAME,)]
     assert sum("created project" in line for one in starting for _, line in one.lines) == 1
 

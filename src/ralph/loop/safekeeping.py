@@ -24,6 +24,8 @@ BACKUP_SECONDS = 24 * 3_600.0
 """A run makes a backup when the newest one is older."""
 FIRST_BACKUP_SECONDS = 3_600.0
 """The first one is made when the project is older: what is an hour old can be told again."""
+PARTING_SECONDS = 5.0
+"""So long a run that is over waits for a look at its file; a longer one is given up, which harms nothing."""
 
 
 class Safekeeping:
@@ -47,8 +49,8 @@ class Safekeeping:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         if self._path:
-            self._thread.join()
-            if kind is None:
+            self._thread.join(PARTING_SECONDS)
+            if kind is None and not self._thread.is_alive():
                 self._back_up()  # a short run is over before the thread looked
 
     def _work(self) -> None:
