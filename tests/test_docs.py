@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,3 +23,11 @@ def test_the_reference_of_the_http_api_is_current() -> None:
 
 def test_the_map_for_agents_stays_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+@pytest.mark.parametrize("page", ["reliability.md", "security.md"])
+def test_every_test_that_a_page_names_is_there(page: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / page).read_text(encoding="utf-8"))
+
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -48,7 +48,7 @@ def run(folder: Path, size: int, seed: int) -> Shown:
         load=f"{size} writers × {WRITES}",
         tried=len(done.waits),
         lost=len(done.errors) + done.missing + late,
-        says=f"0.5: {done.at(0.5) * 1000:.0f} ms, 0.99: {done.at(0.99) * 1000:.0f} ms,"
+        says=f"waits: p50 {done.at(0.5) * 1000:.0f} ms, p99 {done.at(0.99) * 1000:.0f} ms,"
         f" worst {done.waits[-1] * 1000:.0f} ms; {len(done.waits) / done.seconds:.0f} writes/s",
     )
 
