@@ -252,7 +252,7 @@ def _over_http(abused: Abused, text: str) -> None:
         one.post("/api/projects/-/memories", {"content": text, "title": text, "tags": [text]})
         one.post("/api/tasks", {"title": f"Over HTTP {text}", "body": text})
         abused.printed.append(str(one.ask("POST", "/api/tasks", json.dumps({"title": "", "x": text})).text))
-        abused.printed.append(str(one.ask("POST", "/api/tasks", text).text))
+        abused.printed.append(str(one.ask("POST", "/api/tasks", text.encode()).text))
     finally:
         one.close()
 

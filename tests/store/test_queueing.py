@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.store.queueing import Queue
+from ralph.store.queueing import STILL_SECONDS, Queue
 
 pytestmark = pytest.mark.sqlite
 
@@ -88,9 +88,9 @@ def test_nobody_waits_for_ever_for_one_that_is_stopped_and_it_can_go_on(tmp_path
     os.kill(process.pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        assert not queue.enter(0.2)
-        assert not queue.enter(0.2)
-        assert 0.4 <= time.monotonic() - began < 5
+        assert not queue.enter(30)
+        assert not queue.enter(30)
+        assert STILL_SECONDS <= time.monotonic() - began < 5
     finally:
         os.kill(process.pid, signal.SIGCONT)
 
@@ -101,12 +101,72 @@ def test_nobody_waits_for_ever_for_one_that_is_stopped_and_it_can_go_on(tmp_path
     queue.close()
 
 
+def test_one_that_is_stopped_while_it_waits_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "ralph.db"
+    first = Queue(str(path))
+    assert first.enter(5)
+    waiting = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(0.3)
+    os.kill(waiting.pid, signal.SIGSTOP)
+    try:
+        first.leave()  # the one that is stopped has the turn now, and does nothing with it
+        began = time.monotonic()
+        assert not first.enter(30)
+        assert not first.enter(30)
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(waiting.pid, signal.SIGKILL)
+        waiting.communicate()
+
+    deadline = time.monotonic() + 5
+    while not first.enter(1):
+        assert time.monotonic() < deadline
+    first.close()
+
+
+def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
+    path = str(tmp_path / "ralph.db")
+    busy, waiting = Queue(path), Queue(path)
+    assert busy.enter(1)
+
+    def write() -> None:
+        for number in range(8):
+            busy.note(f"{number}".encode())
+            time.sleep(STILL_SECONDS / 3)
+        busy.leave()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+
+    assert waiting.enter(30)
+
+    thread.join()
+    busy.close()
+    waiting.close()
+
+
+def test_whoever_exchanges_the_file_is_waited_for_though_nothing_is_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "ralph.db")
+    held, waiting = Queue(path), Queue(path)
+    assert held.enter(1)
+    held.note(b"number 7")
+    held.hold()
+    threading.Timer(3 * STILL_SECONDS, held.close).start()
+
+    assert waiting.enter(30)
+
+    waiting.close()
+    assert Path(f"{path}.lock").read_bytes() == b"number 7"
+
+
 def test_who_gave_up_keeps_no_file_open(tmp_path: Path) -> None:
     queue = Queue(str(tmp_path / "ralph.db"))
     with (tmp_path / "ralph.db.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         for _ in range(3):
             assert not queue.enter(0.05)
+        assert sum(str(tmp_path) in target for target in _open_files()) == 3
+        queue.close()
     deadline = time.monotonic() + 5
     while any(str(tmp_path) in target for target in _open_files()):
         assert time.monotonic() < deadline

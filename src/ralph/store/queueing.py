@@ -1,7 +1,8 @@
-"""The queue of those who write to a file: who came first goes first, and nobody waits for ever.
+"""The queue of those who write to a file: who came first goes first, and nobody waits for one that is stopped.
 
 There are two locks, the turn and the place right behind it. Whoever ends its turn finds that place taken, and queues
-behind all others; with one lock it would be quicker than those it has to wake. The system wakes in the order of asking.
+behind all others; with one lock it would be quicker than those it has to wake. The system wakes in the order of asking,
+also one that is stopped: so whoever sees nobody write for a while goes without a turn, and SQLite tells who may write.
 Only who asks in the very moment in which the place changes hands can be quicker than the one that is just woken.
 """
 
@@ -10,12 +11,18 @@ from __future__ import annotations
 import _thread
 import fcntl
 import os
+import time
 
 from ralph.store.sqlite import QUEUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+STILL_SECONDS = 0.5
+"""When nothing was written for so long, whoever has the turn is stopped, or at something large."""
+HELD = b"held"
+"""Stands beside the file while somebody exchanges it, whom all others have to wait for."""
 
 
 class Queue:
@@ -24,9 +31,14 @@ class Queue:
     def __init__(self, path: str) -> None:
         self._path = path
         self._files: tuple[int, int] | None = None
+        self._holds = False
+        self._left: _Waiting | None = None
 
     def enter(self, seconds: float) -> bool:
-        """Wait for the turn; False when it did not come for so long: whoever has it may be stopped."""
+        """Wait for the turn; False when it does not come for so long, or is held up by one that does nothing."""
+        if self._left is not None and not self._left.is_over:
+            return False  # still behind the one that was given up
+        self._left = None
         if self._files is None:
             self._files = _open(f"{self._path}.next{QUEUE}"), _open(f"{self._path}{QUEUE}")
         behind, turn = self._files
@@ -36,43 +48,25 @@ class Queue:
                 fcntl.flock(waits_for[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
                 del waits_for[0]
         except BlockingIOError:
-            if not self._is_given(waits_for, seconds):
+            if not self._is_given(_Waiting(self._files, waits_for), time.monotonic() + seconds):
                 return False
         fcntl.flock(behind, fcntl.LOCK_UN)
         return True
 
-    def _is_given(self, waits_for: Sequence[int], seconds: float) -> bool:
-        """Wait in a thread: that alone can be left, and still be woken in its turn."""
-        deciding, given = _thread.allocate_lock(), _thread.allocate_lock()
-        given.acquire()
-        files, self._files = self._files, None
-        assert files
-        is_left = False
-
-        def wait() -> None:
-            try:
-                for file in waits_for:
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            finally:
-                with deciding:
-                    given.release()
-                    if is_left:
-                        _close(files)
-
-        _thread.start_new_thread(wait, ())
+    def _is_given(self, waiting: _Waiting, deadline: float) -> bool:
+        """Wait as long as others write, or somebody holds them all."""
+        is_given = False
+        noted = self._noted()
         try:
-            is_given = given.acquire(timeout=seconds)
-        except BaseException:
-            is_given = False
-            raise
+            while not is_given and (left := deadline - time.monotonic()) > 0:
+                is_given = waiting.is_given(min(left, STILL_SECONDS))
+                before, noted = noted, self._noted()
+                if before == noted and not self._is_held():
+                    break
         finally:
-            with deciding:
-                if is_given:
-                    self._files = files
-                elif given.locked():
-                    is_left = True
-                else:
-                    _close(files)
+            if not is_given:
+                is_given = not waiting.is_left()
+                self._left = None if is_given else waiting
         return is_given
 
     def note(self, noted: bytes) -> None:
@@ -83,16 +77,83 @@ class Queue:
             except OSError:
                 pass  # then what was noted before stands, which is true too
 
+    def _noted(self) -> bytes:
+        assert self._files
+        return os.pread(self._files[1], 200, 0)
+
+    def _is_held(self) -> bool:
+        assert self._files
+        return os.pread(self._files[0], len(HELD), 0) == HELD
+
+    def hold(self) -> None:
+        """Let all others wait until this turn is over, however long nothing is written."""
+        assert self._files
+        self._holds = True
+        os.pwrite(self._files[0], HELD, 0)
+
+    def forget(self) -> None:
+        """Forget what was noted: it is not of the file that is there now."""
+        assert self._files
+        os.ftruncate(self._files[1], 0)
+
     def leave(self) -> None:
         """End the turn."""
-        if self._files is not None:
+        if self._files is not None and self._left is None:
+            if self._holds:
+                os.ftruncate(self._files[0], 0)
+                self._holds = False
             fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the place."""
-        if self._files is not None:
+        self.leave()
+        if self._left is not None:
+            self._left.close()
+        elif self._files is not None:
             _close(self._files)
-            self._files = None
+        self._files = self._left = None
+
+
+class _Waiting:
+    """Somebody who waits in a thread: that alone can be left, and still be woken in its turn."""
+
+    def __init__(self, files: tuple[int, int], waits_for: Sequence[int]) -> None:
+        self._files = files
+        self._waits_for = waits_for
+        self._given, self._deciding = _thread.allocate_lock(), _thread.allocate_lock()
+        self._given.acquire()
+        self._is_left = self._is_closed = self.is_over = False
+        _thread.start_new_thread(self._wait, ())
+
+    def is_given(self, seconds: float) -> bool:
+        """Wait so long for the turn."""
+        return self._given.acquire(timeout=seconds)
+
+    def is_left(self) -> bool:
+        """Give the turn up, unless it has come; whoever is next gets it then."""
+        with self._deciding:
+            self._is_left = not self._given.acquire(blocking=False)
+            return self._is_left
+
+    def close(self) -> None:
+        """Close the files as soon as nobody waits with them."""
+        with self._deciding:
+            self._is_closed = True
+            if self.is_over:
+                _close(self._files)
+
+    def _wait(self) -> None:
+        for file in self._waits_for:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with self._deciding:
+            self._given.release()
+            if not self._is_left:
+                return
+            for file in reversed(self._files):
+                fcntl.flock(file, fcntl.LOCK_UN)
+            self.is_over = True
+            if self._is_closed:
+                _close(self._files)
 
 
 def _open(path: str) -> int:

@@ -41,7 +41,7 @@ from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ralph.store import Store
     from ralph.store.database import Row
@@ -118,8 +118,9 @@ def restore(database_path: str, backup: str | None = None) -> Restored:
     """
     path = Path(database_path)
     try:
-        with _alone(path), _prepared(path, backup) as (fresh, planned):
+        with _alone(path) as forget, _prepared(path, backup) as (fresh, planned):
             kept = _exchange(path, fresh)
+            forget()
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {said(error)}") from error
     if problems := check(database_path).problems:
@@ -244,18 +245,22 @@ def _keep_rows(home: Path, present: Path, *, is_sound: bool) -> Path:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the writers' queue of a database: nobody is in the middle of a change."""
+def _alone(path: Path) -> Iterator[Callable[[], None]]:
+    """Hold the writers' queue of a database: nobody is in the middle of a change.
+
+    Gives what forgets the change that was noted last: it is not one of another file that is there then.
+    """
     try:
         from ralph.store.queueing import Queue
     except ImportError:  # not on this system
-        yield
+        yield lambda: None
         return
     queue = Queue(str(path))
     try:
         if not queue.enter(WAIT_SECONDS):
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
-        yield
+        queue.hold()
+        yield queue.forget
     finally:
         queue.close()
 
