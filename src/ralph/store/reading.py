@@ -13,8 +13,9 @@ import apsw
 
 from ralph.errors import StoreUnwritable
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.sqlite import APPLICATION_ID, BUSY_MILLISECONDS, SqliteDatabase
+from ralph.store.sqlite import APPLICATION_ID, SqliteDatabase
 
+LOCK_MILLISECONDS = 1_000
 _LOCKED = "", apsw.SQLITE_OPEN_READWRITE
 _UNLOCKED = "?vfs=unix-none", apsw.SQLITE_OPEN_READONLY
 _WITHOUT_LOG = "?immutable=1", apsw.SQLITE_OPEN_READONLY
@@ -26,6 +27,8 @@ def open_to_read(path: str, hindrance: StoreUnwritable) -> SqliteDatabase:
     for way in (_LOCKED, _UNLOCKED if os.path.exists(f"{path}-wal") else _WITHOUT_LOG):  # noqa: PTH110
         try:
             return SqliteDatabase(connect_to_read(path, *way), path, hindrance)
+        except apsw.BusyError:
+            break  # somebody is at work on it, and has room: to read beside that without a lock is no reading
         except (apsw.Error, ValueError):
             continue
     raise hindrance
@@ -35,7 +38,7 @@ def connect_to_read(path: str, options: str, flags: int) -> apsw.Connection:
     """Open a file so that nothing has to be written for it; raises where that is not possible."""
     connection = apsw.Connection(Path(path).absolute().as_uri() + options, flags=flags | apsw.SQLITE_OPEN_URI)
     try:
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.set_busy_timeout(LOCK_MILLISECONDS)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("query_only", True)
