@@ -284,6 +284,8 @@ LONGEST_LINE = 16_000
 UNSURE = 1_000
 """What stands in the last so many characters may be the beginning of a secret that goes on."""
 LONGEST_KEY = 32_000
+KEY_LINE_SIGHT = 200
+"""So far before the end of a line the line of a key is looked for: other words may stand before it."""
 MOST_A_SECOND = 100_000
 """So many characters are looked through in a second, which takes a small part of it; and so many at once."""
 MOST_AT_ONCE = 500_000.0
@@ -295,7 +297,7 @@ CUT = " […]\n"
 _LINE_ENDS = re.compile("\n")
 _KEY_BEGINS = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _KEY_ENDS = re.compile(r"-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_KEY_LINE = re.compile(r"[ \t\"'+>|]{0,12}[A-Za-z0-9+/]{64,76}={0,2}")
+_KEY_LINE = re.compile(r"[^\n]*?(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{64,76}={0,2}")
 _PUTTY_ENDS = re.compile("Private-MAC: ")
 _PUTTY = re.compile(r"Private-Lines: \d{1,4}\s+(?:[A-Za-z0-9+/=]+\s+)*\Z")
 _LONG_SECRETS = (
@@ -428,7 +430,10 @@ def _open_since(text: str, end: int) -> int:
 
 def _before_lines_of_key(text: str, end: int) -> int:
     """Give where lines of base64 begin that lead up to the end: the rest of a key, if its last line comes yet."""
-    while end and _KEY_LINE.fullmatch(text, start := text.rfind("\n", 0, end - 1) + 1, end - 1):
+    while end:
+        start = text.rfind("\n", 0, end - 1) + 1
+        if not _KEY_LINE.fullmatch(text, max(start, end - 1 - KEY_LINE_SIGHT), end - 1):
+            break
         end = start
     return end
 

@@ -21,6 +21,8 @@ KEY_LINES = 3
 """So many lines of base64 below each other are a key whose heading was cut off."""
 KEY_SIGHT = 20_000
 """So far back the beginning of such a key is looked for."""
+TAIL_SIGHT = 200
+"""So far before its end a line is looked at that the first line of a key may stand at the end of."""
 LONGEST_LINE = 4_000
 """Longer lines are looked at in pieces of this length."""
 
@@ -91,7 +93,7 @@ _ASSIGNS = r"\\{0,3}[\"']?\s{0,3}(?:=>|:=|=(?!=)|:(?!:))\s{0,3}"
 _SURE_NAME = (
     r"((?:(?:password|passwd|secret|(?:api|access|account|private)[_-]?key)[\w.-]{0,20}|passphrase|pwd|_pass|token)"
     rf"{_ASSIGNS})"
-    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|([^\s\"',;]{6,}))"
+    r"(?:\\{1,3}\"([^\"\\\n]{6,200})|\"([^\"\n]{6,200})\"|'([^'\n]{6,200})'|((?:(?!</)[^\s\"',;]){6,}))"
 )
 _WEAK_NAME = (
     r"(?:[a-z\d][_.-]?key(?:[_-]data)?|credentials?|[a-z]pass|_?auth|\bsig|signature|session(?:[_-]?id)?|sessid|\bsid"
@@ -238,6 +240,7 @@ _KEY_END = r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _LINE_END = r"(?:\\r)?\\n|\n"
 _ROUND_A_LINE = " \t\"'+>|"
 _KEY_LINE = r"(?:\d{1,5}[\t:|]\s*)?[A-Za-z0-9+/]{16,80}={0,2}"
+_KEY_TAIL = r"[A-Za-z0-9+/]{60,}={0,2}\s*\Z"
 _WHOLE_LINE = r"[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76}"
 _OPEN_TO_ALL = r"BEGIN (?:[A-Z0-9 ]{0,40}(?:CERTIFICATE|PUBLIC|MESSAGE|SIGNATURE|REQUEST|PARAMETERS))"
 
@@ -260,7 +263,9 @@ def _begin_of_key(text: str, first: int, end: int) -> int:
     for start, stop in zip(reversed(ends[:-1]), reversed(ends[1:]), strict=True):
         line = _compiled(_LINE_END).sub("", text[start:stop]).strip(_ROUND_A_LINE)
         if line and not _compiled(_KEY_LINE).fullmatch(line) and not (stop == end and line.isalnum()):
-            break
+            # Its first line may stand behind other words.
+            tail = _compiled(_KEY_TAIL).search(text, max(start, begin - TAIL_SIGHT), begin)
+            return tail.start() if tail else begin
         begin = start
     return begin
 
@@ -278,6 +283,8 @@ def without_middles_of_keys(text: str) -> str:
         while end < len(lines) and are_whole[end]:
             end += 1
         if end - at >= KEY_LINES and _has(lines[at], _DIGIT, _SMALL, _CAPITAL) and not _is_open_to_all(lines, at):
+            if kept and (tail := _compiled(_KEY_TAIL).search(kept[-1], max(0, len(kept[-1]) - TAIL_SIGHT))):
+                kept[-1] = kept[-1][: tail.start()]
             kept.append(REDACTED)
             at = end
         else:

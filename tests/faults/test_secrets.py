@@ -75,3 +75,31 @@ def test_the_rest_of_a_key_is_held_back_until_its_end_is_seen() -> None:
     said += hushed.add("-----END RSA PRIVATE" + " KEY-----\nfine\n") + hushed.finish()
 
     assert said == f"{REDACTED}\nfine\n"
+
+
+LINES_OF_KEY = [f"{letter}b1/C2+d{'Ef3gH' * 11}x" for letter in "abcdef"]
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<retry-suggestion>JWT_SECRET={}</retry-suggestion>".format("8f27b0ea4af05c6f3ef56e0ecd3b33234a312cb1"),
+        "Over HTTP " + "\n".join(LINES_OF_KEY) + "\n-----END PRIVATE KEY-----",
+        "<journal>" + "\n".join(LINES_OF_KEY) + "</journal>",
+    ],
+    ids=["before a tag", "behind other words", "in a sigil"],
+)
+def test_a_secret_is_known_though_something_stands_close_to_it(text: str) -> None:
+    redacted = accept(text)
+
+    assert "8f27b0ea" not in redacted
+    assert all(line[:20] not in redacted for line in LINES_OF_KEY[:-1])
+    assert redacted.startswith(text[:9])
+
+
+@pytest.mark.storeless
+def test_a_type_in_angle_brackets_is_no_secret() -> None:
+    assert accept("fn f(token: Optional<Foo>, secret: Secret<String>) {}") == (
+        "fn f(token: Optional<Foo>, secret: Secret<String>) {}"
+    )
