@@ -106,6 +106,11 @@ class Worker:
         *lines, self._rest = self._rest.split(b"\n")
         return [json.loads(line) for line in lines]
 
+    def wake(self) -> None:
+        """Let it go on, if it is paused."""
+        os.kill(self.pid, signal.SIGCONT)
+        self.wakes_at = 0.0
+
     def kill(self) -> list[dict[str, str]]:
         """End it at once; give what it had still said."""
         os.kill(self.pid, signal.SIGKILL)
@@ -194,16 +199,17 @@ def disturb(folder: Path, faults: int, seed: int) -> Left:
                     workers[place] = Worker(folder, chance.random())
                     killed += 1
                 elif worker.wakes_at:
-                    os.kill(worker.pid, signal.SIGCONT)
-                    worker.wakes_at = 0.0
+                    worker.wake()
+                    paused += 1
                 else:
                     os.kill(worker.pid, signal.SIGSTOP)
                     next_fault[place] = worker.wakes_at = time.monotonic() + LEASE_SECONDS * (1.1 + chance.random())
-                    paused += 1
             if sum(said.done.values()) > len(tasks) - OPEN_TASKS // 2:
+                for worker in workers:
+                    worker.wake()  # one of them may have been stopped in the middle of a change
                 tasks += _add_tasks(folder, OPEN_TASKS)
         for worker in workers:
-            os.kill(worker.pid, signal.SIGCONT)
+            worker.wake()
         deadline = time.monotonic() + END_SECONDS
         while _has_open(folder) and time.monotonic() < deadline:
             time.sleep(0.2)

@@ -168,6 +168,17 @@ def test_writers_do_not_queue_at_a_file_outside(clone: Path, outside: Path) -> N
     assert not (outside / "new").exists()
 
 
+def test_nobody_waits_for_a_pipe_in_the_place_of_the_queue(clone: Path) -> None:
+    for ending in (".lock", ".next.lock"):
+        (clone / ".ralph" / f"ralph.db{ending}").unlink(missing_ok=True)
+        os.mkfifo(clone / ".ralph" / f"ralph.db{ending}")
+    command = [sys.executable, "-m", "ralph", "-C", str(clone), "memory", "add", "Learned all the same."]
+
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert asked.returncode == 0, asked.stderr
+
+
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
 def test_a_pipe_in_the_place_of_a_database_file_is_refused_at_once(clone: Path, ending: str) -> None:
     path = clone / ".ralph" / f"ralph.db{ending}"

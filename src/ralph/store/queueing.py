@@ -72,35 +72,32 @@ class Queue:
     def note(self, noted: bytes) -> None:
         """Note the newest change beside the file. It is never ahead: what is noted is durable in the file."""
         if self._files is not None:
-            try:
-                os.pwrite(self._files[1], noted, 0)
-            except OSError:
-                pass  # then what was noted before stands, which is true too
+            _put(self._files[1], noted)
 
     def _noted(self) -> bytes:
         assert self._files
-        return os.pread(self._files[1], 200, 0)
+        return _beginning(self._files[1])
 
     def _is_held(self) -> bool:
         assert self._files
-        return os.pread(self._files[0], len(HELD), 0) == HELD
+        return _beginning(self._files[0]).startswith(HELD)
 
     def hold(self) -> None:
         """Let all others wait until this turn is over, however long nothing is written."""
         assert self._files
         self._holds = True
-        os.pwrite(self._files[0], HELD, 0)
+        _put(self._files[0], HELD)
 
     def forget(self) -> None:
         """Forget what was noted: it is not of the file that is there now."""
         assert self._files
-        os.ftruncate(self._files[1], 0)
+        _empty(self._files[1])
 
     def leave(self) -> None:
         """End the turn."""
         if self._files is not None and self._left is None:
             if self._holds:
-                os.ftruncate(self._files[0], 0)
+                _empty(self._files[0])
                 self._holds = False
             fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
@@ -159,6 +156,30 @@ class _Waiting:
 def _open(path: str) -> int:
     """Open a file to queue at; a link is not followed, wherever it leads, and a pipe not waited for."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+# What is noted is a help, no need: where it cannot be written, or is no plain file, things go on without.
+
+
+def _beginning(file: int) -> bytes:
+    try:
+        return os.pread(file, 200, 0)
+    except OSError:
+        return b""
+
+
+def _put(file: int, noted: bytes) -> None:
+    try:
+        os.pwrite(file, noted, 0)
+    except OSError:
+        pass
+
+
+def _empty(file: int) -> None:
+    try:
+        os.ftruncate(file, 0)
+    except OSError:
+        pass
 
 
 def _close(files: Sequence[int]) -> None:

@@ -147,8 +147,7 @@ def _version(connection: apsw.Connection, path: str) -> int:
 def lost_changes(connection: apsw.Connection, path: str) -> int:
     """Give how many changes less a file holds than were noted beside it when they were made."""
     try:
-        with open(path + QUEUE, "rb") as file:  # noqa: PTH123
-            id, noted, against, identity = file.read(200).decode().split()
+        id, noted, against, identity = _noted(path).split()
         # Only now: others may write on, and the file is never older than what was noted before.
         rows: list[Any] = connection.execute("SELECT changes FROM writing WHERE id = ?", (id,)).fetchall()
         if int(noted) != -int(against) or identity != _noted_identity(path) or not rows:
@@ -156,6 +155,17 @@ def lost_changes(connection: apsw.Connection, path: str) -> int:
         return max(0, int(noted) - int(rows[0][0]))
     except (OSError, ValueError, apsw.SQLError):
         return 0  # nothing was noted yet, or the file is of an older version
+
+
+def _noted(path: str) -> str:
+    """Give what was noted beside a database; a link is not followed, and a pipe not waited for."""
+    file = os.open(
+        path + QUEUE, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    )
+    try:
+        return os.read(file, 200).decode()
+    finally:
+        os.close(file)
 
 
 def _noted_identity(path: str) -> str:
