@@ -120,6 +120,17 @@ def test_all_that_is_there_is_read_and_what_is_new_refused(root: Path, mounted: 
 
 
 @needs_mount
+def test_a_backup_is_refused_at_once_where_nothing_can_be_written(root: Path, mounted: Path) -> None:
+    fill(mounted)
+    began = time.monotonic()
+
+    with Project.open(root) as project, pytest.raises(StoreUnwritable, match="the disk is full"):
+        project.store.backup("asked for")
+
+    assert time.monotonic() - began < 5
+
+
+@needs_mount
 def test_a_read_only_project_without_a_log_is_read_too(root: Path, mounted: Path) -> None:
     Project.open(root).close()  # takes the log in
     assert not (root / ".ralph/ralph.db-wal").exists()

@@ -63,6 +63,8 @@ class Backup:
 
 def back_up(store: Store, reason: str, keep: int = KEEP) -> Backup:
     """Back up what a store is in: the whole file, or its project on a server; see `make_backup`."""
+    if store.database.hindrance:
+        raise store.database.hindrance  # and a second connection would wait for the lock of this one
     if not store.is_shared:
         return make_backup(store.database.where, reason, keep)
     if not store.home:
