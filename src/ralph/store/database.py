@@ -276,11 +276,18 @@ class Scope:
         return changed > 0
 
     def change(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
-        """Change rows in place and renew their checksums; give them as they are now."""
+        """Change rows in place and renew their checksums; give them as they are now.
+
+        One that did not match its checksum is not made to: that it was damaged stays known.
+        """
+        there = self.query(f"SELECT * FROM {table} WHERE project_id = :project_id AND {condition}", **values)
+        damaged = {row["seq"] for row in there if not is_right(row)}
         rows = self.query(
             f"UPDATE {table} SET {assignments} WHERE project_id = :project_id AND {condition} RETURNING *", **values
         )
         for row in rows:
+            if row["seq"] in damaged:
+                continue
             row["checksum"] = checksum(row)
             self.database.execute(
                 f"UPDATE {table} SET checksum = :checksum WHERE project_id = :project_id AND seq = :seq",

@@ -13,7 +13,7 @@ import os
 from ralph.errors import NotFound, WrongStatus
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
-from ralph.store.database import checksum
+from ralph.store.database import checksum, is_right
 from ralph.store.known_memories import PAGE, KnownMemories, Wanted, event_in, memory_in, state_rank, with_fields
 from ralph.store.rows import to_columns
 
@@ -307,8 +307,10 @@ class Memories(KnownMemories):
         rows = list(self.among("id", ids))
         for row in rows:
             after = after_use(memory_in(row), at, won=won, usual=usual)
+            was_right = is_right(row)
             row |= {name: getattr(after, name) for name in _SETTLED}
-            row["checksum"] = checksum(row)
+            if was_right:  # a damaged one is not made to look sound
+                row["checksum"] = checksum(row)
         names = (*_SETTLED, "checksum")
         self.scope.database.execute_all(
             f"""
@@ -372,7 +374,15 @@ class Memories(KnownMemories):
     def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> int:
         """Write a memory as it is from now on, and what happened to it; give the number of that."""
         columns = _columns(became)
+        noted = self._checksum_if_damaged(became.id)
         self.scope.update("memory", {"id": became.id}, columns)
+        if noted and (was.title, was.body) == (became.title, became.body):
+            # Nobody has written its text anew: that it was damaged stays known.
+            self.scope.execute(
+                "UPDATE memory SET checksum = :noted WHERE project_id = :project_id AND id = :id",
+                noted=noted,
+                id=became.id,
+            )
         if any(getattr(was, name) != getattr(became, name) for name in _FOUND_BY):
             self._index([columns])
         if (was.title, was.body) != (became.title, became.body):
@@ -386,6 +396,10 @@ class Memories(KnownMemories):
             )
             self._link(became)
         return self._event(became.id, what, was, became, change, undoes)
+
+    def _checksum_if_damaged(self, id: str) -> str:
+        """Give the checksum of a memory that does not match it; nothing when it does."""
+        return next((str(row["checksum"]) for row in self.among("id", [id]) if not is_right(row)), "")
 
     def _event(
         self,

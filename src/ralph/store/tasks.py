@@ -7,8 +7,9 @@ comes back with an old token changes nothing.
 
 from __future__ import annotations
 
-from ralph.errors import ClaimLost, NotFound, TaskCycle, WrongStatus, WrongUsage
+from ralph.errors import ClaimLost, NotFound, StoreError, TaskCycle, WrongStatus, WrongUsage
 from ralph.records import LogEntry, Status, Task, now, record, task_id
+from ralph.store.database import is_right
 from ralph.store.memories import Memories
 from ralph.store.rows import from_json, to_record
 
@@ -564,6 +565,12 @@ class Tasks:
             lease_seconds=str(lease_seconds),
             **({"only": only} if only else {}),
         )
+        for row in rows:
+            if not is_right({name: value for name, value in row.items() if name != "needs"}):
+                raise StoreError(
+                    f"Task {row['id']} does not match its checksum: what it says may not be what was asked for. "
+                    "Look with: ralph doctor"
+                )
         return rows[0] if rows else None
 
     @property
