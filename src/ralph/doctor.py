@@ -123,13 +123,10 @@ def _file(root: Path) -> Iterator[Finding]:
 
     from ralph.upkeep import check_project
 
-    version = tuple(map(int, apsw.sqlite_lib_version().split(".")))
-    yield Finding(
-        about="sqlite",
-        is_fine=version >= SAFE_SQLITE,
-        says=f"version {apsw.sqlite_lib_version()}",
-        mend="upgrade the apsw package: this SQLite can damage databases that several processes write to",
-    )
+    is_safe = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= SAFE_SQLITE
+    mend = "upgrade the apsw package: this SQLite can damage databases that several processes write to"
+    says = f"version {apsw.sqlite_lib_version()}"
+    yield Finding(about="sqlite", is_fine=is_safe, says=says, mend="" if is_safe else mend)
     yield from _stored_state(check_project(root, deep=True), lambda: _contents_of_file(root))
 
 
@@ -142,7 +139,8 @@ def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> 
             yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
             continue
         if "written by a newer Ralph" in problem:  # nothing is wrong with it: an older one must not take its place
-            yield Finding(about="database", is_fine=False, says=problem, mend="pip install --upgrade ralph")
+            mend = "upgrade ralph: pip install . in a newer clone"
+            yield Finding(about="database", is_fine=False, says=problem, mend=mend)
             continue
         # The others tell of the file itself, where a single memory cannot be put right.
         is_memory = " checksum: " in problem and not problem.startswith("In ")
@@ -194,8 +192,8 @@ def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
     checked = verify_backups(root)
     for one in checked:
         for problem in one.problems[:1]:
-            mend = f"remove it, it is of no use: {one.path}"
-            yield Finding(about="backups", is_fine=False, says=problem, mend=mend)
+            says = f"{one.path.rpartition(os.sep)[2]}: {problem} It is passed over when one is brought back"
+            yield Finding(about="backups", is_fine=False, says=says, mend="a new one takes its place: ralph backup")
     made = list_backups(root)
     sound = {one.path for one in checked if not one.problems}
     says = _unsaved(store, next((one.made_at for one in made if one.path in sound), "")) if store else ""
@@ -257,13 +255,20 @@ def _disk(root: Path) -> Iterator[Finding]:
     """Look whether there is room left to write."""
     from shutil import disk_usage
 
+    from ralph.files import READ_ONLY, trouble_of_disk
+
+    if trouble := trouble_of_disk(root):
+        mend = "make it writable" if trouble == READ_ONLY else "make room on it"
+        says = f"{trouble}: what is stored can be read, but nothing can be written"
+        yield Finding(about="disk", is_fine=False, says=says, mend=mend)
+        return
     free = disk_usage(root).free // 1024**2
     if free < LEAST_MEGABYTES:
         yield Finding(
             about="disk",
             is_fine=False,
             says=f"only {free:,} MB are left where the project is: soon nothing can be stored",
-            mend="Make room on that disk; what hooks could not store waits, and the next one stores it.",
+            mend="make room on that disk",
         )
 
 

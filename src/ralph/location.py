@@ -47,7 +47,7 @@ def find_root(start: Path | str) -> str:
         while directory != below:
             if is_project(directory):
                 return directory
-            if os.path.isdir(f"{directory}/{FOLDER}/{BACKUPS}"):  # noqa: PTH112
+            if _has_backups(directory):
                 # One further up is not the one that is meant.
                 raise RalphError(_gone(_own_file(directory)))
             directory, below = os.path.dirname(directory), directory  # noqa: PTH120
@@ -127,6 +127,13 @@ def store_url(root: Path | str, config: Config) -> str:
     return str(Path(root) / file_path(url))
 
 
+def _has_backups(root: Path | str) -> bool:
+    try:
+        return any(name.endswith(".db") for name in os.listdir(f"{root}/{FOLDER}/{BACKUPS}"))  # noqa: PTH208
+    except OSError:
+        return False
+
+
 def _gone(path: Path | str) -> str:
     return f"{path} is gone, but there are backups of it. Bring the newest back with: ralph restore"
 
@@ -194,7 +201,7 @@ def init_project(
         agree(directory, kept)
         return done
     path = Path(own_file(directory))
-    if not path.exists() and (directory / FOLDER / BACKUPS).is_dir():
+    if not path.exists() and _has_backups(directory):
         raise RalphError(_gone(path))
     if not path.exists():
         done.append(f"created {FOLDER}/{DATABASE}")

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ralph.config import Config, load_config
-from ralph.errors import NotAProject, RalphError, WrongUsage
+from ralph.errors import NotAProject, RalphError, StoreError, WrongUsage
 from ralph.location import DATABASE, FOLDER, find_root, open_own_store, own_file, store_url, with_known_password
 from ralph.records import record
 from ralph.store import backup, health, open_database, restore
@@ -96,8 +96,13 @@ def preview_restore(root: Path, name: str | None = None) -> Restored:
 
 
 def restore_project(root: Path, name: str | None = None) -> Restored:
-    """Put a backup in the place of what is stored, which is kept."""
+    """Put a backup in the place of what is stored, which is kept; not while a run is at work."""
     if not is_on_server(root):
+        from ralph.loop.workers import OnlyRun
+
+        with OnlyRun(root) as only:
+            if not only.is_alone:
+                raise StoreError("A run is at work in this project, and what it does would be lost. Stop it first.")
         return restore.restore(_database(root), name)
     with _store(root) as store:
         return restore.restore_rows(store, name)

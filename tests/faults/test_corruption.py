@@ -260,7 +260,7 @@ def page_with(content: bytes, text: bytes) -> bytes:
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
     "a flipped bit": (
         lambda content: content.replace(b"Second task", b"Recond task"),
-        "In tasks, 1 row does not match its checksum: 2.",
+        "In tasks, 1 row does not match its checksum: t-",
         "Lost: 1 task added after ",
     ),
     "a lost page": (

@@ -51,7 +51,8 @@ def test_the_newest_backup_comes_back_and_the_damaged_original_is_kept(path: Pat
 
     assert done.backup == newest
     assert Path(done.kept, "ralph.db").read_bytes() == damaged
-    assert done.problems == ("In tasks, 1 row does not match its checksum: 30.",)
+    (problem,) = done.problems
+    assert problem.startswith("In tasks, 1 row does not match its checksum: t-")
     assert done.passed_over == ()
     assert check(str(path), deep=True).problems == ()
     store = open_store(str(path))

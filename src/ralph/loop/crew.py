@@ -182,6 +182,8 @@ class Crew:
     def broken_by(self, error: StoreError) -> RunEnding:
         """Say what went wrong with the store, and give what that makes of the run."""
         self.tell(event("warning", message=str(error)))
+        if self.interrupts.insists:
+            return RunEnding.INTERRUPTED
         return RunEnding.NO_DISK if isinstance(error, StoreUnwritable) else RunEnding.BROKEN
 
     # --- the store and the files ---------------------------------------------------
@@ -193,9 +195,15 @@ class Crew:
         attempt is not given up when time is over or somebody wants to stop: a session's work would be lost.
         """
         began = time.monotonic()
+        was_heard = False
 
         def gives_up(error: StoreAway) -> bool:
+            nonlocal was_heard
             wants_to_stop = self.interrupts.wanted or self.budget.is_over_time()
+            if self.interrupts.wanted and is_settling and not (was_heard or self.interrupts.insists):
+                was_heard = True
+                message = "What the session said is not stored yet: it waits for that. Ctrl+C again gives it up."
+                self.tell(event("warning", message=message))
             waited = time.monotonic() - began
             is_over = waited > (DISK_SECONDS if isinstance(error, StoreUnwritable) else AWAY_SECONDS)
             return is_over or self.interrupts.insists or (wants_to_stop and not is_settling)

@@ -288,7 +288,7 @@ class Iteration:
         )
         for gate in verdict.gates:
             if not gate.passed:
-                self._tell_missed(gate.output, given)
+                self._tell_missed(f"{gate.command}\n{gate.output}", given)
         return verdict
 
     def _tell_gate(self, command: str, result: GateResult | None) -> None:

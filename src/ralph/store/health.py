@@ -47,6 +47,8 @@ _FOUND = {
     "failure": ("failure report", "failure reports"),
 }
 """What the rows of an index are called, one and many."""
+_NAMED = ("memory", "tasks", "features", "sessions")
+"""Tables whose rows people know by an id."""
 _OF_AN_INDEX = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
 _OF_WORK = re.compile(
     r"missing from index (memory_vectors|attempt_sums|attempt_summed|synced_places|synced_files|synced_entries)_twin"
@@ -175,7 +177,7 @@ def _wrong_rows(scope: Scope, table: str) -> list[str]:
     ):
         last = rows[-1]["seq"]
         wrong += [
-            one_line(clean(str(row["id"])), 40) if table == "memory" else str(row["seq"])
+            one_line(clean(str(row["id"])), 40) if table in _NAMED else str(row["seq"])
             for row in rows
             if not is_right(row)
         ]
@@ -297,10 +299,10 @@ def _unlike_checksum(table: str, names: Sequence[str]) -> str:
 
 
 def _name(connection: apsw.Connection, table: str, seq: int) -> str:
-    """Give what to call a row: a memory by its id, if that can still be read."""
-    if table == "memory":
+    """Give what to call a row: by its id where it has one that can still be read."""
+    if table in _NAMED:
         try:
-            for (id,) in connection.execute("SELECT id FROM memory WHERE seq = ?", (seq,)):
+            for (id,) in connection.execute(f"SELECT id FROM {table} WHERE seq = ?", (seq,)):
                 return one_line(clean(str(id)), 40)
         except (apsw.Error, UnicodeError):
             pass

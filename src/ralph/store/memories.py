@@ -283,7 +283,8 @@ class Memories(KnownMemories):
         with self.scope.transaction():
             known = self.get(id)
             became = replace(known, **rewritten(known, fields))
-            event = self._record(known, became, what, change) if became != known else None
+            is_rewritten = "body" in fields or "title" in fields
+            event = self._record(known, became, what, change, is_rewritten=is_rewritten) if became != known else None
             return Changed(memory=became, event=event)
 
     def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> list[Memory]:
@@ -371,12 +372,24 @@ class Memories(KnownMemories):
             for known in map(memory_in, self.rows("origin_task = :task_id", task_id=task_id)):
                 self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
-    def _record(self, was: Memory, became: Memory, what: str, change: Change, undoes: int | None = None) -> int:
-        """Write a memory as it is from now on, and what happened to it; give the number of that."""
+    def _record(
+        self,
+        was: Memory,
+        became: Memory,
+        what: str,
+        change: Change,
+        undoes: int | None = None,
+        *,
+        is_rewritten: bool = False,
+    ) -> int:
+        """Write a memory as it is from now on, and what happened to it; give the number of that.
+
+        `is_rewritten` says that somebody gives its text, though it may be the one that it has.
+        """
         columns = _columns(became)
         noted = self._checksum_if_damaged(became.id)
         self.scope.update("memory", {"id": became.id}, columns)
-        if noted and (was.title, was.body) == (became.title, became.body):
+        if noted and not is_rewritten and (was.title, was.body) == (became.title, became.body):
             # Nobody has written its text anew: that it was damaged stays known.
             self.scope.execute(
                 "UPDATE memory SET checksum = :noted WHERE project_id = :project_id AND id = :id",

@@ -271,6 +271,11 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
     if path.is_symlink():
         raise StoreError(f"{path} is a link to another place. Restore it there.")
     health = check(str(path)) if path.exists() else Health()
+    if name is None and any("written by a newer Ralph" in problem for problem in health.problems):
+        raise StoreError(
+            f"{path} is not damaged, but was written by a newer Ralph: upgrade ralph. "
+            "To go back to a backup all the same, name it: ralph restore NAME"
+        )
     # What is newer than every backup and sound is worth more than any of them.
     is_own = health.is_only_behind and name is None
     chosen, passed_over = (described(path), []) if is_own else _chosen(str(path), name)
@@ -321,7 +326,10 @@ def _chosen(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
         passed_over.append(f"{Path(path).name} is damaged: {problems[0]}")
     folder = Path(database_path).parent / FOLDER
     if not passed_over:
-        raise StoreError(f"There is no backup in {folder}, so nothing was changed.")
+        raise StoreError(
+            f"There is no backup in {folder}, so nothing was changed. To begin anew, move {database_path} away "
+            "and run: ralph init. What stands in .agent/memories.md and .ralph/knowledge is taken in again."
+        )
     raise StoreError(f"No sound backup was found, so nothing was changed. {passed_over[0]}")
 
 
