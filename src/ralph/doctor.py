@@ -132,13 +132,13 @@ def _file(root: Path) -> Iterator[Finding]:
 
 def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """Say what is wrong with what is stored, and how much there is."""
-    from ralph.store.health import is_of_an_index
+    from ralph.store.health import NEWER, is_of_an_index
 
     for problem in health.problems:
         if is_of_an_index(problem):
             yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
             continue
-        if "written by a newer Ralph" in problem:  # nothing is wrong with it: an older one must not take its place
+        if NEWER in problem:  # nothing is wrong with it: an older one must not take its place
             mend = "upgrade ralph: pip install . in a newer clone"
             yield Finding(about="database", is_fine=False, says=problem, mend=mend)
             continue

@@ -39,7 +39,8 @@ _PLACEHOLDER = (
     r"|(?:example|dummy|placeholder).*)$"
 )
 _SPEAKS_OF = (
-    r"(?i)(?:file|path|url|uri|name|header|ref|dir|days|length|type|id|field|policy)[\"']?\\{0,3}[\"']?\s{0,3}[=:]"
+    r"(?i)(?:file|path|url|uri|name|header|ref|dir|days|length|type|id|field|policy|iterations|timeout|ttl|count|age"
+    r"|version|rotation|history|limit|size)[\"']?\\{0,3}[\"']?\s{0,3}[=:]"
 )
 """A name that ends like this names no secret: password_file, api_key_header, secretName."""
 _TECHNICAL = (
@@ -100,6 +101,7 @@ _WEAK_NAME = (
     rf"|csrf\w{{0,10}}){_ASSIGNS}\\{{0,3}}[\"'`]?([^\s\"'`,;\\&<>]{{12,}})"
 )
 _KNOWN_TO_ALL = r"(?:public|primary|foreign|sort|partition|cache|idempotency|host|dedup\w{0,10})[_.-]?k?$"
+_OF_TESTS = r"(?:[-=]{3}|tests?|checks?)\s{1,2}$"
 _SAID = (
     r"(?:(pass(?:word|phrase|code|wd)s?|passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|парол[ья]"
     r"|パスワード|密码|密碼|비밀번호|pwd?|pass)|api[ _-]?key|secret|token|[_-]key|credentials)"
@@ -139,6 +141,12 @@ def _is_weakly_named(value: str, found: re.Match[str]) -> bool:
 
 
 def _is_said(value: str, found: re.Match[str]) -> bool:
+    before = found.string[max(0, found.start() - 16) : found.start() + 2]
+    if _compiled(_KNOWN_TO_ALL).search(before):
+        return False
+    is_word = not _compiled(r"[\w-]$").search(before[:-2])
+    if found[1] == "pass" and ((is_word and not found[2]) or _compiled(_OF_TESTS).search(before[:-2])):
+        return False  # to pass something, and what tests do
     may_be_weak = found[1] and found[2] and found[2] not in ("to", "from")
     return _is_strong(value) or (bool(may_be_weak) and _is_weak(value))
 

@@ -141,7 +141,7 @@ def test_no_question_is_answered_from_a_twin(home: Path) -> None:
 # --- the write-ahead log ---------------------------------------------------------------------
 
 
-LOST = "has lost the last 2 changes that were written to it: its write-ahead log is gone or damaged."
+LOST = "has lost the last 2 changes that were written to it: its write-ahead log is gone or damaged"
 WRITE_AND_DIE = """
 import os, sys
 from ralph.store import open_store

@@ -103,3 +103,21 @@ def test_a_type_in_angle_brackets_is_no_secret() -> None:
     assert accept("fn f(token: Optional<Foo>, secret: Secret<String>) {}") == (
         "fn f(token: Optional<Foo>, secret: Secret<String>) {}"
     )
+
+
+@pytest.mark.storeless
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--- PASS: TestParseV2Header (0.00s)",
+        "All tests pass: TestLogin2FA",
+        "Pass Uint8Array to the decoder",
+        "pass --maxWorkers=2 to jest",
+        'cache_key: "UserProfile2"',
+        "partition_key is TenantId2",
+        "PASSWORD_ITERATIONS=600000",
+        "PASSWORD_RESET_TIMEOUT = 259200",
+    ],
+)
+def test_what_tests_print_and_settings_count_stays_readable(text: str) -> None:
+    assert accept(text) == text

@@ -167,3 +167,33 @@ def test_the_doctor_warns_when_much_would_be_lost_with_the_database(trial: Trial
         )
     ]
     assert saved[0][0]
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_stops_nothing(trial: Trial) -> None:
+    path = trial.root / ".ralph/ralph.db"
+    aside = path.with_name("aside")
+    trial.project.store.database.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    path.rename(aside)
+    warned: list[str] = []
+    stopped: list[bool] = []
+    keeping = Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))
+
+    first = keeping._look()
+    aside.rename(path)
+    second = keeping._look()
+
+    assert (first, second) == (safekeeping.SOON_AFTER, safekeeping.AGAIN_AFTER)
+    assert (warned, stopped) == ([], [])
+
+
+def test_a_database_that_a_newer_ralph_has_taken_over_is_not_called_damaged(trial: Trial) -> None:
+    trial.project.store.database.query("PRAGMA user_version = 99")
+
+    warned: list[str] = []
+    stopped: list[bool] = []
+    Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))._look()
+
+    assert stopped == [True]
+    assert "written by a newer Ralph" in warned[0]
+    assert "damaged" not in warned[0]
+    assert "restore" not in warned[0]

@@ -145,18 +145,55 @@ def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
     waiting.close()
 
 
-def test_whoever_exchanges_the_file_is_waited_for_though_nothing_is_written(tmp_path: Path) -> None:
+def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path: Path) -> None:
+    process, aside, late = (
+        holder(tmp_path / "ralph.db"),
+        Queue(str(tmp_path / "ralph.db")),
+        Queue(str(tmp_path / "ralph.db")),
+    )
+    os.kill(process.pid, signal.SIGSTOP)
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.wait(0.1):
+            number += 1
+            aside.note(f"{number} ".encode())
+
+    thread = threading.Thread(target=write)
+    try:
+        assert not aside.enter(30)
+        thread.start()
+        began = time.monotonic()
+
+        assert not late.enter(30)
+
+        assert time.monotonic() - began < 5
+    finally:
+        ended.set()
+        process.kill()
+        process.communicate()
+    thread.join()
+    aside.close()
+    late.close()
+
+
+def test_without_a_thread_to_wait_in_nobody_keeps_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "ralph.db")
-    held, waiting = Queue(path), Queue(path)
-    assert held.enter(1)
-    held.note(b"number 7")
-    held.hold()
-    threading.Timer(3 * STILL_SECONDS, held.close).start()
+    first, second, third = Queue(path), Queue(path), Queue(path)
+    assert first.enter(1)
 
-    assert waiting.enter(30)
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
 
-    waiting.close()
-    assert Path(f"{path}.lock").read_bytes() == b"number 7"
+    with monkeypatch.context() as patched:
+        patched.setattr("_thread.start_new_thread", refuse)
+        assert not second.enter(1)
+    first.leave()
+
+    assert third.enter(1)
+    for queue in (first, second, third):
+        queue.close()
 
 
 def test_who_gave_up_keeps_no_file_open(tmp_path: Path) -> None:

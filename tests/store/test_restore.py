@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from ralph.errors import NotFound, StoreError
 from ralph.records import Status
 from ralph.store import open_store
 from ralph.store.backup import make_backup
-from ralph.store.health import check
+from ralph.store.health import check, open_read_only
 from ralph.store.restore import _alone, _exchange, _prepared, preview_restore, restore, salvage
 from ralph.store.tasks import NewTask
 from tests.make import a_memory
@@ -437,3 +438,37 @@ def test_a_restore_killed_at_any_moment_can_be_run_again(path: Path) -> None:
         assert len(titles(path)) == 20
         assert check(done.backup.path).problems == ()
         path.write_bytes(b"damaged")
+
+
+def test_who_writes_without_a_turn_is_waited_for_or_refused(path: Path) -> None:
+    """Both ways: what is acknowledged before the exchange is counted, and nothing is after it."""
+    make_backup(str(path), "older")
+    damage(path, b"Task 29", b"Task 28")
+    code = (
+        "import sys, time; from ralph.store import queueing, open_database; queueing.Queue.enter = lambda *_: False\n"
+        "database = open_database(sys.argv[1])\n"
+        "with database.transaction():\n"
+        "    database.execute(\"UPDATE tasks SET title = 'Written aside' WHERE seq = 1\")\n"
+        "    print('begun', flush=True); time.sleep(1)\n"
+        "print('acknowledged', flush=True)\n"
+        "try:\n"
+        "    while True:\n"
+        "        with database.transaction():\n"
+        "            database.execute('UPDATE tasks SET priority = priority + 1 WHERE seq = 1')\n"
+        "        print('again', flush=True)\n"
+        "except Exception as error: print(error)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout
+    assert writer.stdout.readline() == "begun\n"
+
+    done = restore(str(path))
+    said, _ = writer.communicate(timeout=60)
+
+    assert said.startswith("acknowledged\n")
+    assert "moved or deleted while it was in use" in said
+    # All that was acknowledged is in the file that is kept, and none of it came after that was looked at.
+    with closing(open_read_only(Path(done.kept, "ralph.db"))) as kept:
+        assert kept.execute("SELECT title, priority FROM tasks WHERE seq = 1").fetchall() == [
+            ("Written aside", said.count("again"))
+        ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
 
-FIRST_AFTER, AGAIN_AFTER = 5.0, 3_600.0
+FIRST_AFTER, SOON_AFTER, AGAIN_AFTER = 5.0, 30.0, 3_600.0
 """Seconds: so often the file is looked at while a run goes on."""
 BACKUP_SECONDS = 24 * 3_600.0
 """A run makes a backup when the newest one is older."""
@@ -38,6 +38,7 @@ class Safekeeping:
         self._warn = warn
         self._stop = stop
         self._told: set[str] = set()
+        self._is_unread = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="safekeeping", daemon=True)
 
@@ -57,21 +58,29 @@ class Safekeeping:
         give_way()
         wait = FIRST_AFTER
         while not self._ended.wait(wait):
-            self._look()
-            wait = AGAIN_AFTER
+            wait = self._look()
 
-    def _look(self) -> None:
-        from ralph.store.health import check, is_of_an_index
+    def _look(self) -> float:
+        """Look once; give after how many seconds to look again."""
+        from ralph.store.health import NEWER, UNREAD, check, is_of_an_index
 
         problems = check(self._path).problems
         serious = [one for one in problems if not is_of_an_index(one)]
-        if serious:
+        if serious and serious[0].startswith(UNREAD) and not self._is_unread:
+            self._is_unread = True  # too many open files, a disk that is away: it may be over the next time
+            return SOON_AFTER
+        self._is_unread = False
+        if serious and NEWER in serious[0]:
+            self._tell(f"The database {self._path}: {serious[0]}")
+            self._stop()
+        elif serious:
             self._tell(f"The database {self._path} is damaged: {serious[0]} Bring a backup back with: ralph restore")
             self._stop()
         elif problems:
             self._tell(f"{problems[0]} Make the search indexes anew with: ralph doctor --reindex")
         else:
             self._back_up()
+        return AGAIN_AFTER
 
     def _back_up(self) -> None:
         from ralph.store.backup import DAILY, make_backup, moments

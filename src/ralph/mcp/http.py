@@ -130,7 +130,11 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own; one too many is told to come again."""
         if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except BaseException:
+                self._free.release()  # there was no thread for it
+                raise
             return
         try:
             request.settimeout(LINGER_SECONDS)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 MOST_PROBLEMS = 20
 SHOWN_ROWS = 5
 PAGE = 500
+UNREAD, NEWER = "It cannot be read", "written by a newer Ralph"
+"""How the problems begin, or what is in them, that are not damage for sure."""
 SUM = ".sha256"
 """The ending of the file next to a backup that holds the SHA-256 of it."""
 _FOUND = {
@@ -143,7 +145,7 @@ def check(path: str, *, deep: bool = False) -> Health:
             if deep and connection.pragma("user_version") == SCHEMA_VERSION:
                 compared = _compare(SqliteDatabase(connection, "it"))
     except (OSError, apsw.Error, UnicodeError) as error:
-        problems.append(f"It cannot be read: {said(error)}")
+        problems.append(f"{UNREAD}: {said(error)}")
     problems += _wrong_words(compared)
     return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared), lost_changes=lost)
 
@@ -241,7 +243,7 @@ def _foreign(connection: apsw.Connection) -> Iterator[str]:
     if version == 0 or connection.pragma("application_id") != APPLICATION_ID:
         yield "It is empty or belongs to another program."
     elif not 0 < version <= SCHEMA_VERSION:
-        yield f"It was written by a newer Ralph (schema {version}, this program knows {SCHEMA_VERSION}): upgrade ralph."
+        yield f"It was {NEWER} (schema {version}, this program knows {SCHEMA_VERSION}): upgrade ralph."
 
 
 def _structure(connection: apsw.Connection) -> Iterator[str]:

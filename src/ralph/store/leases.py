@@ -34,7 +34,8 @@ def is_over(lease: str | None) -> bool:
     except (ValueError, IndexError):
         return True
     if boot == _boot() != UNKNOWN:
-        return steady_end < time.monotonic()
+        # One far ahead is of a machine that was put back to an earlier moment.
+        return not 0 <= steady_end - time.monotonic() <= length + SLACK_SECONDS
     # Of another start of the machine. One that is to begin later was made before the clock was set back.
     return end < timestamp(wall) or end > timestamp(wall + length + SLACK_SECONDS)
 

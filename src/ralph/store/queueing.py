@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 STILL_SECONDS = 0.5
 """When nothing was written for so long, whoever has the turn is stopped, or at something large."""
-HELD = b"held"
-"""Stands beside the file while somebody exchanges it, whom all others have to wait for."""
+ASIDE = b"aside"
+"""Stands behind what was noted by one that went without a turn: the queue does not move by that."""
+NOTE_BYTES = 120
 
 
 class Queue:
@@ -31,7 +32,6 @@ class Queue:
     def __init__(self, path: str) -> None:
         self._path = path
         self._files: tuple[int, int] | None = None
-        self._holds = False
         self._left: _Waiting | None = None
 
     def enter(self, seconds: float) -> bool:
@@ -48,20 +48,25 @@ class Queue:
                 fcntl.flock(waits_for[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
                 del waits_for[0]
         except BlockingIOError:
-            if not self._is_given(_Waiting(self._files, waits_for), time.monotonic() + seconds):
+            try:
+                waiting = _Waiting(self._files, waits_for)
+            except RuntimeError:  # not one thread more: SQLite's own waiting has to do
+                fcntl.flock(behind, fcntl.LOCK_UN)
+                return False
+            if not self._is_given(waiting, time.monotonic() + seconds):
                 return False
         fcntl.flock(behind, fcntl.LOCK_UN)
         return True
 
     def _is_given(self, waiting: _Waiting, deadline: float) -> bool:
-        """Wait as long as others write, or somebody holds them all."""
+        """Wait as long as those before us write."""
         is_given = False
         noted = self._noted()
         try:
             while not is_given and (left := deadline - time.monotonic()) > 0:
                 is_given = waiting.is_given(min(left, STILL_SECONDS))
                 before, noted = noted, self._noted()
-                if before == noted and not self._is_held():
+                if before == noted or noted.rstrip().endswith(ASIDE):
                     break
         finally:
             if not is_given:
@@ -72,21 +77,12 @@ class Queue:
     def note(self, noted: bytes) -> None:
         """Note the newest change beside the file. It is never ahead: what is noted is durable in the file."""
         if self._files is not None:
-            _put(self._files[1], noted)
+            aside = b"" if self._left is None else ASIDE
+            _put(self._files[1], (noted + aside).ljust(NOTE_BYTES))
 
     def _noted(self) -> bytes:
         assert self._files
         return _beginning(self._files[1])
-
-    def _is_held(self) -> bool:
-        assert self._files
-        return _beginning(self._files[0]).startswith(HELD)
-
-    def hold(self) -> None:
-        """Let all others wait until this turn is over, however long nothing is written."""
-        assert self._files
-        self._holds = True
-        _put(self._files[0], HELD)
 
     def forget(self) -> None:
         """Forget what was noted: it is not of the file that is there now."""
@@ -96,9 +92,6 @@ class Queue:
     def leave(self) -> None:
         """End the turn."""
         if self._files is not None and self._left is None:
-            if self._holds:
-                _empty(self._files[0])
-                self._holds = False
             fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
@@ -158,7 +151,7 @@ def _open(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
-# What is noted is a help, no need: where it cannot be written, or is no plain file, things go on without.
+# What is noted is a help, not needed: where it cannot be written, or is no plain file, things go on without.
 
 
 def _beginning(file: int) -> bytes:

@@ -13,9 +13,8 @@ import apsw
 
 from ralph.errors import StoreUnwritable
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.sqlite import APPLICATION_ID, SqliteDatabase
+from ralph.store.sqlite import APPLICATION_ID, LITTLE_MILLISECONDS, SqliteDatabase
 
-LOCK_MILLISECONDS = 1_000
 _LOCKED = "", apsw.SQLITE_OPEN_READWRITE
 _UNLOCKED = "?vfs=unix-none", apsw.SQLITE_OPEN_READONLY
 _WITHOUT_LOG = "?immutable=1", apsw.SQLITE_OPEN_READONLY
@@ -38,7 +37,7 @@ def connect_to_read(path: str, options: str, flags: int) -> apsw.Connection:
     """Open a file so that nothing has to be written for it; raises where that is not possible."""
     connection = apsw.Connection(Path(path).absolute().as_uri() + options, flags=flags | apsw.SQLITE_OPEN_URI)
     try:
-        connection.set_busy_timeout(LOCK_MILLISECONDS)
+        connection.set_busy_timeout(LITTLE_MILLISECONDS)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("query_only", True)

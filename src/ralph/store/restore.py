@@ -35,8 +35,8 @@ from ralph.store.backup import (
     sync_file,
 )
 from ralph.store.database import is_right
-from ralph.store.health import Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
-from ralph.store.sqlite import SqliteDatabase
+from ralph.store.health import NEWER, Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
+from ralph.store.sqlite import LEAST_BYTES, SqliteDatabase, not_plain
 from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ def restore(database_path: str, backup: str | None = None) -> Restored:
     """
     path = Path(database_path)
     try:
-        with _alone(path) as forget, _prepared(path, backup) as (fresh, planned):
+        with _alone(path) as forget, _unchanged(path), _prepared(path, backup) as (fresh, planned):
             kept = _exchange(path, fresh)
             forget()
     except (OSError, apsw.Error) as error:
@@ -259,10 +259,32 @@ def _alone(path: Path) -> Iterator[Callable[[], None]]:
     try:
         if not queue.enter(WAIT_SECONDS):
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
-        queue.hold()
         yield queue.forget
     finally:
         queue.close()
+
+
+@contextmanager
+def _unchanged(path: Path) -> Iterator[None]:
+    """Keep also those from writing who go without a turn, as far as the file can be locked at all."""
+    if not path.exists() or path.stat().st_size < LEAST_BYTES or not_plain(str(path)):
+        yield  # SQLite would delete the log beside an empty one, which may hold all there was
+        return
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.set_busy_timeout(int(WAIT_SECONDS * 1000))
+    except apsw.Error:
+        yield
+        return
+    with closing(connection):
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError as error:
+            raise StoreError(f"Another process is writing to {path}. Stop it and try again.") from error
+        except apsw.Error:
+            pass  # damaged: nobody can write to it
+        yield
 
 
 @contextmanager
@@ -271,7 +293,7 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
     if path.is_symlink():
         raise StoreError(f"{path} is a link to another place. Restore it there.")
     health = check(str(path)) if path.exists() else Health()
-    if name is None and any("written by a newer Ralph" in problem for problem in health.problems):
+    if name is None and any(NEWER in problem for problem in health.problems):
         raise StoreError(
             f"{path} is not damaged, but was written by a newer Ralph: upgrade ralph. "
             "To go back to a backup all the same, name it: ralph restore NAME"

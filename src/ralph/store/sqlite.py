@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
+LITTLE_MILLISECONDS = 1_000
 TIDY_PAGES = 100
 WATCH_SECONDS = 0.1
 """So often a watched file is looked at."""
@@ -68,7 +69,7 @@ def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False)
     try:
         connection = None
         connection = apsw.Connection(path)
-        _prepare(connection, path, create=create)
+        _prepare(connection, path, create=create, waits=not (may_only_read and trouble_of_disk(path)))
         database = SqliteDatabase(connection, path)
         if connection.pragma("user_version") < SCHEMA_VERSION:
             _migrate(connection, database, path)
@@ -113,8 +114,9 @@ def not_plain(path: str) -> str:
     return ""
 
 
-def _prepare(connection: apsw.Connection, path: str, *, create: bool) -> None:
-    connection.set_busy_timeout(BUSY_MILLISECONDS)
+def _prepare(connection: apsw.Connection, path: str, *, create: bool, waits: bool) -> None:
+    # Where the disk takes nothing, others who read may have it locked for long.
+    connection.set_busy_timeout(BUSY_MILLISECONDS if waits else LITTLE_MILLISECONDS)
     # A database that is not ours to change must not even be tidied up when it is closed.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     if _version(connection, path) == 0 and (not create or connection.execute("SELECT 1 FROM sqlite_schema").fetchall()):
@@ -124,8 +126,8 @@ def _prepare(connection: apsw.Connection, path: str, *, create: bool) -> None:
         connection.close()
         changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
         raise StoreError(
-            f"The database {path} has lost the last {changes} written to it: its write-ahead log is gone or damaged. "
-            "Go on with what is left: ralph restore"
+            f"The database {path} has lost the last {changes} written to it: its write-ahead log is gone or damaged, "
+            "or an older copy was put in its place. Go on with what is left: ralph restore"
         )
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     connection.pragma("journal_mode", "wal")
@@ -147,7 +149,7 @@ def _version(connection: apsw.Connection, path: str) -> int:
 def lost_changes(connection: apsw.Connection, path: str) -> int:
     """Give how many changes less a file holds than were noted beside it when they were made."""
     try:
-        id, noted, against, identity = _noted(path).split()
+        id, noted, against, identity, *_ = _noted(path).split()
         # Only now: others may write on, and the file is never older than what was noted before.
         rows: list[Any] = connection.execute("SELECT changes FROM writing WHERE id = ?", (id,)).fetchall()
         if int(noted) != -int(against) or identity != _noted_identity(path) or not rows:
@@ -575,9 +577,12 @@ class Turn:
             try:
                 self._refuse_another_file()  # it may have been replaced while we waited
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._refuse_another_file()  # or while we waited for whoever went without a turn
                 self._log = self._log if self._log[1] else _identity(f"{self._path}-wal")
                 self._changes = self._connection.total_changes()
             except StoreError:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 self._leave()
                 raise
             except apsw.Error as error:
