@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_OF_NO_USE = {"OLDPWD", "MAIL", "SHLVL", "_"}
+"""A shell sets them for itself."""
 ALL = "*"
 """At the end of a name it stands for any other end; alone it gives everything, as if there were no list."""
 
@@ -124,7 +126,7 @@ def allowed(
 
 def held_back(given: Mapping[str, str]) -> list[str]:
     """Give the names of those of our variables that a program did not get."""
-    return sorted(set(os.environ) - set(given))
+    return sorted(set(os.environ) - set(given) - _OF_NO_USE)
 
 
 def is_among(name: str, patterns: Iterable[str]) -> bool:

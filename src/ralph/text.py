@@ -13,6 +13,8 @@ from functools import cache
 CHARACTERS_PER_TOKEN = 4
 REDACTED = "[redacted]"
 MOST_LOOKS = 20
+SHORTEST_OWN = 8
+"""A shorter secret of our own may be a word that anything holds."""
 """So often a text is searched again after something was found in it."""
 TRACE_CHARACTERS = 500
 """So much of a stack trace is kept."""
@@ -181,7 +183,7 @@ def redact(text: str) -> str:
         text = _without_parts_of_keys(text)
     if compiled(_TOKEN_BEGINS).search(text):
         text = compiled(_TOKEN).sub(REDACTED, _unwrapped(text) if "\n" in text else text)
-    text = _without_passwords(text, folded)
+    text = _without_passwords(_without_own(text), folded)
     for _ in range(MOST_LOOKS):
         # Some of the library's patterns see only the last of several secrets on a line.
         if not may_hold_secret(text) or (found := _redact_found(text)) == text:
@@ -208,6 +210,25 @@ def _unwrapped(text: str) -> str:
                 kept += [text[at : begin.end()], whole]
                 at = found.end()
     return "".join([*kept, text[at:]])
+
+
+def _without_own(text: str) -> str:
+    """Give the text without the secrets in our own environment, some of which agents get: those are known for sure."""
+    for secret in own_secrets():
+        if secret in text:
+            text = text.replace(secret, REDACTED)
+    return text
+
+
+@cache
+def own_secrets() -> tuple[str, ...]:
+    """Give the values of variables whose names say that they are secret, the longest first."""
+    import os
+
+    named = compiled(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pass|pwd|credentials?)$")
+    found = {value for name, value in os.environ.items() if "_" in name and named.search(name)}
+    found = {value for value in found if len(value) >= SHORTEST_OWN and not (value.isalpha() or value[0] in "/~.")}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def _without_passwords(text: str, folded: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from ralph.live import _Lines
 from ralph.passwords import MARKS
-from ralph.text import _TELLING_OF_PASSWORDS, REDACTED, accept, redact
+from ralph.text import _TELLING_OF_PASSWORDS, REDACTED, accept, own_secrets, redact
 from tests.faults.abused import ANSWERED, WAYS
 from tests.faults.secret_corpus import all_secrets, innocent_lines
 from tests.faults.secrets import batches, leaks, missed, spoiled
@@ -121,3 +121,20 @@ def test_a_type_in_angle_brackets_is_no_secret() -> None:
 )
 def test_what_tests_print_and_settings_count_stays_readable(text: str) -> None:
     assert accept(text) == text
+
+
+@pytest.mark.storeless
+def test_what_our_own_environment_calls_secret_is_taken_out_whatever_it_looks_like(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-fake")
+    monkeypatch.setenv("MY_KEY", "short-1")
+    monkeypatch.setenv("DEPLOY_KEY", "/home/me/.ssh/deploy-key-2")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "not-a-secret")
+    own_secrets.cache_clear()
+    try:
+        said = accept("It printed sk-ant-fake, short-1, /home/me/.ssh/deploy-key-2 and not-a-secret.")
+    finally:
+        own_secrets.cache_clear()
+
+    assert said == f"It printed {REDACTED}, short-1, /home/me/.ssh/deploy-key-2 and not-a-secret."
