@@ -98,11 +98,10 @@ def preview_restore(root: Path, name: str | None = None) -> Restored:
 def restore_project(root: Path, name: str | None = None) -> Restored:
     """Put a backup in the place of what is stored, which is kept; not while a run is at work."""
     if not is_on_server(root):
-        from ralph.loop.workers import OnlyRun
+        from ralph.loop.workers import is_run_at_work
 
-        with OnlyRun(root) as only:
-            if not only.is_alone:
-                raise StoreError("A run is at work in this project, and what it does would be lost. Stop it first.")
+        if is_run_at_work(root):
+            raise StoreError("A run is at work in this project, and what it does would be lost. Stop it first.")
         return restore.restore(_database(root), name)
     with _store(root) as store:
         return restore.restore_rows(store, name)

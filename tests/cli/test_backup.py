@@ -9,12 +9,15 @@ import pty
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ralph.cli import main
 from ralph.location import init_project
+from ralph.loop.workers import OnlyRun
 from ralph.project import Project
 from tests.make import set_up_project
 
@@ -349,3 +352,47 @@ def read_until(fd: int, text: str) -> str:
         seen += os.read(fd, 4096).decode("utf-8", "replace")
     assert text in seen
     return seen
+
+
+@pytest.mark.sqlite
+def test_nothing_is_restored_under_a_run_at_work(here: Path, ralph: Ralph) -> None:
+    ralph("memory", "add", "Docker first")
+    ralph("backup")
+    before = (here / ".ralph/ralph.db").read_bytes()
+
+    with OnlyRun(here):
+        code, _, err = ralph("restore", "--yes")
+
+    assert code == 1
+    assert err == "Error: A run is at work in this project, and what it does would be lost. Stop it first.\n"
+    assert (here / ".ralph/ralph.db").read_bytes() == before
+    assert ralph("restore", "--yes")[0] == 0
+
+
+@pytest.mark.sqlite
+def test_a_database_of_a_newer_ralph_is_replaced_only_by_a_backup_that_is_named(here: Path, ralph: Ralph) -> None:
+    ralph("memory", "add", "Docker first")
+    name = Path(json.loads(ralph("backup", "--format", "json")[1])["path"]).name
+    with closing(apsw.Connection(str(here / ".ralph/ralph.db"))) as newer:
+        newer.pragma("user_version", 99)
+
+    code, _, err = ralph("restore", "--yes")
+
+    assert code == 1
+    assert "is not damaged, but was written by a newer Ralph: upgrade ralph." in err
+    assert ralph("restore", name, "--yes")[0] == 0
+
+
+@pytest.mark.sqlite
+def test_without_a_backup_the_way_to_begin_anew_is_named_and_works(here: Path, ralph: Ralph) -> None:
+    ralph("memory", "add", "Docker first", "-t", "fix")
+    path = here / ".ralph/ralph.db"
+    path.write_bytes(path.read_bytes()[:5000])
+    assert ralph("backup")[0] == 1
+
+    _, _, err = ralph("restore", "--yes")
+    path.rename(here / "moved.db")
+
+    assert "To begin anew, move" in err
+    assert ralph("init")[0] == 0
+    assert "Docker first" in ralph("memory", "list")[1]

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "--store", default="", metavar="URL", help="keep it in this database, postgresql://USER@HOST/DATABASE"
+        "--store",
+        default="",
+        metavar="URL",
+        help="keep it in this database, postgresql://USER@HOST/DATABASE, or in this file",
     )
     parser.add_argument("--project", default="", metavar="NAME", help="its name there; one of this name is joined")
     parser.set_defaults(act=run)

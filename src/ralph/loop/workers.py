@@ -155,3 +155,20 @@ class OnlyRun:
     def __exit__(self, *_: object) -> None:
         if self._file:
             self._file.close()
+
+
+def is_run_at_work(directory: Path) -> bool:
+    """Say whether a run works in a directory, without touching anything; False where nobody can tell."""
+    try:
+        import fcntl
+
+        file = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (ImportError, OSError):
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False

@@ -108,7 +108,7 @@ class Tasks:
 
     def _insert(self, task: NewTask) -> str:
         if task.id and self._exists(task.id):
-            raise WrongUsage(f"There is already a task {task.id}.")
+            raise WrongUsage(f"There is already another task {task.id}. See it with: ralph task show {task.id}")
         new_id = task.id or self._free_id()
         at = now()
         self._scope.insert(
