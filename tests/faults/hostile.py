@@ -344,7 +344,10 @@ def never_reads() -> None:
 def dies() -> None:
     """End by a signal: another one for each task."""
     name = DEADLY[int(TASK[2:], 16) % len(DEADLY)]
-    os.kill(os.getpid(), getattr(signal, f"SIG{name}"))
+    number = getattr(signal, f"SIG{name}")
+    if name != "KILL":
+        signal.signal(number, signal.SIG_DFL)  # what a shell has put into the background ignores some
+    os.kill(os.getpid(), number)
     sleep()
 
 

@@ -214,8 +214,8 @@ class Book:
 
     def __init__(self) -> None:
         self.known: list[dict[str, Note]] = [{} for _ in range(WRITERS)]
-        self.tried: list[dict[str, int]] = [{} for _ in range(WRITERS)]
-        """What each writer tried without an answer that counts: which memory, and to which version it was to come."""
+        self.tried: list[dict[str, set[int]]] = [{} for _ in range(WRITERS)]
+        """What each writer tried without an answer that counts: which memory, and to which versions it was to come."""
         self.tasks: dict[str, str] = {}
         self.backups: list[str] = []
         self.acknowledged = 0
@@ -225,7 +225,7 @@ class Book:
     def note(self, writer: int, note: Note, lost_at: float = math.inf) -> None:
         """Write down what a writer says; after the power was lost it can only try."""
         if "tries" in note:
-            self.tried[writer][note["tries"]] = note["version"]
+            self.tried[writer].setdefault(note["tries"], set()).add(note["version"])
         if "tries" in note or "error" in note or note["at"] >= lost_at:
             return
         self.acknowledged += 1
@@ -248,10 +248,11 @@ class Book:
                 wrong.append(f"{len(stored) - len(by_key)} memories are there twice")
             for known, tried in zip(self.known, self.tried, strict=True):
                 self.cut_off += len(tried)
-                known |= {key: {"id": by_key[key].id, "version": 1} for key in tried if key in by_key.keys() - known}
+                fresh = by_key.keys() & tried.keys() - known.keys()
+                known |= {key: {"id": by_key[key].id, "version": min(tried[key])} for key in fresh}
                 for key, one in known.items():
                     memory = stored.get(one["id"])
-                    allowed = {one["version"], tried.get(key, one["version"])}
+                    allowed = {one["version"], *tried.get(key, ())}
                     seen = _version(key, memory.body) if memory and memory.state is State.ACTIVE else 0
                     if seen not in allowed:
                         wrong.append(f"{key} should be at {allowed}, and is at {seen}")
