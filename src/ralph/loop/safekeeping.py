@@ -24,7 +24,7 @@ BACKUP_SECONDS = 24 * 3_600.0
 """A run makes a backup when the newest one is older."""
 FIRST_BACKUP_SECONDS = 3_600.0
 """The first one is made when the project is older: what is an hour old can be told again."""
-PARTING_SECONDS = 5.0
+PARTING_SECONDS = 1.0
 """So long a run that is over waits for a look at its file; a longer one is given up, which harms nothing."""
 
 
