@@ -7,8 +7,10 @@ the tests start for themselves. There each test finds an empty database, and RAL
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what Ralph notes for a person apart from what it has noted for the one who runs the tests."""
+    for kind, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        # What a shell puts into the background ignores them, and so would whoever is started from here.
+        if signal.getsignal(kind) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+            signal.signal(kind, handler)
     state = tempfile.TemporaryDirectory(prefix="ralph-state-")
     os.environ["XDG_STATE_HOME"] = state.name
     config.add_cleanup(state.cleanup)
