@@ -29,7 +29,6 @@ RESTORE = "ralph restore"
 MOST_DAYS = 7
 """So long what is stored may be without a backup."""
 LEAST_MEGABYTES = 50
-ROOM = "Make room on the disk first, then look again: ralph doctor"
 HOOKS = "Mend what it says, then try it: echo '{}' | ralph hook session-start. What agents said meanwhile is not lost."
 
 
@@ -244,11 +243,12 @@ def _noted_urls(root: Path) -> list[str]:
 
 
 def _with_room_first(found: list[Finding], root: Path) -> list[Finding]:
-    """Give what was found; on a full disk nothing else can be told for sure, or mended."""
-    full = list(_disk(root))
-    if not full:
+    """Give what was found; on a disk that takes nothing, nothing else can be told for sure, or mended."""
+    trouble = list(_disk(root))
+    if not trouble:
         return found
-    return [*full, *(one if one.is_fine else replace(one, mend=ROOM) for one in found)]
+    first = f"{trouble[0].mend} first, then look again: ralph doctor"
+    return [*trouble, *(one if one.is_fine else replace(one, mend=first) for one in found)]
 
 
 def _disk(root: Path) -> Iterator[Finding]:

@@ -131,6 +131,23 @@ def test_a_backup_is_refused_at_once_where_nothing_can_be_written(root: Path, mo
 
 
 @needs_mount
+@pytest.mark.parametrize(("trouble", "mend"), [(FULL, "make room on it"), (READ_ONLY, "make it writable")])
+def test_the_doctor_names_what_the_disk_needs_before_all_else(
+    root: Path, mounted: Path, trouble: str, mend: str
+) -> None:
+    if trouble == FULL:
+        fill(mounted)
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
+
+    looked = json.loads(ralph(root, "doctor", "--format", "json").stdout)
+
+    wrong = {one["about"]: one["mend"] for one in looked if not one["is_fine"]}
+    assert wrong["disk"] == mend
+    assert wrong.get("database", f"{mend} first, then look again: ralph doctor").startswith(mend)
+
+
+@needs_mount
 def test_a_read_only_project_without_a_log_is_read_too(root: Path, mounted: Path) -> None:
     Project.open(root).close()  # takes the log in
     assert not (root / ".ralph/ralph.db-wal").exists()
