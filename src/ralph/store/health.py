@@ -24,6 +24,7 @@ from ralph.store.sqlite import (
     LEAST_BYTES,
     SqliteDatabase,
     lost_changes,
+    lost_words,
     not_plain,
 )
 from ralph.text import clean, one_line
@@ -234,8 +235,7 @@ def file_digest(path: Path) -> str:
 
 def _lost_log(lost: int) -> Iterator[str]:
     if lost:
-        changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
-        yield f"It has lost the last {changes} written to it: its write-ahead log is gone or damaged."
+        yield f"It {lost_words(lost)}."
 
 
 def _foreign(connection: apsw.Connection) -> Iterator[str]:

@@ -14,6 +14,8 @@ from ralph.store.database import SCHEMA_VERSION, checksum, is_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import apsw
 
     from ralph.store.database import Database
@@ -103,28 +105,14 @@ def _mark_tasks(database: Database) -> None:
 @cache
 def own_definitions() -> dict[str, str]:
     """Give all that this program defines in a database, by name and in order."""
-    from contextlib import closing
-
-    import apsw
-
-    with closing(apsw.Connection(":memory:")) as connection:
-        for script in scripts(0, "sqlite"):
-            for _ in connection.execute(script):
-                pass
+    with _own_database() as connection:
         return definitions(connection)
 
 
 @cache
 def own_columns() -> dict[str, tuple[str, ...]]:
     """Give the columns of all tables that both databases have, without those that only one of them needs."""
-    from contextlib import closing
-
-    import apsw
-
-    with closing(apsw.Connection(":memory:")) as connection:
-        for script in scripts(0, "sqlite"):
-            for _ in connection.execute(script):
-                pass
+    with _own_database() as connection:
         names = [name for name, sql in definitions(connection).items() if sql.startswith("CREATE TABLE")]
         return {name: tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})")) for name in names}
 
@@ -132,15 +120,21 @@ def own_columns() -> dict[str, tuple[str, ...]]:
 @cache
 def own_entries() -> dict[str, tuple[str, ...]]:
     """Give all that the list of a database's contents says of what this program makes in it, by name."""
+    with _own_database() as connection:
+        return entries(connection)
+
+
+def _own_database() -> AbstractContextManager[apsw.Connection]:
+    """Give an empty database in memory, with all that this program defines."""
     from contextlib import closing
 
     import apsw
 
-    with closing(apsw.Connection(":memory:")) as connection:
-        for script in scripts(0, "sqlite"):
-            for _ in connection.execute(script):
-                pass
-        return entries(connection)
+    connection = apsw.Connection(":memory:")
+    for script in scripts(0, "sqlite"):
+        for _ in connection.execute(script):
+            pass
+    return closing(connection)
 
 
 def entries(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:

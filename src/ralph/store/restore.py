@@ -36,7 +36,7 @@ from ralph.store.backup import (
 )
 from ralph.store.database import is_right
 from ralph.store.health import NEWER, Health, check, columns, is_of_an_index, numbered_rows, open_read_only, said
-from ralph.store.sqlite import LEAST_BYTES, SqliteDatabase, not_plain
+from ralph.store.sqlite import LEAST_BYTES, SIDECARS, SqliteDatabase, not_plain
 from ralph.store.synced import RESTORED
 
 TYPE_CHECKING = False
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 KEPT_FOLDER = "damaged"
 WAIT_SECONDS = 30.0
-_SIDECARS = ("-wal", "-shm", "-journal")
 _ABOUT_A_MEMORY = ("memory_events", "memory_links")
 _COUNTED = (
     ("memory", "memories", "memory", "id", "checksum"),
@@ -358,7 +357,7 @@ def _chosen(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
 def _exchange(path: Path, fresh: Path) -> Path | None:
     """Move the database and what belongs to it out of the way, and the fresh one in; give the folder of the old."""
     # First the database: from then on nobody opens it, and nobody makes a new log for it.
-    old = [one for one in (path, *(Path(f"{path}{end}") for end in _SIDECARS)) if one.exists()]
+    old = [one for one in (path, *(Path(f"{path}{end}") for end in SIDECARS)) if one.exists()]
     folder = _kept_folder(path) if old else None
     moved: list[tuple[Path, Path]] = []
     try:

@@ -50,6 +50,8 @@ _NO_ROOM = f"{FULL}. Free some space, then try again"
 _OF_DISKS = {FULL: _NO_ROOM, READ_ONLY: f"{READ_ONLY}. Make it writable, then try again"}
 FEW = 64
 """Of every word at least so many, the newest."""
+SIDECARS = ("-wal", "-shm", "-journal")
+"""The endings of the files that SQLite has beside a database."""
 LEAST_BYTES = 512
 """No database is smaller."""
 QUEUE = ".lock"
@@ -105,7 +107,7 @@ def not_plain(path: str) -> str:
     """Give the first file of a database that is no plain one, if there is any: SQLite would wait for ever at a pipe."""
     import stat
 
-    for one, look in ((path, os.stat), *((path + end, os.lstat) for end in ("-wal", "-shm", "-journal"))):
+    for one, look in ((path, os.stat), *((path + end, os.lstat) for end in SIDECARS)):
         try:
             if not stat.S_ISREG(look(one).st_mode):
                 return one
@@ -124,11 +126,7 @@ def _prepare(connection: apsw.Connection, path: str, *, create: bool, waits: boo
         raise StoreError(f"{path} is empty or belongs to another program. Move it away and run: ralph init")
     if lost := lost_changes(connection, path):
         connection.close()
-        changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
-        raise StoreError(
-            f"The database {path} has lost the last {changes} written to it: its write-ahead log is gone or damaged, "
-            "or an older copy was put in its place. Go on with what is left: ralph restore"
-        )
+        raise StoreError(f"The database {path} {lost_words(lost)}. Go on with what is left: ralph restore")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -157,6 +155,13 @@ def lost_changes(connection: apsw.Connection, path: str) -> int:
         return max(0, int(noted) - int(rows[0][0]))
     except (OSError, ValueError, apsw.SQLError):
         return 0  # nothing was noted yet, or the file is of an older version
+
+
+def lost_words(lost: int) -> str:
+    """Say of a file that it has lost so many changes."""
+    changes = "change that was" if lost == 1 else f"{lost:,} changes that were"
+    why = "its write-ahead log is gone or damaged, or an older copy was put in its place"
+    return f"has lost the last {changes} written to it: {why}"
 
 
 def _noted(path: str) -> str:
