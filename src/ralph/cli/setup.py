@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import argparse
 
     from ralph.setup import Change, Plan
-    from ralph.setup.agents import Wish
 
 EPILOG = """\
 Examples:
@@ -45,7 +44,7 @@ def run(given: argparse.Namespace) -> int:
 
     from ralph.errors import WrongUsage
     from ralph.location import find_root
-    from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, wish_for
+    from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
     from ralph.who import refuse_agents
 
     if given.plugin:
@@ -67,24 +66,13 @@ def run(given: argparse.Namespace) -> int:
         print("Nothing was changed.")
         return 0
     if given.yes:
-        _refuse_to_leave(plan, wish)
+        refuse_to_leave(plan, wish)
     elif not _agreed():
         print("Nothing was changed.")
         return 1
     carry_out(plan)
     _tell_next(plan, given)
     return 0
-
-
-def _refuse_to_leave(plan: Plan, wish: Wish) -> None:
-    """Change nothing outside of a project without asking: links come with a clone, from whoever made it."""
-    from ralph.errors import WrongUsage
-    from ralph.files import is_inside
-
-    if out := [one.name for one in plan.changes if wish.root and not is_inside(one.path, wish.root)]:
-        raise WrongUsage(
-            f"{out[0]} is behind a link that leads out of the project. Look at it, and say it without --yes."
-        )
 
 
 def _agreed() -> bool:

@@ -6,6 +6,7 @@ Only what our own schemas use is known: texts, whole numbers, choices and lists 
 from __future__ import annotations
 
 from ralph.errors import WrongUsage
+from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     Schema = dict[str, Any]
 
+LONGEST_ERROR = 1000
 HALF = "holds half of a character"
 SAME = {"kind": "type", "kinds": "types"}
 """What models call an argument that has another name here: what they read says both."""
@@ -80,3 +82,8 @@ def _wrong_list(schema: Schema, value: Any) -> str:
 
 
 _KINDS = {"string": _wrong_text, "integer": _wrong_number, "array": _wrong_list}
+
+
+def worded(error: Exception) -> str:
+    """Give the words of an error for a client: they may name what it sent, which may be anything."""
+    return one_line(clean(str(error)), LONGEST_ERROR)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.text import clean, one_line
+from ralph.mcp.arguments import worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _ENDLESS = (float("inf"), float("-inf"))
 """What a number with a huge exponent is read as; JSON has no word for it."""
 MOST_IN_BATCH = 100
-LONGEST_MESSAGE = 1000
 LIST_MILLISECONDS = 300_000
 """So long a client may go by a list it has seen: they change only with the program."""
 CANCELLED = "notifications/cancelled"
@@ -87,8 +86,7 @@ def write(answer: Answer) -> bytes:
 
 def fault_answer(fault: Fault, id: object = None) -> dict[str, Any]:
     """Give the answer that tells a fault."""
-    # It may name what the client sent, which may be anything.
-    error: dict[str, Any] = {"code": fault.code, "message": one_line(clean(str(fault)), LONGEST_MESSAGE)}
+    error: dict[str, Any] = {"code": fault.code, "message": worded(fault)}
     if fault.data is not None:
         error["data"] = fault.data
     return {"jsonrpc": "2.0", "id": id, "error": error}

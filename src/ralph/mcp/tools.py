@@ -10,9 +10,9 @@ reads best as text, like a whole memory, has therefore none.
 from __future__ import annotations
 
 from ralph.errors import RalphError
-from ralph.mcp.arguments import checked
+from ralph.mcp.arguments import checked, worded
 from ralph.records import KINDS, Status, record
-from ralph.text import clean, one_line
+from ralph.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ LONGEST_TEXT = 20_000
 """Characters of the text of a memory or of a task that is shown at once."""
 WIDEST = 160
 """Characters of a memory in a list."""
-LONGEST_ERROR = 1000
 SHOWN_REPORTS = 3
 SHOWN_ATTEMPTS = 5
 FOUND = 10
@@ -117,9 +116,7 @@ def call(opened: Opened, name: str, arguments: Arguments) -> dict[str, Any] | No
         given = checked(name, tool.schema, arguments)
         text, fields = opened.use(lambda project: tool.act(project, given))
     except RalphError as error:
-        # It may name what the model gave, which may be anything.
-        said = one_line(clean(str(error)), LONGEST_ERROR)
-        return {"content": [{"type": "text", "text": said}], "isError": True}
+        return {"content": [{"type": "text", "text": worded(error)}], "isError": True}
     result = {"content": [{"type": "text", "text": text}], "isError": False}
     return {**result, "structuredContent": fields} if fields is not None else result
 

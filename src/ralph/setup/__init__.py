@@ -253,6 +253,14 @@ def plan_removal(agent: str, wish: Wish) -> Plan:
     )
 
 
+def refuse_to_leave(plan: Plan, wish: Wish) -> None:
+    """Refuse a plan that nobody is asked about and that changes something outside: links come with a clone."""
+    if out := [one.name for one in plan.changes if wish.root and not is_inside(one.path, wish.root)]:
+        raise WrongUsage(
+            f"{out[0]} is behind a link that leads out of the project. Look at it, and say it without --yes."
+        )
+
+
 def carry_out(plan: Plan) -> None:
     """Do what was planned; a file that somebody has saved meanwhile stops it.
 
