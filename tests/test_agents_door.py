@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.config import DOOR_VARIABLE
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.project import Project
 from ralph.records import Status
 
@@ -23,7 +23,7 @@ def test_an_agent_finishes_no_task_while_a_run_is_at_work_whichever_server_it_as
     assert begun is not None
 
     for id in (begun.task.id, other.id):
-        with pytest.raises(WrongUsage, match="once their gates have passed"):
+        with pytest.raises(UsageError, match="once their gates have passed"):
             project.done(id)
 
     assert {task.status for task in project.tasks()} == {Status.IN_PROGRESS, Status.PENDING}

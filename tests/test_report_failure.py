@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFound, WrongStatus, WrongUsage
+from ralph.errors import ConflictError, NotFoundError, UsageError
 from ralph.project import Project
 from ralph.records import Outcome, Status, replace
 from tests.make import begin
@@ -72,7 +72,7 @@ def test_a_task_that_is_not_open_is_left_alone(project: Project, status: Status)
     task = project.add_task("Fix the parser")
     {Status.DONE: project.done, Status.BLOCKED: project.block, Status.FAILED: project.fail}[status](task.id)
 
-    with pytest.raises(WrongStatus, match=f"is {status}.*ralph task reset {task.id}"):
+    with pytest.raises(ConflictError, match=f"is {status}.*ralph task reset {task.id}"):
         project.report_failure(task.id, "One way.", "It broke.")
 
     assert project.task(task.id).task.status is status
@@ -83,7 +83,7 @@ def test_what_somebody_else_works_on_is_left_to_them(project: Project) -> None:
     project.add_task("Fix the parser")
     task, attempt = begin(project.store, project.store.attempts.start_run("test").id, worker="other/1/1")
 
-    with pytest.raises(WrongStatus, match="being worked on by other/1/1"):
+    with pytest.raises(ConflictError, match="being worked on by other/1/1"):
         project.report_failure(task.id, "One way.", "It broke.")
 
     assert project.store.attempts.get(attempt.run_id, attempt.iteration).outcome is None
@@ -107,9 +107,9 @@ def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
     second = project.add_task("Second", needs=[first.id])
     part = project.add_task("A part", parent=first.id)
 
-    with pytest.raises(WrongStatus, match=first.id):
+    with pytest.raises(ConflictError, match=first.id):
         project.report_failure(second.id, "One way.", "It broke.")
-    with pytest.raises(WrongStatus, match=part.id):
+    with pytest.raises(ConflictError, match=part.id):
         project.report_failure(first.id, "One way.", "It broke.")
 
     assert {task.status for task in project.tasks()} == {Status.PENDING}
@@ -118,11 +118,11 @@ def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
 def test_a_report_needs_a_task_and_words(project: Project) -> None:
     task = project.add_task("Fix the parser")
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         project.report_failure("t-000000", "One way.", "It broke.")
-    with pytest.raises(WrongUsage, match="what was tried"):
+    with pytest.raises(UsageError, match="what was tried"):
         project.report_failure(task.id, " \x00", "It broke.")
-    with pytest.raises(WrongUsage, match="why it failed"):
+    with pytest.raises(UsageError, match="why it failed"):
         project.report_failure(task.id, "One way.", "")
 
 
@@ -132,5 +132,5 @@ def test_a_session_of_the_loop_writes_its_report_in_its_answer(
     task = project.add_task("Fix the parser")
     monkeypatch.setenv("RALPH_SESSION", "s-1")
 
-    with pytest.raises(WrongUsage, match="<failure-report>"):
+    with pytest.raises(UsageError, match="<failure-report>"):
         project.report_failure(task.id, "One way.", "It broke.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ralph.errors import NotFound, RalphError, WrongStatus, WrongUsage
+from ralph.errors import ConflictError, NotFoundError, RalphError, UsageError
 from ralph.location import init_project
 from ralph.project import Project
 from ralph.records import Memory, Outcome, State, Status, replace
@@ -472,9 +472,9 @@ def test_an_agent_shares_nothing(ours: Project, theirs: Project, monkeypatch: py
     ours.memory.share(known.id)
     monkeypatch.setenv("RALPH_SESSION", "s-1")
 
-    with pytest.raises(WrongUsage, match="for a person to decide"):
+    with pytest.raises(UsageError, match="for a person to decide"):
         ours.memory.share(memory.id)
-    with pytest.raises(WrongUsage, match="for a person to decide"):
+    with pytest.raises(UsageError, match="for a person to decide"):
         ours.memory.unshare(known.id)
 
     assert listed(theirs) == [known.body]
@@ -484,9 +484,9 @@ def test_several_are_shared_or_none(ours: Project, theirs: Project) -> None:
     memory, deleted = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
     ours.memory.delete(deleted.id)
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         ours.memory.share(memory.id, "mem-1-ffff")
-    with pytest.raises(WrongStatus, match="is pruned"):
+    with pytest.raises(ConflictError, match="is pruned"):
         ours.memory.share(memory.id, deleted.id)
 
     assert ours.memory.shared(Wanted()) == []

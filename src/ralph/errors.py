@@ -1,48 +1,59 @@
-"""Every error Ralph raises on purpose: one sentence that says what to do.
+"""Errors raised on purpose. Each has a stable `code`, an exit status and an HTTP status.
 
-Doors catch `RalphError` once. Anything else is a fault of ours and crashes.
+Every entry point catches `RalphError` once and prints its message. Any other exception is a bug and propagates.
 """
 
 from __future__ import annotations
 
-LONGEST_PATH = 20
+MAX_CYCLE_SHOWN = 20
+"""Longest dependency cycle that is printed in full, in tasks."""
+
+LIST_COMMANDS = {
+    "Project": "ralph project list",
+    "Task": "ralph task list",
+    "Feature": "ralph feature list",
+    "Backup": "ralph backup --list",
+}
+"""Command that lists the valid ids, by noun."""
 
 
 class RalphError(Exception):
-    """Something a person can understand and put right."""
+    """Base class of all errors that users can understand and fix."""
 
+    code = "error"
     exit_code = 1
     http_status = 400
 
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
 
-class WrongUsage(RalphError):
-    """What was asked for makes no sense as asked."""
 
+class UsageError(RalphError):
+    """A command or request has invalid arguments."""
+
+    code = "invalid-usage"
     exit_code = 2
     http_status = 422
 
 
-class NotFound(RalphError):
-    """There is no such thing in this project."""
+class NotFoundError(RalphError):
+    """The project has no record with this id."""
 
     http_status = 404
 
     def __init__(self, noun: str, id: str) -> None:
-        hints = {
-            "Project": "ralph project list",
-            "Task": "ralph task list",
-            "Feature": "ralph feature list",
-            "Backup": "ralph backup --list",
-        }
-        hint = f". See: {hints[noun]}" if noun in hints else ""
-        super().__init__(f"{noun} not found: {id}{hint}")
+        hint = f". See: {LIST_COMMANDS[noun]}" if noun in LIST_COMMANDS else ""
+        super().__init__(f"{noun} not found: {id}{hint}", code=f"{noun.lower().replace(' ', '-')}-not-found")
         self.noun = noun
         self.id = id
 
 
-class NotAProject(RalphError):
-    """The directory, and all above it, have no Ralph project."""
+class ProjectNotFoundError(RalphError):
+    """Neither the directory nor any of its parents contains a Ralph project."""
 
+    code = "no-project"
     exit_code = 2
 
     def __init__(self, directory: str) -> None:
@@ -51,27 +62,33 @@ class NotAProject(RalphError):
 
 
 class ConfigError(RalphError):
-    """A configuration file cannot be read or holds a wrong value."""
+    """A configuration file is unreadable or has an invalid value."""
 
+    code = "invalid-config"
     exit_code = 2
 
 
-class WrongStatus(RalphError):
-    """The task is not in a state that allows this."""
+class ConflictError(RalphError):
+    """The record is not in a state that allows this operation."""
 
+    code = "conflict"
     http_status = 409
 
 
-class StaysDeleted(WrongStatus):
-    """A person has deleted what somebody else would have kept again."""
+class DeletedByPersonError(ConflictError):
+    """A person deleted this memory, so it is not added again."""
+
+    code = "deleted-by-person"
 
     def __init__(self, memory_id: str) -> None:
         super().__init__(f"A person has deleted this: {memory_id} stays as it is, and nothing was stored.")
         self.memory_id = memory_id
 
 
-class NeedsYes(WrongStatus):
-    """So much would go that somebody has to say that it is meant; each door says how."""
+class ConfirmationRequiredError(ConflictError):
+    """The operation would remove so much that it needs an explicit confirmation."""
+
+    code = "confirmation-required"
 
     def __init__(self, would: str, *, can_look: bool = False) -> None:
         look = "look at them with --dry-run, then say" if can_look else "if you mean it, say"
@@ -80,9 +97,10 @@ class NeedsYes(WrongStatus):
         self.can_look = can_look
 
 
-class TaskCycle(RalphError):
-    """Adding this would make a task wait for itself."""
+class TaskCycleError(RalphError):
+    """The dependency would make a task wait for itself."""
 
+    code = "task-cycle"
     exit_code = 2
     http_status = 409
 
@@ -90,14 +108,15 @@ class TaskCycle(RalphError):
         if len(set(path)) == 1:
             super().__init__(f"A task cannot wait for itself: {path[0]}")
         else:
-            shown = path if len(path) <= LONGEST_PATH else [*path[:6], f"({len(path) - 11} more)", *path[-5:]]
+            shown = path if len(path) <= MAX_CYCLE_SHOWN else [*path[:6], f"({len(path) - 11} more)", *path[-5:]]
             super().__init__("Tasks would wait for each other: " + " -> ".join(shown))
         self.path = path
 
 
-class ClaimLost(RalphError):
-    """Another worker took the task over; this one may no longer settle it."""
+class ClaimLostError(RalphError):
+    """The worker no longer holds the claim on its task and may not settle it."""
 
+    code = "claim-lost"
     http_status = 409
 
     def __init__(self, task_id: str) -> None:
@@ -105,51 +124,62 @@ class ClaimLost(RalphError):
         self.task_id = task_id
 
 
-class AgentMissing(RalphError):
-    """The agent cannot be started at all."""
+class AgentUnavailableError(RalphError):
+    """The agent cannot be started on this machine."""
 
+    code = "agent-unavailable"
     exit_code = 2
 
 
-class Hindered(RalphError):
-    """The machine does not let us: no room left, no permission, too many open files."""
+class SystemResourceError(RalphError):
+    """The operating system refused: no space left, no permission, too many open files."""
 
+    code = "system-resource"
     http_status = 503
 
 
 class StoreError(RalphError):
     """The database cannot be read or written."""
 
+    code = "store"
     http_status = 503
 
 
-class StoreAway(StoreError):
-    """The database cannot be reached at the moment; what was asked for can be asked again."""
+class StoreUnavailableError(StoreError):
+    """The database is temporarily unreachable; the operation can be retried."""
 
-    meanwhile = "Waiting for it to come back."
-    """What who waits for it says, then and when the wait is over."""
-    afterwards = "The database is back."
-
-
-class StoreUnwritable(StoreAway):
-    """The disk takes nothing more: it is full, fails, or is read-only. What is there can be read."""
-
-    meanwhile = "Waiting until it can be written."
-    afterwards = "The database can be written again."
+    code = "store-unavailable"
+    waiting_message = "Waiting for it to come back."
+    """Printed when a caller starts to wait for the database."""
+    recovered_message = "The database is back."
+    """Printed when the wait is over."""
 
 
-class StoreCrowded(StoreAway):
-    """The server has no connection left for us at the moment."""
+class StoreNotWritableError(StoreUnavailableError):
+    """The disk is full, failing or read-only. Existing data can still be read."""
+
+    code = "store-not-writable"
+    waiting_message = "Waiting until it can be written."
+    recovered_message = "The database can be written again."
 
 
-class StatementRefused(RalphError):
-    """The database works, but would not take what we wrote: a fault of ours."""
+class TooManyConnectionsError(StoreUnavailableError):
+    """The database server has no free connection at the moment."""
 
+    code = "too-many-connections"
+
+
+class StatementError(RalphError):
+    """The database rejected a statement: a bug in Ralph."""
+
+    code = "statement-rejected"
     http_status = 500
 
 
-class StoreTooNew(StoreError):
-    """The database was written by a newer Ralph; it is left untouched."""
+class StoreTooNewError(StoreError):
+    """The database was written by a newer version of Ralph and is left untouched."""
+
+    code = "store-too-new"
 
     def __init__(self, where: str, found: int, known: int) -> None:
         super().__init__(
@@ -161,6 +191,7 @@ class StoreTooNew(StoreError):
 
 
 class WorktreeError(RalphError):
-    """Git cannot give a task a working tree of its own, or cannot take its work."""
+    """Git cannot create, merge or remove a worktree."""
 
+    code = "worktree"
     exit_code = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ralph.errors import NeedsYes, NotFound, RalphError, WrongUsage
+from ralph.errors import ConfirmationRequiredError, NotFoundError, RalphError, UsageError
 from ralph.records import State, now, replace
 from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change, change_id
@@ -61,7 +61,7 @@ class Extracting:
         try:
             history = read_loop_state(text)
         except ValueError as error:
-            raise WrongUsage(f"{name} cannot be learned from: {error}") from error
+            raise UsageError(f"{name} cannot be learned from: {error}") from error
         if not history.loop_id:
             history = replace(history, loop_id=name)
         return stage(self._store, [history], by(f"extracted from {name}"))
@@ -72,7 +72,7 @@ class Extracting:
 
         if (from_hat, to_hat) not in HANDOVERS:
             known = ", ".join(f"{one} to {other}" for one, other in HANDOVERS)
-            raise WrongUsage(f"Nothing is extracted from {from_hat} to {to_hat}; the hand-overs are: {known}.")
+            raise UsageError(f"Nothing is extracted from {from_hat} to {to_hat}; the hand-overs are: {known}.")
         with self._store.transaction():
             kept = [
                 self._store.memories.add(memory, by(f"{from_hat} handed over to {to_hat}"))
@@ -146,7 +146,7 @@ class Extracting:
         for id in ids:
             memory = self._waiting(id)
             if memory.state is not State.STAGED or not memory.validated_at:
-                raise WrongUsage(f"{id} has not been validated. Look at it with: ralph learn review")
+                raise UsageError(f"{id} has not been validated. Look at it with: ralph learn review")
         counts = promote(self._store, by("promoted"), ids)
         self._changed()
         return counts, self._store.memories.count(State.STAGED)
@@ -188,7 +188,7 @@ class Extracting:
     def clear(self, *, yes: bool = False) -> tuple[int, str]:
         """Take everything that is staged out of the staging area, if that is meant; give how much, and what to undo."""
         if not yes:
-            raise NeedsYes("empty the staging area")
+            raise ConfirmationRequiredError("empty the staging area")
         change = replace(by("staging was cleared"), id=change_id())
         waiting = [one for one in self.waiting() if one.state is State.STAGED]
         self._store.memories.replace_all(
@@ -206,4 +206,4 @@ class Extracting:
 
 def _refuse_decided(memory: Memory) -> None:
     if memory.state not in WAITING:
-        raise NotFound("Staged learning", f"{memory.id} (it is {memory.state})")
+        raise NotFoundError("Staged learning", f"{memory.id} (it is {memory.state})")

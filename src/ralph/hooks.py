@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from ralph import mishaps
 from ralph.config import CONNECTABLE
-from ralph.errors import NotAProject, RalphError
+from ralph.errors import ProjectNotFoundError, RalphError
 from ralph.records import record
 from ralph.text import accept, clean, one_line
 
@@ -92,7 +92,7 @@ def main(words: Sequence[str]) -> int:
         answer.in_time(SECONDS.get(name, LONGEST_SECONDS), lambda why: _note(event, name, why, answer))
         event = _event(name, agent, _stdin())
         _attend(event, answer)
-    except NotAProject:
+    except ProjectNotFoundError:
         pass  # The hooks of a person are called in every directory.
     except Exception as error:  # noqa: BLE001 -- nothing may reach the agent but the envelope
         with suppress(Exception):
@@ -293,13 +293,13 @@ def _root(directories: Sequence[str]) -> str:
     for directory in directories:
         try:
             return find_root(directory)
-        except NotAProject:
+        except ProjectNotFoundError:
             continue
         except (RalphError, ValueError) as error:  # A name with a NUL in it is none; nor is one that cannot be read.
             trouble = trouble or error
     if isinstance(trouble, RalphError):
         raise trouble
-    raise NotAProject(directories[0])
+    raise ProjectNotFoundError(directories[0])
 
 
 def _remind(project: Project, event: Event, answer: _Answer) -> None:
@@ -436,7 +436,7 @@ def _note(event: Event | None, name: str, problem: str, answer: _Answer) -> None
     directories = event.directories if event else (".",)
     try:
         root = _root(directories)
-    except NotAProject:
+    except ProjectNotFoundError:
         return
     except RalphError:
         root = _folder_of_ours(directories)  # Its settings cannot be read.

@@ -15,7 +15,7 @@ from ralph.config import (
     load_config,
     with_settings,
 )
-from ralph.errors import NotAProject, RalphError, WrongUsage
+from ralph.errors import ProjectNotFoundError, RalphError, UsageError
 from ralph.files import is_inside, is_there, kept_for, make_folder, write_whole
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.url import file_path, is_postgres, password_in, without_password
@@ -53,7 +53,7 @@ def find_root(start: Path | str) -> str:
             directory, below = os.path.dirname(directory), directory  # noqa: PTH120
     except OSError as error:
         raise RalphError(f"The project cannot be looked for: {error.strerror}: {error.filename or start}.") from error
-    raise NotAProject(str(start))
+    raise ProjectNotFoundError(str(start))
 
 
 def _absolute(path: str) -> str:
@@ -215,7 +215,7 @@ def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment
     has_file = (directory / FOLDER / DATABASE).exists()
     chosen = url or before.url or (variable if name or not has_file else "")
     if name and not chosen:
-        raise WrongUsage(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
+        raise UsageError(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
     check_url(chosen)
     return StoreConfig(
         url=with_known_password(chosen, environment),
@@ -246,12 +246,12 @@ def _join(directory: Path, kept: StoreConfig, *, is_asked_for: bool) -> tuple[St
         with database.transaction():
             known = Projects(database).find(name)
             if known and not is_asked_for:
-                raise WrongUsage(
+                raise UsageError(
                     f"There is already a project {name!r} in {where}. Join it with: ralph init --project {name}. "
                     "Or give this one a name of its own: ralph init --project NAME"
                 )
             if not known and not is_known_here and database.is_server and file.exists():
-                raise WrongUsage(
+                raise UsageError(
                     f"{file} holds this project. Take it along: ralph store copy . {where} --as {name}, "
                     f"then ralph init --store {where} --project {name}. Or move that file away to start anew."
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from ralph.config import TOML_NAME, YAML_NAMES
-from ralph.errors import Hindered, StoreError
+from ralph.errors import StoreError, SystemResourceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Opened:
             raise
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise Hindered(f"{error.strerror or error}{where}.") from error
+            raise SystemResourceError(f"{error.strerror or error}{where}.") from error
 
     def rest(self) -> None:
         """Let go of what others could use, until something is needed again."""

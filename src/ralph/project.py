@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ralph.config import DOOR_VARIABLE, load_config, with_flags
-from ralph.errors import NotFound, WrongStatus, WrongUsage
+from ralph.errors import ConflictError, NotFoundError, UsageError
 from ralph.location import find_root, is_agreed, is_project, open_own_store
 from ralph.records import Status, now, record, replace
 from ralph.text import accept, one_line
@@ -184,7 +184,7 @@ class Project:
         root = find_root(start)
         config = load_config(root)
         if unasked and not is_agreed(root, config):
-            raise WrongUsage(
+            raise UsageError(
                 f"{root} is kept elsewhere, by its settings or over a link, and nobody agreed to that here: ralph init"
             )
         return cls(root, open_own_store(root, config), config)
@@ -207,7 +207,7 @@ class Project:
 
         one = self.store.projects.find(name_or_id)
         if one is None:
-            raise NotFound("Project", name_or_id)
+            raise NotFoundError("Project", name_or_id)
         if one.id == self.store.project_id:
             return self
         refuse_agents("To work on another project")
@@ -476,7 +476,7 @@ class Project:
         _refuse_sessions(id)
         if os.environ.get(DOOR_VARIABLE) and self.store.tasks.claimed():
             # It may well be an agent of that run, come in by a server that somebody else has started.
-            raise WrongUsage(
+            raise UsageError(
                 "While a run is at work here, tasks are done when it says so, once their gates have passed."
             )
         return self._move(id, Status.DONE, _OPEN, "")
@@ -521,7 +521,7 @@ class Project:
         """Add a line to a task's log."""
         text = accept(message)
         if not text:
-            raise WrongUsage("There is nothing to log: the message is empty.")
+            raise UsageError("There is nothing to log: the message is empty.")
         from ralph.who import who
 
         self.store.tasks.log(id, text, who())
@@ -599,7 +599,7 @@ class Project:
         """Add a feature whose spec and plan go into its tasks' prompts."""
         name = one_line(accept(name))
         if not name:
-            raise WrongUsage("A feature needs a name.")
+            raise UsageError("A feature needs a name.")
         return self.store.features.add(name, accept(spec), accept(plan))
 
     def features(self) -> list[FeatureView]:
@@ -694,7 +694,7 @@ class Project:
         """Give one entry by `RUN/ITERATION`, or by an iteration of the latest run."""
         run, _, iteration = name.rpartition("/")
         if not (iteration.isascii() and iteration.isdecimal() and len(iteration) < 10):
-            raise WrongUsage(f"{name!r} is not an entry: say RUN/ITERATION, as ralph journal list shows it.")
+            raise UsageError(f"{name!r} is not an entry: say RUN/ITERATION, as ralph journal list shows it.")
         runs = [] if run else self.store.attempts.runs(1)
         return self.store.attempts.get(run or (runs[0].id if runs else "no run"), int(iteration))
 
@@ -786,9 +786,9 @@ class Project:
         attempts = self.store.attempts
         runs = [attempts.run(id)] if id else attempts.runs(1)
         if not runs:
-            raise WrongUsage("There is no run to resume yet: start one with ralph run.")
+            raise UsageError("There is no run to resume yet: start one with ralph run.")
         if runs[0].ended_at is None and self._is_at_work(runs[0]):
-            raise WrongUsage(f"{runs[0].id} is still being worked on: it cannot be resumed.")
+            raise UsageError(f"{runs[0].id} is still being worked on: it cannot be resumed.")
         return runs[0]
 
     def _resumed(self, order: Order, run: Run) -> Order:
@@ -801,7 +801,7 @@ class Project:
         again = resumed(order, run.options)
         gates = again.gates if again.verify else order.gates
         if self.store.is_shared and (again.program, gates) != (order.program, order.gates):
-            raise WrongUsage(
+            raise UsageError(
                 f"{run.id} was started with a program or gates of its own, which a shared database is not asked for:"
                 " say them again, as in ralph run --resume --gate COMMAND -- PROGRAM."
             )
@@ -916,19 +916,19 @@ class Project:
 def _refuse_sessions(id: str) -> None:
     """What the loop runs must not finish tasks past its gates, nor its own by way of their parts."""
     if os.environ.get("RALPH_SESSION"):
-        raise WrongUsage(f"A session of the loop does not say that {id} is done: the loop does, once the gates pass.")
+        raise UsageError(f"A session of the loop does not say that {id} is done: the loop does, once the gates pass.")
 
 
 def _refuse_own_task(id: str) -> None:
     """An agent settles its task with a sigil, which the gates check; not by command, which they would not see."""
     if os.environ.get("RALPH_SESSION") and os.environ.get("RALPH_TASK_ID") == id:
-        raise WrongUsage(f"{id} is this session's own task: end it with the task-done or task-failed sigil.")
+        raise UsageError(f"{id} is this session's own task: end it with the task-done or task-failed sigil.")
 
 
 def _refuse_reports(id: str) -> None:
     """What the loop runs says in its answer how it went, or the loop would count it twice."""
     if os.environ.get("RALPH_SESSION"):
-        raise WrongUsage(
+        raise UsageError(
             f"A session of the loop reports no failure of {id} by itself: write a <failure-report> in the answer."
         )
 
@@ -937,24 +937,26 @@ def _refuse_unless_open(task: Task) -> None:
     """Only what waits to be worked on can have failed just now."""
     if task.status is Status.IN_PROGRESS:
         worker = f" by {task.claimed_by}" if task.claimed_by else ""
-        raise WrongStatus(f"{task.id} is being worked on{worker}: whoever does that reports how it went.")
+        raise ConflictError(f"{task.id} is being worked on{worker}: whoever does that reports how it went.")
     if task.status is not Status.PENDING:
-        raise WrongStatus(f"{task.id} is {task.status}. To work on it again, first: ralph task reset {task.id}")
+        raise ConflictError(f"{task.id} is {task.status}. To work on it again, first: ralph task reset {task.id}")
 
 
-def _not_ready(seen: TaskView) -> WrongStatus:
+def _not_ready(seen: TaskView) -> ConflictError:
     """Give the reason why a pending task could not be taken."""
     task = seen.task
     if seen.parts:
-        return WrongStatus(f"{task.id} is worked on by its parts: report it of {seen.parts[0].id} or another of them.")
+        return ConflictError(
+            f"{task.id} is worked on by its parts: report it of {seen.parts[0].id} or another of them."
+        )
     waits = [other.id for other in seen.needs if other.status is not Status.DONE]
-    return WrongStatus(f"{task.id} cannot be worked on yet: {', '.join(waits) or 'a task above it'} comes first.")
+    return ConflictError(f"{task.id} cannot be worked on yet: {', '.join(waits) or 'a task above it'} comes first.")
 
 
 def _said(text: str, what: str) -> str:
     said = accept(text)
     if not said:
-        raise WrongUsage(f"A failure report says {what}: that is empty.")
+        raise UsageError(f"A failure report says {what}: that is empty.")
     return said
 
 
@@ -963,12 +965,12 @@ def _own_id(text: str) -> str:
     import re
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
-        raise WrongUsage("An id has up to 64 letters, digits, dots, dashes and underscores, a letter or digit first.")
+        raise UsageError("An id has up to 64 letters, digits, dots, dashes and underscores, a letter or digit first.")
     return text
 
 
 def _title(text: str) -> str:
     title = one_line(accept(text))
     if not title:
-        raise WrongUsage("A task needs a title.")
+        raise UsageError("A task needs a title.")
     return title

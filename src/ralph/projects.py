@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from ralph.config import TOML_NAME, load_config, with_settings
-from ralph.errors import NotFound, RalphError, WrongUsage
+from ralph.errors import NotFoundError, RalphError, UsageError
 from ralph.files import write_whole
 from ralph.location import FOLDER, find_root, store_url
 from ralph.records import record, replace
@@ -97,7 +97,7 @@ class Neighbours:
         wanted = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
         found = next((one for one in self.all() if one.id == wanted), None)
         if found is None:
-            raise NotFound("Project", id_or_name)  # somebody has just removed it
+            raise NotFoundError("Project", id_or_name)  # somebody has just removed it
         return found
 
     def rename(self, old: str, new: str) -> Renamed:
@@ -107,9 +107,9 @@ class Neighbours:
         _refuse_shared(before, "renamed")
         name = one_line(accept(new), len(new) + 1)
         if not name:
-            raise WrongUsage("A project needs a name.")
+            raise UsageError("A project needs a name.")
         if len(name) > LONGEST_NAME:
-            raise WrongUsage(f"The name of a project may have {LONGEST_NAME} characters; this has {len(name)}.")
+            raise UsageError(f"The name of a project may have {LONGEST_NAME} characters; this has {len(name)}.")
         after = self._projects.rename(before.id, name)
         notes = self._note_name(before.name, after.name) if after.name != before.name else []
         return Renamed(id=after.id, old=before.name, name=after.name, notes=tuple(notes))
@@ -203,7 +203,7 @@ class Neighbours:
 
 def _refuse_shared(entry: ProjectEntry, done: str) -> None:
     if entry.is_shared:
-        raise WrongUsage(
+        raise UsageError(
             f"{entry.name!r} holds what all projects share and cannot be {done}. "
             "To share something no longer: ralph memory unshare ID"
         )

@@ -11,7 +11,14 @@ import os
 import sys
 from itertools import islice
 
-from ralph.errors import NeedsYes, NotFound, RalphError, StaysDeleted, StoreUnwritable, WrongUsage
+from ralph.errors import (
+    ConfirmationRequiredError,
+    DeletedByPersonError,
+    NotFoundError,
+    RalphError,
+    StoreNotWritableError,
+    UsageError,
+)
 from ralph.memory.lifecycle import START, days_between, faded
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
 from ralph.records import (
@@ -163,7 +170,7 @@ class Remembering:
             return
         try:
             self._sync()
-        except StoreUnwritable as error:  # what is stored can be read, and what the files lack is written later
+        except StoreNotWritableError as error:  # what is stored can be read, and what the files lack is written later
             self.problems += [str(error)] * (str(error) not in self.problems)
 
     def _sync(self) -> None:
@@ -223,9 +230,9 @@ class Remembering:
         """
         text = _body(body)
         if not text:
-            raise WrongUsage("There is nothing to remember: the content is empty.")
+            raise UsageError("There is nothing to remember: the content is empty.")
         if confidence is not None and not 0 <= confidence <= 1:
-            raise WrongUsage("The confidence must be a number from 0 to 1.")
+            raise UsageError("The confidence must be a number from 0 to 1.")
         at = now()
         word = self.known_kind(kind or "pattern")
         heading = one_line(accept(title)) or title_of(text)
@@ -249,7 +256,7 @@ class Remembering:
         stated = _stated(memory, kind, title, confidence) if is_person else {}
         kept = self._memories.add(memory, by("added by command"), by_person=is_person, stated=stated)
         if kept.what == "refused":
-            raise StaysDeleted(kept.memory.id)
+            raise DeletedByPersonError(kept.memory.id)
         self.sync()
         return kept
 
@@ -275,7 +282,7 @@ class Remembering:
 
         close = difflib.get_close_matches(kind, [*KINDS, *LEARNING_CATEGORIES, *used], n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        raise WrongUsage(f"There is no type of memory {kind!r}: it is one of {', '.join(KINDS)}.{hint}")
+        raise UsageError(f"There is no type of memory {kind!r}: it is one of {', '.join(KINDS)}.{hint}")
 
     def get(self, id: str) -> Memory:
         """Give one memory, whatever its state."""
@@ -319,7 +326,7 @@ class Remembering:
         if body is not None:
             text = _body(body)
             if not text:
-                raise WrongUsage("A memory needs a text. To remove it, delete it.")
+                raise UsageError("A memory needs a text. To remove it, delete it.")
             fields |= {"body": text, "files": paths_in(text)}
             if known.title == title_of(known.body):
                 fields["title"] = title_of(text)
@@ -335,10 +342,10 @@ class Remembering:
             fields["files"] = tuple(dict.fromkeys(filter(None, map(accept, files))))
         if confidence is not None:
             if not 0 <= confidence <= 1:
-                raise WrongUsage("The confidence must be a number from 0 to 1.")
+                raise UsageError("The confidence must be a number from 0 to 1.")
             fields["confidence"] = confidence
         if not fields:
-            raise WrongUsage("There is nothing to change: say what, for example the content or the tags.")
+            raise UsageError("There is nothing to change: say what, for example the content or the tags.")
         if "files" in fields:
             marked = self._marked(replace(known, **fields))
             fields |= {"seen": marked.seen, "stale": ""}
@@ -358,7 +365,7 @@ class Remembering:
             before = [self._memories.get(id) for id in dict.fromkeys(ids)]
             for memory in before:
                 if memory.state is not State.ACTIVE:
-                    raise NotFound(
+                    raise NotFoundError(
                         "Memory", f"{memory.id} (it is {memory.state}, and only what is in use is confirmed)"
                     )
             directory = None if self.is_elsewhere else self._root
@@ -375,7 +382,7 @@ class Remembering:
             for id in dict.fromkeys(ids):
                 memory = self._memories.get(id)
                 if memory.state in (State.PRUNED, State.SUPERSEDED, State.REJECTED):
-                    raise NotFound("Memory", f"{id} (it is {memory.state}; undo brings it back)")
+                    raise NotFoundError("Memory", f"{id} (it is {memory.state}; undo brings it back)")
             deleted = [self._memories.change(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
         self.sync()
         return deleted, change.id
@@ -414,7 +421,7 @@ class Remembering:
         self.sync()
         refuse_agents("What is taken back")
         if to is not None and only is not None:
-            raise WrongUsage("Either all after an event is taken back, or only one event: say one of them.")
+            raise UsageError("Either all after an event is taken back, or only one event: say one of them.")
         if to is not None:
             before = self._memories.version(id, to)
             fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
@@ -431,7 +438,7 @@ class Remembering:
         self.sync()
         refuse_agents("What is taken back")
         if not is_change_id(id):
-            raise NotFound("Change", id)
+            raise NotFoundError("Change", id)
         undone = self._memories.undo_change(id, by(f"undid {id}"))
         self.sync()
         return undone
@@ -573,7 +580,7 @@ class Remembering:
         from ralph.memory.profiles import PROFILES
 
         if ranker not in PROFILES:
-            raise WrongUsage(f"There is no ranker {ranker!r}: it is one of {', '.join(PROFILES)}.")
+            raise UsageError(f"There is no ranker {ranker!r}: it is one of {', '.join(PROFILES)}.")
         context = self._asked(query, task_id)
         return PROFILES[ranker](list(islice(self._memories.find(wanted), MOST_CANDIDATES)), context)
 
@@ -841,7 +848,7 @@ class Remembering:
         self.sync()
         present = self._memories.all()
         if not yes:
-            raise NeedsYes(f"remove all {len(present):,} memories")
+            raise ConfirmationRequiredError(f"remove all {len(present):,} memories")
         change = replace(by("cleared"), id=change_id())
         backup = self._store.backup("before clearing")
         going = [(one, replace(one, state=State.PRUNED, state_reason="cleared", updated_at=now())) for one in present]
@@ -885,7 +892,7 @@ class Remembering:
         from ralph.files import write_whole
         from ralph.formats.memories_md import TEMPLATE
         from ralph.store.synced import Synced
-        from ralph.sync.disk import Unusable, content_of, memories_path, refuse_foreign
+        from ralph.sync.disk import FileUnusableError, content_of, memories_path, refuse_foreign
         from ralph.sync.place import place_of
 
         name = memories_path(self._root)
@@ -902,7 +909,7 @@ class Remembering:
             # Or the sync would take the entries that the template does not have for deleted.
             Synced(self._store.scope, place_of(self._store, self._root)).forget(name)
             write_whole(path, TEMPLATE.encode())
-        except Unusable as error:
+        except FileUnusableError as error:
             raise RalphError(str(error)) from error
         except OSError as error:
             raise RalphError(f"{name} cannot be written: {error.strerror}.") from error
@@ -912,14 +919,14 @@ class Remembering:
 
 def moment_said(text: str) -> str:
     """Give a date, or a date and time, that somebody asks by, as a timestamp; in UTC unless it says otherwise."""
-    from ralph.formats.imported import NotAMemory, moment_of
+    from ralph.formats.imported import InvalidEntryError, moment_of
 
     try:
         found = moment_of(text.strip())
-    except NotAMemory:
+    except InvalidEntryError:
         found = ""
     if not found:
-        raise WrongUsage(f"it must be a date like 2025-01-31, not {one_line(text, 40)!r}")
+        raise UsageError(f"it must be a date like 2025-01-31, not {one_line(text, 40)!r}")
     return found
 
 
@@ -953,26 +960,28 @@ def _refuse_too_many(going: int, present: int, yes: bool) -> None:
     from ralph.memory.lifecycle import too_many
 
     if too_many(going, present) and not yes:
-        raise NeedsYes(f"take {going:,} of {present:,} memories out of use, more than a fifth", can_look=True)
+        raise ConfirmationRequiredError(
+            f"take {going:,} of {present:,} memories out of use, more than a fifth", can_look=True
+        )
 
 
 def _body(text: str) -> str:
     if len(text) > LONGEST_BODY:  # looked at first, because cleaning megabytes takes seconds
-        raise WrongUsage(f"A memory may have {LONGEST_BODY:,} characters; this has {len(text):,}. Split it.")
+        raise UsageError(f"A memory may have {LONGEST_BODY:,} characters; this has {len(text):,}. Split it.")
     return accept(text)
 
 
 def _kind(text: str) -> str:
     kind = accept(text).lower()
     if not kind or len(kind) > 50 or kind.split() != [kind]:
-        raise WrongUsage(f"{one_line(text, 40)!r} is no type of memory: it is one word, like {', '.join(KINDS[:4])}.")
+        raise UsageError(f"{one_line(text, 40)!r} is no type of memory: it is one word, like {', '.join(KINDS[:4])}.")
     return kind
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     found = dict.fromkeys(filter(None, (" ".join(accept(tag).lower().split()) for tag in tags)))
     if len(found) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in found):
-        raise WrongUsage(f"A memory may have {MOST_TAGS} tags of {LONGEST_TAG} characters each.")
+        raise UsageError(f"A memory may have {MOST_TAGS} tags of {LONGEST_TAG} characters each.")
     return tuple(found)
 
 

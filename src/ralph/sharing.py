@@ -6,7 +6,7 @@ before it recalls, as a copy that is its own from then on: what was edited or de
 
 from __future__ import annotations
 
-from ralph.errors import RalphError, WrongStatus
+from ralph.errors import ConflictError, RalphError
 from ralph.records import State, now, record, replace
 from ralph.store.memories import LIVE, Change, Kept, change_id
 from ralph.store.shared import Shared
@@ -64,7 +64,7 @@ def share(store: Store, ids: Sequence[str], who: str) -> list[Kept]:
     own = [store.memories.get(id) for id in dict.fromkeys(ids)]
     for memory in own:
         if memory.state is not State.ACTIVE:
-            raise WrongStatus(f"{memory.id} is {memory.state}, and only what is in use can be shared.")
+            raise ConflictError(f"{memory.id} is {memory.state}, and only what is in use can be shared.")
     name = store.project_name
     store.projects.add_shared()
     change = Change(who=who, why=f"{SHARED_FROM}{name}", id=change_id())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.records import Memory, MemoryEvent, State, now, record, replace
 from ralph.store.memories import BATCH, change_id
 from ralph.text import one_line
@@ -216,7 +216,7 @@ class Transferring:
         has_backup = form in ("learnings", "staging")
         taken = next((path for path, _ in files if os.path.lexists(path)), None)
         if taken and not force and not has_backup:
-            raise WrongUsage(f"{taken} is there already: replace it with --force.")
+            raise UsageError(f"{taken} is there already: replace it with --force.")
         try:
             for path, text in files:
                 if has_backup:

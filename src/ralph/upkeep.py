@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ralph.config import Config, load_config
-from ralph.errors import NotAProject, RalphError, StoreError, WrongUsage
+from ralph.errors import ProjectNotFoundError, RalphError, StoreError, UsageError
 from ralph.location import DATABASE, FOLDER, find_root, open_own_store, own_file, store_url, with_known_password
 from ralph.records import record
 from ralph.store import backup, health, open_database, restore
@@ -202,7 +202,7 @@ def copy_store(
         with closing(_opened(theirs, create=True)) as writing:
             here = _name_there(writing, theirs, name)
             if here and len(chosen) > 1:
-                raise WrongUsage(f"{reading.where} holds {len(chosen)} projects. Say with --project which one to copy.")
+                raise UsageError(f"{reading.where} holds {len(chosen)} projects. Say with --project which one to copy.")
             return [copy_project(reading, one.id, writing, here, tell) for one in chosen]
 
 
@@ -212,7 +212,7 @@ def _name_there(database: Database, place: Place, name: str) -> str:
         return name or place.project
     # The file of a directory is for one project: no other one could be opened there.
     if name not in ("", known[0].name, known[0].id):
-        raise WrongUsage(f"{place.url} is for the project of its directory, which is called {known[0].name}.")
+        raise UsageError(f"{place.url} is for the project of its directory, which is called {known[0].name}.")
     return known[0].id
 
 
@@ -223,13 +223,13 @@ def _place(given: str) -> Place:
     path = Path(file_path(given))
     if not path.is_dir():
         if not given.startswith(SQLITE) and "://" in given:
-            raise WrongUsage("A store is a directory, a file or a URL that begins with sqlite:/// or postgresql://.")
+            raise UsageError("A store is a directory, a file or a URL that begins with sqlite:/// or postgresql://.")
         return Place(url=str(path))
     path = path.parent if path.name == FOLDER else path
     config = load_config(path)
     url = store_url(path, config)
     if not config.store.url and not os.path.exists(url):  # noqa: PTH110
-        raise NotAProject(str(path))
+        raise ProjectNotFoundError(str(path))
     return Place(url=url, project=config.store.project, direct_url=config.store.direct_url)
 
 

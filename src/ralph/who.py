@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ralph.config import DOOR_VARIABLE
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.records import session_of
 from ralph.store.memories import Change
 
@@ -27,7 +27,7 @@ def who() -> str:
 def refuse_agents(what: str) -> None:
     """Leave a decision to people: an agent must not approve what it brought in itself."""
     if in_session():
-        raise WrongUsage(f"{what} is for a person to decide, not for an agent in its session.")
+        raise UsageError(f"{what} is for a person to decide, not for an agent in its session.")
 
 
 def by(why: str) -> Change:

@@ -14,7 +14,7 @@ import pytest
 from ralph.agents import Limits, Session, acp_session, open_agent
 from ralph.agents.acp import AcpAgent
 from ralph.config import AgentConfig
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.extras import how_to_install
 from ralph.records import Ending, Reply
 from tests.agents.test_process import is_alive, pids_in, wait_until
@@ -665,11 +665,11 @@ def test_every_agent_known_by_name_has_its_command(
 def test_a_missing_agent_is_told_with_the_way_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(AgentMissing, match="npm install -g @google/gemini-cli"):
+    with pytest.raises(AgentUnavailableError, match="npm install -g @google/gemini-cli"):
         AcpAgent(AgentConfig(name="gemini-acp"), tmp_path).check()
-    with pytest.raises(AgentMissing, match="There is no program"):
+    with pytest.raises(AgentUnavailableError, match="There is no program"):
         AcpAgent(AgentConfig(name="gemini-acp", command=("/nowhere/gemini",)), tmp_path).check()
-    with pytest.raises(AgentMissing, match="command under"):
+    with pytest.raises(AgentUnavailableError, match="command under"):
         AcpAgent(AgentConfig(name="acp"), tmp_path).check()
 
 
@@ -678,7 +678,7 @@ def test_a_program_that_cannot_be_started_is_missing(tmp_path: Path) -> None:
     program.write_text("#!/nowhere/python\n")
     program.chmod(0o755)
 
-    with pytest.raises(AgentMissing, match="/nowhere/python was not found"):
+    with pytest.raises(AgentUnavailableError, match="/nowhere/python was not found"):
         work(["./agent"], tmp_path)
 
 
@@ -686,9 +686,9 @@ def test_without_the_sdk_the_way_to_install_it_is_told(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.modules['acp'] = None\n"
         "from ralph.agents.acp import AcpAgent; from ralph.config import AgentConfig\n"
-        "from ralph.errors import AgentMissing\n"
+        "from ralph.errors import AgentUnavailableError\n"
         "try: AcpAgent(AgentConfig(name='acp', command=('cat',)), Path.cwd()).check()\n"
-        "except AgentMissing as error: print(error)\n"
+        "except AgentUnavailableError as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
 

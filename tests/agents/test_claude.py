@@ -13,7 +13,7 @@ import pytest
 from ralph.agents import Agent, Limits, claude, open_agent
 from ralph.agents.claude import ClaudeAgent
 from ralph.config import AgentConfig
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending, Reply
 from tests.make import a_session
 
@@ -666,7 +666,7 @@ def test_a_session_inside_another_one_is_its_own(tmp_path: Path, monkeypatch: py
 
 
 def why_missing(agent: Agent) -> str:
-    with pytest.raises(AgentMissing) as missing:
+    with pytest.raises(AgentUnavailableError) as missing:
         agent.check()
     assert "\n" not in str(missing.value)
     return str(missing.value)

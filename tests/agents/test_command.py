@@ -6,7 +6,7 @@ import pytest
 
 from ralph.agents import Agent, Limits
 from ralph.agents.command import CommandAgent
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending
 from tests.make import a_session
 
@@ -74,9 +74,9 @@ def test_a_program_is_looked_for_in_the_project_and_run_in_the_session_directory
 def test_check_tells_what_is_missing(tmp_path: Path) -> None:
     CommandAgent(("sh", "agent.sh"), tmp_path).check()
 
-    with pytest.raises(AgentMissing) as none_given:
+    with pytest.raises(AgentUnavailableError) as none_given:
         CommandAgent((), tmp_path).check()
-    with pytest.raises(AgentMissing) as not_found:
+    with pytest.raises(AgentUnavailableError) as not_found:
         CommandAgent(("nonesuch",), tmp_path).check()
 
     assert str(none_given.value).startswith("Say which program is the agent: ralph run -- sh agent.sh")

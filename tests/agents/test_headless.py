@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ralph.agents import DRIVEN, Agent, Limits, open_agent, takes_model
 from ralph.agents.headless import _STREAMS, HeadlessAgent
 from ralph.config import AGENTS, AgentConfig, ModelsConfig
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending, Reply
 from tests.make import a_session
 
@@ -429,14 +429,14 @@ def test_check_says_what_to_install(fake: Callable[[str], Fake], name: str, monk
     (program.directory / "version-code").write_text("1")
     monkeypatch.setenv("PATH", "/nonesuch")
 
-    with pytest.raises(AgentMissing) as missing:
+    with pytest.raises(AgentUnavailableError) as missing:
         HeadlessAgent(AgentConfig(name=name), program.directory / "elsewhere").check()
     monkeypatch.undo()
-    with pytest.raises(AgentMissing) as broken:
+    with pytest.raises(AgentUnavailableError) as broken:
         program.configured().check()
     (program.directory / "version-code").write_text("0")
     (program.directory / "version").write_text("hello\n")
-    with pytest.raises(AgentMissing) as another:
+    with pytest.raises(AgentUnavailableError) as another:
         program.configured().check()
 
     package = {"codex": "@openai/codex", "gemini": "@google/gemini-cli", "opencode": "opencode-ai"}[name]
@@ -520,5 +520,7 @@ def test_a_half_installed_program_is_to_be_installed_again(fake: Callable[[str],
     program = fake(name)
     (program.directory / name).write_text("The download failed.\n")
 
-    with pytest.raises(AgentMissing, match=f"no program for this machine: install {name} again, whole, with npm "):
+    with pytest.raises(
+        AgentUnavailableError, match=f"no program for this machine: install {name} again, whole, with npm "
+    ):
         program.configured().check()

@@ -12,7 +12,7 @@ import pytest
 
 from ralph.agents import Limits, guard
 from ralph.agents.process import KEEP_BYTES, QUIET_SECONDS, Ended, run_program
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.git import run_git
 from ralph.records import Ending
 
@@ -465,10 +465,10 @@ def test_strays_are_found_by_tag_and_session_on_every_system(monkeypatch: pytest
 
 def test_a_missing_program_is_told_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(
-        AgentMissing, match=r"^nonesuch was not found in the PATH\. Install it, or give its full path\.$"
+        AgentUnavailableError, match=r"^nonesuch was not found in the PATH\. Install it, or give its full path\.$"
     ):
         run(["nonesuch"], tmp_path)
-    with pytest.raises(AgentMissing, match=r"^There is no program .*/bin/nonesuch\. Check the path\.$"):
+    with pytest.raises(AgentUnavailableError, match=r"^There is no program .*/bin/nonesuch\. Check the path\.$"):
         run(["./bin/nonesuch"], tmp_path)
 
 
@@ -476,7 +476,7 @@ def test_a_program_in_the_directory_is_not_taken_for_one_in_the_path(tmp_path: P
     (tmp_path / "agent.sh").write_text("#!/bin/sh\necho hi\n")
     (tmp_path / "agent.sh").chmod(0o755)
 
-    with pytest.raises(AgentMissing, match=r"write: \./agent\.sh$"):
+    with pytest.raises(AgentUnavailableError, match=r"write: \./agent\.sh$"):
         run(["agent.sh"], tmp_path)
 
     assert run(["./agent.sh"], tmp_path).text == "hi\n"
@@ -492,18 +492,26 @@ def test_what_is_no_program_is_told(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(mode)
 
-    with pytest.raises(AgentMissing, match=r"folder is a directory, not a program\. Give the path of a program\.$"):
+    with pytest.raises(
+        AgentUnavailableError, match=r"folder is a directory, not a program\. Give the path of a program\.$"
+    ):
         run(["./folder"], tmp_path)
-    with pytest.raises(AgentMissing, match=r"closed is not executable\. Make it so with: chmod \+x .*/closed$"):
+    with pytest.raises(
+        AgentUnavailableError, match=r"closed is not executable\. Make it so with: chmod \+x .*/closed$"
+    ):
         run(["./closed"], tmp_path)
-    with pytest.raises(AgentMissing, match=r"lost cannot be started: /no/such/shell -e was not found"):
+    with pytest.raises(AgentUnavailableError, match=r"lost cannot be started: /no/such/shell -e was not found"):
         run(["./lost"], tmp_path)
-    with pytest.raises(AgentMissing, match=r"plain is no program for this machine\. A script has to begin with"):
+    with pytest.raises(
+        AgentUnavailableError, match=r"plain is no program for this machine\. A script has to begin with"
+    ):
         run(["./plain"], tmp_path)
 
 
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AgentMissing, match=r"true cannot be started in .*/nowhere: No such file or directory\.$"):
+    with pytest.raises(
+        AgentUnavailableError, match=r"true cannot be started in .*/nowhere: No such file or directory\.$"
+    ):
         run(["true"], tmp_path / "nowhere")
 
 

@@ -9,7 +9,7 @@ import pytest
 from ralph.agents import Agent, Limits, open_agent
 from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
 from ralph.config import AgentConfig
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.loop.review import review_prompt
 from ralph.loop.sigils import read_sigils
 from ralph.records import Ending, Sigils, Task
@@ -365,7 +365,7 @@ def test_a_playbook_that_changes_is_read_again(tmp_path: Path) -> None:
 def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> None:
     agent = RehearsalAgent.from_project(tmp_path)
 
-    with pytest.raises(AgentMissing) as missing:
+    with pytest.raises(AgentUnavailableError) as missing:
         agent.check()
 
     path = tmp_path / ".ralph/rehearsal.toml"
@@ -403,7 +403,7 @@ def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> Non
 def test_check_says_what_is_wrong_with_a_playbook_and_where(tmp_path: Path, text: str, why: str) -> None:
     path = a_playbook(tmp_path, text)
 
-    with pytest.raises(AgentMissing) as wrong:
+    with pytest.raises(AgentUnavailableError) as wrong:
         RehearsalAgent.from_project(tmp_path).check()
 
     assert str(wrong.value).startswith(f"The playbook {path} ")
@@ -413,5 +413,5 @@ def test_check_says_what_is_wrong_with_a_playbook_and_where(tmp_path: Path, text
 def test_a_playbook_that_is_no_text_is_told_of(tmp_path: Path) -> None:
     a_playbook(tmp_path, "").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(AgentMissing, match="cannot be read"):
+    with pytest.raises(AgentUnavailableError, match="cannot be read"):
         RehearsalAgent.from_project(tmp_path).check()

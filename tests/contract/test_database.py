@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import StatementRefused
+from ralph.errors import StatementError
 from ralph.records import now, timestamp
 from ralph.store import Store
 
@@ -61,7 +61,7 @@ def test_an_inner_transaction_joins_the_outer_one(store: Store) -> None:
 
 
 def test_after_an_error_in_a_transaction_the_connection_can_be_used(store: Store) -> None:
-    with pytest.raises(StatementRefused), store.transaction():
+    with pytest.raises(StatementError), store.transaction():
         store.database.execute("INSERT INTO projects (id) VALUES ('no name')")
 
     add(store, "p-1")
@@ -144,6 +144,6 @@ def test_many_rows_are_added_as_they_are(store: Store) -> None:
 
     found = store.database.query(f"SELECT {', '.join(rows[0])} FROM runs ORDER BY seq")
     assert found == rows
-    with pytest.raises(StatementRefused):
+    with pytest.raises(StatementError):
         store.database.insert_many("runs", rows)
     assert store.database.query("SELECT COUNT(*) AS n FROM runs") == [{"n": len(texts)}]

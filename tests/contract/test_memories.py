@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ralph.errors import NotFound, RalphError
+from ralph.errors import NotFoundError, RalphError
 from ralph.records import Memory, State, replace
 from ralph.store import Store
 from ralph.store.known_memories import Wanted
@@ -191,7 +191,7 @@ def test_any_version_can_be_seen_again_also_one_that_was_undone(store: Store) ->
     bodies = [store.memories.version(memory.id, event.seq).body for event in (added, edited, undone)]
 
     assert bodies == ["One.", "Two.", "One."]
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         store.memories.version(memory.id, 10_000)
 
 
@@ -204,7 +204,7 @@ def test_changes_made_together_are_undone_together(store: Store) -> None:
 
     assert len(undone) == 3
     assert store.memories.count() == 3
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         store.memories.undo_change(change.id, T)
 
 

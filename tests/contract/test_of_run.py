@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFound
+from ralph.errors import NotFoundError
 from ralph.project import Project
 from ralph.records import Memory, Outcome, State, Status
 from tests.make import a_memory, begin, finish, remember
@@ -23,7 +23,7 @@ def test_what_a_run_taught_is_given_newest_first_whatever_became_of_it(project: 
 
     assert [one.id for one in project.memory.of_run(run.id, 10)] == [both.id, late.id, drawn.id, first.id]
     assert [one.id for one in project.memory.of_run(run.id, 2)] == [both.id, late.id]
-    with pytest.raises(NotFound, match="Run not found"):
+    with pytest.raises(NotFoundError, match="Run not found"):
         project.memory.of_run("run-none", 10)
 
 
@@ -64,12 +64,12 @@ def test_a_learning_that_is_decided_on_while_it_is_edited_stays_as_it_was(projec
                 elsewhere.learning.accept(waiting.id)
             seen.append(memory.state)
             if memory.state is not State.STAGED:
-                raise NotFound("Staged learning", memory.id)
+                raise NotFoundError("Staged learning", memory.id)
 
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             project.memory.edit(waiting.id, body="Spaces, always.", check=check)
 
     assert seen == [State.STAGED, State.ACTIVE]
     assert project.memory.get(waiting.id).body == "Tabs, always."
-    with pytest.raises(NotFound, match="it is active"):
+    with pytest.raises(NotFoundError, match="it is active"):
         project.learning.edit(waiting.id, body="Spaces, always.")

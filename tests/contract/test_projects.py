@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ralph.errors import ClaimLost, NotFound, StoreError, WrongStatus, WrongUsage
+from ralph.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, UsageError
 from ralph.memory.question import Context
 from ralph.memory.words import VERSION
 from ralph.recall import matching_attempts, matching_failures, ranked
@@ -204,7 +204,7 @@ def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store])
         lambda: left.attempts.run("run-9"),
         lambda: left.features.get(right.features.add("Theirs alone").id),
     ):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             look()
     assert left.memories.look_up(asked("quokka"), 9).rows == []
 
@@ -347,7 +347,7 @@ def test_a_claim_of_one_project_cannot_be_settled_in_the_other(both: tuple[Store
 
     assert right.tasks.get(theirs.id).status is Status.IN_PROGRESS
     assert right.tasks.heartbeat(theirs.id, theirs.claim_token, 60)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         left.tasks.settle(mine.id, mine.claim_token, Status.DONE)
 
 
@@ -410,7 +410,7 @@ def test_a_project_is_found_by_its_name_and_its_id(both: tuple[Store, Store]) ->
 
     assert [one.name for one in projects.all()] == [LEFT, RIGHT]
     assert projects.get(RIGHT) == projects.get(right.project_id)
-    with pytest.raises(NotFound, match="nobody"):
+    with pytest.raises(NotFoundError, match="nobody"):
         projects.get("nobody")
 
 
@@ -418,9 +418,9 @@ def test_two_projects_never_have_one_name(both: tuple[Store, Store]) -> None:
     left, right = both
 
     for taken in (RIGHT, right.project_id, "shared"):
-        with pytest.raises(WrongUsage):
+        with pytest.raises(UsageError):
             left.projects.rename(left.project_id, taken)
-        with pytest.raises(WrongUsage):
+        with pytest.raises(UsageError):
             left.projects.add(taken)
     assert left.project_name == LEFT
     assert left.projects.rename(left.project_id, LEFT).name == LEFT
@@ -468,7 +468,7 @@ def test_a_project_somebody_works_on_is_not_removed(both: tuple[Store, Store]) -
     begin(left, "run-1", worker="machine/1")
     before = rows_of(left)
 
-    with pytest.raises(WrongStatus, match="machine/1"):
+    with pytest.raises(ConflictError, match="machine/1"):
         left.projects.remove(left.project_id)
 
     assert rows_of(left) == before
@@ -490,10 +490,10 @@ def test_nobody_gets_a_task_of_a_project_that_is_being_removed(
         look(projects, id)
         begun.append(worker.attempts.begin(run.id, "w", 60, agent="test"))
         if not is_removed:
-            raise WrongStatus("No.")
+            raise ConflictError("No.")
 
     monkeypatch.setattr(Projects, "refuse_busy", look_and_wait)
-    with nullcontext() if is_removed else pytest.raises(WrongStatus, match="No"):
+    with nullcontext() if is_removed else pytest.raises(ConflictError, match="No"):
         left.projects.remove(left.project_id)
 
     assert begun == [None]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import ClaimLost, RalphError
+from ralph.errors import ClaimLostError, RalphError
 from ralph.loop.order import Order
 from ralph.project import Project
 from ralph.records import Outcome, RunEvent, Status, SubTask
@@ -135,7 +135,7 @@ def test_the_end_is_told_of_an_attempt_whose_task_was_deleted_meanwhile(store: S
     store.tasks.delete(task.id)
     before = store.events.last()
 
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         finish(store, task, attempt, Outcome.DONE, Status.DONE)
 
     assert told(since(store, before)) == [("attempt_ended", task.id)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFound, TaskCycle
+from ralph.errors import NotFoundError, TaskCycleError
 from ralph.records import Outcome, Status
 from ralph.store import Store
 from ralph.store.tasks import BATCH, NewTask
@@ -91,7 +91,7 @@ def test_when_what_it_would_need_is_refused_nothing_of_the_change_is_made(store:
     task = add(store, "Task")
     waits = add(store, "Waits", needs=(task,))
 
-    for needs, refusal in (([waits], TaskCycle), (["t-gone"], NotFound)):
+    for needs, refusal in (([waits], TaskCycleError), (["t-gone"], NotFoundError)):
         with pytest.raises(refusal):
             store.tasks.update(task, title="Changed", priority=7, needs=needs)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import ClaimLost, NotFound, TaskCycle, WrongStatus, WrongUsage
+from ralph.errors import ClaimLostError, ConflictError, NotFoundError, TaskCycleError, UsageError
 from ralph.records import Difficulty, Outcome, Status, replace
 from ralph.store import Store
 from ralph.store.attempts import VANISHED
@@ -49,7 +49,7 @@ def test_a_cycle_is_refused_with_its_path_and_nothing_changes(store: Store) -> N
     b = add(store, "B", needs=(a,))
     c = add(store, "C", needs=(b,))
 
-    with pytest.raises(TaskCycle) as refused:
+    with pytest.raises(TaskCycleError) as refused:
         store.tasks.add_needs(a, [c])
 
     assert refused.value.path[0] == refused.value.path[-1]
@@ -61,7 +61,7 @@ def test_a_cycle_is_refused_with_its_path_and_nothing_changes(store: Store) -> N
 def test_a_part_cannot_wait_for_its_whole(store: Store) -> None:
     parent = add(store, "Parent")
 
-    with pytest.raises(TaskCycle):
+    with pytest.raises(TaskCycleError):
         add(store, "Child", parent_id=parent, needs=(parent,))
 
     assert [task.title for task in store.tasks.all()] == ["Parent"]
@@ -71,14 +71,14 @@ def test_a_task_cannot_be_put_below_itself(store: Store) -> None:
     parent = add(store, "Parent")
     child = add(store, "Child", parent_id=parent)
 
-    with pytest.raises(TaskCycle):
+    with pytest.raises(TaskCycleError):
         store.tasks.update(parent, parent_id=child)
 
 
 def test_unknown_ids_are_named(store: Store) -> None:
-    with pytest.raises(NotFound, match="t-nobody"):
+    with pytest.raises(NotFoundError, match="t-nobody"):
         add(store, "A", needs=("t-nobody",))
-    with pytest.raises(NotFound, match="t-nobody"):
+    with pytest.raises(NotFoundError, match="t-nobody"):
         store.tasks.get("t-nobody")
     assert store.tasks.all() == []
 
@@ -86,7 +86,7 @@ def test_unknown_ids_are_named(store: Store) -> None:
 def test_an_id_that_is_taken_is_refused(store: Store) -> None:
     add(store, "A", id="t-000001")
 
-    with pytest.raises(WrongUsage, match="t-000001"):
+    with pytest.raises(UsageError, match="t-000001"):
         add(store, "B", id="t-000001")
 
 
@@ -158,7 +158,7 @@ def test_the_status_of_a_parent_cannot_be_set_by_hand(store: Store) -> None:
     parent = add(store, "parent")
     add(store, "part", parent_id=parent)
 
-    with pytest.raises(WrongStatus, match="subtasks"):
+    with pytest.raises(ConflictError, match="subtasks"):
         store.tasks.move(parent, Status.DONE, tuple(Status))
 
 
@@ -182,7 +182,7 @@ def test_a_task_others_wait_for_is_not_deleted(store: Store) -> None:
     a = add(store, "A")
     b = add(store, "B", needs=(a,))
 
-    with pytest.raises(WrongStatus, match=b):
+    with pytest.raises(ConflictError, match=b):
         store.tasks.delete(a)
 
     assert len(store.tasks.all()) == 2
@@ -244,7 +244,7 @@ def test_a_lease_that_ran_out_lets_another_worker_in_and_keeps_the_old_one_out(s
     assert second is not None
     assert second.claim_token == first.claim_token + 1
     assert not store.tasks.heartbeat(id, first.claim_token, 60)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         store.tasks.settle(id, first.claim_token, Status.DONE)
     assert store.tasks.get(id).status is Status.IN_PROGRESS
     store.tasks.settle(id, second.claim_token, Status.DONE)
@@ -282,7 +282,7 @@ def test_a_persons_word_takes_the_task_from_its_worker(store: Store) -> None:
 
     store.tasks.move(id, Status.DONE, tuple(Status))
 
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         store.tasks.settle(id, task.claim_token, Status.PENDING)
     assert store.tasks.get(id).status is Status.DONE
 
@@ -431,7 +431,7 @@ def test_who_lost_the_claim_is_recorded_but_changes_nothing(store: Store) -> Non
     time.sleep(0.1)
     begin(store, run.id, "quick")
 
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Still true"),), notes="late")
 
     assert store.tasks.get(id).status is Status.IN_PROGRESS
@@ -447,7 +447,7 @@ def test_a_task_deleted_while_it_is_worked_on_loses_nothing_that_was_learned(sto
     store.tasks.move(id, Status.PENDING, tuple(Status))
     store.tasks.delete(id)
 
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Kept"),))
 
     assert [memory.title for memory in store.memories.all()] == ["Kept"]
@@ -507,7 +507,7 @@ def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store)
     time.sleep(0.1)
     finish(store, *begin(store, run.id, "quick"), Outcome.FAILED, notes="first words")
     found = [notes_found_by(store, text) for text in ("first", "second")]
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         finish(store, slow, attempt, Outcome.DONE, notes="second words")
     later = [notes_found_by(store, text) for text in ("first", "second")]
     store.tasks.delete(id)
@@ -615,7 +615,7 @@ def test_another_projects_records_are_out_of_reach(store: Store) -> None:
     assert other.tasks.claim("w", 60) is None
     assert other.memories.all() == []
     assert [found_by(one, "parser") for one in (store, other)] == [["Mine"], []]
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         other.tasks.get(store.tasks.all()[0].id)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFound, WrongStatus, WrongUsage
+from ralph.errors import ConflictError, NotFoundError, UsageError
 from ralph.project import Project
 from ralph.records import State, replace, timestamp
 from ralph.store import Store
@@ -55,7 +55,7 @@ def test_nothing_is_taken_back_when_something_came_after(project: Project) -> No
     ours = project.memory.edit(id, body="Use spaces.")
     theirs = project.memory.edit(id, tags=["style"])
 
-    with pytest.raises(WrongStatus, match=f"changed again after event {ours.event} .*event {theirs.event}"):
+    with pytest.raises(ConflictError, match=f"changed again after event {ours.event} .*event {theirs.event}"):
         project.memory.undo(id, only=ours.event)
 
     assert project.memory.get(id) == theirs.memory
@@ -68,7 +68,7 @@ def test_what_was_taken_back_is_not_taken_back_twice(project: Project) -> None:
     edited = project.memory.edit(id, body="Use spaces.")
     project.memory.undo(id, only=edited.event)
 
-    with pytest.raises(WrongStatus, match="taken back already"):
+    with pytest.raises(ConflictError, match="taken back already"):
         project.memory.undo(id, only=edited.event)
 
     assert project.memory.get(id).state is State.ACTIVE
@@ -78,9 +78,9 @@ def test_a_change_of_another_memory_is_not_found(project: Project) -> None:
     id = project.memory.add("Use tabs.").memory.id
     other = project.memory.add("Bees make honey.")
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         project.memory.undo(id, only=other.event)
-    with pytest.raises(WrongUsage, match="one of them"):
+    with pytest.raises(UsageError, match="one of them"):
         project.memory.undo(id, only=1, to=1)
 
 

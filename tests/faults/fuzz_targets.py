@@ -24,12 +24,12 @@ from ralph.agents.rehearsal import read_playbook
 from ralph.agents.streams import JsonLines
 from ralph.config import TEMPLATE as SETTINGS
 from ralph.config import TOML_NAME, YAML_NAMES, load_config
-from ralph.errors import AgentMissing, ConfigError, RalphError
+from ralph.errors import AgentUnavailableError, ConfigError, RalphError
 from ralph.formats import learnings_json, transcripts
 from ralph.formats.bundle import read_bundle, verify_bundle, write_bundle
 from ralph.formats.checklist_md import read_checklist_md
 from ralph.formats.guardrails_md import read_guardrails_md
-from ralph.formats.imported import NotAMemory
+from ralph.formats.imported import InvalidEntryError
 from ralph.formats.js_json import dumps, loads
 from ralph.formats.knowledge_md import new_note, read_knowledge_md, read_note, rewritten
 from ralph.formats.loop_state import read_loop_state
@@ -50,7 +50,7 @@ from ralph.memory.words import path_words, query_words, words
 from ralph.opened import Opened
 from ralph.records import Ending, Memory, Reply, fields_of, record
 from ralph.setup.edits import JsonEdit, TomlEdit
-from ralph.setup.jsontext import JsonText, NotJson
+from ralph.setup.jsontext import InvalidJsonError, JsonText
 from ralph.text import accept, clean, cut_words, neutralise, one_line, paths_in, redact, slug, title_of
 from tests.faults import fuzz_examples as examples
 from tests.faults.fuzz_examples import AT, HOOK, SERVER
@@ -230,7 +230,7 @@ def knowledge_md(text: str) -> object:
     def memory() -> object:
         return is_reading(((read_knowledge_md(text, AT),), ()))
 
-    return refused(note, NotAMemory), refused(memory, NotAMemory)
+    return refused(note, InvalidEntryError), refused(memory, InvalidEntryError)
 
 
 def pages(text: str) -> object:
@@ -334,7 +334,7 @@ def playbook(text: str) -> object:
     path = _folder() / "playbook.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        return refused(lambda: read_playbook(path), AgentMissing)
+        return refused(lambda: read_playbook(path), AgentUnavailableError)
     finally:
         path.unlink()
 
@@ -354,7 +354,7 @@ def jsontext(text: str) -> object:
             )
         return read.value
 
-    return ascii(refused(changed, NotJson))
+    return ascii(refused(changed, InvalidJsonError))
 
 
 def setup_json(text: str) -> object:

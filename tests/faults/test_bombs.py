@@ -10,7 +10,7 @@ import pytest
 from ralph.cli import main
 from ralph.cli.output import read_text
 from ralph.config import toml_in
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.formats.sources import LONGEST_LINE, SourceFile
 from ralph.project import Project
 from tests.faults import bombs
@@ -131,9 +131,9 @@ def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
 
 
 def test_what_never_ends_is_refused_too() -> None:
-    with pytest.raises(WrongUsage, match="/dev/zero is larger than 64 MB"):
+    with pytest.raises(UsageError, match="/dev/zero is larger than 64 MB"):
         read_text("/dev/zero")
-    with pytest.raises(WrongUsage, match="zero is larger than 64 MB"):
+    with pytest.raises(UsageError, match="zero is larger than 64 MB"):
         SourceFile(name="zero", path=Path("/dev/zero")).text()
 
 
@@ -150,7 +150,7 @@ def test_a_line_of_a_bundle_is_bounded(tmp_path: Path) -> None:
     lines = SourceFile(name="bundle.jsonl", path=path).lines()
 
     assert next(lines) == "first\n"
-    with pytest.raises(WrongUsage, match=r"bundle\.jsonl has a line of more than 16,777,216 characters"):
+    with pytest.raises(UsageError, match=r"bundle\.jsonl has a line of more than 16,777,216 characters"):
         next(lines)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import StoreUnwritable
+from ralph.errors import StoreNotWritableError
 from ralph.files import FULL, READ_ONLY, trouble_of_disk
 from ralph.opened import Opened
 from ralph.project import Project
@@ -124,7 +124,7 @@ def test_a_backup_is_refused_at_once_where_nothing_can_be_written(root: Path, mo
     fill(mounted)
     began = time.monotonic()
 
-    with Project.open(root) as project, pytest.raises(StoreUnwritable, match="the disk is full"):
+    with Project.open(root) as project, pytest.raises(StoreNotWritableError, match="the disk is full"):
         project.store.backup("asked for")
 
     assert time.monotonic() - began < 5
@@ -161,7 +161,7 @@ def test_a_server_that_read_from_a_full_disk_writes_as_soon_as_there_is_room(roo
     fill(mounted)
     opened = Opened(str(root))
     assert opened.use(lambda project: len(project.store.memories.all())) == 2
-    with pytest.raises(StoreUnwritable, match="the disk is full"):
+    with pytest.raises(StoreNotWritableError, match="the disk is full"):
         opened.use(lambda project: project.memory.add("Something new"))
 
     (mounted / "filler").unlink()

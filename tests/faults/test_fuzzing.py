@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ralph.agents.rehearsal import read_playbook
 from ralph.config import MOST_DOTS, MOST_WARNINGS, load_config
-from ralph.errors import AgentMissing, ConfigError, RalphError, WrongUsage
+from ralph.errors import AgentUnavailableError, ConfigError, RalphError, UsageError
 from ralph.hooks import _arguments
 from ralph.loop.order import Order
 from ralph.loop.sigils import read_sigils
@@ -393,9 +393,9 @@ DIGITS = "9" * 5_000
 def test_a_number_of_too_many_digits_breaks_no_reader_of_toml(tmp_path: Path) -> None:
     (tmp_path / "playbook.toml").write_text(f"seconds = {DIGITS}\n")
 
-    with pytest.raises(AgentMissing, match="cannot be read: Exceeds the limit"):
+    with pytest.raises(AgentUnavailableError, match="cannot be read: Exceeds the limit"):
         read_playbook(tmp_path / "playbook.toml")
-    with pytest.raises(WrongUsage, match="is not valid TOML"):
+    with pytest.raises(UsageError, match="is not valid TOML"):
         TomlEdit(path=Path("/c.toml"), says="", server={"command": "x"}).found(f"a = {DIGITS}".encode())
 
 
@@ -403,7 +403,7 @@ def test_a_number_of_too_many_digits_breaks_no_reader_of_toml(tmp_path: Path) ->
 def test_what_is_wrong_in_a_playbook_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "playbook.toml").write_text("[[task]]\nabout = [" + "'a\\u001b', " * 5_000 + "]\nidea = 1\n")
 
-    with pytest.raises(AgentMissing) as refused:
+    with pytest.raises(AgentUnavailableError) as refused:
         read_playbook(tmp_path / "playbook.toml")
 
     is_sentence(str(refused.value))

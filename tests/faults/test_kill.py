@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.files import LEFTOVER_SECONDS
 from ralph.project import Project
 from ralph.records import Outcome, Status
@@ -119,9 +119,9 @@ def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Proje
 
     assert (again.id, again.status) == (first.id, Status.DONE)
     assert len(project.tasks()) == 1
-    with pytest.raises(WrongUsage, match=r"There is already another task mend-parser\."):
+    with pytest.raises(UsageError, match=r"There is already another task mend-parser\."):
         project.add_task("Something else", id="mend-parser")
-    with pytest.raises(WrongUsage, match="An id has up to 64 letters"):
+    with pytest.raises(UsageError, match="An id has up to 64 letters"):
         project.add_task("Mend the parser", id="../parser")
 
 

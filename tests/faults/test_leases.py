@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import ClaimLost
+from ralph.errors import ClaimLostError
 from ralph.project import Project
 from ralph.records import Outcome, Status
 from ralph.store import Store
@@ -34,7 +34,7 @@ def test_a_worker_that_was_paused_for_too_long_cannot_complete_its_task(store: S
     again, second = begin(store, run, "quick")
     learned = a_memory("What the paused one learned", "It is worth keeping.", id="mem-1-0001")
 
-    with pytest.raises(ClaimLost) as refused:
+    with pytest.raises(ClaimLostError) as refused:
         finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(learned,), notes="What I did.")
 
     assert str(refused.value) == LOST.format(task_id)

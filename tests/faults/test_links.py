@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ralph.cli import main
-from ralph.errors import NotFound, RalphError
+from ralph.errors import NotFoundError, RalphError
 from ralph.location import init_project
 from ralph.project import Project
 from ralph.store.backup import backup_path
@@ -230,7 +230,7 @@ def test_a_backup_with_a_name_that_no_file_can_have_is_not_found(tmp_path: Path)
     set_up_project(tmp_path)
 
     for name in ("x" * 5000, "../" * 2000, "nul\0byte"):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             backup_path(str(tmp_path / ".ralph" / "ralph.db"), name)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats.imported import NotAMemory, tags_of
+from ralph.formats.imported import InvalidEntryError, tags_of
 from ralph.formats.knowledge_md import (
     LONGEST_FRONT_MATTER,
     Note,
@@ -52,7 +52,7 @@ def a_file(front: str, body: str = "Text.\n") -> str:
 
 def refusal(text: str) -> str:
     """Give the reason why a text is no note."""
-    with pytest.raises(NotAMemory) as caught:
+    with pytest.raises(InvalidEntryError) as caught:
         read_note(text)
     return str(caught.value)
 
@@ -207,7 +207,7 @@ def test_a_file_becomes_a_memory() -> None:
     assert (memory.tags, memory.feature, memory.created_at) == (NOTE.tags, "speed", NOTE.created_at)
     assert (memory.source, memory.confidence) == (Source.IMPORTED, 0.7)
     assert read_knowledge_md(a_file("title: A\ntags: [b]"), NOW).created_at == NOW
-    with pytest.raises(NotAMemory):
+    with pytest.raises(InvalidEntryError):
         read_knowledge_md("words", NOW)
 
 
@@ -381,7 +381,7 @@ def test_a_secret_in_a_file_is_not_touched_by_a_change_beside_it() -> None:
 
 
 def test_what_is_no_note_cannot_be_rewritten() -> None:
-    with pytest.raises(NotAMemory):
+    with pytest.raises(InvalidEntryError):
         rewritten("words", NOTE)
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ralph.agents import Session
-from ralph.errors import ClaimLost
+from ralph.errors import ClaimLostError
 from ralph.loop.order import Order
 from ralph.memory.lifecycle import REWARD
 from ralph.records import Capture, Ending, Memory, Outcome, Reply, Status, now, replace
@@ -288,9 +288,9 @@ def test_who_lost_the_claim_gives_no_credit(trial: Trial) -> None:
     capture, token = settled(trial)
     trial.project.reset(task.id)
 
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         trial.project.store.attempts.finish(capture, token)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         trial.project.store.attempts.finish(capture, token, is_again=True)
 
     assert record(again(trial, memory)) == (0, 0, 0, None)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from ralph.agents import Session
-from ralph.errors import NotFound, WrongUsage
+from ralph.errors import NotFoundError, UsageError
 from ralph.loop.order import Order, RunEnding
 from ralph.records import Ending, Outcome, Reply, Status
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial, leave
@@ -444,7 +444,7 @@ def test_a_run_that_nobody_knows_cannot_be_resumed(trial: Trial) -> None:
 
     ran = trial.ralph("run", "--resume", "run-ffffffff")
 
-    assert ran.code == NotFound.exit_code
+    assert ran.code == NotFoundError.exit_code
     assert "run-ffffffff" in ran.err
     assert trial.attempts() == []
 
@@ -471,7 +471,7 @@ def test_a_run_cannot_be_resumed_while_it_works(trial: Trial, started: list[subp
 
     ran = trial.ralph("run", "--resume")
 
-    assert ran.code == WrongUsage.exit_code
+    assert ran.code == UsageError.exit_code
     assert "is still being worked on: it cannot be resumed." in ran.err
     assert len(trial.attempts()) == 1
 
@@ -489,7 +489,7 @@ def test_a_run_cannot_be_resumed_while_it_waits_for_tasks(trial: Trial, started:
     second = trial.start("run", "--resume")
     started.append(second)
 
-    assert second.wait(30) == WrongUsage.exit_code
+    assert second.wait(30) == UsageError.exit_code
 
 
 def test_after_a_kill_the_same_run_goes_on(trial: Trial, started: list[subprocess.Popen[str]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ralph.agents import Agent, Session
 from ralph.config import Config, ExecutionConfig
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.loop.order import Order, RunEnding, Summary
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop
@@ -285,7 +285,7 @@ def test_one_task_alone_can_be_worked_on(watched: Watched) -> None:
 def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> None:
     task = watched.project.add_task("A")
 
-    summary = watched.run(ScriptedAgent(AgentMissing("gone")))
+    summary = watched.run(ScriptedAgent(AgentUnavailableError("gone")))
 
     assert summary.ending is RunEnding.NO_AGENT
     assert watched.outcomes() == [Outcome.INTERRUPTED]

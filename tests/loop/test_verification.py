@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Session
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.loop.order import Order, RunEnding
 from ralph.loop.progress import Event
 from ralph.records import Ending, ErrorType, Outcome, Reply, Status
@@ -217,7 +217,7 @@ def test_a_session_that_fails_because_of_us_is_recorded(trial: Trial) -> None:
 
 def test_an_agent_that_vanished_before_the_verification_costs_no_retry(trial: Trial) -> None:
     task = trial.project.add_task("A")
-    agent = ReviewedAgent(AgentMissing("gone"))
+    agent = ReviewedAgent(AgentUnavailableError("gone"))
 
     summary = trial.run(agent, execution={"review": True})
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from ralph.errors import RalphError, StoreAway, StoreError
+from ralph.errors import RalphError, StoreError, StoreUnavailableError
 from ralph.store import open_database, open_store
 from ralph.store import postgres as own
 from ralph.store.database import SCHEMA_VERSION
@@ -326,7 +326,9 @@ def test_a_full_disk_is_told_of_and_nothing_is_lost(tmp_path: Path, small_disk: 
 
     assert one_sentence(ran)
     assert isinstance(refused.value, StoreError)
-    assert "disk is full. Free some space there" in str(refused.value) or isinstance(refused.value, StoreAway)
+    assert "disk is full. Free some space there" in str(refused.value) or isinstance(
+        refused.value, StoreUnavailableError
+    )
     assert listed.count("pending") == added + 1
     assert "Before the disk was full" in found
     assert doctor.code == 0, doctor.out
@@ -351,7 +353,9 @@ def test_a_program_that_stops_in_its_turn_loses_it(
         os.kill(stopped.pid, signal.SIGSTOP)
         impatient = open_store(url, NAME)
         monkeypatch.setattr(own, "PATIENCE_SECONDS", 0.0)
-        with pytest.raises(StoreAway, match=r"is busy: another program has held it for too long\. Try again\.$"):
+        with pytest.raises(
+            StoreUnavailableError, match=r"is busy: another program has held it for too long\. Try again\.$"
+        ):
             impatient.tasks.add(NewTask(title="Too early"))
         impatient.close()
         machine.must("task", "add", "Its turn came")

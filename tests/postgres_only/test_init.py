@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.location import find_root, init_project
 from ralph.project import Project
 from ralph.store import open_database, open_store
@@ -88,7 +88,7 @@ def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(
     alone = a_directory(tmp_path, "alone")
     init_project(alone)
 
-    with pytest.raises(WrongUsage, match=r"ralph\.db holds this project\. Take it along: ralph store copy \. "):
+    with pytest.raises(UsageError, match=r"ralph\.db holds this project\. Take it along: ralph store copy \. "):
         init_project(alone, url=with_password(url))
 
     with Project.open(alone) as project:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import ClaimLost, StoreAway
+from ralph.errors import ClaimLostError, StoreUnavailableError
 from ralph.records import Capture, Memory, Outcome, Status, now, replace
 from ralph.store import Store, create_store, open_store
 from ralph.store import postgres as own
@@ -155,7 +155,7 @@ def test_a_transaction_begins_anew_when_its_connection_was_ended_before_it(store
 def test_a_transaction_that_lost_its_connection_is_as_if_it_had_never_been(store: Store, url: str) -> None:
     other = open_store(url, "team")
 
-    with pytest.raises(StoreAway, match=r"connection to .* was lost"), other.transaction():
+    with pytest.raises(StoreUnavailableError, match=r"connection to .* was lost"), other.transaction():
         other.tasks.add(NewTask(title="One"))
         kill_backends(store)
         other.tasks.add(NewTask(title="Two"))
@@ -171,12 +171,12 @@ def test_a_transaction_that_lost_its_connection_is_as_if_it_had_never_been(store
 def test_who_goes_on_after_a_lost_connection_inside_a_transaction_changes_nothing(store: Store, url: str) -> None:
     other = open_store(url, "team")
 
-    with pytest.raises(StoreAway, match="before the change was made"), other.transaction():
+    with pytest.raises(StoreUnavailableError, match="before the change was made"), other.transaction():
         other.tasks.add(NewTask(title="One"))
         kill_backends(store)
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailableError):
             other.tasks.add(NewTask(title="Two"))
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailableError):
             other.tasks.add(NewTask(title="Three"))
 
     assert store.tasks.all() == []
@@ -187,7 +187,7 @@ def test_a_heartbeat_and_a_claim_go_on_when_their_connections_were_ended(store: 
     other = open_store(url, "team")
     begun, capture = begin(other)
     kill_backends(store)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailableError):
         other.tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
     assert other.tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
 
@@ -212,9 +212,9 @@ def test_a_machine_that_says_nothing_any_more_is_given_up(store: Store) -> None:
 def test_a_lost_answer_to_a_change_says_to_look_first(store: Store, cut_off: Store, proxy: Proxy) -> None:
     proxy.cut_next(b"COMMIT", Cut.AFTER, Cut.BEFORE)
 
-    with pytest.raises(StoreAway, match=r"look whether it was, before you do it again\.$"):
+    with pytest.raises(StoreUnavailableError, match=r"look whether it was, before you do it again\.$"):
         cut_off.tasks.add(NewTask(title="Made"))
-    with pytest.raises(StoreAway, match=r"look whether it was, before you do it again\.$"):
+    with pytest.raises(StoreUnavailableError, match=r"look whether it was, before you do it again\.$"):
         cut_off.tasks.add(NewTask(title="Not made"))
 
     assert [task.title for task in store.tasks.all()] == ["Made"]
@@ -228,10 +228,10 @@ def test_an_attempt_is_settled_once_however_often_it_is_tried(
     begun, capture = begin(cut_off)
     proxy.cut_next(b"COMMIT", cut, cut)
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailableError):
         cut_off.attempts.finish(capture, begun.task.claim_token)
     if cut is Cut.BEFORE:
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailableError):
             cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
     proxy.cut_at = lambda said: None
     cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
@@ -251,9 +251,9 @@ def test_a_claim_that_was_lost_is_told_once_more_and_written_once(store: Store, 
     store.tasks.move(begun.task.id, Status.PENDING, [Status.IN_PROGRESS])
     proxy.cut_next(b"COMMIT", Cut.AFTER)
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailableError):
         cut_off.attempts.finish(capture, begun.task.claim_token)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
 
     (attempt,) = store.attempts.latest(10)
@@ -267,7 +267,7 @@ def test_a_memory_is_kept_once_when_it_is_said_again(store: Store, cut_off: Stor
     proxy.cut_next(b"COMMIT", Cut.AFTER)
     memory = a_memory("The parser wants tabs")
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailableError):
         cut_off.memories.add(memory, SAID)
     cut_off.memories.add(memory, SAID)
 
@@ -304,7 +304,7 @@ def test_a_run_does_each_task_once_though_its_changes_lose_their_answers(
 
 WRITER = """
 import sys
-from ralph.errors import StoreAway
+from ralph.errors import StoreUnavailableError
 from ralph.store import open_store
 from ralph.store.tasks import NewTask
 
@@ -314,7 +314,7 @@ def patiently(work):
     while True:
         try:
             return work()
-        except StoreAway:
+        except StoreUnavailableError:
             time.sleep(0.05)
 
 store = open_store(sys.argv[1], "team")
@@ -322,7 +322,7 @@ for number in range(100_000):
     title = f"{sys.argv[2]} {number}"
     try:
         store.tasks.add(NewTask(title=title))
-    except StoreAway:
+    except StoreUnavailableError:
         # Whether it was made is not known: look, as a person is told to.
         if not patiently(lambda: [task for task in store.tasks.all() if task.title == title]):
             patiently(lambda: store.tasks.add(NewTask(title=title)))

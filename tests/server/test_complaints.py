@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from ralph.server.calls import Body, body_of
-from ralph.server.problems import BadRequest, BadValue
+from ralph.server.problems import InvalidValueError, MalformedRequestError
 
 
 class Colour(StrEnum):
@@ -49,7 +49,7 @@ class Sent(Body):
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence_that_says_how_it_should_be(sent: Any, said: str) -> None:
-    with pytest.raises(BadValue) as caught:
+    with pytest.raises(InvalidValueError) as caught:
         body_of(Sent, msgspec.json.encode(sent))
 
     assert str(caught.value).startswith(said)
@@ -57,5 +57,5 @@ def test_what_is_wrong_is_said_in_a_sentence_that_says_how_it_should_be(sent: An
 
 @pytest.mark.parametrize("sent", [b"{", b"\xff", b"{'a': 1}", b"[" * 5_000, b"NaN", b'{"name": "\\ud800"}'])
 def test_what_is_no_json_is_said_to_be_none(sent: bytes) -> None:
-    with pytest.raises((BadRequest, BadValue)):
+    with pytest.raises((MalformedRequestError, InvalidValueError)):
         body_of(Sent, sent)

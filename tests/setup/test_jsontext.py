@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.setup.jsontext import JsonText, NotJson
+from ralph.setup.jsontext import InvalidJsonError, JsonText
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -126,7 +126,7 @@ def test_of_two_values_with_one_name_the_last_counts() -> None:
     ],
 )
 def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
-    with pytest.raises(NotJson, match=r"line \d+: "):
+    with pytest.raises(InvalidJsonError, match=r"line \d+: "):
         JsonText(text)
 
 
@@ -134,7 +134,7 @@ def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
 def test_whatever_the_text_it_is_read_or_refused(text: str) -> None:
     try:
         read = JsonText(text)
-    except NotJson:
+    except InvalidJsonError:
         with pytest.raises(ValueError):
             json.loads(text)
     else:

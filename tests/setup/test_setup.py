@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.records import replace
 from ralph.setup import carry_out, plan_removal, plan_setup, wish_for
 from ralph.setup.agents import AGENTS, VARIABLES, Wish, edits_for, program
@@ -461,7 +461,7 @@ def test_tables_in_a_form_that_cannot_be_changed_are_left_alone(
 ) -> None:
     settings = put(here, ".codex/config.toml", text)
 
-    with pytest.raises(WrongUsage, match=r"edit .* yourself"):
+    with pytest.raises(UsageError, match=r"edit .* yourself"):
         plan_setup("codex", wish())
 
     assert settings.read_text() == text
@@ -482,7 +482,7 @@ def test_a_server_of_our_name_that_is_not_ours_is_replaced_only_by_force(
     path = put(here, name, text)
     before = contents(here)
 
-    with pytest.raises(WrongUsage, match="--force"):
+    with pytest.raises(UsageError, match="--force"):
         plan_setup(agent, wish())
     unforced = contents(here)
     carry_out(plan_setup(agent, wish(), force=True))
@@ -510,7 +510,7 @@ def test_a_file_that_cannot_be_understood_is_refused_and_nothing_is_changed(
     put(here, ".claude/settings.local.json", text)
     before = contents(here)
 
-    with pytest.raises(WrongUsage, match=why):
+    with pytest.raises(UsageError, match=why):
         plan_setup("claude", wish())
 
     assert contents(here) == before
@@ -520,9 +520,9 @@ def test_a_file_that_is_not_utf8_or_is_a_folder_is_refused(here: Path, wish: Cal
     put(here, ".gemini/settings.json", "").write_bytes('{"a": 1}'.encode("utf-16"))
     (here / ".mcp.json").mkdir()
 
-    with pytest.raises(WrongUsage, match="not UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         plan_setup("gemini", wish())
-    with pytest.raises(WrongUsage, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         plan_setup("claude", wish())
 
 
@@ -926,7 +926,7 @@ def test_what_is_no_file_of_settings_is_refused_at_once(
         os.truncate(path, 2**25)
 
     for plan in (plan_setup, plan_removal):
-        with pytest.raises(WrongUsage, match=r"cannot be read: it is (not a regular file|larger than)"):
+        with pytest.raises(UsageError, match=r"cannot be read: it is (not a regular file|larger than)"):
             plan(agent, wish())
     assert examine_connections(here, {"HOME": "/nowhere", "PATH": ""}) == []
 
@@ -938,7 +938,7 @@ def test_hooks_without_a_list_are_refused_and_uninstall_leaves_them(
     path = put(here, ".claude/settings.local.json", f'{{"hooks": {{"Stop": [{group}]}}, "ralph": 1}}')
     before = path.read_bytes()
 
-    with pytest.raises(WrongUsage, match="without a list of hooks: mend it first"):
+    with pytest.raises(UsageError, match="without a list of hooks: mend it first"):
         plan_setup("claude", wish())
     carry_out(plan_removal("claude", wish()))
 
@@ -947,7 +947,7 @@ def test_hooks_without_a_list_are_refused_and_uninstall_leaves_them(
 
 def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Callable[..., Wish]) -> None:
     for agent in AGENTS:
-        with pytest.raises(WrongUsage, match="not UTF-8"):
+        with pytest.raises(UsageError, match="not UTF-8"):
             plan_setup(agent, wish(path="/opt/\udcff/ralph"))
         plan_removal(agent, wish(path="/opt/\udcff/ralph"))
 
@@ -955,7 +955,7 @@ def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Calla
 @pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])
 def test_without_a_home_nothing_is_done_for_all_projects(home: dict[str, str], here: Path) -> None:
     for plan in (plan_setup, plan_removal):
-        with pytest.raises(WrongUsage, match="HOME does not say"):
+        with pytest.raises(UsageError, match="HOME does not say"):
             plan("claude", wish_for(None, environment=home, words=(PROGRAM,)))
 
     assert plan_setup("claude", wish_for(here, environment=home, words=(PROGRAM,))).changes

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from ralph.config import Config
-from ralph.errors import ClaimLost, StoreError, WrongUsage
+from ralph.errors import ClaimLostError, StoreError, UsageError
 from ralph.projects import Neighbours
 from ralph.records import AgentSession, Outcome, Status
 from ralph.store import Store, create_store, open_database, open_store, postgres
@@ -121,7 +121,7 @@ def test_copying_again_says_that_it_is_there_or_that_it_differs(file: Store, the
     assert (first.was_there, again.was_there) == (False, True)
     assert again.tables == first.tables
     learn(file, "Learned since")
-    with pytest.raises(WrongUsage, match=r"already a project 'alpha' .* is not the same. .*--as NAME"):
+    with pytest.raises(UsageError, match=r"already a project 'alpha' .* is not the same. .*--as NAME"):
         copy_project(file.database, "alpha", there)
     assert "Learned since" not in [row["title"] for row in rows_of(there, "alpha")["memory"]]
 
@@ -239,7 +239,7 @@ def test_an_unfinished_copy_of_another_project_is_left_alone(
     other = create_store(str(tmp_path / "other.db"), "alpha")
     learn(other, "Another one")
 
-    with pytest.raises(WrongUsage, match=r"unfinished copy of another project.*--as NAME"):
+    with pytest.raises(UsageError, match=r"unfinished copy of another project.*--as NAME"):
         copy_project(other.database, "alpha", there)
     copied = copy_project(other.database, "alpha", there, "other")
 
@@ -328,7 +328,7 @@ def test_a_task_added_just_before_a_project_is_filled_stays(
         return begin_copy(*given)
 
     monkeypatch.setattr(copying, "_begin", begin_late)
-    with pytest.raises(WrongUsage, match=r"Somebody has just begun to work in 'alpha' .*--as NAME"):
+    with pytest.raises(UsageError, match=r"Somebody has just begun to work in 'alpha' .*--as NAME"):
         copy_project(file.database, "alpha", there)
 
     assert [task.title for task in worker.tasks.all()] == ["Mine"]
@@ -482,7 +482,7 @@ def test_who_works_on_a_task_while_it_is_restored_cannot_settle_it(server_store:
 
     assert again.id == task.id
     assert again.claim_token > task.claim_token
-    with pytest.raises(ClaimLost):
+    with pytest.raises(ClaimLostError):
         server_store.tasks.settle(task.id, task.claim_token, Status.DONE)
     assert server_store.damaged() == []
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.errors import ClaimLost, StoreError
+from ralph.errors import ClaimLostError, StoreError
 from ralph.memory.words import VERSION, path_words, words
 from ralph.records import Outcome, State, Status, replace
 from ralph.store import Store, create_store, open_store
@@ -186,9 +186,9 @@ class Steps:
             self.store.tasks.delete(tasks[number % len(tasks)].id)
 
     def roll_back(self, body: str) -> None:
-        with pytest.raises(ClaimLost), self.store.transaction():
+        with pytest.raises(ClaimLostError), self.store.transaction():
             self.add(body, body, ["src/rolled_back.py"], [])
-            raise ClaimLost("t-000000")
+            raise ClaimLostError("t-000000")
 
 
 @settings(max_examples=50, deadline=None)

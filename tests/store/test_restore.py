@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import NotFound, StoreError
+from ralph.errors import NotFoundError, StoreError
 from ralph.records import Status
 from ralph.store import open_store
 from ralph.store.backup import make_backup
@@ -182,7 +182,7 @@ def test_a_named_backup_that_is_damaged_is_refused_and_nothing_changes(path: Pat
 
     with pytest.raises(StoreError, match="nothing was changed"):
         restore(str(path), bad.name)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         restore(str(path), "ralph-20200101-000000-none.db")
 
     assert contents(path.parent) == before

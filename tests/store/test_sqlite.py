@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ralph.errors import StatementRefused, StoreError, StoreTooNew
+from ralph.errors import StatementError, StoreError, StoreTooNewError
 from ralph.store import create_store, migrate, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.sqlite import open_sqlite
@@ -58,7 +58,7 @@ def test_a_migration_that_fails_changes_nothing_and_can_be_run_again(
     path = tmp_path / "r.db"
     good = migrate.scripts
     monkeypatch.setattr(migrate, "scripts", lambda *a: [*good(*a), "CREATE TABLE half (a); SELECT * FROM nowhere;"])
-    with pytest.raises(StatementRefused):
+    with pytest.raises(StatementError):
         open_sqlite(str(path), create=True)
     monkeypatch.undo()
     connection = apsw.Connection(str(path))
@@ -81,7 +81,7 @@ def test_a_newer_database_is_refused_byte_for_byte_untouched(tmp_path: Path) -> 
     connection.execute("CREATE TABLE future (a)")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
 
-    with pytest.raises(StoreTooNew, match="newer Ralph"):
+    with pytest.raises(StoreTooNewError, match="newer Ralph"):
         open_store(str(path))
 
     after = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.errors import WrongStatus
+from ralph.errors import ConflictError
 from ralph.formats.memories_md import SECTIONS, read_document
 from ralph.project import Project
 from ralph.records import State
@@ -87,7 +87,7 @@ class World:
 
     def undo(self) -> None:
         if id := self.pick():
-            with suppress(WrongStatus):  # it is as it was first learned
+            with suppress(ConflictError):  # it is as it was first learned
                 self.store.memories.undo(id, T)
 
     # --- a person at memories.md -----------------------------------------------------

@@ -1,7 +1,7 @@
 """The agents Ralph can drive, by name, and what every one of them promises.
 
 An agent never raises for what its session does: a crash, a time-out or a flood
-is a `Reply` with that ending. It raises `AgentMissing` only when the session
+is a `Reply` with that ending. It raises `AgentUnavailableError` only when the session
 cannot be started at all, so that a run stops before it wastes attempts.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import record
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Agent(Protocol):
     """Whether it can be told which model to use."""
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when it cannot be started here."""
+        """Raise `AgentUnavailableError`, with what to do, when it cannot be started here."""
 
     def work(self, prompt: str, session: Session) -> Reply:
         """Run one session to its end, whatever that is; leave no process behind."""
@@ -135,7 +135,7 @@ def takes_model(config: AgentConfig, directory: Path | str, models: ModelsConfig
 
 def _driven(name: str) -> Driven:
     if name not in DRIVEN:
-        raise AgentMissing(f"Unknown agent {name!r}. Known: {', '.join(DRIVEN)}.")
+        raise AgentUnavailableError(f"Unknown agent {name!r}. Known: {', '.join(DRIVEN)}.")
     return DRIVEN[name]
 
 

@@ -15,7 +15,7 @@ from ralph.agents.process import guarded
 from ralph.agents.programs import Program
 from ralph.config import PERMISSIONS
 from ralph.environment import allowed
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.extras import how_to_install
 from ralph.records import record
 
@@ -100,11 +100,11 @@ class AcpAgent:
         self._directory = directory
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when the program or the SDK is not there."""
+        """Raise `AgentUnavailableError`, with what to do, when the program or the SDK is not there."""
         from importlib.util import find_spec
 
         if find_spec("acp") is None:
-            raise AgentMissing(_no_sdk())
+            raise AgentUnavailableError(_no_sdk())
         self._path()
 
     def work(self, prompt: str, session: Session) -> Reply:
@@ -130,7 +130,7 @@ class AcpAgent:
 
     def _path(self) -> str:
         if not self._program.command:
-            raise AgentMissing("Say which program speaks ACP: command under [agent] in .ralph.toml.")
+            raise AgentUnavailableError("Say which program speaks ACP: command under [agent] in .ralph.toml.")
         return self._program.path(self._directory)
 
 
@@ -142,7 +142,7 @@ def _load_sdk() -> None:
     try:
         import acp.connection  # noqa: F401
     except ImportError as error:
-        raise AgentMissing(_no_sdk()) from error
+        raise AgentUnavailableError(_no_sdk()) from error
 
 
 def _command(preset: Preset, configured: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ralph.agents.process import run_program
 from ralph.agents.programs import Program, bare, first_line, noted, reply_of, used_on, without_model
 from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_at, text_at
 from ralph.environment import allowed
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending, Reply
 from ralph.text import accept, clean, one_line
 
@@ -89,13 +89,13 @@ class ClaudeAgent:
         self._is_checked = False
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when it is not here, only half installed, or too old."""
+        """Raise `AgentUnavailableError`, with what to do, when it is not here, only half installed, or too old."""
         if self._is_checked:
             return
         version = self._program.version(self._directory, self._environment({}))
         if version < OLDEST:
             found, oldest = (".".join(map(str, one)) for one in (version, OLDEST))
-            raise AgentMissing(
+            raise AgentUnavailableError(
                 f"Claude Code {found} is too old, Ralph needs {oldest} or newer: update it with {self._program.install}"
             )
         self._is_checked = True

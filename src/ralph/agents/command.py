@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ralph.agents import MODEL_MARK
 from ralph.agents.process import find_program, run_program
 from ralph.environment import allowed
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Reply
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CommandAgent:
         self.takes_model = any(MODEL_MARK in part for part in command[1:])
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when the program cannot be started."""
+        """Raise `AgentUnavailableError`, with what to do, when the program cannot be started."""
         self._program()
 
     def work(self, prompt: str, session: Session) -> Reply:
@@ -61,7 +61,7 @@ class CommandAgent:
 
     def _program(self) -> str:
         if not self._command:
-            raise AgentMissing(
+            raise AgentUnavailableError(
                 "Say which program is the agent: ralph run -- sh agent.sh, or command under [agent] in .ralph.toml."
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

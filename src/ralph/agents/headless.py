@@ -66,7 +66,7 @@ class HeadlessAgent:
         self._is_checked = False
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when it is not here or only half installed."""
+        """Raise `AgentUnavailableError`, with what to do, when it is not here or only half installed."""
         if not self._is_checked:
             self._program.version(self._directory, self._allowed())
             self._is_checked = True

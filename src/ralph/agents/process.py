@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ralph.agents import guard
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.git import ELSEWHERE, at_work, births
 from ralph.records import Ending, record
 from ralph.text import clean, one_line
@@ -79,7 +79,7 @@ def run_program(
     """Run a program to its end; when this returns, no process that it started is left.
 
     `environment` is all that the program gets, ours when None, but for what would lead git elsewhere. Raises
-    `AgentMissing` when it cannot be started; whatever happens later is told by the ending.
+    `AgentUnavailableError` when it cannot be started; whatever happens later is told by the ending.
     """
     began = time.monotonic()
     with guarded(
@@ -111,8 +111,8 @@ def guarded(
 ) -> Iterator[Guarded]:
     """Give a program that runs, with its pipes open; when the block is left, no process that it started is left.
 
-    `environment` is as for `run_program`. Raises `AgentMissing` when there is no such program; whether the system
-    would start it is known when its news closes.
+    `environment` is as for `run_program`. Raises `AgentUnavailableError` when the program does not exist; whether the
+    system could start it is known when its status pipe closes.
     """
     given = os.environ if environment is None else environment
     variables = {name: value for name, value in given.items() if name not in ELSEWHERE}
@@ -133,7 +133,7 @@ def guarded(
 
 
 def find_program(name: str, directory: Path, search_path: str) -> Path:
-    """Give the file that a program's name stands for; raise `AgentMissing` when none can be run.
+    """Give the file that a program's name stands for; raise `AgentUnavailableError` when none can be run.
 
     A name with a slash is relative to the directory; any other is looked up in the search path.
     """
@@ -146,14 +146,14 @@ def find_program(name: str, directory: Path, search_path: str) -> Path:
         if os.access(file, os.X_OK):
             return file.absolute()
     if files:
-        raise AgentMissing(f"{files[0]} is not executable. Make it so with: chmod +x {files[0]}")
+        raise AgentUnavailableError(f"{files[0]} is not executable. Make it so with: chmod +x {files[0]}")
     if "/" not in name and (directory / name).is_file():
-        raise AgentMissing(f"{name} is not in the PATH, but in {directory}. To run that one, write: ./{name}")
+        raise AgentUnavailableError(f"{name} is not in the PATH, but in {directory}. To run that one, write: ./{name}")
     if "/" not in name:
-        raise AgentMissing(f"{name} was not found in the PATH. Install it, or give its full path.")
+        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it, or give its full path.")
     if places[0].is_dir():
-        raise AgentMissing(f"{places[0]} is a directory, not a program. Give the path of a program.")
-    raise AgentMissing(f"There is no program {places[0]}. Check the path.")
+        raise AgentUnavailableError(f"{places[0]} is a directory, not a program. Give the path of a program.")
+    raise AgentUnavailableError(f"There is no program {places[0]}. Check the path.")
 
 
 def _why_not_started(program: Path, error: int) -> str:
@@ -212,7 +212,7 @@ class Guarded:
         except OSError as error:
             self._orders.close()
             self.news.close()
-            raise AgentMissing(f"{program} cannot be started in {directory}: {error.strerror}.") from error
+            raise AgentUnavailableError(f"{program} cannot be started in {directory}: {error.strerror}.") from error
         finally:
             os.close(read_orders)
             os.close(write_news)
@@ -243,9 +243,9 @@ class Guarded:
                 self.survivors = rest.replace(" ", ", ")
 
     def check_started(self) -> None:
-        """Raise `AgentMissing`, with what to do, when the news was that it cannot be started."""
+        """Raise `AgentUnavailableError`, with what to do, when the news was that it cannot be started."""
         if self._start_error:
-            raise AgentMissing(_why_not_started(self._path, self._start_error))
+            raise AgentUnavailableError(_why_not_started(self._path, self._start_error))
 
     def death(self, stderr: str) -> str:
         """Give a sentence about the exit of a program that should not have ended like that."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ralph.agents import Limits
 from ralph.agents.process import find_program, run_program
 from ralph.agents.streams import text_at
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending, Reply, record
 from ralph.text import accept, one_line
 
@@ -52,30 +52,30 @@ class Program:
         return f"npm install -g {self.package}"
 
     def path(self, directory: Path) -> str:
-        """Give the file that is run; raise `AgentMissing`, with what to do, when there is none."""
+        """Give the file that is run; raise `AgentUnavailableError`, with what to do, when there is none."""
         try:
             return str(find_program(self.command[0], directory, os.environ.get("PATH", os.defpath)))
-        except AgentMissing as error:
+        except AgentUnavailableError as error:
             if self.package and self.command[0] == self.usual:
-                raise AgentMissing(f"{error} {self.title} comes with {self.install}") from None
+                raise AgentUnavailableError(f"{error} {self.title} comes with {self.install}") from None
             raise
 
     def version(self, directory: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
-        """Give the version it says it has; raise `AgentMissing` when it is not here or only half installed."""
+        """Give the version it says it has; raise `AgentUnavailableError` when it is not here or only half installed."""
         argv = [self.path(directory), *self.command[1:], "--version"]
         limits = Limits(seconds=VERSION_SECONDS, idle_seconds=VERSION_SECONDS)
         try:
             ended = run_program(argv, directory=directory, limits=limits, environment=environment)
-        except AgentMissing as error:
+        except AgentUnavailableError as error:
             # npm leaves a text in its place when the real program could not be fetched.
             what, _, _ = str(error).partition(". ")
-            raise AgentMissing(f"{bare(what)}: {self._again}") from None
+            raise AgentUnavailableError(f"{bare(what)}: {self._again}") from None
         version = re.search(r"\b(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?", ended.text)
         if ended.ending is not Ending.FINISHED or not version:
             is_ended_by_us = ended.ending not in (Ending.FINISHED, Ending.CRASHED)
             said = "" if is_ended_by_us else first_line(ended.stderr)
             why = said or ended.detail or first_line(ended.text) or "it does not say its version"
-            raise AgentMissing(f"{argv[0]} does not run ({bare(why)}): {self._again}")
+            raise AgentUnavailableError(f"{argv[0]} does not run ({bare(why)}): {self._again}")
         return tuple(int(part or 0) for part in version.groups())
 
     @property

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from ralph.config import HATS, toml_in
-from ralph.errors import AgentMissing
+from ralph.errors import AgentUnavailableError
 from ralph.records import Ending, Reply, record, replace
 from ralph.text import clean, count_tokens, one_line
 
@@ -98,11 +98,13 @@ def read_playbook(path: Path) -> Playbook:
         tree = toml_in(path.read_text(encoding="utf-8"))
         return Playbook(parts=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
     except FileNotFoundError:
-        raise AgentMissing(f"The rehearsal agent needs a playbook: write {path}, or choose another agent.") from None
+        raise AgentUnavailableError(
+            f"The rehearsal agent needs a playbook: write {path}, or choose another agent."
+        ) from None
     except _Malformed as error:
-        raise AgentMissing(f"The playbook {path} is wrong: {one_line(clean(str(error)), 300)}.") from None
+        raise AgentUnavailableError(f"The playbook {path} is wrong: {one_line(clean(str(error)), 300)}.") from None
     except (OSError, ValueError) as error:
-        raise AgentMissing(f"The playbook {path} cannot be read: {error}.") from error
+        raise AgentUnavailableError(f"The playbook {path} cannot be read: {error}.") from error
 
 
 class _Malformed(Exception):
@@ -204,13 +206,13 @@ class RehearsalAgent:
         return cls(directory / PLAYBOOK)
 
     def check(self) -> None:
-        """Raise `AgentMissing`, with what to do, when there is no playbook or it is malformed."""
+        """Raise `AgentUnavailableError`, with what to do, when there is no playbook or it is malformed."""
         self._read()
 
     def _tells_models_apart(self) -> bool:
         try:
             parts = self._read().parts
-        except AgentMissing:  # which `check` tells
+        except AgentUnavailableError:  # which `check` tells
             return False
         return any(idea.models for part in parts for idea in part.ideas)
 

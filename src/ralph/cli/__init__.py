@@ -10,12 +10,12 @@ import argparse
 import os
 import sys
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
 COMMANDS = {
@@ -176,16 +176,21 @@ def load(command: str) -> Any:
     return importlib.import_module(f"ralph.cli.{command}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+def print_error(error: RalphError) -> None:
+    """Print the message of an error to stderr."""
+    from ralph.cli.output import safe
+
+    print(f"Error: {safe(str(error))}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError], None] = print_error) -> int:
+    """Run one command and return its exit status; `report` receives the error a command ended with."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _mend_streams()
     try:
         return _run(words)
     except RalphError as error:
-        from ralph.cli.output import safe
-
-        print(f"Error: {safe(str(error))}", file=sys.stderr)
+        report(error)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone, which is no fault. Python must not complain at exit either.
@@ -210,9 +215,9 @@ def _mend_streams() -> None:
 def _run(words: list[str]) -> int:
     command = _command_in(words)
     if any("\ud800" <= character <= "\udfff" for word in words for character in word):
-        raise WrongUsage("An argument is not valid UTF-8.")
+        raise UsageError("An argument is not valid UTF-8.")
     if command is not None and command not in COMMANDS:
-        raise WrongUsage(f"There is no command {command!r}.{meant(command, COMMANDS)} See: ralph --help")
+        raise UsageError(f"There is no command {command!r}.{meant(command, COMMANDS)} See: ralph --help")
     asks_for_all = command is not None and not {"-h", "--help"}.isdisjoint(words[: words.index(command)])
     parser = build_parser(None if asks_for_all else command)
     given, unknown = parser.parse_known_args(words)

@@ -50,9 +50,9 @@ def run(given: argparse.Namespace) -> int:
             print(f"{word}\t{text}" if text else word)
         return 0
     if len(given.given) != 1 or given.given[0] not in SHELLS:
-        from ralph.errors import WrongUsage
+        from ralph.errors import UsageError
 
-        raise WrongUsage(f"Say which shell: {', '.join(SHELLS)}.")
+        raise UsageError(f"Say which shell: {', '.join(SHELLS)}.")
     print(_SCRIPTS[given.given[0]], end="")
     return 0
 

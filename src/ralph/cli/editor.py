@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 
 
 def is_attended() -> bool:
@@ -24,7 +24,7 @@ def edited(text: str) -> str:
     try:
         words = shlex.split(editor)
     except ValueError as error:
-        raise WrongUsage(f"The editor {editor!r} cannot be started: {error}.") from error
+        raise UsageError(f"The editor {editor!r} cannot be started: {error}.") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.md"
         path.write_text(text + "\n", encoding="utf-8")

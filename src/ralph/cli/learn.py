@@ -15,7 +15,7 @@ from ralph.cli.output import (
     read_text,
     safe,
 )
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.memory.staging import STATUSES
 
 TYPE_CHECKING = False
@@ -92,11 +92,11 @@ def run(given: argparse.Namespace) -> int:
 def extract(project: Project, given: argparse.Namespace) -> None:
     """Draw learnings from what happened, and stage them."""
     if (given.from_hat is None) != (given.to_hat is None):
-        raise WrongUsage("Say both roles: --from HAT --to HAT.")
+        raise UsageError("Say both roles: --from HAT --to HAT.")
     if sum(value is not None for value in (given.run, given.state, given.from_hat)) > 1:
-        raise WrongUsage("Say one source: --run, --state, or --from with --to.")
+        raise UsageError("Say one source: --run, --state, or --from with --to.")
     if given.file is not None and given.from_hat is None:
-        raise WrongUsage(f"Say what {given.file} is: --state {given.file}, or --from HAT --to HAT {given.file}.")
+        raise UsageError(f"Say what {given.file} is: --state {given.file}, or --from HAT --to HAT {given.file}.")
     if given.from_hat is not None:
         text = read_text(given.file or "-")
         _print_handed_over(project.learning.extract_handover(given.from_hat, given.to_hat, text), given)
@@ -200,7 +200,7 @@ def review(project: Project, given: argparse.Namespace) -> None:
     from ralph.cli.editor import is_attended
 
     if not is_attended():
-        raise WrongUsage("A review needs a person at a terminal; without one, see: ralph learn promote --validate")
+        raise UsageError("A review needs a person at a terminal; without one, see: ralph learn promote --validate")
     waiting = project.learning.waiting()
     counts = {"kept": 0, "rejected": 0, "skipped": 0}
     for place, learning in enumerate(waiting, start=1):
@@ -274,7 +274,7 @@ def clear(project: Project, given: argparse.Namespace) -> int:
     """Empty the staging area."""
     if not given.yes:
         if not sys.stdin.isatty():
-            raise WrongUsage("There is nobody to ask: say --yes to empty the staging area.")
+            raise UsageError("There is nobody to ask: say --yes to empty the staging area.")
         if _asked("Take everything out of the staging area? [y/N] ", "no") not in ("y", "yes"):
             print("Nothing was changed.")
             return 1

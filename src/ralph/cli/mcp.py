@@ -36,9 +36,9 @@ def run(given: argparse.Namespace) -> int:
     if given.http:
         return _serve_http(given, directory)
     if given.host is not None or given.port is not None:
-        from ralph.errors import WrongUsage
+        from ralph.errors import UsageError
 
-        raise WrongUsage("--host and --port go with --http.")
+        raise UsageError("--host and --port go with --http.")
     if sys.stdin.isatty():
         print(
             "This serves the project's memory and tasks to an agent, which starts it itself: ralph setup claude."

@@ -17,7 +17,7 @@ from ralph.cli.output import (
     safe,
     undoing,
 )
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.records import KINDS, Source, State
 from ralph.text import accept, one_line
 
@@ -299,7 +299,7 @@ def run(given: argparse.Namespace) -> int:
 def add(project: Project, given: argparse.Namespace) -> None:
     """Remember something."""
     if (given.words is None) == (given.content is None):
-        raise WrongUsage("Say what to remember, once: ralph memory add CONTENT")
+        raise UsageError("Say what to remember, once: ralph memory add CONTENT")
     kept = project.memory.add(
         _content(given.words if given.content is None else given.content),
         kind=given.kind,
@@ -364,7 +364,7 @@ def _from_editor(project: Project, id: str) -> str | None:
     from ralph.cli.editor import edited, is_attended
 
     if not is_attended():
-        raise WrongUsage("Say what to change: --content, --title, --type, --tags, --files or --confidence.")
+        raise UsageError("Say what to change: --content, --title, --type, --tags, --files or --confidence.")
     body = project.memory.show(id).memory.body
     after = edited(body)
     return after if after != body else None
@@ -456,7 +456,7 @@ def _undone(project: Project, given: argparse.Namespace) -> list[Memory]:
         return [project.memory.undo(given.memory, to=given.to, only=given.only)]
     if given.to is not None or given.only is not None:
         option = "--to" if given.to is not None else "--only"
-        raise WrongUsage(f"{given.memory} is a change of several memories: {option} goes with the id of one memory.")
+        raise UsageError(f"{given.memory} is a change of several memories: {option} goes with the id of one memory.")
     return project.memory.undo_change(given.memory)
 
 
@@ -816,5 +816,5 @@ def moment(text: str) -> str:
 
     try:
         return moment_said(text)
-    except WrongUsage as error:
+    except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

@@ -85,11 +85,11 @@ def directory_of(given: argparse.Namespace) -> Path:
     """Give the directory the command works in."""
     from pathlib import Path
 
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
 
     directory = Path(given.directory)
     if not os.path.isdir(directory):  # noqa: PTH112
-        raise WrongUsage(f"{one_line(given.directory)} is not a directory.")
+        raise UsageError(f"{one_line(given.directory)} is not a directory.")
     return directory
 
 
@@ -316,7 +316,7 @@ def money(usd: float) -> str:
 
 def read_text(path: str) -> str:
     """Give the text of a file named on the command line; `-` is standard input."""
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
 
     try:
         if path == "-":
@@ -326,8 +326,8 @@ def read_text(path: str) -> str:
                 is_large = os.fstat(file.fileno()).st_size > MOST_READ
                 content, is_more = b"" if is_large else file.read(MOST_READ), file.read(1)
     except OSError as error:
-        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     if is_more:
         name = "What comes in" if path == "-" else path
-        raise WrongUsage(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into several.")
+        raise UsageError(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into several.")
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

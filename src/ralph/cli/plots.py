@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.output import cut_to, safe
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.text import one_line
 
 TYPE_CHECKING = False
@@ -49,13 +49,13 @@ LONGEST_NAME = 24
 def check(name: str) -> None:
     """Refuse a plot that could not be written, before anything is read for it."""
     if not name.lower().endswith(FORMATS):
-        raise WrongUsage(f"{one_line(name)} is no file for a plot: its name has to end in .png or .svg.")
+        raise UsageError(f"{one_line(name)} is no file for a plot: its name has to end in .png or .svg.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         from ralph.extras import how_to_install
 
-        raise WrongUsage(f"Plots need a package that is not there: {how_to_install('plot')}") from None
+        raise UsageError(f"Plots need a package that is not there: {how_to_install('plot')}") from None
 
 
 def write(name: str, subjects: Mapping[str, Any]) -> bool:
@@ -91,7 +91,7 @@ def write(name: str, subjects: Mapping[str, Any]) -> bool:
     try:
         write_whole(path, content.getvalue())
     except OSError as error:
-        raise WrongUsage(f"{one_line(name)} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"{one_line(name)} cannot be written: {error.strerror}.") from error
     return True
 
 

@@ -118,10 +118,10 @@ def _shown(id: str) -> argparse.Namespace:
 
 
 def _refuse_without_a_person() -> None:
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
 
     if not sys.stdin.isatty():
-        raise WrongUsage("There is nobody to ask. Say --yes to remove the project with all that is in it.")
+        raise UsageError("There is nobody to ask. Say --yes to remove the project with all that is in it.")
 
 
 def _agreed(name: str) -> bool:

@@ -46,10 +46,10 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refuse_without_a_person(given: argparse.Namespace) -> None:
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
 
     if not given.dry_run and not sys.stdin.isatty():
-        raise WrongUsage("There is nobody to ask. Say --yes to restore, or --dry-run to see what that would do.")
+        raise UsageError("There is nobody to ask. Say --yes to restore, or --dry-run to see what that would do.")
 
 
 def _agreed() -> bool:

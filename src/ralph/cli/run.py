@@ -6,7 +6,7 @@ import sys
 
 from ralph.cli.output import count_of, open_project
 from ralph.config import AGENTS, STRATEGIES
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,15 +117,15 @@ def run(given: argparse.Namespace) -> int:
     if given.agent and given.agent not in AGENTS:
         from ralph.cli import meant
 
-        raise WrongUsage(f"Unknown agent {given.agent!r}. Known: {', '.join(AGENTS)}.{meant(given.agent, AGENTS)}")
+        raise UsageError(f"Unknown agent {given.agent!r}. Known: {', '.join(AGENTS)}.{meant(given.agent, AGENTS)}")
     if given.gate and given.no_verify:
-        raise WrongUsage("Say either --gate or --no-verify.")
+        raise UsageError("Say either --gate or --no-verify.")
     if given.review and given.no_verify:
-        raise WrongUsage("Say either --review or --no-verify.")
+        raise UsageError("Say either --review or --no-verify.")
     if given.holdout and given.no_memory:
-        raise WrongUsage("Say either --holdout or --no-memory: without memory there is nothing to compare with.")
+        raise UsageError("Say either --holdout or --no-memory: without memory there is nothing to compare with.")
     if given.task and given.parallel > 1:
-        raise WrongUsage("Say either --task or --parallel: one task has one worker.")
+        raise UsageError("Say either --task or --parallel: one task has one worker.")
     with open_project(given) as project:
         order = Order(
             iterations=given.max_iterations or 0,

@@ -42,14 +42,14 @@ def run(given: argparse.Namespace) -> int:
     """Connect or disconnect an agent, after asking."""
     from pathlib import Path
 
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
     from ralph.location import find_root
     from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
     from ralph.who import refuse_agents
 
     if given.plugin:
         if given.agent != "claude":
-            raise WrongUsage("Only Claude Code has a plugin: ralph setup claude --plugin")
+            raise UsageError("Only Claude Code has a plugin: ralph setup claude --plugin")
         print(plugin_folder())
         return 0
     refuse_agents("What an agent is connected to")
@@ -76,10 +76,10 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _agreed() -> bool:
-    from ralph.errors import WrongUsage
+    from ralph.errors import UsageError
 
     if not sys.stdin.isatty():
-        raise WrongUsage("There is nobody to ask. Say --yes to change these files, or --dry-run to see how.")
+        raise UsageError("There is nobody to ask. Say --yes to change these files, or --dry-run to see how.")
     try:
         return input("Do this? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

@@ -14,7 +14,7 @@ from ralph.cli.output import (
     safe,
     whole_number,
 )
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.records import Status
 
 TYPE_CHECKING = False
@@ -198,7 +198,7 @@ def update(given: argparse.Namespace) -> None:
     """Change a task."""
     changes = {name: getattr(given, name) for name in ("title", "body", "priority", "parent", "feature")}
     if all(value is None for value in changes.values()):
-        raise WrongUsage("Say what to change: --title, --body, --priority, --parent or --feature.")
+        raise UsageError("Say what to change: --title, --body, --priority, --parent or --feature.")
     if given.body == "-":
         changes["body"] = read_text("-")
     with open_project(given) as project:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ralph.cli.output import plural, print_json, safe, undoing
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def import_memories(project: Project, given: argparse.Namespace) -> int:
 def _paths(given: argparse.Namespace) -> list[str]:
     paths: list[str] = given.path
     if not paths and sys.stdin.isatty():
-        raise WrongUsage("Say what to import: a file, a folder, or - for standard input.")
+        raise UsageError("Say what to import: a file, a folder, or - for standard input.")
     for path in paths:
         # Nothing is imported when one of several paths is mistyped.
         if path != "-" and not Path(path).exists():
-            raise WrongUsage(f"{path} cannot be read: there is no such file.")
+            raise UsageError(f"{path} cannot be read: there is no such file.")
     return paths or ["-"]
 
 
@@ -166,7 +166,7 @@ def _print_complaints(brought: Sequence[Brought]) -> None:
 def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
     """Write memories to a file, to a folder or to standard output."""
     if given.format == "knowledge" and not given.to:
-        raise WrongUsage("Knowledge is a folder of files: say where with --to FOLDER.")
+        raise UsageError("Knowledge is a folder of files: say where with --to FOLDER.")
     exported = project.transfer.export(given.format, wanted)
     if given.to:
         project.transfer.save(exported, given.format, Path(given.to), force=given.force)

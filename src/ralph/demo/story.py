@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.rehearsal import PLAYBOOK
 from ralph.config import TOML_NAME, load_config
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.location import DATABASE, FOLDER, init_project
 from ralph.loop.order import Order, RunEnding
 from ralph.project import Project
@@ -119,11 +119,11 @@ def tell_story(watcher: Watcher, keep: Path | None = None) -> Result:
 def make_room(keep: Path) -> None:
     """Make the directory the projects are to stay in; refuse one that is in use."""
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise WrongUsage(f"{keep} is in use. Give --keep a directory that is new or empty.")
+        raise UsageError(f"{keep} is in use. Give --keep a directory that is new or empty.")
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUsage(f"{keep} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"{keep} cannot be made: {error.strerror}.") from error
 
 
 def _compare(directory: Path, watcher: Watcher) -> Result:

@@ -17,7 +17,7 @@ from ralph.formats.imported import (
     LONGEST_WORD,
     MOMENT,
     MOST_LOOPS,
-    NotAMemory,
+    InvalidEntryError,
     count_of,
     heading_of,
     is_plain_id,
@@ -125,7 +125,7 @@ def _has_memory(line: str) -> bool:
 def _decoded_or_none(line: str) -> dict[str, Any] | None:
     try:
         return _decoded(line)
-    except NotAMemory:
+    except InvalidEntryError:
         return None
 
 
@@ -161,7 +161,7 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreada
                 memory = _memory(fields, exported_at)
                 last_id = memory.id
                 yield memory
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             yield Unreadable(line=number, why=f"Line {number} is left out: {error}.")
         seal.update(_bytes(line))
     yield Unreadable(line=number, why=_CUT_OFF, was_read=True)
@@ -187,11 +187,11 @@ def _opened(line: str) -> tuple[str, str]:
             return "", f"The bundle has version {version}, and this Ralph knows {VERSION}: upgrade Ralph to read it."
         if version != VERSION or isinstance(version, bool):
             return "", "This is no bundle: its first line does not say so."
-    except NotAMemory as error:
+    except InvalidEntryError as error:
         return "", f"This is no bundle: of its first line, {error}."
     try:
         return _moment(fields.get("exported_at"), "date"), ""
-    except NotAMemory:
+    except InvalidEntryError:
         return "", ""
 
 
@@ -216,7 +216,7 @@ def _bytes(line: str) -> bytes:
 
 
 def _refuse(word: str) -> float:
-    raise NotAMemory(f"{word} is no JSON number")
+    raise InvalidEntryError(f"{word} is no JSON number")
 
 
 _DECODE = json.JSONDecoder(parse_constant=_refuse).decode
@@ -224,15 +224,15 @@ _DECODE = json.JSONDecoder(parse_constant=_refuse).decode
 
 def _decoded(line: str) -> dict[str, Any]:
     if len(line) > LONGEST_LINE:
-        raise NotAMemory(f"it has {len(line):,} characters")
+        raise InvalidEntryError(f"it has {len(line):,} characters")
     try:
         fields = _DECODE(line)
-    except NotAMemory:
+    except InvalidEntryError:
         raise
     except (ValueError, RecursionError):
-        raise NotAMemory("it is not JSON") from None
+        raise InvalidEntryError("it is not JSON") from None
     if not isinstance(fields, dict):
-        raise NotAMemory("it is not an object")
+        raise InvalidEntryError("it is not an object")
     return fields
 
 
@@ -244,26 +244,26 @@ def _memory(given: dict[str, Any], exported_at: str) -> Memory:
     fields = _converted(given, _MEMORY_FIELDS, _MEMORY_DEFAULTS)
     body, content = fields.setdefault("body", ""), fields.get("content")
     if not body and not content:
-        raise NotAMemory("it says nothing")
+        raise InvalidEntryError("it says nothing")
     if not fields.get("kind"):
-        raise NotAMemory("it has no kind")
+        raise InvalidEntryError("it has no kind")
     fields.setdefault("id", "")
     fields["title"] = fields.get("title") or title_of(body) or fields["kind"]
     created = fields["created_at"] = fields.get("created_at") or exported_at
     if not created:
-        raise NotAMemory("it has no date")
+        raise InvalidEntryError("it has no date")
     fields["updated_at"] = fields.get("updated_at") or created
     return Memory(**fields)
 
 
 def _event(given: object, memory_id: str) -> MemoryEvent:
     if not isinstance(given, dict):
-        raise NotAMemory("its event is not an object")
+        raise InvalidEntryError("its event is not an object")
     fields = {"seq": 0, "was": None, "became": None, "who": "", "why": "", **_converted(given, _EVENT_FIELDS, {})}
     if fields.get("memory_id") != memory_id:
-        raise NotAMemory("its event is of another memory than the one above it")
+        raise InvalidEntryError("its event is of another memory than the one above it")
     if not fields.get("what") or not fields.get("at"):
-        raise NotAMemory("its event does not say what happened and when")
+        raise InvalidEntryError("its event does not say what happened and when")
     return MemoryEvent(**fields)
 
 
@@ -302,9 +302,9 @@ def _accepted(value: Any) -> Any:
 
 def _text(value: Any, name: str, longest: int = LONGEST_BODY) -> str:
     if not isinstance(value, str):
-        raise NotAMemory(f"its {name} is not text")
+        raise InvalidEntryError(f"its {name} is not text")
     if len(value) > longest:
-        raise NotAMemory(f"its {name} has {len(value):,} characters, and {longest:,} are allowed")
+        raise InvalidEntryError(f"its {name} has {len(value):,} characters, and {longest:,} are allowed")
     return value.strip()
 
 
@@ -315,7 +315,7 @@ def _word(value: Any, name: str) -> str:
 def _id(value: Any, name: str) -> str:
     text = _text(value, name, LONGEST_ID)
     if text and not is_plain_id(text):
-        raise NotAMemory(f"its {name} holds other signs than letters, digits, dots and hyphens")
+        raise InvalidEntryError(f"its {name} holds other signs than letters, digits, dots and hyphens")
     return text
 
 
@@ -332,8 +332,8 @@ def _json(value: Any, name: str) -> str:
     text = _text(value, name)
     try:
         return _encoded(_cleaned(_decoded(text)), text)
-    except NotAMemory as error:
-        raise NotAMemory(f"of its {name}, {error}") from None
+    except InvalidEntryError as error:
+        raise InvalidEntryError(f"of its {name}, {error}") from None
 
 
 def _change(value: Any, name: str) -> str:
@@ -341,8 +341,8 @@ def _change(value: Any, name: str) -> str:
     text = _text(value, name, LONGEST_CHANGE)
     try:
         fields = _decoded(text)
-    except NotAMemory as error:
-        raise NotAMemory(f"of its {name}, {error}") from None
+    except InvalidEntryError as error:
+        raise InvalidEntryError(f"of its {name}, {error}") from None
     known = {field: _cleaned(one) for field, one in fields.items() if field in _MEMORY_FIELDS and field != "id"}
     return _encoded(known, text)
 
@@ -358,7 +358,7 @@ def _cleaned(value: Any) -> Any:
     if value.startswith(("[", "{")):
         try:
             return _encoded(_cleaned(_DECODE(value)), value)
-        except (ValueError, RecursionError, NotAMemory):
+        except (ValueError, RecursionError, InvalidEntryError):
             pass
     return accept(value)
 
@@ -372,11 +372,11 @@ def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[s
     items: dict[str, None] = {}
     for one in value if type(value) is list else (None,):
         if type(one) is not str or len(one) > longest:
-            raise NotAMemory(f"its {name} are not a list of texts of up to {longest} characters")
+            raise InvalidEntryError(f"its {name} are not a list of texts of up to {longest} characters")
         items[" ".join(one.split())] = None
     items.pop("", None)
     if len(items) > most:
-        raise NotAMemory(f"it has {len(items):,} {name}, and a memory may have {most:,}")
+        raise InvalidEntryError(f"it has {len(items):,} {name}, and a memory may have {most:,}")
     return tuple(items)
 
 

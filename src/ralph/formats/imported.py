@@ -38,7 +38,7 @@ _MOMENT = re.compile(MOMENT, re.ASCII)
 _PLAIN_ID = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)?")
 
 
-class NotAMemory(ValueError):
+class InvalidEntryError(ValueError):
     """An entry cannot be one; says why in a few words."""
 
 
@@ -49,29 +49,29 @@ def read_entries(entries: Iterable[tuple[int, Entry]], make: Callable[[Entry], M
     for number, entry in entries:
         try:
             memories.append(make(entry))
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             problems.append(Unreadable(line=number, why=f"{what.format(number)} is left out: {error}."))
     return tuple(memories), tuple(problems)
 
 
 def object_of(entry: object) -> dict[str, object]:
-    """Give the fields of an entry; raises `NotAMemory` when it has none."""
+    """Give the fields of an entry; raises `InvalidEntryError` when it has none."""
     if not isinstance(entry, dict):
-        raise NotAMemory("it is not an object")
+        raise InvalidEntryError("it is not an object")
     return entry
 
 
 def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
-    """Give a memory made from a file's words, cleaned; raises `NotAMemory` for one without words.
+    """Give a memory made from a file's words, cleaned; raises `InvalidEntryError` for one without words.
 
     `at` is the present moment, for what the file leaves undated. Without a title, the first sentence is one.
     """
     if len(body) > LONGEST_BODY:
-        raise NotAMemory(f"it has {len(body):,} characters, and a memory may have {LONGEST_BODY:,}")
+        raise InvalidEntryError(f"it has {len(body):,} characters, and a memory may have {LONGEST_BODY:,}")
     text = accept(body)
     heading = heading_of(accept(title[:LONGEST_BODY])) or title_of(text)
     if not heading or not (text or fields.get("content")):
-        raise NotAMemory("it says nothing")
+        raise InvalidEntryError("it says nothing")
     created = fields.pop("created_at", "") or at
     confidence = fields.pop("confidence", None)
     return Memory(
@@ -98,7 +98,7 @@ def kind_of(word: object) -> str:
     """Give a kind as it is stored: known ones in lower case, an agent's own categories as given."""
     kind = one_line(accept(word[:LONGEST_BODY]), 50).lower() if isinstance(word, str) else ""
     if not kind:
-        raise NotAMemory("it has no type")
+        raise InvalidEntryError("it has no type")
     return kind
 
 
@@ -116,15 +116,15 @@ def is_plain_id(text: str) -> bool:
 
 
 def word_of(value: Any, name: str, words: type[Word]) -> Word:
-    """Give the one of our words that a value is; raises `NotAMemory` for anything else."""
+    """Give the one of our words that a value is; raises `InvalidEntryError` for anything else."""
     try:
         return words(value)
     except ValueError:
-        raise NotAMemory(f"its {name} {quote(str(value))} is unknown") from None
+        raise InvalidEntryError(f"its {name} {quote(str(value))} is unknown") from None
 
 
 def share_of(value: object, name: str) -> float | None:
-    """Give a number between 0 and 1, or None when there is none; raises `NotAMemory` for anything else."""
+    """Give a number between 0 and 1, or None when there is none; raises `InvalidEntryError` for anything else."""
     if type(value) is float and 0 <= value <= 1:
         return value
     if value is None or value == "":
@@ -135,12 +135,12 @@ def share_of(value: object, name: str) -> float | None:
         except ValueError:
             value = math.nan
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise NotAMemory(f"its {name} is not a number from 0 to 1")
+        raise InvalidEntryError(f"its {name} is not a number from 0 to 1")
     return float(value)
 
 
 def count_of(value: object, name: str) -> int:
-    """Give a whole number of 0 or more; nothing counts as 0; raises `NotAMemory` for anything else."""
+    """Give a whole number of 0 or more; nothing counts as 0; raises `InvalidEntryError` for anything else."""
     if type(value) is int and 0 <= value <= MOST_COUNT:
         return value
     if value is None or value == "":
@@ -150,7 +150,7 @@ def count_of(value: object, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COUNT:
-        raise NotAMemory(f"its {name} is not a count")
+        raise InvalidEntryError(f"its {name} is not a count")
     return value
 
 
@@ -171,20 +171,20 @@ def _items(values: object, *, lower: bool) -> tuple[str, ...]:
     if isinstance(values, list | tuple):
         listed = values
     elif not isinstance(values, str):
-        raise NotAMemory("its tags or files are not a list")
+        raise InvalidEntryError("its tags or files are not a list")
     items = dict.fromkeys(_item(value, lower) for value in listed)
     items.pop("", None)
     if len(items) > MOST_TAGS:
-        raise NotAMemory(f"it has {len(items):,} tags or files, and a memory may have {MOST_TAGS}")
+        raise InvalidEntryError(f"it has {len(items):,} tags or files, and a memory may have {MOST_TAGS}")
     return tuple(items)
 
 
 def _item(value: object, lower: bool) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise NotAMemory("one of its tags or files is not text")
+        raise InvalidEntryError("one of its tags or files is not text")
     text = str(value)
     if len(text) > LONGEST_TAG * (1 if lower else 10):
-        raise NotAMemory(f"one of its tags or files has {len(text):,} characters")
+        raise InvalidEntryError(f"one of its tags or files has {len(text):,} characters")
     text = " ".join(accept(text).split())
     return text.lower() if lower else text
 
@@ -194,9 +194,9 @@ def loops_of(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(loop, str) for loop in value):
-        raise NotAMemory("its source loops are not a list of names")
+        raise InvalidEntryError("its source loops are not a list of names")
     if len(value) > MOST_LOOPS or any(len(loop) > LONGEST_ID for loop in value):
-        raise NotAMemory(
+        raise InvalidEntryError(
             f"its source loops are more than {MOST_LOOPS:,}, or have names of over {LONGEST_ID} characters"
         )
     loops = dict.fromkeys(" ".join(accept(loop).split()) for loop in value)
@@ -220,10 +220,10 @@ def moment_of(value: object) -> str:
         try:
             found = datetime.datetime.fromisoformat(str(value)[:40].strip())
         except ValueError:
-            raise NotAMemory(f"{one_line(accept(str(value)), 40)!r} is not a date") from None
+            raise InvalidEntryError(f"{one_line(accept(str(value)), 40)!r} is not a date") from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=datetime.UTC)
     try:
         return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
-        raise NotAMemory("its date is out of range") from None
+        raise InvalidEntryError("its date is out of range") from None

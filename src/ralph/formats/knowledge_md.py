@@ -11,7 +11,7 @@ import re
 from functools import cache
 from itertools import count
 
-from ralph.formats.imported import NotAMemory, heading_of, imported, moment_of, tags_of
+from ralph.formats.imported import InvalidEntryError, heading_of, imported, moment_of, tags_of
 from ralph.formats.planned import unify_newlines
 from ralph.memory.limits import LONGEST_BODY
 from ralph.records import Memory, record
@@ -47,20 +47,20 @@ class Note:
 
 
 def read_note(text: str) -> Note:
-    """Give what a file says, cleaned; raises `NotAMemory` for one without a title, tags or text."""
+    """Give what a file says, cleaned; raises `InvalidEntryError` for one without a title, tags or text."""
     before, after = _front_matter(text)
     words = text[after.end() :].strip()
     if len(words) > LONGEST_BODY:
-        raise NotAMemory(f"it has {len(words):,} characters, and a memory may have {LONGEST_BODY:,}")
+        raise InvalidEntryError(f"it has {len(words):,} characters, and a memory may have {LONGEST_BODY:,}")
     fields = _composed(text[before.end() : after.start()])[1]
     title, tags, body = _line(fields.get("title")), _tags(fields.get("tags")), accept(words)
     if not title or not tags:
-        raise NotAMemory(f"it has no {'tags' if title else 'title'}")
+        raise InvalidEntryError(f"it has no {'tags' if title else 'title'}")
     if not body:
-        raise NotAMemory("it has no text below its front matter")
+        raise InvalidEntryError("it has no text below its front matter")
     try:
         created_at = moment_of(fields.get("created_at"))
-    except NotAMemory:
+    except InvalidEntryError:
         created_at = ""
     return Note(title=title, tags=tags, body=body, feature=_line(fields.get("feature")) or None, created_at=created_at)
 
@@ -111,7 +111,7 @@ def file_name(title: str, taken: Collection[str]) -> str:
 
 
 def read_knowledge_md(text: str, at: str) -> Memory:
-    """Give the memory a file holds; raises `NotAMemory` when it is none."""
+    """Give the memory a file holds; raises `InvalidEntryError` when it is none."""
     note = read_note(text)
     return imported(
         kind="knowledge",
@@ -131,12 +131,12 @@ def _front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
     """Give the lines before and after the front matter."""
     before = _START.match(text)
     if not before:
-        raise NotAMemory("it has no front matter: its first line is not `---`")
+        raise InvalidEntryError("it has no front matter: its first line is not `---`")
     after = _END.search(text, before.end())
     if not after:
-        raise NotAMemory("its front matter has no end: a line that is `---`")
+        raise InvalidEntryError("its front matter has no end: a line that is `---`")
     if after.start() - before.end() > LONGEST_FRONT_MATTER:
-        raise NotAMemory(f"its front matter is longer than {LONGEST_FRONT_MATTER:,} characters")
+        raise InvalidEntryError(f"its front matter is longer than {LONGEST_FRONT_MATTER:,} characters")
     return before, after
 
 
@@ -145,26 +145,28 @@ def _composed(front: str) -> tuple[yaml.MappingNode, dict[object, object]]:
     import yaml
 
     if front.count("[") + front.count("{") > MOST_BRACKETS:
-        raise NotAMemory(f"its front matter has more than {MOST_BRACKETS:,} brackets")
+        raise InvalidEntryError(f"its front matter has more than {MOST_BRACKETS:,} brackets")
     loader = None
     try:
         loader = _loader()(front)
         node = loader.get_single_node()
         fields = loader.construct_document(node) if node else None
-    except NotAMemory:
+    except InvalidEntryError:
         raise
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
-        raise NotAMemory(f"its front matter is not YAML ({one_line(clean(str(error.problem)), 80)}{where})") from None
+        raise InvalidEntryError(
+            f"its front matter is not YAML ({one_line(clean(str(error.problem)), 80)}{where})"
+        ) from None
     except RecursionError:
-        raise NotAMemory("its front matter is nested too deep") from None
+        raise InvalidEntryError("its front matter is nested too deep") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise NotAMemory(f"its front matter is not YAML ({one_line(clean(str(error)), 80)})") from None
+        raise InvalidEntryError(f"its front matter is not YAML ({one_line(clean(str(error)), 80)})") from None
     finally:
         if loader:
             loader.dispose()
     if not isinstance(node, yaml.MappingNode) or not isinstance(fields, dict):
-        raise NotAMemory("its front matter has no `title: …` and `tags: …`")
+        raise InvalidEntryError("its front matter has no `title: …` and `tags: …`")
     return node, fields
 
 
@@ -183,7 +185,7 @@ def _loader() -> type[yaml.SafeLoader]:
             # Aliases are how a few lines of YAML become gigabytes, and no note needs them.
             event = self.peek_event()  # type: ignore[no-untyped-call]
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise NotAMemory("its front matter has an alias (&name or *name), which is not allowed")
+                raise InvalidEntryError("its front matter has an alias (&name or *name), which is not allowed")
             return super().compose_node(parent, index)
 
     return Loader

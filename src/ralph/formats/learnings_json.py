@@ -10,7 +10,7 @@ import math
 
 from ralph.files import write_whole
 from ralph.formats.imported import (
-    NotAMemory,
+    InvalidEntryError,
     count_of,
     id_of,
     imported,
@@ -115,7 +115,7 @@ def _opened(text: str, name: str) -> tuple[Fields, list[object]]:
 def _moment(value: object) -> str:
     try:
         return moment_of(value)
-    except NotAMemory:
+    except InvalidEntryError:
         return ""
 
 
@@ -133,9 +133,9 @@ def _learning(fields: Fields, at: str) -> Memory:
 def _staged(fields: Fields, at: str) -> Memory:
     learning, status = fields.get("learning"), fields.get("status")
     if not isinstance(learning, dict):
-        raise NotAMemory("it has no learning")
+        raise InvalidEntryError("it has no learning")
     if status not in ("pending", "validated", "rejected"):
-        raise NotAMemory("its status is not pending, validated or rejected")
+        raise InvalidEntryError("its status is not pending, validated or rejected")
     staged_at = moment_of(fields.get("stagedAt")) or at
     validated_at = moment_of(fields.get("validatedAt"))
     if status == "validated":
@@ -157,7 +157,7 @@ def _staged(fields: Fields, at: str) -> Memory:
 def _memory(fields: Fields, at: str, **more: object) -> Memory:
     kind = kind_of(fields.get("type"))
     if kind not in LEARNING_KINDS:
-        raise NotAMemory(f"its type is not one of {', '.join(LEARNING_KINDS)}")
+        raise InvalidEntryError(f"its type is not one of {', '.join(LEARNING_KINDS)}")
     task_type = _task_type(fields.get("taskType"))
     content = structured(fields.get("content"))
     confidence = share_of(fields.get("confidence"), "confidence")
@@ -184,16 +184,16 @@ def _task_type(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise NotAMemory("its task type is not text")
+        raise InvalidEntryError("its task type is not text")
     return one_line(accept(value), 50) or None
 
 
 def structured(value: object) -> Fields:
-    """Give the content of a learning the way it may be stored; raises `NotAMemory` when it cannot be one."""
+    """Give the content of a learning the way it may be stored; raises `InvalidEntryError` when it cannot be one."""
     if not isinstance(value, dict) or not value:
-        raise NotAMemory("its content is not an object that says something")
+        raise InvalidEntryError("its content is not an object that says something")
     if (length := len(dumps(value))) > LONGEST_BODY:
-        raise NotAMemory(f"its content has {length:,} characters, and a memory may have {LONGEST_BODY:,}")
+        raise InvalidEntryError(f"its content has {length:,} characters, and a memory may have {LONGEST_BODY:,}")
     return {clean(name): _accepted(inner, name) for name, inner in value.items()}
 
 
@@ -209,7 +209,7 @@ def _accepted(value: object, name: str) -> object:
     if isinstance(value, list):
         return [_accepted(inner, name) for inner in value]
     if isinstance(value, int | float) and not math.isfinite(value):
-        raise NotAMemory("its content holds a number that JSON does not have")
+        raise InvalidEntryError("its content holds a number that JSON does not have")
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ralph.formats.imported import (
-    NotAMemory,
+    InvalidEntryError,
     count_of,
     id_of,
     imported,
@@ -123,13 +123,13 @@ def column_of(cell: str) -> str:
 
 def _named(cells: list[str], names: list[str]) -> dict[str, str]:
     if len(cells) > len(names) and any(cells[len(names) :]):
-        raise NotAMemory("it has more cells than the table has columns")
+        raise InvalidEntryError("it has more cells than the table has columns")
     return dict(zip(names, map(_plain, cells), strict=False))
 
 
 def _memory(cells: Mapping[str, str], at: str) -> Memory:
     if not cells.get("content", "").strip():
-        raise NotAMemory("it has no content")
+        raise InvalidEntryError("it has no content")
     source = cells.get("source", "").strip().lower()
     return imported(
         kind=kind_of(cells.get("type")),
@@ -152,10 +152,10 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
 def _content(cell: str) -> str:
     try:
         return dumps(structured(loads(cell))) if cell else ""
-    except NotAMemory:
+    except InvalidEntryError:
         raise
     except ValueError as error:
-        raise NotAMemory(f"its structured content is not JSON: {error}") from None
+        raise InvalidEntryError(f"its structured content is not JSON: {error}") from None
 
 
 def _number(cells: Mapping[str, str], name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ralph.formats.imported import (
     LONGEST_WORD,
-    NotAMemory,
+    InvalidEntryError,
     count_of,
     id_of,
     imported,
@@ -111,7 +111,7 @@ def _memory(fields: Fields, at: str) -> Memory:
 def _text(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise NotAMemory(f"its {name} is not text")
+        raise InvalidEntryError(f"its {name} is not text")
     return value or ""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from ralph.formats.imported import NotAMemory, id_of, imported, moment_of, tags_of
+from ralph.formats.imported import InvalidEntryError, id_of, imported, moment_of, tags_of
 from ralph.formats.planned import Unreadable, quote
 from ralph.markdown import without_code
 from ralph.records import Memory, record, replace
@@ -148,7 +148,7 @@ def read_memories_md(text: str, at: str) -> Reading:
     for entry in document.entries:
         try:
             created_at = moment_of(entry.created)
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             created_at = ""
             problems.append(
                 Unreadable(line=entry.line, why=f"There is a wrong date: {error}; taken as today.", was_read=True)
@@ -162,7 +162,7 @@ def read_memories_md(text: str, at: str) -> Reading:
                 tags=tags_of(list(entry.tags)),
                 created_at=created_at,
             )
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             problems.append(Unreadable(line=entry.line, why=f"The entry {quote(entry.id)}: {error}; left out."))
         else:
             memories.append(memory)

@@ -159,12 +159,12 @@ def _learnings(text: str, at: str, format: Format, force: bool) -> Reading:
 
 
 def _knowledge(text: str, at: str) -> Reading:
-    from ralph.formats.imported import NotAMemory
+    from ralph.formats.imported import InvalidEntryError
     from ralph.formats.knowledge_md import read_knowledge_md
 
     try:
         return (read_knowledge_md(text, at),), ()
-    except NotAMemory as error:
+    except InvalidEntryError as error:
         return _nothing(f"It cannot be remembered: {error}.")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.formats.imported import NotAMemory, imported, moment_of
+from ralph.formats.imported import InvalidEntryError, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
 from ralph.markdown import fence_in
 from ralph.memory.limits import LONGEST_TITLE
@@ -200,7 +200,7 @@ def date_in(text: str) -> str:
     year, month, day, clock, zone = found.groups()
     try:
         return moment_of(f"{year}-{month}-{day}T{clock or '00:00'}{zone or ''}")
-    except NotAMemory:
+    except InvalidEntryError:
         return ""
 
 
@@ -216,7 +216,7 @@ class Gathering:
         """Keep a memory, or the reason why it cannot be one; without a title its first words are one."""
         try:
             memory = imported(at=self._at, **fields | {"title": fields.get("title") or _first_words(fields["body"])})
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             self._unreadable.append(Unreadable(line=line, why=f"What starts here is left out: {error}."))
             return
         words = " ".join(memory.body.casefold().split()).rstrip(".")

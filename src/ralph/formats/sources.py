@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.records import record
 
 TYPE_CHECKING = False
@@ -41,10 +41,10 @@ class SourceFile:
             with self.path.open("rb") as file:
                 content = b"" if os.fstat(file.fileno()).st_size > LARGEST else file.read(LARGEST + 1)
                 if file.read(1):
-                    raise WrongUsage(f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into several.")
+                    raise UsageError(f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into several.")
             return content.decode("utf-8", "replace")
         except OSError as error:
-            raise WrongUsage(f"{self.path} cannot be read: {error.strerror}.") from error
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}.") from error
 
     def start(self) -> str:
         """Give its first characters."""
@@ -52,14 +52,14 @@ class SourceFile:
             with self.path.open("rb") as file:
                 return file.read(1000).decode("utf-8", "replace")
         except OSError as error:
-            raise WrongUsage(f"{self.path} cannot be read: {error.strerror}.") from error
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}.") from error
 
     def lines(self) -> Iterator[str]:
         """Give its lines one by one, so that it may be of any size."""
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             while line := file.readline(LONGEST_LINE):
                 if len(line) == LONGEST_LINE and not line.endswith("\n"):
-                    raise WrongUsage(f"{self.name} has a line of more than {LONGEST_LINE:,} characters.")
+                    raise UsageError(f"{self.name} has a line of more than {LONGEST_LINE:,} characters.")
                 yield line
 
 
@@ -70,7 +70,7 @@ def sources(path: Path) -> list[SourceFile]:
     found = [path / name for name in OF_A_PROJECT if (path / name).exists()]
     files = [one for place in found or [path] for one in (_files_in(place) if place.is_dir() else [place])]
     if not files:
-        raise WrongUsage(f"{path} holds no file that could be imported ({', '.join(ENDINGS)}).")
+        raise UsageError(f"{path} holds no file that could be imported ({', '.join(ENDINGS)}).")
     return [SourceFile(name=str(one.relative_to(path)), path=one) for one in files]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.config import TOML_NAME
 from ralph.errors import WorktreeError
 from ralph.loop import checkouts
-from ralph.loop.repository import Repository, Stopped, ref, unfinished, without_locks, words
+from ralph.loop.repository import Repository, StopRequestedError, ref, unfinished, without_locks, words
 from ralph.records import record, replace
 
 TYPE_CHECKING = False
@@ -270,7 +270,7 @@ class Branches:
         except _NotMerged as error:
             return Merge(conflicts=error.conflicts, why=str(error), waits_for_person=error.waits_for_person)
         except WorktreeError as error:
-            return Merge(why=str(error), waits_for_person=not isinstance(error, Stopped))
+            return Merge(why=str(error), waits_for_person=not isinstance(error, StopRequestedError))
         return merge
 
     def leave(self, place: Place) -> None:
@@ -347,7 +347,7 @@ class Branches:
                 if not recheck():
                     raise _NotMerged(f"The work does not pass together with what is in {self.base} now.")
             if not is_ours():
-                raise Stopped("The task is somebody else's by now: its work was not merged.")
+                raise StopRequestedError("The task is somebody else's by now: its work was not merged.")
             for _ in range(TRIES):
                 refs = repository.branches(self.base, place.branch)
                 if self.base not in refs:

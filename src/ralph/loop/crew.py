@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ralph.errors import StoreUnwritable
+from ralph.errors import StoreNotWritableError
 from ralph.files import trouble_of_disk
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.order import RunEnding
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ralph.agents import Agent
     from ralph.config import Config
-    from ralph.errors import StoreAway, StoreError
+    from ralph.errors import StoreError, StoreUnavailableError
     from ralph.loop.branches import Branches
     from ralph.loop.budget import Budget
     from ralph.loop.order import Order
@@ -184,7 +184,7 @@ class Crew:
         self.tell(event("warning", message=str(error)))
         if self.interrupts.insists:
             return RunEnding.INTERRUPTED
-        return RunEnding.NO_DISK if isinstance(error, StoreUnwritable) else RunEnding.BROKEN
+        return RunEnding.NO_DISK if isinstance(error, StoreNotWritableError) else RunEnding.BROKEN
 
     # --- the store and the files ---------------------------------------------------
 
@@ -197,7 +197,7 @@ class Crew:
         began = time.monotonic()
         was_heard = False
 
-        def gives_up(error: StoreAway) -> bool:
+        def gives_up(error: StoreUnavailableError) -> bool:
             nonlocal was_heard
             wants_to_stop = self.interrupts.wanted or self.budget.is_over_time()
             if self.interrupts.wanted and is_settling and not (was_heard or self.interrupts.insists):
@@ -205,7 +205,7 @@ class Crew:
                 message = "What the session said is not stored yet: it waits for that. Ctrl+C again gives it up."
                 self.tell(event("warning", message=message))
             waited = time.monotonic() - began
-            is_over = waited > (DISK_SECONDS if isinstance(error, StoreUnwritable) else AWAY_SECONDS)
+            is_over = waited > (DISK_SECONDS if isinstance(error, StoreNotWritableError) else AWAY_SECONDS)
             return is_over or self.interrupts.insists or (wants_to_stop and not is_settling)
 
         def tell(message: str, is_back: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ralph.agents import Limits, Session
 from ralph.config import TOML_NAME
 from ralph.environment import allowed
-from ralph.errors import AgentMissing, StoreError, WorktreeError
+from ralph.errors import AgentUnavailableError, StoreError, WorktreeError
 from ralph.files import content_of
 from ralph.freshness import with_marks
 from ralph.loop import hats, progress, worktree
@@ -26,7 +26,7 @@ from ralph.loop.order import RunEnding
 from ralph.loop.prepare import prepare
 from ralph.loop.progress import event
 from ralph.loop.prompt import told
-from ralph.loop.repository import Stopped
+from ralph.loop.repository import StopRequestedError
 from ralph.loop.review import judge_review, passes, review_prompt, without_echo
 from ralph.loop.sigils import read_sigils
 from ralph.loop.strategy import cost_of, strongest, unknown_hint
@@ -82,12 +82,12 @@ class Iteration:
             return self._stages()
         except StoreError:
             raise
-        except AgentMissing as error:
+        except AgentUnavailableError as error:
             if not self._directory.is_dir():
                 return self.failed(f"{self._directory} is gone: the agent had no place to work in.")
             self.needs_agent = True
             return self.failed(str(error), Ending.STOPPED)
-        except Stopped:
+        except StopRequestedError:
             return self.failed(self._why_stopped(), Ending.STOPPED)
         except WorktreeError as error:
             self.needs_branch = self._crew.branches is not None and not self._crew.branches.has_base()

@@ -74,7 +74,7 @@ class State:
     """Paths with the kind of conflict, in git's letters."""
 
 
-class Stopped(WorktreeError):
+class StopRequestedError(WorktreeError):
     """Somebody wanted to stop while we waited for our turn."""
 
 
@@ -176,7 +176,7 @@ class Repository:
         try:
             while not _is_locked_by_us(handle):
                 if should_stop():
-                    raise Stopped("It was stopped before the work was merged.")
+                    raise StopRequestedError("It was stopped before the work was merged.")
                 if time.monotonic() > deadline:
                     raise WorktreeError(f"Somebody else has been at it for {LOCK_SECONDS:.0f} s: {path} is locked.")
                 time.sleep(LOCK_POLL_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ralph.errors import RalphError, StoreAway, StoreError, WorktreeError
+from ralph.errors import RalphError, StoreError, StoreUnavailableError, WorktreeError
 from ralph.freshness import check
 from ralph.loop import progress
 from ralph.loop.budget import Budget
@@ -279,7 +279,7 @@ class Loop:
         """Draw from the run what it taught; whatever goes wrong there, the run itself went well."""
         try:
             self._learn(crew)
-        except StoreAway as error:
+        except StoreUnavailableError as error:
             message = f"What the run taught was not drawn from it: {error}"
             crew.tell(event("warning", message=f"{message} Do it later with: ralph learn extract --promote"))
         except StoreError:

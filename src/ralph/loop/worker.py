@@ -6,7 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from ralph.errors import ClaimLost, RalphError, StatementRefused, StoreError
+from ralph.errors import ClaimLostError, RalphError, StatementError, StoreError
 from ralph.freshness import check, confirm, confirmed_by
 from ralph.loop import progress
 from ralph.loop.iteration import Iteration
@@ -247,7 +247,7 @@ class Worker:
                 again=lambda: finish(capture, token, is_again=True),
                 is_settling=True,
             )
-        except ClaimLost as error:
+        except ClaimLostError as error:
             self._tell(event("warning", message=str(error)))
             attempt, learned = replace(attempt, outcome=Outcome.INTERRUPTED, reason=str(error)), ()
         self._crew.budget.settle(attempt)
@@ -269,7 +269,7 @@ class Worker:
         """Follow what an attempt did to the files; it is settled, whatever goes wrong here."""
         try:
             self._patiently(lambda: self._follow_files(attempt), is_settling=True)
-        except StatementRefused as error:
+        except StatementError as error:
             self._tell(event("warning", message=f"What became of the files was not noted: {error}"))
 
     def _follow_files(self, attempt: Attempt) -> None:

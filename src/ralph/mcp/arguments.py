@@ -5,7 +5,7 @@ Only what our own schemas use is known: texts, whole numbers, choices and lists 
 
 from __future__ import annotations
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
@@ -25,14 +25,14 @@ def checked(tool: str, schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     known: dict[str, Schema] = schema["properties"]
     given = {SAME.get(name, name): value for name, value in given.items()}
     if unknown := [name for name in given if name not in known]:
-        raise WrongUsage(f"{tool} has no argument {unknown[0][:100]!r}: it takes {', '.join(known)}.")
+        raise UsageError(f"{tool} has no argument {unknown[0][:100]!r}: it takes {', '.join(known)}.")
     arguments = {name: value for name, value in given.items() if value is not None}
     for name in schema.get("required", ()):
         if name not in arguments:
-            raise WrongUsage(f"{tool} needs the argument {name!r}: {known[name]['description']}")
+            raise UsageError(f"{tool} needs the argument {name!r}: {known[name]['description']}")
     for name, value in arguments.items():
         if wrong := _wrong(known[name], value):
-            raise WrongUsage(f"The argument {name!r} of {tool} {wrong}.")
+            raise UsageError(f"The argument {name!r} of {tool} {wrong}.")
     return arguments
 
 

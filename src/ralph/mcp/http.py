@@ -13,7 +13,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ralph.doorkeeping import HIGHEST_PORT, LOOPBACK, bearer_in, is_token, name_in, own_token, url_of
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.mcp.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -94,12 +94,12 @@ class Server(ThreadingHTTPServer):
         from ralph.location import FOLDER
 
         if host not in LOOPBACK:
-            raise WrongUsage(
+            raise UsageError(
                 f"The server is for this machine alone: --host must be one of {', '.join(LOOPBACK)}."
                 " From elsewhere, come through ssh -L."
             )
         if not 0 <= port <= HIGHEST_PORT:
-            raise WrongUsage(f"--port must be from 0 to {HIGHEST_PORT}.")
+            raise UsageError(f"--port must be from 0 to {HIGHEST_PORT}.")
         self.root = root
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

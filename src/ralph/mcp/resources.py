@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFound, RalphError
+from ralph.errors import NotFoundError, RalphError
 from ralph.mcp.arguments import HALF, is_whole
 from ralph.mcp.protocol import RESOURCE_NOT_FOUND, Fault
 
@@ -56,7 +56,7 @@ def read_resource(opened: Opened, uri: str) -> dict[str, Any]:
         raise Fault(RESOURCE_NOT_FOUND, f"There is no such resource: its address {HALF}.")
     try:
         text = opened.use(lambda project: _read(project, uri))
-    except NotFound as error:
+    except NotFoundError as error:
         raise Fault(RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
     except RalphError as error:
         raise Fault(CANNOT_READ, str(error)) from error

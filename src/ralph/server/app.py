@@ -153,22 +153,22 @@ class _Static(StaticFiles):
 # --- trouble --------------------------------------------------------------------------------
 
 
-def _said(request: Request, status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+def _said(request: Request, status: int, detail: str, code: str, headers: dict[str, str] | None = None) -> Response:
     """Say what is wrong: to a program as a problem, to a person as a page."""
     if is_for_program(request.url.path):
-        return problem(status, detail, headers)
+        return problem(status, detail, code, headers)
     values = {"path": request.url.path, "project_name": request.app.state.name, "status": status, "detail": detail}
     return HTMLResponse(render("error.html", values), status, headers)
 
 
 async def _trouble(request: Request, error: Exception) -> Response:
     assert isinstance(error, RalphError)
-    return _said(request, error.http_status, detail_of(error))
+    return _said(request, error.http_status, detail_of(error), error.code)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return _said(request, error.status, str(error), error.headers)
+    return _said(request, error.status, str(error), error.code, error.headers)
 
 
 async def _no_such_thing(request: Request, error: Exception) -> Response:
@@ -178,16 +178,17 @@ async def _no_such_thing(request: Request, error: Exception) -> Response:
         404: f"There is nothing at this address.{see}",
         405: f"{request.method} cannot be asked of this address.{see}",
     }
+    code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http-error")
     detail = sentences.get(error.status_code, str(error.detail))
-    return _said(request, error.status_code, detail, dict(error.headers or {}))
+    return _said(request, error.status_code, detail, code, dict(error.headers or {}))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
     """Answer somebody who went away before all was said, so that nobody is troubled with it."""
-    return _said(request, 400, "The body ended before it was whole.")
+    return _said(request, 400, "The body ended before it was whole.", "incomplete-body")
 
 
 async def _fault(request: Request, error: Exception) -> Response:
     """Say that it is a fault of ours, and print what it is for whoever runs the server."""
     traceback.print_exception(error, file=sys.stderr)
-    return _said(request, 500, "This is a fault of Ralph's own: where the server runs, it says more.")
+    return _said(request, 500, "This is a fault of Ralph's own: where the server runs, it says more.", "internal-error")

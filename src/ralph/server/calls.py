@@ -17,7 +17,7 @@ import msgspec
 
 from ralph.records import fields_of, record
 from ralph.server.complaints import sentence
-from ralph.server.problems import BadRequest, BadValue
+from ralph.server.problems import InvalidValueError, MalformedRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
         if name in several:
             values.setdefault(name, []).append(value)
         elif name in values:
-            raise BadValue(f"{name} may be said only once.")
+            raise InvalidValueError(f"{name} may be said only once.")
         else:
             values[name] = value
     return _checked(kind, lambda: msgspec.convert(values, kind, strict=False))
@@ -174,9 +174,9 @@ def _checked(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
     try:
         return read()
     except msgspec.ValidationError as error:
-        raise BadValue(sentence(kind, str(error))) from None
+        raise InvalidValueError(sentence(kind, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"The body is not JSON that can be read: {error}.") from None
+        raise MalformedRequestError(f"The body is not JSON that can be read: {error}.") from None
 
 
 def _is_list(kind: Any) -> bool:

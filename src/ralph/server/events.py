@@ -21,7 +21,7 @@ from ralph.opened import Opened
 from ralph.past import Happening
 from ralph.records import record
 from ralph.server.calls import Query, encode, query_of
-from ralph.server.problems import BadValue, Refused
+from ralph.server.problems import InvalidValueError, Refused
 from ralph.server.shapes import MemoryOccurrence, PublicMemory, memory_occurrence, public
 from ralph.server.streams import Stream
 from ralph.store.database import FEED, RUN_FEED
@@ -125,7 +125,9 @@ def cursor_in(said: str) -> Cursor:
     found = _CURSOR.fullmatch(said)
     cursor = (int(found[1]), int(found[2])) if found else (HIGHEST + 1, 0)
     if max(cursor) > HIGHEST:
-        raise BadValue("since, Last-Event-ID: this is no event of ours; say the id of one as it came, like 12-34.")
+        raise InvalidValueError(
+            "since, Last-Event-ID: this is no event of ours; say the id of one as it came, like 12-34."
+        )
     return cursor
 
 

@@ -244,7 +244,7 @@ def _refuse(asked: _Asked, refused: Refused) -> Response:
     # Others may need the connection; but where a body is still on its way, closing could take the answer away.
     headers = ({"connection": "close"} if asked.method in READING else {}) | refused.headers
     if asked.is_for_program:
-        return problem(refused.status, str(refused), headers)
+        return problem(refused.status, str(refused), refused.code, headers)
     return refusal(refused.status, str(refused), headers)
 
 

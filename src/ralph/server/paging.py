@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from ralph.server.calls import Query
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 
 T = TypeVar("T")
 
@@ -46,4 +46,4 @@ def place_in(cursor: str, kind: Any) -> Any:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=kind)
     except (UnicodeEncodeError, UnicodeDecodeError, binascii.Error, msgspec.MsgspecError):
-        raise BadValue("cursor: this is none of ours; take `next` of the page before, as it is.") from None
+        raise InvalidValueError("cursor: this is none of ours; take `next` of the page before, as it is.") from None

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ralph.doorkeeping import HIGHEST_PORT, LOOPBACK, SERVE_PORT, drawn_from, name_in, own_token, url_of
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.files import kept_for
 from ralph.project import Project
 from ralph.server.app import build
@@ -43,12 +43,12 @@ class Server:
 
     def __init__(self, root: str, host: str = "127.0.0.1", port: int = SERVE_PORT, hosts: Collection[str] = ()) -> None:
         if host not in LOOPBACK and not hosts:
-            raise WrongUsage(
+            raise UsageError(
                 f"Under {host} others can come in: say by which name, with --allow-host NAME."
                 " To come from elsewhere without that: ssh -L."
             )
         if not 0 <= port <= HIGHEST_PORT:
-            raise WrongUsage(f"--port must be from 0 to {HIGHEST_PORT}.")
+            raise UsageError(f"--port must be from 0 to {HIGHEST_PORT}.")
         with Project.open(root) as project:  # what is wrong with it is said now, not to the first who asks
             self._name = project.store.project_name
         hosts = [_host_name(one) for one in hosts]
@@ -175,7 +175,7 @@ def _host_name(said: str) -> str:
     """Give a name by which the server may be called, with a port if it has one; refuse what browsers never say."""
     name = said.strip().lower().rstrip(".")
     if not _HOST.fullmatch(name):
-        raise WrongUsage(f"--allow-host {said!r} is no name of a machine: say it like ralph.example.org or box:8420.")
+        raise UsageError(f"--allow-host {said!r} is no name of a machine: say it like ralph.example.org or box:8420.")
     return name
 
 

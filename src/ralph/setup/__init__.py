@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from ralph.errors import RalphError, WrongUsage
+from ralph.errors import RalphError, UsageError
 from ralph.files import is_inside, replace_seen, sync_folder
 from ralph.records import record, replace
 from ralph.setup.agents import Wish, edits_for, places_for, program
@@ -98,9 +98,9 @@ def _home_of_the_account() -> str:
 
 def _refuse_what_cannot_be_written(wish: Wish) -> None:
     if wish.root is None and not os.path.isabs(wish.environment.get("HOME", "")):  # noqa: PTH117
-        raise WrongUsage("HOME does not say where your home is: set it to a whole path, or leave out --user.")
+        raise UsageError("HOME does not say where your home is: set it to a whole path, or leave out --user.")
     if not all(map(is_text, wish.program)):
-        raise WrongUsage(
+        raise UsageError(
             "Ralph is in a folder whose name is not UTF-8, which settings cannot hold: install it elsewhere."
         )
 
@@ -256,7 +256,7 @@ def plan_removal(agent: str, wish: Wish) -> Plan:
 def refuse_to_leave(plan: Plan, wish: Wish) -> None:
     """Refuse a plan that nobody is asked about and that changes something outside: links come with a clone."""
     if out := [one.name for one in plan.changes if wish.root and not is_inside(one.path, wish.root)]:
-        raise WrongUsage(
+        raise UsageError(
             f"{out[0]} is behind a link that leads out of the project. Look at it, and say it without --yes."
         )
 
@@ -334,7 +334,7 @@ def kept_for(agent: str, wish: Wish) -> Kept:
     """Give where the originals of an agent's files are kept."""
     if wish.root:
         if not is_inside(wish.root / FOLDER, wish.root):
-            raise WrongUsage(f"{FOLDER} in {wish.root} is behind a link that leads out of the project. Remove it.")
+            raise UsageError(f"{FOLDER} in {wish.root} is behind a link that leads out of the project. Remove it.")
         return Kept(wish.root / FOLDER, agent)
     state = wish.environment.get("XDG_STATE_HOME") or wish.home / ".local" / "state"
     return Kept(Path(state) / "ralph" / "setup", agent)
@@ -349,7 +349,7 @@ def _look(path: Path) -> tuple[Path, bytes | None, Size | None]:
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as error:
-        raise WrongUsage(f"{path} cannot be read: its links lead in a circle. Nothing was changed.") from error
+        raise UsageError(f"{path} cannot be read: its links lead in a circle. Nothing was changed.") from error
     found = settings_in(path)
     return (real, *found) if found else (real, None, None)
 

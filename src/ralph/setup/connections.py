@@ -181,11 +181,11 @@ def _off_in_gemini(wish: Wish) -> Iterator[tuple[str, str]]:
 
 def _settings(path: Path) -> dict[str, Any]:
     """Give what a settings file holds; nothing when it cannot be understood, which is for its agent to say."""
-    from ralph.setup.jsontext import JsonText, NotJson
+    from ralph.setup.jsontext import InvalidJsonError, JsonText
 
     try:
         found = settings_in(path)
         value = JsonText((found[0] if found else b"{}").decode("utf-8-sig")).value
-    except (NotJson, UnicodeDecodeError, RalphError):
+    except (InvalidJsonError, UnicodeDecodeError, RalphError):
         return {}
     return value if isinstance(value, dict) else {}

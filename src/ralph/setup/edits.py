@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from ralph.config import toml_in
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.records import record
-from ralph.setup.jsontext import JsonText, NotJson
+from ralph.setup.jsontext import InvalidJsonError, JsonText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,15 +244,15 @@ class JsonEdit:
         try:
             text = (raw or b"").decode()
         except UnicodeDecodeError as error:
-            raise WrongUsage(f"{self.path} is not UTF-8 text, so nothing was changed.") from error
+            raise UsageError(f"{self.path} is not UTF-8 text, so nothing was changed.") from error
         mark = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
         try:
             read = JsonText(text if text.strip() else "{}\n")
-        except NotJson as error:
-            raise WrongUsage(f"{self.path} is not valid JSON ({error}): mend it first. Nothing was changed.") from error
+        except InvalidJsonError as error:
+            raise UsageError(f"{self.path} is not valid JSON ({error}): mend it first. Nothing was changed.") from error
         if not isinstance(read.value, dict):
-            raise WrongUsage(f"{self.path} holds no JSON object: mend it first. Nothing was changed.")
+            raise UsageError(f"{self.path} holds no JSON object: mend it first. Nothing was changed.")
         return mark, read
 
     def _holder(self, text: JsonText, path: tuple[str, ...], kind: type) -> Any:
@@ -265,7 +265,7 @@ class JsonEdit:
             if not isinstance(value, wanted):
                 name = "an object" if wanted is dict else "a list"
                 where = ".".join(path[:length])
-                raise WrongUsage(f'"{where}" in {self.path} is not {name}: mend it first. Nothing was changed.')
+                raise UsageError(f'"{where}" in {self.path} is not {name}: mend it first. Nothing was changed.')
         return text.get(*path)
 
     def _with_hooks(self, text: JsonText) -> JsonText:
@@ -285,7 +285,7 @@ class JsonEdit:
         for event, hook in self.hooks.items():
             entries = self._holder(text, (HOOKS, event), list)
             if self.in_groups and any(not isinstance(_hooks_of(one), list) for one in entries):
-                raise WrongUsage(
+                raise UsageError(
                     f'"{HOOKS}.{event}" in {self.path} has an entry without a list of hooks: mend it first. '
                     "Nothing was changed."
                 )
@@ -353,8 +353,8 @@ def _is_setups(entry: object, had: object, wanted: Mapping[str, Any], past: Past
     return had != entry and is_what_setup_writes(entry, wanted)
 
 
-def _foreign(path: Path) -> WrongUsage:
-    return WrongUsage(
+def _foreign(path: Path) -> UsageError:
+    return UsageError(
         f'{path} has a server "{NAME}" that setup did not write. Rename it, or say --force to replace it.'
     )
 
@@ -437,12 +437,12 @@ class TomlEdit:
             text = (raw or b"").decode()
             return text, toml_in(text.replace("\r\n", "\n").removeprefix(_BOM))
         except ValueError as error:
-            raise WrongUsage(f"{self.path} is not valid TOML ({error}): mend it first. Nothing was changed.") from error
+            raise UsageError(f"{self.path} is not valid TOML ({error}): mend it first. Nothing was changed.") from error
 
     def _there(self, value: dict[str, Any]) -> Any:
         servers = value.get("mcp_servers", {})
         if not isinstance(servers, dict):
-            raise WrongUsage(f'"mcp_servers" in {self.path} is not a table: mend it first. Nothing was changed.')
+            raise UsageError(f'"mcp_servers" in {self.path} is not a table: mend it first. Nothing was changed.')
         return servers.get(NAME)
 
     def _appended(self, text: str, server: Mapping[str, Any]) -> str:
@@ -453,7 +453,7 @@ class TomlEdit:
         lines = [f"[mcp_servers.{NAME}]"]
         for key, value in server.items():
             if not isinstance(value, (str, list, bool, int, float)):
-                raise WrongUsage(
+                raise UsageError(
                     f"{key!r} of our server in {self.path} cannot be kept: take it out, then set up again."
                 )
             lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
@@ -480,8 +480,8 @@ class TomlEdit:
             said = {}
         return _without_empty(said) == _without_empty(value)
 
-    def _too_special(self) -> WrongUsage:
-        return WrongUsage(
+    def _too_special(self) -> UsageError:
+        return UsageError(
             f"{self.path} has mcp_servers in a form that setup cannot change: edit [mcp_servers.{NAME}] yourself."
         )
 

@@ -23,7 +23,7 @@ _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-class NotJson(ValueError):
+class InvalidJsonError(ValueError):
     """The text is no JSON; says in which line."""
 
 
@@ -215,9 +215,9 @@ class _Reader:
             raise self._wrong("there is something after the end")
         return node
 
-    def _wrong(self, what: str) -> NotJson:
+    def _wrong(self, what: str) -> InvalidJsonError:
         line = self._text.count("\n", 0, self._at) + 1
-        return NotJson(f"line {line}: {what}")
+        return InvalidJsonError(f"line {line}: {what}")
 
     def _skip(self) -> None:
         self._at = _end_of_filling(self._text, self._at)
@@ -290,5 +290,5 @@ def _end_of_filling(text: str, at: int) -> int:
     found = _FILLING.match(text, at)
     at = found.end() if found else at
     if text.startswith("/*", at):
-        raise NotJson(f"line {text.count(chr(10), 0, at) + 1}: a comment has no end")
+        raise InvalidJsonError(f"line {text.count(chr(10), 0, at) + 1}: a comment has no end")
     return at

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.files import sync_folder
 from ralph.records import record
 from ralph.setup.reading import settings_in
@@ -68,7 +68,7 @@ class Kept:
                 )
                 for path, one in json.loads(found[0]).items()
             }
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, WrongUsage):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, UsageError):
             return None
 
     def write(self, originals: Mapping[str, Original]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ def settings_in(path: Path) -> tuple[bytes, Size] | None:
     return content, (found.st_size, found.st_mtime_ns)
 
 
-def _refused(path: Path, reason: str) -> WrongUsage:
-    return WrongUsage(f"{path} cannot be read: {reason}. Nothing was changed.")
+def _refused(path: Path, reason: str) -> UsageError:
+    return UsageError(f"{path} cannot be read: {reason}. Nothing was changed.")

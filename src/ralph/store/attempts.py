@@ -6,7 +6,7 @@ so that even a worker that is killed leaves a trace. Statistics are queries.
 
 from __future__ import annotations
 
-from ralph.errors import ClaimLost, NotFound, StoreError
+from ralph.errors import ClaimLostError, NotFoundError, StoreError
 from ralph.memory.task_type import type_of_work
 from ralph.records import (
     Attempt,
@@ -145,7 +145,7 @@ class Attempts:
         """Give one run, or say that there is none."""
         rows = self._scope.query("SELECT * FROM runs WHERE project_id = :project_id AND id = :id", id=id)
         if not rows:
-            raise NotFound("Run", id)
+            raise NotFoundError("Run", id)
         return _run(rows[0])
 
     # --- one attempt -----------------------------------------------------------------
@@ -238,18 +238,18 @@ class Attempts:
         `is_again` says that this was tried before: if it was done, and only the answer got lost, nothing is done twice.
 
         Gives what became of the memories. When the claim was lost the attempt and what it taught
-        are kept all the same, but the task is left alone and `ClaimLost` is raised.
+        are kept all the same, but the task is left alone and `ClaimLostError` is raised.
         """
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
         with self._scope.transaction():
             if is_again and (written := self._written(attempt)):
                 if written is not attempt.outcome:
-                    raise ClaimLost(task_id)
+                    raise ClaimLostError(task_id)
                 return ()
             tasks, memories = Tasks(self._scope), Memories(self._scope)
             kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
-            lost = ClaimLost(task_id)
+            lost = ClaimLostError(task_id)
             if not kept:
                 attempt = interrupted(attempt, str(lost))
             # A task deleted while it was worked on took its attempt with it; what was learned stays.
@@ -492,7 +492,7 @@ class Attempts:
             iteration=iteration,
         )
         if not rows:
-            raise NotFound("Journal entry", f"{run}/{iteration}")
+            raise NotFoundError("Journal entry", f"{run}/{iteration}")
         return attempt_in(rows[0])
 
     def trail(self, task: Task, limit: int) -> list[tuple[Attempt, str]]:
@@ -575,7 +575,7 @@ class Attempts:
             task=task,
         )
         if not rows:
-            raise NotFound("Task", task)
+            raise NotFoundError("Task", task)
         return _metrics(rows[0])
 
     def in_trouble(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from ralph.errors import NotFound, StoreError, StoreTooNew
+from ralph.errors import NotFoundError, StoreError, StoreTooNewError
 from ralph.files import sync_folder
 from ralph.records import now, record, replace, timestamp
 from ralph.store.database import SCHEMA_VERSION
@@ -95,7 +95,7 @@ def _refuse_newer(path: Path) -> None:
     except (OSError, apsw.Error, UnicodeError):
         return  # what is wrong with it is told when it is copied
     if version > SCHEMA_VERSION:
-        raise StoreTooNew(str(path), version, SCHEMA_VERSION)
+        raise StoreTooNewError(str(path), version, SCHEMA_VERSION)
 
 
 def _kept(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:
@@ -290,7 +290,7 @@ def backup_path(database_path: str, name: str) -> str:
                 return str(place)
         except OSError:  # no file has such a name
             continue
-    raise NotFound("Backup", name)
+    raise NotFoundError("Backup", name)
 
 
 def _files(folder: Path) -> list[Path]:

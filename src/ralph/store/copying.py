@@ -10,7 +10,7 @@ import json
 import os
 from operator import itemgetter
 
-from ralph.errors import StoreError, WrongUsage
+from ralph.errors import StoreError, UsageError
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, FEED, RUN_FEED, Scope, checksum
 from ralph.store.migrate import own_columns
@@ -122,7 +122,7 @@ def _found(target: Database, one: ProjectEntry, name: str) -> ProjectEntry | Non
         return projects.shared()
     found = projects.find(name or one.name) or (None if name else projects.find(one.id))
     if found and found.copying and json.loads(found.copying)["project_id"] != one.id:
-        raise WrongUsage(f"In {target.where}, {found.name!r} is an unfinished copy of another project. {_ways(found)}")
+        raise UsageError(f"In {target.where}, {found.name!r} is an unfinished copy of another project. {_ways(found)}")
     return found
 
 
@@ -142,7 +142,7 @@ def _compared(ours: Scope, theirs: Scope, found: ProjectEntry) -> dict[str, Tall
                 shifts[part.table] = (_ends(theirs, part)[0] or 0) - (_ends(ours, part)[0] or 0)
         tallies = tally(ours)
         if tallies != tally(theirs, shifts):
-            raise WrongUsage(
+            raise UsageError(
                 f"There is already a project {found.name!r} in {theirs.database.where}, and it is not the same."
                 f" {_ways(found)}"
             )
@@ -160,7 +160,7 @@ def _copied(
     place = _begin(ours, one, target, found, name) if is_new or not found else _go_on(ours, target, found)
     try:
         return _copied_on(ours, target, place, one, tell)
-    except Differs:
+    except CopyMismatchError:
         if not is_new:
             return _copied_on(ours, target, _begin_anew(ours, target, place), one, tell)
         _refuse_other(Scope(target, place.id), place)
@@ -192,7 +192,7 @@ def _begin(ours: Scope, one: ProjectEntry, target: Database, found: ProjectEntry
         if found:
             _refuse_other(Scope(target, found.id), found)
             if not is_empty(Scope(target, found.id)):
-                raise WrongUsage(f"Somebody has just begun to work in {found.name!r} in {target.where}. {_ways(found)}")
+                raise UsageError(f"Somebody has just begun to work in {found.name!r} in {target.where}. {_ways(found)}")
         elif projects.find(name):
             raise _taken_over(target, name)
         id = found.id if found else "p-" + os.urandom(4).hex() if projects.find(one.id) else one.id
@@ -361,7 +361,7 @@ def _shifted(part: Part, rows: list[Row], shifts: Mapping[str, int], sign: int =
 # --- rows ----------------------------------------------------------------------------------
 
 
-class Differs(StoreError):
+class CopyMismatchError(StoreError):
     """What was copied is not what the source has now."""
 
     def __init__(self, where: str) -> None:
@@ -408,7 +408,7 @@ def copy_rows(
     """Copy all rows of a project that are not there yet, a page at a time, and compare both sides at the end.
 
     Each page is a change of its own, which `look` can refuse. When something else is there, or the numbers have been
-    taken by others, `Differs` is raised.
+    taken by others, `CopyMismatchError` is raised.
     """
     tallies = {}
     for part in PARTS:
@@ -422,7 +422,7 @@ def copy_rows(
                     theirs.database.insert_many(part.table, rows)
             tell(part.table, counted.rows, total)
     if tally(theirs, shifts) != tallies:
-        raise Differs(theirs.database.where)
+        raise CopyMismatchError(theirs.database.where)
     return tallies
 
 
@@ -434,9 +434,9 @@ def _missing(ours: Scope, theirs: Scope, part: Part, shifts: Mapping[str, int], 
         shift = shifts.get(part.table, 0)
         if first is None or last is None:
             if is_begun:
-                raise Differs(theirs.database.where)
+                raise CopyMismatchError(theirs.database.where)
         elif _are_taken(theirs, part, first + shift, last + shift):
-            raise Differs(theirs.database.where)
+            raise CopyMismatchError(theirs.database.where)
     for page in pages(ours, part):
         counted.add(page)
         moved = _moved(part, page, theirs.project_id, shifts)
@@ -515,9 +515,9 @@ def _left(theirs: Scope, part: Part, page: Sequence[Row]) -> list[Row]:
         if found is None:
             left.append(row)
         elif found != row:
-            raise Differs(theirs.database.where)
+            raise CopyMismatchError(theirs.database.where)
     if known:
-        raise Differs(theirs.database.where)
+        raise CopyMismatchError(theirs.database.where)
     return left
 
 

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ralph.errors import WrongUsage
+from ralph.errors import UsageError
 from ralph.store import open_store
 from ralph.store.backup import copy_database
 
@@ -23,7 +23,7 @@ def open_copy(path: Path) -> Iterator[Store]:
     places = (path, path / "ralph.db", path / ".ralph" / "ralph.db")
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise WrongUsage(f"There is no Ralph project at {path}.")
+        raise UsageError(f"There is no Ralph project at {path}.")
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(str(copy_database(found, Path(folder))))
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFound, WrongUsage
+from ralph.errors import NotFoundError, UsageError
 from ralph.records import Feature, feature_id, now, replace
 from ralph.store.rows import to_columns, to_record
 
@@ -22,7 +22,7 @@ class Features:
         at = now()
         with self._scope.transaction():
             if self._scope.query("SELECT 1 FROM features WHERE project_id = :project_id AND name = :name", name=name):
-                raise WrongUsage(f"There is already a feature called {name!r}.")
+                raise UsageError(f"There is already a feature called {name!r}.")
             feature = Feature(id=feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
             while self._scope.query(
                 "SELECT 1 FROM features WHERE project_id = :project_id AND id = :id", id=feature.id
@@ -43,7 +43,7 @@ class Features:
             key=id_or_name,
         )
         if not rows:
-            raise NotFound("Feature", id_or_name)
+            raise NotFoundError("Feature", id_or_name)
         return _feature(rows[0])
 
     def delete(self, id: str) -> None:

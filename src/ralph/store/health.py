@@ -14,7 +14,7 @@ from pathlib import Path
 
 import apsw
 
-from ralph.errors import RalphError, StoreAway
+from ralph.errors import RalphError, StoreUnavailableError
 from ralph.records import record
 from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, SINCE, is_right
 from ralph.store.migrate import entries, own_entries, search_indexes
@@ -382,7 +382,7 @@ def _compare(database: Database, project_id: str = "") -> dict[str, Compared | N
     for index in _FOUND:
         try:
             compared[index] = compare(database, index, project_id)
-        except StoreAway:
+        except StoreUnavailableError:
             raise
         except RalphError:
             compared[index] = None

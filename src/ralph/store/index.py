@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.errors import RalphError, StoreAway
+from ralph.errors import RalphError, StoreUnavailableError
 from ralph.memory.words import VERSION, path_words, words
 from ralph.records import record
 
@@ -257,7 +257,7 @@ def _read(
             project_id=project_id,
             **marks,
         )
-    except StoreAway:
+    except StoreUnavailableError:
         raise
     except RalphError:
         if len(seqs) <= 1:

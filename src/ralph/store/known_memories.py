@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.errors import NotFound, StoreError
+from ralph.errors import NotFoundError, StoreError
 from ralph.memory.knowledge import links_in, title_key
 from ralph.records import Memory, MemoryEvent, Source, State, record, replace
 from ralph.store.rows import from_json, to_columns, to_record
@@ -84,7 +84,7 @@ class KnownMemories:
         """Give one memory, whatever its state, or say that there is none."""
         memory = self.find_one(id)
         if memory is None:
-            raise NotFound("Memory", id)
+            raise NotFoundError("Memory", id)
         return memory
 
     def find_one(self, id: str) -> Memory | None:
@@ -562,7 +562,7 @@ class KnownMemories:
         memory = self.get(id)
         events = self.history(id)
         if seq not in {event.seq for event in events}:
-            raise NotFound("Event", f"{seq} of {id}")
+            raise NotFoundError("Event", f"{seq} of {id}")
         for event in reversed(events):
             if event.seq > seq:
                 memory = with_fields(memory, event.was)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 
-from ralph.errors import NotFound, WrongStatus
+from ralph.errors import ConflictError, NotFoundError
 from ralph.memory.knowledge import is_update, links_in, title_key
 from ralph.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
 from ralph.store.database import checksum, is_right
@@ -465,7 +465,7 @@ class Memories(KnownMemories):
             if only is not None:
                 _refuse_unless_latest(id, only, events, left)
             if not left:
-                raise WrongStatus(f"There is nothing to undo: {id} is as it was first learned.")
+                raise ConflictError(f"There is nothing to undo: {id} is as it was first learned.")
             return self._take_back(memory, left[-1], change), left[-1]
 
     def undo_change(self, id: str, change: Change) -> list[Memory]:
@@ -481,7 +481,7 @@ class Memories(KnownMemories):
                 id=id,
             )
             if not rows:
-                raise NotFound("Change", id)
+                raise NotFoundError("Change", id)
             return [self._take_back(self.get(row["memory_id"]), event_in(row), change) for row in rows]
 
     def _take_back(self, memory: Memory, event: MemoryEvent, change: Change) -> Memory:
@@ -497,12 +497,14 @@ class Memories(KnownMemories):
 def _refuse_unless_latest(id: str, only: int, events: Sequence[MemoryEvent], left: Sequence[MemoryEvent]) -> None:
     """Say why a change cannot be taken back alone, if it cannot; `left` are those that were not taken back yet."""
     if all(event.seq != only for event in events):
-        raise NotFound("Event", f"{only} of {id}")
+        raise NotFoundError("Event", f"{only} of {id}")
     if all(event.seq != only for event in left):
-        raise WrongStatus(f"Event {only} of {id} was taken back already, or is none that can be: nothing was changed.")
+        raise ConflictError(
+            f"Event {only} of {id} was taken back already, or is none that can be: nothing was changed."
+        )
     if left[-1].seq != only:
         later = left[-1]
-        raise WrongStatus(
+        raise ConflictError(
             f"{id} was changed again after event {only} ({later.what} by {later.who}, event {later.seq}):"
             " nothing was taken back; look at its history first."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ralph.errors import StoreAway
+from ralph.errors import StoreUnavailableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 def patiently(
     work: Callable[[], R],
-    gives_up: Callable[[StoreAway], bool],
+    gives_up: Callable[[StoreUnavailableError], bool],
     tell: Callable[[str, bool], None],
     again: Callable[[], R] | None = None,
 ) -> R:
@@ -28,20 +28,20 @@ def patiently(
     instead of the work once it was tried: it may have been done without an answer.
     """
     pause = FIRST_PAUSE
-    told: StoreAway | None = None
+    told: StoreUnavailableError | None = None
     while True:
         try:
             done = work()
-        except StoreAway as error:
+        except StoreUnavailableError as error:
             if gives_up(error):
                 raise
             if told is None or type(told) is not type(error):
-                tell(f"{error} {error.meanwhile}", False)
+                tell(f"{error} {error.waiting_message}", False)
             told = error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             work = again or work
             continue
         if told is not None:
-            tell(told.afterwards, True)
+            tell(told.recovered_message, True)
         return done

@@ -19,7 +19,14 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
-from ralph.errors import RalphError, StatementRefused, StoreAway, StoreCrowded, StoreError, StoreTooNew
+from ralph.errors import (
+    RalphError,
+    StatementError,
+    StoreError,
+    StoreTooNewError,
+    StoreUnavailableError,
+    TooManyConnectionsError,
+)
 from ralph.store.database import SCHEMA_VERSION, Found
 from ralph.store.postgres_errors import explained, not_reached, unreadable
 from ralph.store.postings import few_enough, heaviest
@@ -226,15 +233,15 @@ class PostgresDatabase:
         while True:
             try:
                 return connect(self.url, self.where, is_pooled=bool(self.direct_url))
-            except StoreCrowded:
+            except TooManyConnectionsError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(CROWDED_SECONDS)
-            except StoreAway:
+            except StoreUnavailableError:
                 raise
             except StoreError as error:
                 # It worked before, so it is the way there: names are not found when the network is down.
-                raise (StoreAway(str(error)) if self._was_connected else error) from None
+                raise (StoreUnavailableError(str(error)) if self._was_connected else error) from None
 
     def _check(self, connection: Connection) -> None:
         """Refuse a server or tables that this program cannot work with."""
@@ -253,15 +260,15 @@ class PostgresDatabase:
             raise explained(error, self.where, is_lost=connection.closed) from error
         self.version = rows[0]["version"] if rows else 0
         if self.version > SCHEMA_VERSION and rows[0]["oldest"] > SCHEMA_VERSION:
-            raise StoreTooNew(self.where, self.version, SCHEMA_VERSION)
+            raise StoreTooNewError(self.where, self.version, SCHEMA_VERSION)
 
-    def _lost(self) -> StoreAway:
-        return StoreAway(f"The connection to {self.where} was lost before the change was made.")
+    def _lost(self) -> StoreUnavailableError:
+        return StoreUnavailableError(f"The connection to {self.where} was lost before the change was made.")
 
     def failed(self, error: psycopg.Error | UnicodeEncodeError) -> RalphError:
         """Say what went wrong, and let go of a connection that is lost."""
         if isinstance(error, UnicodeEncodeError):
-            return StatementRefused(f"The database {self.where} refused a text that is none.")
+            return StatementError(f"The database {self.where} refused a text that is none.")
         is_lost = self._connection is None or self._connection.closed or self._connection.broken
         if is_lost:
             self.rest()
@@ -274,7 +281,7 @@ class PostgresDatabase:
         while True:
             try:
                 return work()
-            except StoreAway:
+            except StoreUnavailableError:
                 # Who never was connected is told at once: the URL may be wrong.
                 if not self._was_connected or time.monotonic() + pause > deadline:
                     raise
@@ -386,18 +393,18 @@ class PostgresDatabase:
             if not failed and self._connection is None:
                 raise self._lost()
             if not failed:
-                raise StatementRefused("A part of the change had failed, so none of it was made.")
+                raise StatementError("A part of the change had failed, so none of it was made.")
             return
         if self._connection is None:
             raise self._lost()
         if self._connection.info.transaction_status is TransactionStatus.INERROR:
             self._say("ROLLBACK")  # the server would take a COMMIT for one, and say nothing
-            raise StatementRefused("A part of the change had failed, so none of it was made.")
+            raise StatementError("A part of the change had failed, so none of it was made.")
         told = "".join(f"SELECT pg_notify('{CHANNEL}', {_quoted(one)}); " for one in self._announced)
         try:
             self._say(f"{told}COMMIT")
-        except StoreAway:
-            raise StoreAway(
+        except StoreUnavailableError:
+            raise StoreUnavailableError(
                 f"The connection to {self.where} was lost while a change was made: look whether it was, "
                 "before you do it again."
             ) from None
@@ -491,7 +498,7 @@ class PostgresDatabase:
             known = "SELECT CAST(string_to_array(extversion, '.') AS INT[]) >= '{0,8}' AS is_new_enough"
             (found,) = self.query(f"{known} FROM pg_extension WHERE extname = 'vector'")
             is_done = bool(found["is_new_enough"])
-        except StoreAway:
+        except StoreUnavailableError:
             raise
         except RalphError:
             is_done = False

@@ -7,7 +7,7 @@ import re
 import psycopg
 from psycopg import errors
 
-from ralph.errors import RalphError, StatementRefused, StoreAway, StoreCrowded, StoreError
+from ralph.errors import RalphError, StatementError, StoreError, StoreUnavailableError, TooManyConnectionsError
 from ralph.store.url import password_in
 from ralph.text import clean, one_line
 
@@ -55,9 +55,9 @@ _SORTS: tuple[tuple[type[psycopg.Error], str], ...] = (
 def not_reached(error: psycopg.Error, where: str) -> RalphError:
     """Say in one sentence why there is no connection."""
     said = one_line(clean(str(error)), 1000)
-    away = StoreAway if any(sign in said for sign in _AWAY) or _is_cut(said) else StoreError
+    away = StoreUnavailableError if any(sign in said for sign in _AWAY) or _is_cut(said) else StoreError
     if any(sign in said for sign in _CROWDED):
-        away = StoreCrowded
+        away = TooManyConnectionsError
     for sign, reason in _REFUSED:
         if sign in said:
             return away(f"The database {where} cannot be reached: {reason}.")
@@ -90,9 +90,11 @@ def explained(error: psycopg.Error, where: str, *, is_lost: bool) -> RalphError:
             return StoreError(f"The database {where} cannot be used: {reason}.")
     said = one_line(clean(str(error).partition("\n")[0])).rstrip(".")
     if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
-        return StoreAway(f"The database {where} is busy: another program has held it for too long. Try again.")
+        return StoreUnavailableError(
+            f"The database {where} is busy: another program has held it for too long. Try again."
+        )
     if is_lost or isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
-        return StoreAway(f"The connection to {where} was lost: {said}.")
+        return StoreUnavailableError(f"The connection to {where} was lost: {said}.")
     if isinstance(error, errors.QueryCanceled | errors.IoError | errors.InternalError_ | errors.DataCorrupted):
         return StoreError(f"The database {where} reported an error: {said}.")
-    return StatementRefused(f"The database {where} refused a statement: {said}.")
+    return StatementError(f"The database {where} refused a statement: {said}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ralph.errors import NotFound, StoreError, WrongStatus, WrongUsage
+from ralph.errors import ConflictError, NotFoundError, StoreError, UsageError
 from ralph.records import now, record
 from ralph.store.database import Scope
 from ralph.store.parts import HELD
@@ -89,7 +89,7 @@ class Projects:
         """Give a project by its id or its name, or say that there is none."""
         found = self.find(id_or_name)
         if found is None:
-            raise NotFound("Project", id_or_name)
+            raise NotFoundError("Project", id_or_name)
         return found
 
     def shared(self) -> ProjectEntry | None:
@@ -172,7 +172,7 @@ class Projects:
         )
         if rows:
             task, worker = rows[0]["id"], rows[0]["claimed_by"]
-            raise WrongStatus(f"{task} is being worked on by {worker}. Stop that run first, and try again.")
+            raise ConflictError(f"{task} is being worked on by {worker}. Stop that run first, and try again.")
 
     def summaries(self) -> list[ProjectSummary]:
         """Give what every project holds, oldest first, and last what all share."""
@@ -202,10 +202,10 @@ class Projects:
 
     def _refuse_name(self, name: str) -> None:
         if name == SHARED_NAME:
-            raise WrongUsage(f"{name!r} is the name of what all projects share: choose another one.")
+            raise UsageError(f"{name!r} is the name of what all projects share: choose another one.")
         # Who says it must not get another project by its id.
         if self._database.query("SELECT 1 AS one FROM projects WHERE id = :name OR name = :name", name=name):
-            raise WrongUsage(f"There is already a project called {name!r}.")
+            raise UsageError(f"There is already a project called {name!r}.")
 
     def _count(self, table: str, id: str) -> int:
         rows = self._database.query(f"SELECT COUNT(*) AS n FROM {table} WHERE project_id = :id", id=id)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from ralph.errors import StoreUnwritable
+from ralph.errors import StoreNotWritableError
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.sqlite import APPLICATION_ID, LITTLE_MILLISECONDS, SqliteDatabase
 
@@ -21,7 +21,7 @@ _WITHOUT_LOG = "?immutable=1", apsw.SQLITE_OPEN_READONLY
 """Where there is no log SQLite would make one."""
 
 
-def open_to_read(path: str, hindrance: StoreUnwritable) -> SqliteDatabase:
+def open_to_read(path: str, hindrance: StoreNotWritableError) -> SqliteDatabase:
     """Open a database of this version for reading alone; whoever would write is told what hinders it."""
     for way in (_LOCKED, _UNLOCKED if os.path.exists(f"{path}-wal") else _WITHOUT_LOG):  # noqa: PTH110
         try:

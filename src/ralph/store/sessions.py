@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFound, WrongUsage
+from ralph.errors import NotFoundError, UsageError
 from ralph.records import AgentSession
 from ralph.store.rows import from_json, to_columns, to_record
 
@@ -35,9 +35,9 @@ class Sessions:
             length=len(id),
         )
         if not rows or not id:
-            raise NotFound("Session", id)
+            raise NotFoundError("Session", id)
         if len(rows) > 1:
-            raise WrongUsage(
+            raise UsageError(
                 f"Several sessions begin with {id!r}: give more of the id, which is whole in: "
                 "ralph journal list --format json"
             )

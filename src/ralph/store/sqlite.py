@@ -13,7 +13,14 @@ import time
 
 import apsw
 
-from ralph.errors import RalphError, StatementRefused, StoreAway, StoreError, StoreTooNew, StoreUnwritable
+from ralph.errors import (
+    RalphError,
+    StatementError,
+    StoreError,
+    StoreNotWritableError,
+    StoreTooNewError,
+    StoreUnavailableError,
+)
 from ralph.files import FULL, READ_ONLY, trouble_of_disk
 from ralph.store.database import SCHEMA_VERSION, Found
 
@@ -77,7 +84,7 @@ def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False)
             _migrate(connection, database, path)
     except apsw.Error as error:
         told = explained(error, path)
-        if may_only_read and isinstance(told, StoreUnwritable):
+        if may_only_read and isinstance(told, StoreNotWritableError):
             from ralph.store.reading import open_to_read
 
             if connection is not None:
@@ -137,7 +144,7 @@ def _version(connection: apsw.Connection, path: str) -> int:
     version = int(connection.pragma("user_version"))
     if version > SCHEMA_VERSION:
         connection.close()
-        raise StoreTooNew(path, version, SCHEMA_VERSION)
+        raise StoreTooNewError(path, version, SCHEMA_VERSION)
     if version and connection.pragma("application_id") != APPLICATION_ID:
         connection.close()
         raise StoreError(f"{path} is a database of another program. Nothing was changed.")
@@ -199,24 +206,27 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
 def explained(error: apsw.Error, path: str) -> RalphError:
     """Say in one sentence what is wrong with the file."""
     reasons = {
-        apsw.FullError: (StoreUnwritable, _NO_ROOM),
-        apsw.ReadOnlyError: (StoreUnwritable, "it is read-only. Check the permissions of the file and its folder"),
-        apsw.CantOpenError: (StoreUnwritable, "it cannot be opened. Check that the folder may be written to"),
+        apsw.FullError: (StoreNotWritableError, _NO_ROOM),
+        apsw.ReadOnlyError: (
+            StoreNotWritableError,
+            "it is read-only. Check the permissions of the file and its folder",
+        ),
+        apsw.CantOpenError: (StoreNotWritableError, "it cannot be opened. Check that the folder may be written to"),
         apsw.PermissionsError: (StoreError, "permission was denied. Check the permissions of the file and its folder"),
-        apsw.BusyError: (StoreAway, "another program has held it for too long. Try again"),
+        apsw.BusyError: (StoreUnavailableError, "another program has held it for too long. Try again"),
         apsw.NotADBError: (StoreError, "it is not a database. Bring a backup back with: ralph restore"),
         apsw.CorruptError: (StoreError, "it is damaged. Bring a backup back with: ralph restore"),
-        apsw.IOError: (StoreUnwritable, f"the disk reported an error ({error}). Check it, then try again"),
+        apsw.IOError: (StoreNotWritableError, f"the disk reported an error ({error}). Check it, then try again"),
     }
     if any(sign in str(error) for sign in ("fts5: corrupt", "invalid fts5", "vtable constructor")):
         return StoreError(f"The search index in {path} is damaged. Make it anew with: ralph doctor --reindex")
     for kind, (told, reason) in reasons.items():
         if isinstance(error, kind):
-            if told is StoreUnwritable:
+            if told is StoreNotWritableError:
                 # SQLite says only which step failed.
                 reason = _OF_DISKS.get(trouble_of_disk(os.path.dirname(path) or "."), reason)  # noqa: PTH120
             return told(f"The database {path} cannot be used: {reason}.")
-    return StatementRefused(f"The database {path} refused a statement: {error}.")
+    return StatementError(f"The database {path} refused a statement: {error}.")
 
 
 def _phrase(word: str) -> str:
@@ -615,7 +625,7 @@ class Turn:
         finally:
             self._leave()
         if self._is_doomed and kind is None:
-            raise StatementRefused("A part of the change had failed, so none of it was made.")
+            raise StatementError("A part of the change had failed, so none of it was made.")
 
     def _counted(self) -> bytes:
         """Count a change, unless nothing was changed; give what to note beside the file once it is made."""

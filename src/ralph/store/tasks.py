@@ -7,7 +7,7 @@ comes back with an old token changes nothing.
 
 from __future__ import annotations
 
-from ralph.errors import ClaimLost, NotFound, StoreError, TaskCycle, WrongStatus, WrongUsage
+from ralph.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, TaskCycleError, UsageError
 from ralph.records import LogEntry, Status, Task, now, record, task_id
 from ralph.store.database import is_right
 from ralph.store.memories import Memories
@@ -108,7 +108,7 @@ class Tasks:
 
     def _insert(self, task: NewTask) -> str:
         if task.id and self._exists(task.id):
-            raise WrongUsage(f"There is already another task {task.id}. See it with: ralph task show {task.id}")
+            raise UsageError(f"There is already another task {task.id}. See it with: ralph task show {task.id}")
         new_id = task.id or self._free_id()
         at = now()
         self._scope.insert(
@@ -158,7 +158,7 @@ class Tasks:
         for edge in self._scope.query("SELECT task_id, needs_id FROM task_needs WHERE project_id = :project_id"):
             needs.setdefault(edge["task_id"], []).append(edge["needs_id"])
         if path := find_cycle({row["id"]: row["parent_id"] for row in rows}, needs):
-            raise TaskCycle(path)
+            raise TaskCycleError(path)
 
     def add_needs(self, id: str, needed: Iterable[str]) -> Task:
         """Make a task wait for others, or refuse when they would wait for each other."""
@@ -262,10 +262,10 @@ class Tasks:
     def _refuse_delete(self, id: str, doomed: list[str]) -> None:
         task = self.get(id)
         if task.status is Status.IN_PROGRESS and task.claimed_by:
-            raise WrongStatus(f"{id} is being worked on by {task.claimed_by}. Stop it first: ralph task reset {id}")
+            raise ConflictError(f"{id} is being worked on by {task.claimed_by}. Stop it first: ralph task reset {id}")
         waiting = [other for other in self.needed_by(id) if other not in doomed]
         if waiting:
-            raise WrongStatus(
+            raise ConflictError(
                 f"{', '.join(waiting)} still needs {id}. First: ralph task deps {waiting[0]} --remove {id}"
             )
 
@@ -275,7 +275,7 @@ class Tasks:
         """Give one task, or say that there is none."""
         rows = self._select("WHERE t.project_id = :project_id AND t.id = :id", id=id)
         if not rows:
-            raise NotFound("Task", id)
+            raise NotFoundError("Task", id)
         return rows[0]
 
     def all(self) -> list[Task]:
@@ -613,7 +613,7 @@ class Tasks:
     def settle(self, id: str, token: int, status: Status, reason: str = "") -> None:
         """End a claim with the status the task has from now on; refused when the claim was lost."""
         if not self.end_claim(id, token, status, reason):
-            raise ClaimLost(id)
+            raise ClaimLostError(id)
 
     def end_claim(self, id: str, token: int, status: Status, reason: str = "") -> bool:
         """Do what `settle` does; False when the claim was lost."""
@@ -651,11 +651,11 @@ class Tasks:
         with self._scope.transaction():
             task = self.get(id)
             if self._has_children(id):
-                raise WrongStatus(f"{id} has subtasks: its status follows theirs.")
+                raise ConflictError(f"{id} has subtasks: its status follows theirs.")
             if task.status not in allowed:
                 if task.status is status:
-                    raise WrongStatus(f"{id} is {status} already.")
-                raise WrongStatus(f"{id} is {task.status} and cannot become {status}. First: ralph task reset {id}")
+                    raise ConflictError(f"{id} is {status} already.")
+                raise ConflictError(f"{id} is {task.status} and cannot become {status}. First: ralph task reset {id}")
             attempts = self._scope.query(
                 "SELECT MAX(number) AS n FROM attempts WHERE project_id = :project_id AND task_id = :id", id=id
             )
@@ -704,7 +704,7 @@ class Tasks:
 
     def _require(self, id: str) -> None:
         if not self._exists(id):
-            raise NotFound("Task", id)
+            raise NotFoundError("Task", id)
 
     def _has_children(self, id: str) -> bool:
         return bool(

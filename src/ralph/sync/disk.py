@@ -30,7 +30,7 @@ MANY_FILES = 20
 """So many new files are made durable together."""
 
 
-class Unusable(Exception):
+class FileUnusableError(Exception):
     """A file cannot be read or written; says why in one sentence."""
 
 
@@ -136,7 +136,7 @@ class Disk:
                     return Content(path=path, text=text, stat=stat)
                 if is_late or time.time_ns() - stat[1] > SETTLING_SECONDS * 1e9:
                     self.is_unwritten = True
-                    raise Unusable(f"{path} is being written by another program; it is brought in step later.")
+                    raise FileUnusableError(f"{path} is being written by another program; it is brought in step later.")
             time.sleep(TICK_NS / 1e9)
         return None
 
@@ -152,7 +152,7 @@ class Disk:
                 return None
         except OSError as error:
             self.is_unwritten = True
-            raise Unusable(f"{path} cannot be written: {error.strerror}.") from error
+            raise FileUnusableError(f"{path} cannot be written: {error.strerror}.") from error
         return Content(path=path, text=text, stat=(len(content), changed_ns))
 
     def delete(self, path: str, seen: Content) -> bool:
@@ -162,7 +162,7 @@ class Disk:
             return remove_seen(self.root / path, seen.stat)
         except OSError as error:
             self.is_unwritten = True
-            raise Unusable(f"{path} cannot be removed: {error.strerror}.") from error
+            raise FileUnusableError(f"{path} cannot be removed: {error.strerror}.") from error
 
     def note(self, content: Content) -> None:
         """Remember that a file is in step, or cannot be, as it was read or written."""
@@ -187,31 +187,33 @@ class Disk:
 
 
 def content_of(root: Path, path: str) -> bytes:
-    """Give what is in a mirrored file, whatever it is; raises `Unusable` for one that is left alone."""
+    """Give what is in a mirrored file, whatever it is; raises `FileUnusableError` for one that is left alone."""
     refuse_foreign(root, path)
     whole = root / path
     try:
         if not whole.is_file() or whole.stat().st_size > LARGEST:
-            raise Unusable(f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone.")
+            raise FileUnusableError(
+                f"{path} is no regular file of at most {LARGEST // 1024 // 1024} MB; it is left alone."
+            )
         return whole.read_bytes()
     except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}.") from error
+        raise FileUnusableError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def mirrored(root: Path, path: str) -> bytes:
-    """Give what is in a mirrored file; raises `Unusable` for one that is left alone."""
+    """Give what is in a mirrored file; raises `FileUnusableError` for one that is left alone."""
     content = content_of(root, path)
     if b"\0" in content:
-        raise Unusable(f"{path} is no text: it holds NUL bytes. It is left alone.")
+        raise FileUnusableError(f"{path} is no text: it holds NUL bytes. It is left alone.")
     return content
 
 
 def refuse_foreign(root: Path, path: str) -> None:
     """Leave alone what is not inside the project, and the database: to close a file of it ends our locks on it."""
     if not is_inside(root / path, root):
-        raise Unusable(f"{path} is a link that leads out of the project; it is left alone.")
+        raise FileUnusableError(f"{path} is a link that leads out of the project; it is left alone.")
     if "/.ralph/ralph.db" in os.path.realpath(root / path):
-        raise Unusable(f"{path} is a link to the database; it is left alone.")
+        raise FileUnusableError(f"{path} is a link to the database; it is left alone.")
 
 
 def _mark(files: Mapping[str, tuple[int, int]]) -> str:

@@ -29,7 +29,7 @@ def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
     """Give what is wrong with the markdown file of memories."""
     from ralph.formats.memories_md import SECTIONS, header_id, read_document
     from ralph.sync.agree import is_too_much
-    from ralph.sync.disk import MEMORIES, OLD_MEMORIES, Unusable, memories_path, mirrored
+    from ralph.sync.disk import MEMORIES, OLD_MEMORIES, FileUnusableError, memories_path, mirrored
 
     name = memories_path(root)
     if (root / MEMORIES).exists() and (root / OLD_MEMORIES).exists():
@@ -44,7 +44,7 @@ def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
         return
     try:
         text = mirrored(root, name).decode("utf-8", "replace")
-    except Unusable as error:
+    except FileUnusableError as error:
         mend = "put a text file that can be read in its place, or remove it: then it is made anew"
         yield Flaw(says=str(error), mend=mend)
         return
@@ -66,10 +66,10 @@ def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
 
 def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
     """Give what is wrong with the knowledge files."""
-    from ralph.formats.imported import NotAMemory
+    from ralph.formats.imported import InvalidEntryError
     from ralph.formats.knowledge_md import read_note
     from ralph.sync.agree import is_too_much
-    from ralph.sync.disk import KNOWLEDGE, Unusable, mirrored
+    from ralph.sync.disk import KNOWLEDGE, FileUnusableError, mirrored
 
     paths = sorted((root / KNOWLEDGE).glob("*.md"))
     known = stored(("knowledge",))
@@ -81,9 +81,9 @@ def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
     for path in paths:
         try:
             read_note(mirrored(root, KNOWLEDGE + path.name).decode("utf-8", "replace"))
-        except Unusable as error:
+        except FileUnusableError as error:
             yield Flaw(says=str(error), mend="put a text file in its place", file=path.name)
-        except NotAMemory as error:
+        except InvalidEntryError as error:
             says = f"{KNOWLEDGE}{path.name} is skipped: {error}"
             mend = "give it a front matter with a title and at least one tag"
             yield Flaw(says=says, mend=mend, file=path.name)

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from ralph.formats.imported import NotAMemory
+from ralph.formats.imported import InvalidEntryError
 from ralph.formats.knowledge_md import Note, file_name, new_note, read_note, rewritten
 from ralph.memory.knowledge import title_key
 from ralph.memory.lifecycle import START
@@ -15,7 +15,7 @@ from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
 from ralph.store.synced import HELD
 from ralph.sync.agree import Step, decide, is_too_much
-from ralph.sync.disk import KNOWLEDGE, MANY_FILES, Unusable
+from ralph.sync.disk import KNOWLEDGE, MANY_FILES, FileUnusableError
 from ralph.text import paths_in
 
 TYPE_CHECKING = False
@@ -112,10 +112,10 @@ class KnowledgeFolder:
                 if content := self._disk.read(path):
                     _refuse_conflict(content.text)
                     changed[path] = NoteFile(content=content, note=read_note(content.text))
-            except Unusable as error:
+            except FileUnusableError as error:
                 self._left.pop(id, None)
                 self.problems.append(str(error))
-            except NotAMemory as error:
+            except InvalidEntryError as error:
                 self._left.pop(id, None)
                 self.problems.append(f"{path} is no knowledge entry: {error}.")
                 if content:
@@ -162,7 +162,7 @@ class KnowledgeFolder:
                 self.written += self._disk.delete(path, file.content)
                 self._disk.synced.forget(path)
                 return
-        except Unusable as error:
+        except FileUnusableError as error:
             self.problems.append(str(error))
             return
         if content:
@@ -233,7 +233,7 @@ class KnowledgeFolder:
             name = file_name(memory.title, taken)
             try:
                 content = self._disk.write(KNOWLEDGE + name, new_note(_note(memory)), None, durably=durably)
-            except Unusable as error:
+            except FileUnusableError as error:
                 self.problems.append(str(error))
                 return
             taken.add(name)
@@ -248,7 +248,7 @@ class KnowledgeFolder:
 def _refuse_conflict(text: str) -> None:
     """Leave a file alone that git could not merge: half of it is somebody else's."""
     if re.search(r"^<{7} ", text, re.MULTILINE) and re.search(r"^>{7} ", text, re.MULTILINE):
-        raise NotAMemory("it has conflict markers of git: please resolve them")
+        raise InvalidEntryError("it has conflict markers of git: please resolve them")
 
 
 def _said(note: Note) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.formats.imported import NotAMemory, moment_of
+from ralph.formats.imported import InvalidEntryError, moment_of
 from ralph.formats.memories_md import SECTIONS, Entry, clean_tags, edited, header_id, read_document
 from ralph.memory.lifecycle import START
 from ralph.memory.limits import MOST_TAGS
@@ -12,7 +12,7 @@ from ralph.records import Memory, Source, State, memory_id, now, replace
 from ralph.store.memories import Change
 from ralph.store.synced import HELD
 from ralph.sync.agree import Step, decide, is_too_much
-from ralph.sync.disk import Unusable
+from ralph.sync.disk import FileUnusableError
 from ralph.text import accept, paths_in, title_of
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class MemoriesFile:
                     return
             self._disk.is_unwritten = True
             self.problems.append(f"{self._path} kept changing; it will be brought up to date later.")
-        except Unusable as error:
+        except FileUnusableError as error:
             self.problems.append(str(error))
 
     def _step(self, content: Content | None) -> bool:
@@ -266,7 +266,7 @@ def _memory(entry: Entry) -> Memory:
     at = now()
     try:
         created = moment_of(entry.created) or at
-    except NotAMemory:
+    except InvalidEntryError:
         created = at
     source = Source.EXPLICIT
     return Memory(

@@ -26,7 +26,7 @@ from ralph.server.api.wanted import (
 )
 from ralph.server.calls import Body, Calls, Listing, Query
 from ralph.server.paging import Cursor, Limit, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.shapes import (
     FoundMemory,
     KeptMemory,
@@ -101,7 +101,7 @@ def search_memories(project: Project, name: str, query: MemorySearch) -> Listing
     """
     of = chosen(project, name)
     if query.ranker and query.ranker not in PROFILES:
-        raise BadValue(f"ranker: it is one of {', '.join(PROFILES)}.")
+        raise InvalidValueError(f"ranker: it is one of {', '.join(PROFILES)}.")
     task = nameable("Task", query.task) or None
     found = of.memory.search(query.q, wanted_by(of, query), query.limit, query.ranker, task)
     return Listing([found_memory(one) for one in found])

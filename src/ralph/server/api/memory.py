@@ -23,7 +23,7 @@ from ralph.server.api.wanted import (
 )
 from ralph.server.calls import Body, Calls, Listing, Query
 from ralph.server.paging import Limit
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.shapes import (
     ChangedMemory,
     HistoryEvent,
@@ -68,7 +68,7 @@ def edited(edit: Callable[..., Changed], id: str, body: MemoryEdit) -> ChangedMe
         "confidence": body.confidence,
     }
     if all(value is None for value in changes.values()):
-        raise BadValue("There is nothing to change: say content, title, type, tags, file_refs or confidence.")
+        raise InvalidValueError("There is nothing to change: say content, title, type, tags, file_refs or confidence.")
     return changed_memory(edit(id, **changes, why=body.why))
 
 

@@ -7,14 +7,14 @@ from typing import Annotated
 import msgspec
 
 from ralph import live
-from ralph.errors import NotFound
+from ralph.errors import NotFoundError
 from ralph.loop.progress import Event
 from ralph.past import FailureGroup, JournalEntry, RunView
 from ralph.project import Project
 from ralph.records import AgentSession, Attempt, FailureReport, Outcome
 from ralph.server.calls import Calls, Listing, Query
 from ralph.server.paging import Limit, Moment, Name, Number, Paged, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.stats import RunStats
 
 runs = Calls("runs")
@@ -57,8 +57,8 @@ def list_runs(project: Project, query: Paged) -> Listing[RunStats]:
     """List what came of the runs, newest first."""
     try:
         runs, place = project.past.runs(query.limit, place_in(query.cursor, Name))
-    except NotFound:
-        raise BadValue("cursor: the run it names is gone; begin anew without one.") from None
+    except NotFoundError:
+        raise InvalidValueError("cursor: the run it names is gone; begin anew without one.") from None
     return Listing(runs, cursor_to(place))
 
 

@@ -13,7 +13,7 @@ from ralph.server.api.memory import MemoryEdit, edited
 from ralph.server.api.wanted import Content, Reason, nameable
 from ralph.server.calls import Body, Calls, Listing
 from ralph.server.paging import Paged, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.shapes import ChangedMemory, KeptMemory, PublicMemory, changed_memory, kept_memory, public
 from ralph.store.memories import Kept
 
@@ -157,11 +157,11 @@ def promote_learnings(project: Project, body: Promotion) -> Promoted:
 def extract_learnings(project: Project, body: Extraction) -> Extracted:
     """Draw learnings from a run, or from what a loop elsewhere left, and stage them; keep what a role handed over."""
     if bool(body.from_hat) != bool(body.to_hat):
-        raise BadValue("Say both roles: from_hat and to_hat.")
+        raise InvalidValueError("Say both roles: from_hat and to_hat.")
     if sum(map(bool, (body.run, body.state, body.from_hat))) > 1:
-        raise BadValue("Say one source: run, state, or from_hat with to_hat.")
+        raise InvalidValueError("Say one source: run, state, or from_hat with to_hat.")
     if bool(body.text) != bool(body.from_hat):
-        raise BadValue("Say who handed over what: from_hat, to_hat and text.")
+        raise InvalidValueError("Say who handed over what: from_hat, to_hat and text.")
     if body.from_hat:
         return _handed_over(project.learning.extract_handover(body.from_hat, body.to_hat, body.text), body)
     if body.state:

@@ -10,7 +10,7 @@ from ralph.project import FeatureCounts, FeatureView, Project, TaskGraph, TaskVi
 from ralph.records import Feature, LogEntry, Prompt, Status, Task
 from ralph.server.calls import Body, Calls, Listing, Query
 from ralph.server.paging import Name, Number, Paged, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 
 calls = Calls("tasks")
 features = Calls("features")
@@ -129,7 +129,7 @@ def change_task(project: Project, id: str, body: TaskChange) -> Task:
     """Change what a task says, where it belongs or what it waits for, all or nothing."""
     changes: dict[str, Any] = msgspec.structs.asdict(body)
     if all(value is None for value in changes.values()):
-        raise BadValue(f"Say what to change: {', '.join(changes)}.")
+        raise InvalidValueError(f"Say what to change: {', '.join(changes)}.")
     return project.update_task(id, **changes)
 
 

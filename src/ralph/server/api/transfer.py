@@ -14,7 +14,7 @@ from ralph.project import Project
 from ralph.records import Memory, MemoryEvent, now, replace
 from ralph.server.api.wanted import Filters, chosen, wanted_by
 from ralph.server.calls import Body, Calls, Listing, Piece, encode
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.store.known_memories import Wanted
 from ralph.transferring import Brought, states_in
 
@@ -199,7 +199,7 @@ def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOu
     brought = chosen(project, name).bring(body.text, body.name, stage=body.stage, force=body.force, format=form)
     counts = {one: getattr(brought, one) for one in _COUNTS}
     if brought.problems and not any(counts.values()):
-        raise BadValue(f"text: {brought.problems[0].why}")
+        raise InvalidValueError(f"text: {brought.problems[0].why}")
     return _outcome(brought, counts)
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, field
 
-from ralph.errors import NotFound, WrongUsage
+from ralph.errors import NotFoundError, UsageError
 from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 from ralph.project import Project
 from ralph.records import Source, State
 from ralph.remembering import moment_said
 from ralph.server.calls import Query
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.store.known_memories import Wanted
 from ralph.text import accept
 
@@ -74,7 +74,7 @@ def chosen(project: Project, name: str) -> Project:
 def nameable(noun: str, id: str) -> str:
     """Give an id as it can be looked for; what no text may hold is in no id either."""
     if "\0" in id:
-        raise NotFound(noun, accept(id))
+        raise NotFoundError(noun, accept(id))
     return id
 
 
@@ -98,8 +98,8 @@ def known_kinds(project: Project, types: list[str]) -> tuple[str, ...]:
     """Give types of memory that are known in a project; refuse others."""
     try:
         return tuple(project.memory.known_kind(one) for one in types)
-    except WrongUsage as error:
-        raise BadValue(f"type: {error}") from None
+    except UsageError as error:
+        raise InvalidValueError(f"type: {error}") from None
 
 
 def tags_of(tags: list[str]) -> tuple[str, ...]:
@@ -115,8 +115,8 @@ def _states(names: list[StateName]) -> tuple[State, ...]:
 
 def _moment(name: str, said: str, said_too: str) -> str:
     if said and said_too:
-        raise BadValue(f"{name} and {name}_date mean the same: say one of them.")
+        raise InvalidValueError(f"{name} and {name}_date mean the same: say one of them.")
     try:
         return moment_said(said or said_too) if said or said_too else ""
-    except WrongUsage as error:
-        raise BadValue(f"{name if said else f'{name}_date'}: {error}.") from None
+    except UsageError as error:
+        raise InvalidValueError(f"{name if said else f'{name}_date'}: {error}.") from None

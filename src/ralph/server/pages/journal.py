@@ -12,7 +12,7 @@ from ralph.server.pages.linking import address
 from ralph.server.pages.live import titles_of
 from ralph.server.pages.telling import run_command
 from ralph.server.paging import Cursor, Moment, Number, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.views import Pages, View
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class JournalQuery(Query):
 def show_journal(project: Project, query: JournalQuery) -> View:
     """Show what was done, newest first, or what words are found in."""
     if query.outcome and query.outcome not in (*Outcome, SESSIONS):
-        raise BadValue(f"outcome: must be one of {', '.join((*Outcome, SESSIONS))}.")
+        raise InvalidValueError(f"outcome: must be one of {', '.join((*Outcome, SESSIONS))}.")
     entries, cursor = _found(project, query), None
     if not query.q.strip():
         entries, cursor = _listed(project, query)

@@ -6,7 +6,7 @@ from ralph.memory.staging import held_back, refusal, status
 from ralph.project import Project
 from ralph.records import Memory, State, record
 from ralph.server.calls import Query
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.shapes import PublicMemory, public
 from ralph.server.views import Pages, View
 
@@ -39,7 +39,7 @@ class Learning:
 def staging(project: Project, query: StagingQuery) -> View:
     """Show what waits for a decision, oldest first, or what was rejected."""
     if query.show not in SHOWN:
-        raise BadValue(f"show: it is one of {', '.join(SHOWN)}.")
+        raise InvalidValueError(f"show: it is one of {', '.join(SHOWN)}.")
     counts = project.learning.counts()
     waiting = counts["pending"] + counts["validated"] + counts["quarantined"]
     is_waiting = query.show == "waiting"

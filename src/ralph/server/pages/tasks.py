@@ -13,7 +13,7 @@ from ralph.server.graph import HEIGHT, WIDTH, Drawing, draw
 from ralph.server.pages.linking import address
 from ralph.server.pages.telling import run_command
 from ralph.server.paging import Cursor, Number, cursor_to, place_in
-from ralph.server.problems import BadValue
+from ralph.server.problems import InvalidValueError
 from ralph.server.views import Pages, View
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Told:
 def show_tasks(project: Project, query: TasksQuery) -> View:
     """Show what is to be done, in which order, and where each task stands."""
     if query.status and query.status not in STATUSES:
-        raise BadValue(f"status: must be one of {', '.join(STATUSES)}.")
+        raise InvalidValueError(f"status: must be one of {', '.join(STATUSES)}.")
     feature = query.feature or None
     counts, ready_count = project.task_counts(feature)
     in_scope = sum(counts.values())
