@@ -1,1 +1,1 @@
-"""What to remember and what to recall. Pure: records in, records out."""
+"""Memory logic without I/O: extraction, ranking, rendering and lifecycle."""

@@ -1,8 +1,8 @@
-"""Choose the few to show of what was ranked: those with something to say, each different, of every kind.
+"""Selection of the few ranked memories to show.
 
-A handful that fits helps; a long list misleads. So what has little in common with the task is left out even when
-nothing else is there, what says nearly the same as a better one is left out, and of equally good ones the kind that is
-not there yet goes first.
+A few relevant memories help; a long list distracts. Memories with too little in common with the task are dropped even
+if nothing else is left, near-duplicates of a better memory are dropped, and kinds not shown yet are preferred among
+equals.
 """
 
 from __future__ import annotations
@@ -20,86 +20,87 @@ if TYPE_CHECKING:
     from ralph.memory.rank import Scored
 
 MOST = 8
+"""Number of memories shown by default."""
 FLOOR = 1.1
-"""A memory that says less than this of what was asked is no answer, however few others there are.
+"""Minimum evidence for a memory to be shown, however few others there are.
 
-Of memories that answer a question 97 % say more; of the best that a question of another world finds, 15 %.
+97% of the memories that answer a question are above it; of the best hits for unrelated questions, 15%.
 """
 LOST = 0.35
-"""A memory whose confidence has sunk this low by attempts that failed is not shown any more."""
+"""Confidence at or below which a memory that did not help is no longer shown."""
 LEAST_LOSSES = 4
-"""So many more losses than wins it takes, however unsure a memory was from the start."""
+"""Minimum surplus of losses over wins before a memory is hidden for not helping."""
 NEARLY_THE_SAME = 0.7
-"""The share of all their words that two memories have in common when one is enough."""
+"""Jaccard similarity of vocabularies from which two memories count as duplicates."""
 SAME_KIND = 0.93
-"""Of each kind the next one counts a little less than the one before."""
+"""Score factor for each memory of the same kind already chosen."""
 
-
-_NO = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
 
 @record
 class Choice:
-    """What became of one that was ranked: shown, or the reason why not."""
+    """Selection result for one ranked memory."""
 
     scored: Scored
     place: int
-    """In the ranking, from 1."""
+    """Rank, starting at 1."""
     why_not: str = ""
+    """Reason why it is not shown; empty if it is."""
 
 
 def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: Collection[str] = ()) -> list[Choice]:
-    """Give what becomes of each, in the order of the ranking; the shown ones have no reason why not.
+    """Return the selection result of each ranked memory, in ranking order.
 
-    With `tags`, only what has one of them is shown.
+    With `tags`, only memories that have one of them are shown.
     """
     why_not: dict[int, str] = {}
     chosen: list[Scored] = []
-    waiting: list[Scored] = []
+    candidates: list[Scored] = []
     for one in ranked:
-        reason = _ruled_out(one, context, tags)
+        reason = _exclusion_reason(one, context, tags)
         if reason:
             why_not[one.row["seq"]] = reason
         else:
-            waiting.append(one)
+            candidates.append(one)
     kinds: dict[str, int] = {}
-    while waiting and len(chosen) < most:
-        best = max(waiting, key=lambda one: one.score * SAME_KIND ** kinds.get(one.row["kind"], 0))
-        waiting.remove(best)
-        if twin := next((other for other in chosen if _nearly_the_same(best, other)), None):
-            why_not[best.row["seq"]] = f"says nearly the same as {twin.row['id']}"
+    while candidates and len(chosen) < most:
+        best = max(candidates, key=lambda one: one.score * SAME_KIND ** kinds.get(one.row["kind"], 0))
+        candidates.remove(best)
+        if duplicate := next((other for other in chosen if _is_near_duplicate(best, other)), None):
+            why_not[best.row["seq"]] = f"near-duplicate of {duplicate.row['id']}"
             continue
         chosen.append(best)
         kinds[best.row["kind"]] = kinds.get(best.row["kind"], 0) + 1
-    why_not |= {one.row["seq"]: f"not among the best {most}" for one in waiting}
+    why_not |= {one.row["seq"]: f"not among the top {most}" for one in candidates}
     return [
         Choice(scored=one, place=place, why_not=why_not.get(one.row["seq"], "")) for place, one in enumerate(ranked, 1)
     ]
 
 
-def _ruled_out(one: Scored, context: Context, tags: Collection[str]) -> str:
+def _exclusion_reason(one: Scored, context: Context, tags: Collection[str]) -> str:
     if one.row["id"] in context.shown:
-        return "was shown already"
+        return "was already shown"
     if context.session and session_of(one.row) == context.session:
-        return "is of this very session"
+        return "comes from this session"
     if tags and not set(tags) & set(texts_in(one.row["tags"])):
         return "has none of the configured tags"
     if one.row["losses"] - one.row["wins"] >= LEAST_LOSSES and one.row["confidence"] <= LOST:
-        tried = one.row["wins"] + one.row["losses"]
-        return f"did not help: of {tried} attempts it was shown to, {one.row['wins']} got their task done"
+        attempts = one.row["wins"] + one.row["losses"]
+        return f"did not help: only {one.row['wins']} of {attempts} attempts that saw it completed their task"
     if one.evidence < FLOOR:
-        needed = f"evidence {one.evidence:.2f}, at least {FLOOR:g} is needed whatever the score"
-        return f"shares too few telling words or files with the task ({needed})"
+        evidence = f"evidence {one.evidence:.2f}, minimum {FLOOR:g} regardless of score"
+        return f"has too few distinctive words or files in common with the task ({evidence})"
     return ""
 
 
-def _says_no(one: Scored) -> bool:
-    return bool(_NO.search(f"{one.row['title']}\n{one.row['body']}"))
+def _is_negative(one: Scored) -> bool:
+    return bool(_NEGATION.search(f"{one.row['title']}\n{one.row['body']}"))
 
 
-def _nearly_the_same(one: Scored, other: Scored) -> bool:
-    if _says_no(one) != _says_no(other):
-        return False  # the one may say the contrary of the other
+def _is_near_duplicate(one: Scored, other: Scored) -> bool:
+    if _is_negative(one) != _is_negative(other):
+        return False  # they may contradict each other
     ours, theirs = one.vocabulary, other.vocabulary
     common = len(ours & theirs)
     return common >= NEARLY_THE_SAME * (len(ours) + len(theirs) - common)

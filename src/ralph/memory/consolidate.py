@@ -1,9 +1,8 @@
-"""Find memories that say nearly the same, and make one of them.
+"""Detection and merging of near-duplicate memories.
 
-Alike is not enough: what one memory says and the other contradicts is never merged.
-Negations, numbers, identifiers and paths have to be the same, the order of the words
-too, and where one has a telling word of its own, the other may not have another in its
-place: "use pytest" and "use unittest" differ in one word only.
+Similarity alone is not enough, because memories that contradict each other must never be merged. Negations, numbers,
+identifiers and paths have to match, and so does the word order. If one text has a significant word of its own, the
+other may not have a different one in its place: "use pytest" and "use unittest" differ in a single word.
 """
 
 from __future__ import annotations
@@ -22,53 +21,56 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 ALIKE = 0.8
-"""Share of the words that two memories have in common, of the one with more words: so nothing much is lost."""
+"""Minimum share of common words, relative to the longer text, so that merging loses little."""
 ALIKE_WITH_TAGS = 0.7
+"""Minimum share of common words for memories whose tags overlap."""
 TAG_OVERLAP = 0.5
-"""Of the one with fewer tags."""
+"""Minimum share of common tags, relative to the memory with fewer tags."""
 TOO_MANY_ACTIVE = 200
+"""Number of active memories above which they are consolidated automatically."""
 EVERY_ITERATIONS = 10
+"""Minimum number of iterations between two automatic consolidations."""
 
 _NEGATIONS = frozenset(
     "no not never none nor neither without avoid non unless if only except until before after instead with when while"
     " then".split()
 )
-"""Words that turn or bound what is said: two texts must have the same of them."""
-# Words that can come or go without changing what is said. Not "can", "all", "before", "only": those can.
-_SOFT = frozenset(
+"""Words that negate or restrict a statement; two duplicates must have the same ones."""
+# Words that do not change the meaning of a statement. "can", "all", "before" and "only" do, so they are not listed.
+_INSIGNIFICANT = frozenset(
     "always and as because but by do does each every for has have into its must need needs our own per prefer should"
     " so such their them they use used uses using via we where which within you your".split()
 )
-_ENDINGS = ("ing", "ed", "es", "ly", "e", "s")
+_SUFFIXES = ("ing", "ed", "es", "ly", "e", "s")
 
 
 @record
 class _Text:
-    """What one or more memories say, ready to be compared."""
+    """Text of one or more memories, prepared for comparison."""
 
     memories: list[Memory]
-    """All with these very words, best first."""
+    """Memories with exactly these words, best first."""
     words: frozenset[str]
-    telling: tuple[str, ...]
-    """The words that carry the meaning, in order, each once."""
+    significant: tuple[str, ...]
+    """Distinct significant words, in order."""
 
 
 def clusters(memories: Sequence[Memory], at: str, threshold: float = ALIKE) -> list[tuple[Memory, list[Memory]]]:
-    """Give each memory that others nearly repeat, with those others; the surest is the one that survives."""
-    found = []
+    """Return each memory that has near-duplicates, with its duplicates; the most trusted memory survives."""
+    result = []
     best_first = sorted(memories, key=lambda memory: _rank(memory, at))
-    for texts in _comparable(best_first).values():
-        near = _neighbours(texts, threshold)
-        taken: set[int] = set()
+    for texts in _group_texts(best_first).values():
+        duplicates = _find_duplicates(texts, threshold)
+        seen: set[int] = set()
         for place, text in enumerate(texts):
-            if place in taken:
+            if place in seen:
                 continue
-            others = sorted(near.get(place, set()) - taken)
-            taken.update(others, [place])
-            survivor, *repeated = [*text.memories, *(memory for other in others for memory in texts[other].memories)]
-            if repeated:
-                found.append((survivor, repeated))
-    return found
+            others = sorted(duplicates.get(place, set()) - seen)
+            seen.update(others, [place])
+            survivor, *redundant = [*text.memories, *(memory for other in others for memory in texts[other].memories)]
+            if redundant:
+                result.append((survivor, redundant))
+    return result
 
 
 def _rank(memory: Memory, at: str) -> tuple[float, int, str, str]:
@@ -76,100 +78,100 @@ def _rank(memory: Memory, at: str) -> tuple[float, int, str, str]:
 
 
 def merge(survivor: Memory, others: Sequence[Memory], at: str) -> Memory:
-    """Give the survivor with what the others add: their tags, files, loops and counts, and the highest confidence."""
-    everyone = [survivor, *others]
+    """Return the survivor with the tags, files, loops and counts of the others, and the highest confidence."""
+    memories = [survivor, *others]
     merged = replace(
         survivor,
-        tags=tuple(dict.fromkeys(tag for one in everyone for tag in one.tags))[:MOST_TAGS],
-        files=tuple(dict.fromkeys(path for one in everyone for path in one.files))[:MOST_TAGS],
-        origin_loops=tuple(dict.fromkeys(loop for one in everyone for loop in one.origin_loops)),
-        support=sum(one.support for one in everyone),
-        uses=sum(one.uses for one in everyone),
-        wins=sum(one.wins for one in everyone),
-        losses=sum(one.losses for one in everyone),
-        success_rate=_success_rate(everyone),
-        used_at=max(filter(None, (one.used_at for one in everyone)), default=None),
-        verified_at=max(filter(None, (one.verified_at for one in everyone)), default=None),
+        tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags))[:MOST_TAGS],
+        files=tuple(dict.fromkeys(path for memory in memories for path in memory.files))[:MOST_TAGS],
+        origin_loops=tuple(dict.fromkeys(loop for memory in memories for loop in memory.origin_loops)),
+        support=sum(memory.support for memory in memories),
+        uses=sum(memory.uses for memory in memories),
+        wins=sum(memory.wins for memory in memories),
+        losses=sum(memory.losses for memory in memories),
+        success_rate=_success_rate(memories),
+        used_at=max(filter(None, (memory.used_at for memory in memories)), default=None),
+        verified_at=max(filter(None, (memory.verified_at for memory in memories)), default=None),
         updated_at=at,
     )
-    # Nothing gets surer by being merged: as of now the result is as sure as the surest of them.
-    weeks_cost = 1.0 - faded(replace(merged, confidence=1.0), at)
-    surest = max(faded(one, at) for one in everyone)
-    return replace(merged, confidence=min(max(one.confidence for one in everyone), round(surest + weeks_cost, 6)))
+    # Merging must not raise confidence: the decayed value of the result equals the highest decayed value.
+    decay = 1.0 - faded(replace(merged, confidence=1.0), at)
+    highest = max(faded(memory, at) for memory in memories)
+    return replace(merged, confidence=min(max(memory.confidence for memory in memories), round(highest + decay, 6)))
 
 
 def _success_rate(memories: Sequence[Memory]) -> float | None:
-    known = [(one.success_rate, one.support) for one in memories if one.success_rate is not None]
-    return sum(rate * support for rate, support in known) / sum(support for _, support in known) if known else None
+    rates = [(memory.success_rate, memory.support) for memory in memories if memory.success_rate is not None]
+    return sum(rate * support for rate, support in rates) / sum(support for _, support in rates) if rates else None
 
 
 def is_due(active: int, iterations_since: int) -> bool:
-    """Say whether it is time to consolidate: many active memories, and the last time is a while ago."""
+    """Return whether to consolidate now: many active memories, and the last time was a while ago."""
     return active > TOO_MANY_ACTIVE and iterations_since >= EVERY_ITERATIONS
 
 
-# --- what is alike -----------------------------------------------------------------
+# --- similarity --------------------------------------------------------------------
 
 
-def _comparable(memories: Iterable[Memory]) -> dict[tuple[object, ...], list[_Text]]:
-    """Give what the memories say, in groups within which two could say the same; the order stays."""
+def _group_texts(memories: Iterable[Memory]) -> dict[tuple[object, ...], list[_Text]]:
+    """Return the texts of the memories in groups within which duplicates are possible, in order."""
     texts: dict[tuple[object, ...], dict[tuple[str, ...], _Text]] = {}
     for memory in memories:
         words = same_words(memory.body or memory.title).split()
         stems = tuple(dict.fromkeys(_stem(word) for word in words))
         names = frozenset(word for word in words if not word.replace("-", "").replace("'", "").isalpha())
         negations = tuple(sorted(Counter(word for word in words if word in _NEGATIONS).items()))
-        telling = tuple(stem for stem in stems if stem not in _SOFT)
-        if telling:
+        significant = tuple(stem for stem in stems if stem not in _INSIGNIFICANT)
+        if significant:
             group = texts.setdefault((memory.kind, memory.task_type, memory.feature, names, negations), {})
-            fresh = _Text(memories=[], words=frozenset(stems), telling=telling)
-            group.setdefault(stems, fresh).memories.append(memory)
+            text = _Text(memories=[], words=frozenset(stems), significant=significant)
+            group.setdefault(stems, text).memories.append(memory)
     return {key: list(group.values()) for key, group in texts.items()}
 
 
 def _stem(word: str) -> str:
-    """Give a plain word without its ending: `installing` and `install` are the same."""
+    """Return a plain word without its suffix, so that `installing` and `install` match."""
     if len(word) < 6 or not word.isalpha():
         return word
-    for ending in _ENDINGS:
-        stem = word.removesuffix(ending)
+    for suffix in _SUFFIXES:
+        stem = word.removesuffix(suffix)
         if stem != word and len(stem) >= 4 and not word.endswith("ss"):
             return stem[:-1] if stem[-1] == stem[-2] and stem[-1] not in "aeiousl" else stem
     return word
 
 
-def _neighbours(texts: list[_Text], threshold: float) -> dict[int, set[int]]:
-    """Give for each text the places of those that nearly repeat it.
+def _find_duplicates(texts: list[_Text], threshold: float) -> dict[int, set[int]]:
+    """Return the indexes of the near-duplicates of each text, by index.
 
-    Of two such texts one has all telling words of the other. Going through the words from
-    the rarest on, hardly any other text is left after two or three.
+    One of two near-duplicates contains all significant words of the other. Intersecting from the rarest word on leaves
+    hardly any candidates after two or three words.
     """
-    holders: dict[str, set[int]] = {}
-    for place, text in enumerate(texts):
-        for word in text.telling:
-            holders.setdefault(word, set()).add(place)
-    near: dict[int, set[int]] = {}
-    for place, text in enumerate(texts):
-        sets = sorted((holders[word] for word in text.telling), key=len)
-        for other in set.intersection(*sets) - {place}:
-            if _is_near(text, texts[other], threshold):
-                near.setdefault(place, set()).add(other)
-                near.setdefault(other, set()).add(place)
-    return near
+    texts_by_word: dict[str, set[int]] = {}
+    for index, text in enumerate(texts):
+        for word in text.significant:
+            texts_by_word.setdefault(word, set()).add(index)
+    duplicates: dict[int, set[int]] = {}
+    for index, text in enumerate(texts):
+        sets = sorted((texts_by_word[word] for word in text.significant), key=len)
+        for other in set.intersection(*sets) - {index}:
+            if _is_duplicate(text, texts[other], threshold):
+                duplicates.setdefault(index, set()).add(other)
+                duplicates.setdefault(other, set()).add(index)
+    return duplicates
 
 
-def _is_near(fewer: _Text, more: _Text, threshold: float) -> bool:
-    """Say whether a text that has all telling words of another one nearly repeats it."""
+def _is_duplicate(fewer: _Text, more: _Text, threshold: float) -> bool:
+    """Return whether a text containing all significant words of another is a near-duplicate of it."""
     common = len(fewer.words & more.words) / max(len(fewer.words), len(more.words))
     if common <= min(threshold, ALIKE_WITH_TAGS):
         return False
-    if common <= threshold and not _share_tags(fewer.memories[0], more.memories[0]):
+    if common <= threshold and not _tags_overlap(fewer.memories[0], more.memories[0]):
         return False
-    shared = set(fewer.telling)
-    # In the same order: "the cache uses the database" is not "the database uses the cache".
-    return fewer.telling == tuple(word for word in more.telling if word in shared)
+    shared = set(fewer.significant)
+    # Word order matters: "the cache uses the database" is not "the database uses the cache".
+    return fewer.significant == tuple(word for word in more.significant if word in shared)
 
 
-def _share_tags(one: Memory, other: Memory) -> bool:
+def _tags_overlap(one: Memory, other: Memory) -> bool:
     fewer = min(len(one.tags), len(other.tags))
     return bool(fewer) and len(set(one.tags) & set(other.tags)) >= TAG_OVERLAP * fewer

@@ -1,6 +1,6 @@
-"""Draw learnings from what happened in a loop: what worked, what failed, how long it took, how files are laid out.
+"""Extraction of learnings from a finished loop: strategies, antipatterns, estimates and conventions.
 
-Only what the iterations show is said: a share is counted, a directory was seen.
+Every learning rests on what the iterations show: shares are counted and directories were observed.
 """
 
 from __future__ import annotations
@@ -27,36 +27,50 @@ if TYPE_CHECKING:
     K = TypeVar("K", bound=Hashable)
 
 SHARE = 0.5
-"""A strategy was used in more than this share of the successful iterations."""
+"""Share of successful iterations a strategy must be used in, exclusive."""
 SUREST_STRATEGY = 0.9
+"""Maximum confidence of a strategy."""
 LEAST_OCCURRENCES = 2
+"""Number of failures from which an error counts as an antipattern."""
 SUREST_ANTIPATTERN = 0.8
+"""Maximum confidence of an antipattern."""
 ENOUGH_COMPLETED = 5
+"""Number of completed iterations at which an estimate reaches full confidence."""
 TESTS, MODULES, LAYOUT = 0.7, 0.8, 0.6
+"""Confidence of conventions about tests, modules and source layout."""
 LEAST_FILES = 2
+"""Minimum number of files that must show a convention."""
 MOST_EXAMPLES = 5
+"""Maximum number of example files kept with a convention."""
 MOST_ROOTS = 3
+"""Maximum number of source directories reported."""
 LONGEST_TEXT = 4000
-"""Characters of a learning or an error that are looked at."""
+"""Number of characters of a learning or an error that are examined."""
 LONGEST_PATH = 300
+"""Length above which a path is ignored, in characters."""
 
 
 def is_strategy(text: str) -> bool:
-    """Say whether a text tells of one of the strategies we know."""
+    """Return whether a text describes one of the known strategies."""
     found = _strategy(text)
     return found is not None and found[0] == found[1]
 
 
 def extract(history: LoopHistory, at: str) -> list[Memory]:
-    """Give the learnings of a loop, to be staged: strategies, antipatterns, an estimate and conventions."""
-    made = [*_strategies(history), *_antipatterns(history), *_estimate(history), *_conventions(history)]
+    """Return the learnings of a loop, ready for staging."""
+    drafts = [
+        *_find_strategies(history),
+        *_find_antipatterns(history),
+        *_estimate(history),
+        *_find_conventions(history),
+    ]
     kind = history.task_type or task_type(history.objective)
-    return [_memory(one, GENERAL if one.kind == "convention" else kind, history.loop_id, at) for one in made]
+    return [_memory(draft, GENERAL if draft.kind == "convention" else kind, history.loop_id, at) for draft in drafts]
 
 
 @record
-class _Found:
-    """A learning before it has a task type and words of its own."""
+class _Draft:
+    """Learning without a task type and a text."""
 
     kind: str
     content: dict[str, object]
@@ -66,35 +80,35 @@ class _Found:
     files: tuple[str, ...] = ()
 
 
-def _memory(found: _Found, kind_of_task: str, loop_id: str, at: str) -> Memory:
-    content = {name: _plain(value) for name, value in found.content.items()}
-    title, body = described(found.kind, kind_of_task, content)
+def _memory(draft: _Draft, task_type: str, loop_id: str, at: str) -> Memory:
+    content = {name: _as_int(value) for name, value in draft.content.items()}
+    title, body = described(draft.kind, task_type, content)
     return Memory(
         id="",
-        kind=found.kind,
+        kind=draft.kind,
         title=title,
         body=body,
         content=json.dumps(content, ensure_ascii=False, separators=(",", ":")),
-        tags=found.tags,
-        files=found.files,
-        task_type=kind_of_task,
+        tags=draft.tags,
+        files=draft.files,
+        task_type=task_type,
         source=Source.AUTOMATIC,
         state=State.STAGED,
-        confidence=found.confidence,
-        success_rate=found.success_rate,
+        confidence=draft.confidence,
+        success_rate=draft.success_rate,
         origin_loops=(loop_id,),
         created_at=at,
         updated_at=at,
     )
 
 
-def _plain(value: object) -> object:
+def _as_int(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# --- what worked -------------------------------------------------------------------
+# --- strategies --------------------------------------------------------------------
 
-# The first that fits names the strategy. A learning that says what not to do names none.
+# The first match wins. A learning that says what not to do is not a strategy.
 _STRATEGIES = (
     ("Implement first, refactor after", r"refactor\w* (?:only )?(?:after|once|later|when)|(?:then|and later) refactor"),
     (
@@ -133,18 +147,18 @@ _STRATEGIES = (
 _NEGATION = r"\b(?:not|never|avoid|stop)\b|n't\b"
 
 
-def _strategies(history: LoopHistory) -> Iterator[_Found]:
+def _find_strategies(history: LoopHistory) -> Iterator[_Draft]:
     successes = [one for one in history.iterations if one.succeeded]
     used: Counter[str] = Counter()
     names: dict[str, str] = {}
     for iteration in successes:
-        found = dict(filter(None, map(_strategy, iteration.learnings)))
-        used.update(found.keys())
-        names = {**found, **names}
+        strategies = dict(filter(None, map(_strategy, iteration.learnings)))
+        used.update(strategies.keys())
+        names = {**strategies, **names}
     for key, count in used.items():
         share = count / len(successes)
         if share > SHARE:
-            yield _Found(
+            yield _Draft(
                 kind="strategy",
                 content={"description": names[key], "effectiveness": share, "iterations": count},
                 confidence=min(share, SUREST_STRATEGY),
@@ -153,7 +167,7 @@ def _strategies(history: LoopHistory) -> Iterator[_Found]:
 
 
 def _strategy(learning: str) -> tuple[str, str] | None:
-    """Give what a learning counts as, and what to call it: a known strategy, or its own first sentence."""
+    """Return the key and name of the strategy in a learning: a known one, or its own first sentence."""
     text = accept(learning[:LONGEST_TEXT])
     if not re.search(_NEGATION, text, re.IGNORECASE):
         for name, pattern in _STRATEGIES:
@@ -163,10 +177,10 @@ def _strategy(learning: str) -> tuple[str, str] | None:
     return (same_words(sentence), sentence) if sentence else None
 
 
-# --- what failed -------------------------------------------------------------------
+# --- antipatterns ------------------------------------------------------------------
 
-# The first that fits names the trouble: a word for it, how to know it, and what to avoid.
-_TROUBLES = (
+# Category, pattern and advice; the first match wins.
+_ERROR_CATEGORIES = (
     ("merge-conflict", r"merge conflict|^conflict \(|<<<<<<<|needs merge", "Merge conflicts - update the branch first"),
     (
         "out-of-memory",
@@ -230,41 +244,41 @@ _TROUBLES = (
         "Build errors - build after each change",
     ),
 )
-_TELLING = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
+_ERROR_WORD = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
 
 
 def trouble(error: str) -> tuple[str, str]:
-    """Give a word for the trouble an error speaks of, and what to avoid; both empty when we have no name for it."""
-    lines = _unindented(error)
-    # What an error is called says more than the code and the frames printed with it.
-    for text in ("\n".join(filter(_TELLING.search, lines)), "\n".join(lines)):
-        for name, pattern, avoid in _TROUBLES:
+    """Return the category of an error and the advice for it; both are empty for an unknown error."""
+    lines = _top_level_lines(error)
+    # The error name is more reliable than the code and the stack frames printed with it.
+    for text in ("\n".join(filter(_ERROR_WORD.search, lines)), "\n".join(lines)):
+        for name, pattern, avoid in _ERROR_CATEGORIES:
             if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
                 return name, f"Avoid: {avoid}"
     return "", ""
 
 
-def _unindented(error: str) -> list[str]:
-    """Give the lines of an error but for the code in it, from its start and its end."""
+def _top_level_lines(error: str) -> list[str]:
+    """Return the unindented lines at the start and end of an error, which excludes quoted code."""
     half = LONGEST_TEXT // 2
     text = accept(error if len(error) <= LONGEST_TEXT else f"{error[:half]}\n{error[-half:]}")
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return [line for line in lines if not line[0].isspace()] or lines
 
 
-def _antipatterns(history: LoopHistory) -> Iterator[_Found]:
+def _find_antipatterns(history: LoopHistory) -> Iterator[_Draft]:
     seen: Counter[str] = Counter()
     names: dict[str, tuple[str, str]] = {}
     for iteration in history.iterations:
-        if iteration.failed and (line := _telling_line(iteration.error)):
+        if iteration.failed and (line := _error_line(iteration.error)):
             name, avoid = trouble(iteration.error)
-            key = name or _without_details(line)
+            key = name or _normalized(line)
             seen[key] += 1
             names.setdefault(key, (name, avoid or f"Avoid: {line}"))
     for key, count in seen.items():
         if count >= LEAST_OCCURRENCES:
             name, avoid = names[key]
-            yield _Found(
+            yield _Draft(
                 kind="antipattern",
                 content={"description": avoid, "occurrences": count, "impact": "high" if count > 2 else "medium"},
                 confidence=min(SUREST_ANTIPATTERN, round(0.4 + 0.1 * count, 6)),
@@ -273,34 +287,34 @@ def _antipatterns(history: LoopHistory) -> Iterator[_Found]:
             )
 
 
-def _telling_line(error: str) -> str:
-    """Give the line of an error that says what went wrong."""
-    lines = _unindented(error)
-    return one_line(next(iter([*filter(_TELLING.search, lines), *lines]), ""), 160)
+def _error_line(error: str) -> str:
+    """Return the line of an error that says what went wrong."""
+    lines = _top_level_lines(error)
+    return one_line(next(iter([*filter(_ERROR_WORD.search, lines), *lines]), ""), 160)
 
 
-def _without_details(line: str) -> str:
-    """Give what stays the same when the error comes back at another line, address or file."""
+def _normalized(line: str) -> str:
+    """Return an error line without line numbers, addresses and names, to recognize it when it recurs."""
     return " ".join(re.sub(r"0x[0-9a-f]+|\d+|(?:/[\w.-]+)+|['\"`][^'\"`]{0,80}['\"`]", "#", line.lower()).split())
 
 
-# --- how long it took --------------------------------------------------------------
+# --- estimates ---------------------------------------------------------------------
 
 
-def _estimate(history: LoopHistory) -> Iterator[_Found]:
+def _estimate(history: LoopHistory) -> Iterator[_Draft]:
     total = len(history.iterations)
     completed = [one for one in history.iterations if one.succeeded]
     if not completed:
         return
     seconds = [one.seconds for one in completed if math.isfinite(one.seconds) and one.seconds >= 0]
     rate = len(completed) / total
-    yield _Found(
+    yield _Draft(
         kind="estimate",
         content={
             "avgIterationTime": round(1000 * sum(seconds) / max(1, len(seconds)), 3),
-            "totalIterations": _each(total, history.tasks),
+            "totalIterations": _per_task(total, history.tasks),
             "complexity": complexity(
-                _each(total, history.tasks), _each(len(_files(history.iterations)), history.tasks)
+                _per_task(total, history.tasks), _per_task(len(_changed_files(history.iterations)), history.tasks)
             ),
             "successRate": rate,
         },
@@ -309,19 +323,19 @@ def _estimate(history: LoopHistory) -> Iterator[_Found]:
     )
 
 
-def _each(count: int, tasks: int) -> int:
-    """Give how much one of several tasks took."""
+def _per_task(count: int, tasks: int) -> int:
+    """Return the average count per task, at least 1 unless there was nothing."""
     return max(1, round(count / tasks)) if count else 0
 
 
 def complexity(iterations: int, files: int) -> str:
-    """Give how complex a task is that took so many iterations and touched so many files."""
+    """Return the complexity of a task from the number of iterations and files it took."""
     if iterations <= 2 and files <= 2:
         return "low"
     return "medium" if iterations <= 5 and files <= 5 else "high"
 
 
-# --- how files are laid out --------------------------------------------------------
+# --- conventions -------------------------------------------------------------------
 
 _MODULES = {
     ".py": "Python",
@@ -340,7 +354,7 @@ _PACKAGES = {
     "__init__.py": "Python packages have an __init__.py",
     "mod.rs": "Rust submodules are directories with a mod.rs",
 }
-# How the name of a test begins and ends.
+# Prefixes and suffixes of test file names.
 _TEST_NAMES = {
     ".py": (("test_", ""), ("", "_test")),
     ".go": (("", "_test"),),
@@ -353,27 +367,27 @@ _TEST_DIRECTORIES = ("tests", "test", "__tests__", "spec", "specs")
 _JVM_SOURCES = (["src", "main", "java"], ["src", "main", "kotlin"])
 _JVM_TESTS = (["src", "test", "java"], ["src", "test", "kotlin"])
 _GROUPS = ("packages", "crates", "apps", "libs", "modules", "services")
-_NOT_OURS = ("node_modules", "vendor", "third_party", ".venv", "venv", "target", "dist", "build")
+_IGNORED_DIRECTORIES = ("node_modules", "vendor", "third_party", ".venv", "venv", "target", "dist", "build")
 
 
-def _conventions(history: LoopHistory) -> Iterator[_Found]:
-    files = _files(history.iterations)
-    tests = {path: form for path in files if (form := _test_form(path))}
-    sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _in_tests(path)]
-    yield from _tests(tests, sources)
+def _find_conventions(history: LoopHistory) -> Iterator[_Draft]:
+    files = _changed_files(history.iterations)
+    tests = {path: form for path in files if (form := _test_pattern(path))}
+    sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _is_in_tests(path)]
+    yield from _test_conventions(tests, sources)
     for extension, group in _grouped(sources, _extension).items():
-        yield from _seen(f"Modules are {_MODULES[extension]} ({extension})", group, MODULES, f"*{extension}")
+        yield from _convention(f"Modules are {_MODULES[extension]} ({extension})", group, MODULES, f"*{extension}")
     for name, pattern in _PACKAGES.items():
-        yield from _seen(pattern, [path for path in sources if _name(path) == name], MODULES, f"*/{name}")
-    for root, group in _roots(sources):
-        yield from _seen(f"Source is in {root}/", group, LAYOUT, f"{root}/*")
+        yield from _convention(pattern, [path for path in sources if _name(path) == name], MODULES, f"*/{name}")
+    for root, group in _source_roots(sources):
+        yield from _convention(f"Source is in {root}/", group, LAYOUT, f"{root}/*")
 
 
-def _seen(
+def _convention(
     pattern: str, examples: list[str], confidence: float, glob: str, least: int = LEAST_FILES
-) -> Iterator[_Found]:
+) -> Iterator[_Draft]:
     if len(examples) >= least:
-        yield _Found(
+        yield _Draft(
             kind="convention",
             content={"pattern": pattern, "examples": examples[:MOST_EXAMPLES]},
             confidence=confidence,
@@ -382,15 +396,15 @@ def _seen(
         )
 
 
-def _files(iterations: Iterable[Iteration]) -> list[str]:
-    """Give all files the iterations changed, each once, with plain slashes."""
+def _changed_files(iterations: Iterable[Iteration]) -> list[str]:
+    """Return the distinct files the iterations changed, with forward slashes."""
     paths = dict.fromkeys(
         accept(path).replace("\\", "/").removeprefix("./")
         for iteration in iterations
         for path in iteration.files
         if len(path) <= LONGEST_PATH
     )
-    return [path for path in paths if path and not any(part in _NOT_OURS for part in _directories(path))]
+    return [path for path in paths if path and not any(part in _IGNORED_DIRECTORIES for part in _directories(path))]
 
 
 def _name(path: str) -> str:
@@ -413,36 +427,38 @@ def _grouped(paths: Iterable[str], key: Callable[[str], K]) -> dict[K, list[str]
     return groups
 
 
-def _in_tests(path: str) -> bool:
+def _is_in_tests(path: str) -> bool:
     return any(part in _TEST_DIRECTORIES for part in _directories(path))
 
 
-def _test_form(path: str) -> str:
-    """Give how the tests are named of which this file is one, such as `test_*.py`; nothing for what is no test."""
+def _test_pattern(path: str) -> str:
+    """Return the naming pattern of a test file, such as `test_*.py`; empty if it is not a test."""
     extension = _extension(path)
     if extension not in _MODULES:
         return ""
     stem = _name(path).removesuffix(extension)
-    for start, end in _TEST_NAMES.get(extension, _SCRIPT_TEST_NAMES):
-        if len(stem) > len(start + end) and stem.startswith(start) and stem.endswith(end):
-            return f"{start}*{end}{extension}"
-    # Rust's integration tests, and scripts in __tests__, may have any name.
-    known_by_place = path.startswith("tests/") if extension == ".rs" else "__tests__" in _directories(path)
-    return f"*{extension}" if known_by_place and stem not in ("mod", "index") else ""
+    for prefix, suffix in _TEST_NAMES.get(extension, _SCRIPT_TEST_NAMES):
+        if len(stem) > len(prefix + suffix) and stem.startswith(prefix) and stem.endswith(suffix):
+            return f"{prefix}*{suffix}{extension}"
+    # Rust integration tests and scripts in __tests__ can have any name.
+    is_in_test_directory = path.startswith("tests/") if extension == ".rs" else "__tests__" in _directories(path)
+    return f"*{extension}" if is_in_test_directory and stem not in ("mod", "index") else ""
 
 
-def _tests(tests: Mapping[str, str], sources: list[str]) -> Iterator[_Found]:
-    """Give where the tests in a language are and how they are named, if at least half of them agree."""
-    at_top = any(not _directories(path) for path in sources)
+def _test_conventions(tests: Mapping[str, str], sources: list[str]) -> Iterator[_Draft]:
+    """Yield where the tests of each language are and how they are named, if at least half of them agree."""
+    has_top_level_sources = any(not _directories(path) for path in sources)
     for paths in _grouped(tests, _extension).values():
-        places = _grouped(paths, lambda path: (*_place(path, at_top), tests[path]))
-        for (where, glob, form), group in places.items():
+        places = _grouped(paths, lambda path: (*_test_location(path, has_top_level_sources), tests[path]))
+        for (where, glob, pattern), group in places.items():
             if 2 * len(group) >= len(paths):
-                yield from _seen(f"Tests are {where} {form}", group, TESTS, (glob + form).replace("**", "*"), least=1)
+                yield from _convention(
+                    f"Tests are {where} {pattern}", group, TESTS, (glob + pattern).replace("**", "*"), least=1
+                )
 
 
-def _place(path: str, at_top: bool) -> tuple[str, str]:
-    """Give where a test is, in words and as the start of a glob."""
+def _test_location(path: str, has_top_level_sources: bool) -> tuple[str, str]:
+    """Return the location of a test, as a phrase and as the start of a glob."""
     parts = _directories(path)
     for depth, part in enumerate(parts):
         if part in _TEST_DIRECTORIES:
@@ -450,17 +466,17 @@ def _place(path: str, at_top: bool) -> tuple[str, str]:
                 root = "/".join(parts[depth - 1 : depth + 2])
                 return f"in {root}/ as", f"*{root}/*"
             return (f"in {part}/ as", f"{part}/*") if depth == 0 else (f"in {part}/ directories as", f"*/{part}/*")
-    return ("next to the source as" if parts or at_top else "named"), "*"
+    return ("next to the source as" if parts or has_top_level_sources else "named"), "*"
 
 
-def _roots(paths: list[str]) -> list[tuple[str, list[str]]]:
-    """Give the directories most of the source is in."""
-    groups = _grouped(paths, _root)
+def _source_roots(paths: list[str]) -> list[tuple[str, list[str]]]:
+    """Return the directories that contain most of the source."""
+    groups = _grouped(paths, _source_root)
     groups.pop("", None)
     return sorted(groups.items(), key=lambda one: -len(one[1]))[:MOST_ROOTS]
 
 
-def _root(path: str) -> str:
+def _source_root(path: str) -> str:
     parts = _directories(path)
     if not parts or not parts[0]:
         return ""

@@ -1,7 +1,7 @@
-"""Tell whether two texts say the same, word for word, and whether a text only repeats what was shown.
+"""Fingerprints that recognize memories with the same meaning, and detection of text copied from a prompt.
 
-The rule: what could change the meaning stays. Articles and plural endings may
-differ; negations, numbers, identifiers, operators and paths may not.
+Anything that could change the meaning is kept. Articles and plural endings may differ; negations, numbers, identifiers,
+operators and paths may not.
 """
 
 from __future__ import annotations
@@ -14,93 +14,97 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 ECHO = 0.8
-"""A text with this share of its word sequences in what was shown is no news."""
+"""Share of word sequences found in the prompt from which a text counts as copied."""
 SEQUENCE = 4
+"""Length of the word sequences compared, in words."""
 LONGEST_CACHED = 2000
-"""Characters of a text whose words are kept for the next text."""
+"""Length of a text up to which its words are cached, in characters."""
 
 WARNINGS = ("pitfall", "antipattern")
 FILLERS = frozenset("a an the very just really quite simply please also".split())
 _NOT_PLURAL = frozenset("https news macos does this always perhaps besides whereas towards".split())
 _OPENING = "\"'“”‘«,;()[]{}|·•—–。，、；：（）「」"
-# At the start of a word these can be part of it: `.env`, `!ready`, `:memory:`.
+# Only stripped at the end: at the start they can be part of the word, as in `.env`, `!ready` or `:memory:`.
 _CLOSING = _OPENING + ".:!?…！？"
-_BETWEEN = re.compile(r"[,;\"“”«»()\[\]{}|…—–。，、；：！？（）「」]+")
-_PLAIN = re.compile(r"[A-Za-z][a-z]*\Z")
-_NEGATED = {"can't": "can", "won't": "will", "shan't": "shall"}
+_SEPARATORS = re.compile(r"[,;\"“”«»()\[\]{}|…—–。，、；：！？（）「」]+")
+_LETTERS = re.compile(r"[A-Za-z][a-z]*\Z")
+_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall"}
 
 
 def same_words(text: str) -> str:
-    """Give the words of a text in order, without what may differ between two ways to say the same."""
+    """Return the words of a text in order, normalized so that equivalent phrasings are equal."""
     chunks = text.replace("**", " ").replace("’", "'").split()
-    # Nearly every word was met before; but what is longer than any word is not worth keeping.
-    words = map(_word, chunks) if len(text) <= LONGEST_CACHED else map(_words_of, chunks)
-    # Texts of nothing but fillers still have to differ from each other.
+    # Most words repeat, so they are cached; long texts would only fill the cache.
+    words = map(_normalize_cached, chunks) if len(text) <= LONGEST_CACHED else map(_normalize_chunk, chunks)
+    # Texts that consist of filler words only must still differ from each other.
     return " ".join(filter(None, words)) or " ".join(chunks).lower()
 
 
-def _words_of(chunk: str) -> str:
-    """Give the words of what stands between two spaces, or nothing for a filler."""
-    if "`" in chunk:  # code stays as it is: `,` is not `;`
+def _normalize_chunk(chunk: str) -> str:
+    """Return the normalized words of a chunk between two spaces; empty for a filler word."""
+    if "`" in chunk:  # code is kept verbatim
         parts = chunk.lower().split("`")
         return " ".join(
-            filter(None, (_code(part) if place % 2 else _trimmed(part) for place, part in enumerate(parts)))
+            filter(
+                None,
+                (_normalize_code(part) if place % 2 else _strip_punctuation(part) for place, part in enumerate(parts)),
+            )
         )
-    inner = _trimmed(chunk)
-    if _BETWEEN.search(inner):
-        return " ".join(filter(None, (_plain(_trimmed(part)) for part in _BETWEEN.split(inner))))
-    return _plain(inner)
+    inner = _strip_punctuation(chunk)
+    if _SEPARATORS.search(inner):
+        return " ".join(filter(None, (_normalize_word(_strip_punctuation(part)) for part in _SEPARATORS.split(inner))))
+    return _normalize_word(inner)
 
 
-_word = lru_cache(maxsize=30_000)(_words_of)
+_normalize_cached = lru_cache(maxsize=30_000)(_normalize_chunk)
 
 
-def _code(part: str) -> str:
-    """Give code as it is, but for what also stands around words; nothing but such signs is kept: `,` is not `;`."""
-    return _BETWEEN.sub(" ", part).strip() or part
+def _normalize_code(part: str) -> str:
+    """Return code without surrounding punctuation, unless it is nothing else: `,` is not `;`."""
+    return _SEPARATORS.sub(" ", part).strip() or part
 
 
-def _trimmed(chunk: str) -> str:
+def _strip_punctuation(chunk: str) -> str:
     return chunk.lstrip(_OPENING).rstrip(_CLOSING)
 
 
-def _plain(word: str) -> str:
-    """Give a word in lower case, without a plural's s; nothing for a filler or a mere dash."""
+def _normalize_word(word: str) -> str:
+    """Return a word in lower case without plural s; empty for a filler word or a dash."""
     lower = word.lower()
     if lower in FILLERS:
         return ""
-    if _PLAIN.match(word):
+    if _LETTERS.match(word):
         if len(lower) > 3 and lower[-1] == "s" and lower[-2] not in "sui" and lower not in _NOT_PLURAL:
             return lower[:-1]
         return "can not" if lower == "cannot" else lower
     if lower.count("'") == 1:
         if lower.endswith("n't"):
-            return f"{_plain(_NEGATED.get(lower, lower[:-3]))} not".lstrip()
+            return f"{_normalize_word(_CONTRACTIONS.get(lower, lower[:-3]))} not".lstrip()
         if lower.endswith("'s"):
-            return _plain(word[:-2])
+            return _normalize_word(word[:-2])
     return lower if lower.strip("*-_#~") else ""
 
 
 def fingerprint(memory: Memory) -> str:
-    """Give a mark of 16 hex digits that two memories share when they say the same."""
+    """Return 16 hex digits that are equal for two memories with the same meaning."""
     import hashlib
 
     if memory.kind == "knowledge":
         from ralph.memory.knowledge import title_key
 
-        same = f"knowledge {title_key(memory.title)}"
+        identity_text = f"knowledge {title_key(memory.title)}"
     elif memory.content:
         from ralph.memory.learning import identity
 
-        same = identity(memory.kind, memory.task_type, memory.content)
+        identity_text = identity(memory.kind, memory.task_type, memory.content)
     else:
-        # What is recommended and what is warned of may be put in the same words.
-        same = ("avoid: " if memory.kind in WARNINGS else "") + same_words(memory.body or memory.title)
-    return hashlib.sha256(same.encode("utf-8", "replace")).hexdigest()[:16]
+        # A recommendation and a warning can have the same words.
+        identity_text = ("avoid: " if memory.kind in WARNINGS else "") + same_words(memory.body or memory.title)
+    return hashlib.sha256(identity_text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class Echo:
-    """What was shown to an agent, to tell what it merely repeats."""
+    """Text shown to an agent, to detect what the agent merely repeats."""
 
     def __init__(self, injected: str) -> None:
         words = _words(injected)
@@ -108,7 +112,7 @@ class Echo:
         self._sequences = set(_sequences(words))
 
     def repeats(self, text: str) -> bool:
-        """Say whether nearly all of a text stands in what was shown."""
+        """Return whether nearly all of a text occurs in what was shown."""
         words = _words(text)
         if len(words) < SEQUENCE:
             return bool(words) and f" {' '.join(words)} " in self._text

@@ -1,8 +1,8 @@
-"""Find what is worth keeping in the words of a role that hands over, a gate that passes again, a task that is done.
+"""Extraction of memories from handover notes, fixed gates and completion notes.
 
-There is no model here to judge a sentence, so it has to show itself: it names
-something concrete, speaks the language of its kind, and is no plan, question or
-story of the session. What is missed can still be said in a sigil; junk cannot be unsaid.
+No model judges the sentences, so they must qualify by themselves: a sentence has to name something concrete, use the
+wording typical of its kind, and be neither a plan, a question nor a report about the session. A missed finding can
+still be stated in a sigil; junk cannot be taken back.
 """
 
 from __future__ import annotations
@@ -24,21 +24,29 @@ HANDOVERS = {
     ("planner", "creator"): ("decision", "constraint"),
     ("critic", "creator"): ("pitfall",),
 }
-"""What the words of one role teach when it hands over to another."""
+"""Memory kinds extracted from the output of one role when it hands over to another."""
 COMPLETION = ("pattern", "convention")
+"""Memory kinds extracted from completion notes."""
 MOST = 3
+"""Maximum number of findings per handover."""
 MOST_FROM_CRITIC = 5
+"""Maximum number of findings per review."""
 SHORTEST, LONGEST = 20, 300
+"""Minimum and maximum length of a finding, in characters."""
 ENOUGH = 2
-"""Two hints, or one sure sign, make a sentence a finding."""
+"""Minimum weight of a finding: one strong cue or two weak ones."""
 SAME = 0.8
-"""Of two findings with more than this share of the words in common, the first is kept."""
+"""Share of common words above which the weaker of two findings is dropped."""
 LONGEST_TEXT = 100_000
+"""Number of characters examined, from the end of the text."""
 LONGEST_PART = 600
+"""Maximum length of the problem and of the fix in a gate memory, in characters."""
 LONGEST_TITLE = 100
+"""Maximum length of a gate memory title, in characters."""
 MOST_FILES = 20
+"""Maximum number of files per memory."""
 
-# How findings of each kind are worded: what gives one away, and what only does with another such hint.
+# Strong and weak cues in the wording of each kind of finding; a weak cue needs a second one.
 _CUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "architecture": (
         (
@@ -144,16 +152,16 @@ _CUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
 }
-# What only leads up to a finding.
-_LEAD = re.compile(
+# Introductions that precede a finding.
+_INTRODUCTION = re.compile(
     r"(?:(?:i|we) (?:also )?(?:found|noticed|learned|discovered|confirmed|see|saw)(?: out)?(?: that)?:?"
     r"|it turns out(?: that)?|turns out(?: that)?|(?:please )?note(?: that)?:?|important:|findings?:|fyi:?|remember:"
     r"|(?:lessons?|learnings?|gotchas?|patterns|conventions)(?: learned| discovered| encountered| found)?:"
     r"|also,|however,)\s+",
     re.IGNORECASE,
 )
-# How a sentence starts that tells of the session, gives an order, or reports a deed.
-_STORY = re.compile(
+# Starts of sentences that describe the session, give an instruction, or report completed work.
+_NARRATIVE = re.compile(
     r"(?:i|i'm|i'll|i've|i'd|let me|let's|we'll|we're|we (?:are|will|should|need|can|could|must first)|you|please"
     r"|next|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|finally|lastly|afterwards|after (?:that|this)"
     r"|once (?:that|this)|going to|will|here(?:'s| is| are)|looking|reading|checking|running|starting|based on"
@@ -163,14 +171,14 @@ _STORY = re.compile(
     r"|the (?:creator|planner|critic|editor|explorer|user|next (?:step|task|iteration|attempt)))\b",
     re.IGNORECASE,
 )
-_ORDER = re.compile(
+_INSTRUCTION = re.compile(
     r"(?:add|create|implement|write|update|refactor|move|rename|remove|delete|fix|run|make|extract|change|replace"
     r"|introduce|wire|ensure|build|set up|define|extend|test|verify|check|review|consider|investigate|look|decide|start"
     r"|finish|open|edit|adjust|convert|migrate|install|commit|push|merge|document|clean|handle|return|raise|close"
     r"|validate)\b",
     re.IGNORECASE,
 )
-_DEED = re.compile(
+_ACCOMPLISHMENT = re.compile(
     r"(?:added|created|implemented|wrote|updated|refactored|moved|renamed|removed|deleted|fixed|made|extracted|changed"
     r"|replaced|introduced|wired|ensured|built|extended|tested|verified|validated|adjusted|converted|migrated|installed"
     r"|committed|pushed|merged|documented|cleaned|handled|finished|completed|switched|improved|tests? pass)\b",
@@ -181,22 +189,22 @@ _REPORT = re.compile(
     r"|failure|title|tags|created|done|follow-?up)(?: \([^()]{0,40}\))?:",
     re.IGNORECASE,
 )
-# How a sentence starts whose subject stands in another one.
-_LOOSE = re.compile(
+# Starts of sentences that refer to a previous one.
+_BACK_REFERENCE = re.compile(
     r"(?:it|its|they|these|those|that|both|otherwise|in (?:practice|that case)|without (?:it|this|that)"
     r"|all (?:live|are)|[a-z]+s (?:to|the|an?)"
     r"|this(?! (?:project|repo|repository|codebase|code base)\b))\b",
     re.IGNORECASE,
 )
-# What a sentence holds that will not be so tomorrow, or that nobody knows.
-_PASSING = re.compile(
+# Phrases for temporary states and guesses.
+_TEMPORARY = re.compile(
     r"\b(?:now|i'll|i will|i am|i'm|let me|we will|we'll|will (?:add|need|be|have|then)|later on|currently"
     r"|at the moment|this (?:session|task|pr|pull request|change|diff|attempt|iteration|commit|review|plan)"
     r"|tests? pass(?:es|ed)?|as (?:mentioned|described|noted)|(?:see|the|listed|shown) (?:above|below)|previous attempt"
     r"|looks? (?:good|fine|ok)|lgtm|no (?:issues|problems)|not sure|i think|might|seems?|probably|unclear|todo)\b",
     re.IGNORECASE,
 )
-# What happened once, in words of time and effort.
+# Phrases for one-time events.
 _EPISODE = re.compile(
     r"\b(?:took|tried|failed|fails|could(?:n't| not)|attempts?|today|yesterday|tomorrow|monday|tuesday|wednesday"
     r"|thursday|friday|saturday|sunday|was|were|had|did|approv\w+|finish\w*|\d{4}-\d\d-\d\d"
@@ -216,7 +224,7 @@ _COMMENT = re.compile(r"<!--[^<>]{0,500}-->")
 _HEADING = re.compile(r"#{1,6}\s|[=-]{3,}$|\|")
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
 _CHECKBOX = re.compile(r"\[[ xX-]\]\s")
-_UNWANTED_SECTION = re.compile(
+_IGNORED_SECTION = re.compile(
     r"\b(?:next steps?|steps|plan|to-?do|tasks?|questions?|what works|strengths|positives?|praise|done|changes made"
     r"|summary of changes|checklist|verification|hand-?over|commands? run)\b",
     re.IGNORECASE,
@@ -236,37 +244,38 @@ class _Finding:
 
 
 def at_handover(from_hat: str, to_hat: str, text: str, at: str) -> list[Memory]:
-    """Give what the words of one role teach the next ones."""
+    """Return the memories in the output of one role when it hands over to another."""
     kinds = HANDOVERS.get((from_hat, to_hat), ())
     if from_hat == "critic":
-        found = _findings(text, kinds, MOST_FROM_CRITIC)
-        return [_memory(one, at, hat=from_hat, confidence=CRITIC, tags=("review", "critic-finding")) for one in found]
-    return [_memory(one, at, hat=from_hat) for one in _findings(text, kinds, MOST)]
+        tags = ("review", "critic-finding")
+        findings = _findings(text, kinds, MOST_FROM_CRITIC)
+        return [_memory(finding, at, hat=from_hat, confidence=CRITIC, tags=tags) for finding in findings]
+    return [_memory(finding, at, hat=from_hat) for finding in _findings(text, kinds, MOST)]
 
 
 def at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
-    """Give the patterns and conventions that the notes of a task which got done speak of.
+    """Return the patterns and conventions in the notes of a completed task.
 
-    A file that is named without its directory is one of the changed `files`, if there is one of that name.
+    A file named without its directory is resolved to the changed file of that name in `files`, if there is one.
     """
-    found = [_memory(one, at) for one in _findings(notes, COMPLETION, MOST, sure=True)]
-    return [replace(one, files=tuple(_whole_path(path, files) for path in one.files)) for one in found]
+    memories = [_memory(finding, at) for finding in _findings(notes, COMPLETION, MOST, strict=True)]
+    return [replace(one, files=tuple(_resolve_path(path, files) for path in one.files)) for one in memories]
 
 
-def _whole_path(named: str, files: Sequence[str]) -> str:
+def _resolve_path(named: str, files: Sequence[str]) -> str:
     return next((path for path in files if path == named or path.endswith(f"/{named}")), named)
 
 
 def after_gate(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
-    """Give what made a gate pass that had failed: the problem and the fix."""
+    """Return a memory of what fixed a failing gate: the problem and the change."""
     changed = ", ".join(one_line(path, 120) for path in files[:MOST_FILES])
-    fix = _part(change) or (f"Changed {changed}." if changed else "Not recorded.")
+    fix = _excerpt(change) or (f"Changed {changed}." if changed else "Not recorded.")
     command = one_line(accept(gate), 80)
-    body = f"**Problem:** {_part(problem) or 'It failed without a word.'} (`{command}`)\n\n**Fix:** {fix}"
+    body = f"**Problem:** {_excerpt(problem) or 'It failed without output.'} (`{command}`)\n\n**Fix:** {fix}"
     return Memory(
         id="",
         kind="fix",
-        title=one_line(f"Fix for {program_of(gate)} failure: {_part(problem)}".removesuffix(": "), LONGEST_TITLE),
+        title=one_line(f"Fix for {program_of(gate)} failure: {_excerpt(problem)}".removesuffix(": "), LONGEST_TITLE),
         body=body,
         tags=(program_of(gate), "quality-gate"),
         files=tuple(files[:MOST_FILES]) or paths_in(body, MOST_FILES),
@@ -277,7 +286,7 @@ def after_gate(gate: str, problem: str, change: str, files: Sequence[str], at: s
     )
 
 
-def _part(text: str) -> str:
+def _excerpt(text: str) -> str:
     return cut(accept(text[:LONGEST_TEXT]), LONGEST_PART)
 
 
@@ -288,7 +297,7 @@ _LAUNCHERS = frozenset(
 
 
 def program_of(gate: str) -> str:
-    """Give the name of the program a gate runs, whatever it is launched with: `pytest` for `uv run pytest -q`."""
+    """Return the name of the program a gate runs, without launchers: `pytest` for `uv run pytest -q`."""
     names = []
     for word in accept(gate[:1000]).split():
         name = word.strip("\"'()").rsplit("/", 1)[-1].lower()
@@ -299,15 +308,15 @@ def program_of(gate: str) -> str:
 
 
 def _memory(
-    found: _Finding, at: str, *, hat: str | None = None, confidence: float | None = None, tags: tuple[str, ...] = ()
+    finding: _Finding, at: str, *, hat: str | None = None, confidence: float | None = None, tags: tuple[str, ...] = ()
 ) -> Memory:
     return Memory(
         id="",
-        kind=found.kind,
-        title=title_of(found.text),
-        body=found.text,
+        kind=finding.kind,
+        title=title_of(finding.text),
+        body=finding.text,
         tags=tags,
-        files=paths_in(found.text, MOST_FILES),
+        files=paths_in(finding.text, MOST_FILES),
         hat=hat,
         source=Source.AUTOMATIC,
         confidence=START[Source.AUTOMATIC] if confidence is None else confidence,
@@ -316,43 +325,47 @@ def _memory(
     )
 
 
-# --- which sentences ---------------------------------------------------------------
+# --- findings ----------------------------------------------------------------------
 
 
-def _findings(text: str, kinds: Sequence[str], most: int, *, sure: bool = False) -> list[_Finding]:
-    """Give the most telling sentences of these kinds, in the order of the text.
+def _findings(text: str, kinds: Sequence[str], most: int, *, strict: bool = False) -> list[_Finding]:
+    """Return the most significant sentences of these kinds, in text order.
 
-    With `sure`, only those that cannot be the story of a session: notes tell mostly of that.
+    With `strict`, sentences that may describe the session are dropped: completion notes are mostly about that.
     """
     if not kinds:
         return []
-    sentences = [one for one in _sentences(accept(text[-LONGEST_TEXT:])) if not (sure and _EPISODE.search(one))]
-    made = (_finding(sentence, kinds, place, sure) for place, sentence in enumerate(sentences))
-    kept: list[_Finding] = []
+    sentences = [
+        sentence for sentence in _sentences(accept(text[-LONGEST_TEXT:])) if not (strict and _EPISODE.search(sentence))
+    ]
+    candidates = (_finding(sentence, kinds, place, strict) for place, sentence in enumerate(sentences))
+    findings: list[_Finding] = []
     words: list[set[str]] = []
-    for one in sorted(filter(None, made), key=lambda one: (-one.strength, one.place)):
-        own = set(same_words(one.text).split())
-        if len(kept) < most and not any(len(own & other) > SAME * min(len(own), len(other)) for other in words):
-            kept.append(one)
-            words.append(own)
-    return sorted(kept, key=lambda one: one.place)
+    for one in sorted(filter(None, candidates), key=lambda one: (-one.strength, one.place)):
+        own_words = set(same_words(one.text).split())
+        if len(findings) < most and not any(
+            len(own_words & other) > SAME * min(len(own_words), len(other)) for other in words
+        ):
+            findings.append(one)
+            words.append(own_words)
+    return sorted(findings, key=lambda one: one.place)
 
 
-def _finding(sentence: str, kinds: Sequence[str], place: int, sure: bool) -> _Finding | None:
-    text = _without_lead(sentence)
+def _finding(sentence: str, kinds: Sequence[str], place: int, strict: bool) -> _Finding | None:
+    text = _without_introduction(sentence)
     if not SHORTEST <= len(text) <= LONGEST or text.endswith(("?", ":", ",")) or not _is_lasting(text, kinds):
         return None
     concrete = len(set(_CONCRETE.findall(text)))
-    cues, kind = max(((_weigh(text, kind, sure), kind) for kind in kinds), key=lambda one: one[0])
+    cues, kind = max(((_cue_weight(text, kind, strict), kind) for kind in kinds), key=lambda one: one[0])
     if cues < ENOUGH or not concrete:
         return None
     return _Finding(kind=kind, text=text, strength=cues + min(concrete, 3), place=place)
 
 
-def _weigh(text: str, kind: str, sure: bool) -> int:
-    """Give how much speaks for the sentence being of this kind."""
+def _cue_weight(text: str, kind: str, strict: bool) -> int:
+    """Return the weight of the cues that a sentence is of this kind."""
     strong, weak = _patterns(kind)
-    if sure and not any(cue.search(text) for cue in strong):
+    if strict and not any(cue.search(text) for cue in strong):
         return 0
     return ENOUGH * sum(1 for cue in strong if cue.search(text)) + sum(1 for cue in weak if cue.search(text))
 
@@ -363,55 +376,57 @@ def _patterns(kind: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
     return [re.compile(cue, re.IGNORECASE) for cue in strong], [re.compile(cue, re.IGNORECASE) for cue in weak]
 
 
-def _without_lead(sentence: str) -> str:
-    """Give a sentence without the words that only lead up to what it says."""
-    lead = _LEAD.match(sentence)
-    text = sentence[lead.end() :] if lead else sentence
-    return text[:1].upper() + text[1:] if lead and text[1:2].islower() else text
+def _without_introduction(sentence: str) -> str:
+    """Return a sentence without its introductory phrase."""
+    introduction = _INTRODUCTION.match(sentence)
+    text = sentence[introduction.end() :] if introduction else sentence
+    return text[:1].upper() + text[1:] if introduction and text[1:2].islower() else text
 
 
 def _is_lasting(text: str, kinds: Sequence[str]) -> bool:
-    """Say whether a sentence is about the project, not about the session: no story, no order, no passing state."""
-    if any(pattern.search(text) for pattern in (_SIGNAL, _SIGIL, _PASSING)):
+    """Return whether a sentence is about the project rather than about the session or a temporary state."""
+    if any(pattern.search(text) for pattern in (_SIGNAL, _SIGIL, _TEMPORARY)):
         return False
     if "decision" in kinds and _OWN_DECISION.match(text):
         return True
-    return not any(pattern.match(text) for pattern in (_STORY, _ORDER, _DEED, _REPORT, _LOOSE))
+    return not any(
+        pattern.match(text) for pattern in (_NARRATIVE, _INSTRUCTION, _ACCOMPLISHMENT, _REPORT, _BACK_REFERENCE)
+    )
 
 
-# --- what a sentence is ------------------------------------------------------------
+# --- sentences ---------------------------------------------------------------------
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Give the sentences of a text: of its paragraphs and bullets, not of headings, tables, code or sigils."""
-    for unit in _units(text):
+    """Yield the sentences of paragraphs and bullets, skipping headings, tables, code and sigils."""
+    for block in _blocks(text):
         start = 0
-        for end in _SENTENCE_END.finditer(unit):
-            if not unit[max(start, end.start() - 10) : end.start()].lower().endswith(_ABBREVIATIONS):
-                yield unit[start : end.start()].strip()
+        for end in _SENTENCE_END.finditer(block):
+            if not block[max(start, end.start() - 10) : end.start()].lower().endswith(_ABBREVIATIONS):
+                yield block[start : end.start()].strip()
                 start = end.end()
-        yield unit[start:].strip()
+        yield block[start:].strip()
 
 
-def _units(text: str) -> Iterator[str]:
-    """Give each paragraph and bullet on one line."""
-    gathered: list[str] = []
-    wanted = True
+def _blocks(text: str) -> Iterator[str]:
+    """Yield each paragraph and bullet as one line."""
+    lines: list[str] = []
+    is_relevant = True
     for line in _prose(text):
         bare = line.strip()
         heading = _is_heading(bare)
         bullet = _BULLET.match(bare)
-        if gathered and (not bare or heading or bullet):
-            yield " ".join(gathered)
-            gathered = []
+        if lines and (not bare or heading or bullet):
+            yield " ".join(lines)
+            lines = []
         if heading:
-            wanted = not _UNWANTED_SECTION.search(bare)
-        elif bare and wanted:
+            is_relevant = not _IGNORED_SECTION.search(bare)
+        elif bare and is_relevant:
             content = bare[bullet.end() :] if bullet else bare.lstrip("> ")
             if not _CHECKBOX.match(content):
-                gathered.append(content.replace("**", ""))
-    if gathered:
-        yield " ".join(gathered)
+                lines.append(content.replace("**", ""))
+    if lines:
+        yield " ".join(lines)
 
 
 def _is_heading(line: str) -> bool:
@@ -420,7 +435,7 @@ def _is_heading(line: str) -> bool:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Give the lines that are neither in a code block nor in a sigil."""
+    """Yield the lines outside code blocks and sigils; others are replaced by an empty line."""
     fence, sigil = "", ""
     for line in _COMMENT.sub("", text).splitlines():
         bare = line.lstrip()

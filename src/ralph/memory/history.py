@@ -1,7 +1,6 @@
-"""What happened in one loop, iteration by iteration: what learnings are drawn from.
+"""History of one loop, the input of learning extraction.
 
-One shape for our own attempts and for the state files of other loops, so that
-both are learned from by the same rules.
+Our own attempts and the state files of other loops are converted to this shape, so that the same rules apply to both.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from ralph.records import record
 
 @record
 class Iteration:
-    """One pass through a loop, as far as it teaches something."""
+    """One iteration of a loop, with the details needed to extract learnings."""
 
     number: int
     succeeded: bool
@@ -25,13 +24,13 @@ class Iteration:
 
 @record
 class LoopHistory:
-    """One loop from its objective to where it stands."""
+    """A loop from its objective to its current state."""
 
     loop_id: str
     objective: str
     task_type: str = ""
-    """What kind of task it worked on, when that is known; else the objective tells."""
+    """Task type, if known; otherwise it is derived from the objective."""
     tasks: int = 1
-    """On so many tasks the iterations were spent."""
+    """Number of tasks the iterations were spent on."""
     iterations: tuple[Iteration, ...] = ()
     is_complete: bool = False

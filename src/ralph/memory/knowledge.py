@@ -1,4 +1,4 @@
-"""How knowledge entries are told apart and linked: titles, tags and `[[Title]]`s."""
+"""Identity of knowledge entries and the `[[Title]]` links between them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 TAG_OVERLAP = 0.5
+"""Share of common tags, relative to the entry with fewer tags, above which similar titles match."""
 LONGEST_LINK = 200
+"""Maximum length of a link title, in characters."""
 
 _LINK = rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]"
 
 
 def title_key(title: str) -> str:
-    """Give what titles are compared by: databases disagree on upper and lower case beyond ASCII."""
+    """Return the key titles are compared by; databases differ in case folding beyond ASCII."""
     return " ".join(title.casefold().split())
 
 
 def is_update(known: Memory, new: Memory) -> bool:
-    """Say whether a new knowledge entry is about the same thing as a known one.
+    """Return whether a new knowledge entry updates a known one.
 
-    Equal titles are; so are titles of which one holds the other, when more than half of the tags
-    (of the one with fewer) are the same.
+    It does if the titles are equal, or if one title contains the other and more than half of the tags (of the entry
+    with fewer tags) are the same.
     """
     ours, theirs = title_key(known.title), title_key(new.title)
     if ours == theirs:
@@ -35,11 +37,11 @@ def is_update(known: Memory, new: Memory) -> bool:
 
 
 def links_in(body: str) -> tuple[str, ...]:
-    """Give the titles in `[[Title]]` links, each once in any case of letters; what stands in code is no link."""
+    """Return the distinct titles of `[[Title]]` links, ignoring case and code."""
     if "[[" not in body:
         return ()
     rows, unclosed = without_code(body.replace("\r\n", "\n").split("\n"))
-    if unclosed:  # a text that was cut inside a code block
+    if unclosed:  # the text was truncated inside a code block
         rows = rows[: unclosed[0]]
     paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
     titles: dict[str, str] = {}

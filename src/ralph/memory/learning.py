@@ -1,8 +1,7 @@
-"""Structured learnings: in words, compared, and put together when they are equal.
+"""Structured learnings: description in words, comparison and merging.
 
-The content of a learning is a JSON object that others may have written. Fields we
-do not know stay in it, and a field of the wrong shape counts as missing; nothing
-here raises over what the content says.
+The content of a learning is a JSON object that other programs may have written. Unknown fields are kept, and a field of
+the wrong type counts as missing; nothing here raises because of what the content says.
 """
 
 from __future__ import annotations
@@ -21,102 +20,104 @@ if TYPE_CHECKING:
     Content = Mapping[str, object]
 
 LEARNING_KINDS = ("strategy", "antipattern", "estimate", "convention")
-"""The kinds that have structured content."""
+"""Memory kinds with structured content."""
 GENERAL = "general"
-"""The task type of what holds for all tasks."""
+"""Task type of learnings that apply to all tasks."""
 IMPACTS = ("low", "medium", "high")
 MOST_EXAMPLES = 10
+"""Maximum number of example files in a convention."""
 LARGEST_NUMBER = 1e15
+"""Number above which a value counts as missing."""
 
 
-# --- in words ------------------------------------------------------------------
+# --- description ---------------------------------------------------------------
 
 
 def described(kind: str, task_type: str | None, content: Content) -> tuple[str, str]:
-    """Give a title and a body that say what the content does."""
-    if words := in_plain_words(kind, content):
-        return words
+    """Return a title and a body that describe the content."""
+    if plain_text := in_plain_words(kind, content):
+        return plain_text
     if kind == "estimate":
-        return _estimate(task_type, content)
-    said = _said(kind, content)
-    if not said:
+        return _describe_estimate(task_type, content)
+    statement = _statement(kind, content)
+    if not statement:
         title = f"{kind.capitalize()} for {task_type or GENERAL} tasks"
-        return title, _spelled_out(content) or title
-    plain = " ".join(said.split())
+        return title, _list_values(content) or title
+    plain = " ".join(statement.split())
     is_short = len(plain) <= LONGEST_TITLE
-    added = _convention(content) if kind == "convention" else _evidence(content)
+    suffix = _format_examples(content) if kind == "convention" else _format_evidence(content)
     details = _text(content, "details")
-    # The body begins with the title, so that whoever shows both can say it once.
-    start = _sentence(plain if is_short else said, bool(added or details))
-    body = " ".join(filter(None, ["" if details.startswith(plain) else start, details, added]))
-    return plain if is_short else title_of(said), body
+    # The body starts with the title, so that callers showing both can omit one.
+    first_sentence = _end_sentence(plain if is_short else statement, bool(suffix or details))
+    body = " ".join(filter(None, ["" if details.startswith(plain) else first_sentence, details, suffix]))
+    return plain if is_short else title_of(statement), body
 
 
-def _estimate(task_type: str | None, content: Content) -> tuple[str, str]:
+def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, str]:
     complexity = _text(content, "complexity")
     title = f"Estimate for {task_type or GENERAL} tasks" + (f" ({complexity})" if complexity else "")
     iterations, milliseconds = _number(content, "totalIterations"), _number(content, "avgIterationTime")
-    each = "" if milliseconds is None else _span(milliseconds / 1000)
+    duration = "" if milliseconds is None else _format_duration(milliseconds / 1000)
     parts = []
     if iterations is not None:
-        of_each = f" of {each}{'' if iterations == 1 else ' each'}" if each else ""
-        parts.append(f"About {_counted(iterations, 'iteration')}{of_each}")
-    elif each:
-        parts.append(f"About {each} for each iteration")
-    if success := _percent(content, "successRate"):
+        per_iteration = f" of {duration}{'' if iterations == 1 else ' each'}" if duration else ""
+        parts.append(f"About {_format_count(iterations, 'iteration')}{per_iteration}")
+    elif duration:
+        parts.append(f"About {duration} per iteration")
+    if success := _format_percent(content, "successRate"):
         parts.append(f"{success} succeed")
-    return title, _joined(parts) or _spelled_out(content) or title
+    return title, _join_clauses(parts) or _list_values(content) or title
 
 
-def _evidence(content: Content) -> str:
-    """Give what speaks for a strategy or against an antipattern."""
+def _format_evidence(content: Content) -> str:
+    """Return the evidence for a strategy or an antipattern."""
     iterations, occurrences = _number(content, "iterations"), _number(content, "occurrences")
-    over = "" if iterations is None else f"over {_counted(iterations, 'iteration')}"
-    effective = _percent(content, "effectiveness")
+    over = "" if iterations is None else f"over {_format_count(iterations, 'iteration')}"
+    effective = _format_percent(content, "effectiveness")
     parts = [" ".join(filter(None, [f"{effective} effective" if effective else "", over]))]
     if occurrences is not None:
-        parts.append(f"seen {_counted(occurrences, 'time')}")
+        parts.append(f"seen {_format_count(occurrences, 'time')}")
     if impact := _text(content, "impact"):
         parts.append(f"impact {impact}")
-    return _joined(parts)
+    return _join_clauses(parts)
 
 
-def _convention(content: Content) -> str:
+def _format_examples(content: Content) -> str:
     examples = _texts(content, "examples")[:MOST_EXAMPLES]
     return f"Examples: {', '.join(examples)}" if examples else ""
 
 
-def _joined(parts: list[str]) -> str:
+def _join_clauses(parts: list[str]) -> str:
     line = "; ".join(filter(None, parts))
     return f"{line[0].upper()}{line[1:]}." if line else ""
 
 
-def _sentence(text: str, more_follows: bool) -> str:
+def _end_sentence(text: str, more_follows: bool) -> str:
     return f"{text}." if more_follows and text[-1] not in ".!?:;,…" else text
 
 
-def _spelled_out(content: Content) -> str:
-    """Give the plain values of a content whose fields we do not know, by name."""
-    values = (f"{name}: {text}" for name, value in content.items() if (text := _plain(value)))
+def _list_values(content: Content) -> str:
+    """Return the plain values of a content with unknown fields, by name."""
+    values = (f"{name}: {text}" for name, value in content.items() if (text := _format_value(value)))
     return cut("; ".join(values), 1000)
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:g}" if abs(value) <= LARGEST_NUMBER else ""
     return value.strip() if isinstance(value, str) else ""
 
 
-def _counted(count: float, noun: str) -> str:
+def _format_count(count: float, noun: str) -> str:
     return f"{count:.1f}".removesuffix(".0") + f" {noun}{'' if count == 1 else 's'}"
 
 
-def _percent(content: Content, name: str) -> str:
+def _format_percent(content: Content, name: str) -> str:
     share = _number(content, name)
-    return f"{share * 100:.0f} %" if share is not None and share <= 1 else ""
+    return f"{share:.0%}" if share is not None and share <= 1 else ""
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     if seconds < 120:
@@ -125,67 +126,69 @@ def _span(seconds: float) -> str:
 
 
 def content_of(memory: Memory) -> dict[str, object]:
-    """Give the content of a learning; one that came in plain words gets a content that says the same."""
-    if content := _object(memory.content):
+    """Return the content of a learning; for a plain-text learning, build one that says the same."""
+    if content := _parse_object(memory.content):
         return content
     details = "" if memory.body == memory.title else memory.body
-    return {_headline(memory.kind): memory.title, **({"details": details} if details else {})}
+    return {_statement_field(memory.kind): memory.title, **({"details": details} if details else {})}
 
 
 def in_plain_words(kind: str, content: Content) -> tuple[str, str] | None:
-    """Give the title and the body of a learning whose content says no more than they do; None for any other."""
-    if not content.keys() <= {_headline(kind), "details"}:
+    """Return the title and body of a learning whose content has nothing else; None for any other."""
+    if not content.keys() <= {_statement_field(kind), "details"}:
         return None
-    title, details = content.get(_headline(kind)), content.get("details", "")
+    title, details = content.get(_statement_field(kind)), content.get("details", "")
     if not isinstance(title, str) or not isinstance(details, str) or not title or len(title) > LONGEST_TITLE:
         return None
-    # Only what comes back to the letter when it is written again.
+    # Only texts that survive a round trip unchanged.
     if title.split("\n") != [title.strip()] or details != details.strip() or details == title:
         return None
     return title, details or title
 
 
-def _headline(kind: str) -> str:
+def _statement_field(kind: str) -> str:
     return "pattern" if kind == "convention" else "description"
 
 
-# --- compared and put together ---------------------------------------------------
+# --- comparison and merging ------------------------------------------------------
 
 
 def identity(kind: str, task_type: str | None, content: str) -> str:
-    """Give what two learnings must have in common to be one: kind, task type and what they say."""
-    fields = _object(content)
-    said = _said(kind, fields) if fields is not None else ""
-    return "\n".join(" ".join(part.casefold().split()) for part in (kind, task_type or GENERAL, said or content))
+    """Return the text two learnings must have in common to be the same: kind, task type and statement."""
+    fields = _parse_object(content)
+    statement = _statement(kind, fields) if fields is not None else ""
+    return "\n".join(" ".join(part.casefold().split()) for part in (kind, task_type or GENERAL, statement or content))
 
 
 def merged_content(kind: str, old: str, new: str, old_support: int) -> str:
-    """Give the content of two equal learnings put together; the old one was learned `old_support` times."""
-    ours, theirs = _object(old), _object(new)
-    if ours is None or theirs is None:
-        known = ours if theirs is None else theirs
-        return _compact(known or {})
-    settled: dict[str, object] = {}
+    """Return the merged content of two equal learnings; the old one has been learned `old_support` times."""
+    old_fields, new_fields = _parse_object(old), _parse_object(new)
+    if old_fields is None or new_fields is None:
+        known = old_fields if new_fields is None else new_fields
+        return _to_json(known or {})
+    merged: dict[str, object] = {}
     if kind == "strategy":
-        settled = _strategies(ours, theirs)
+        merged = _merge_strategies(old_fields, new_fields)
     elif kind == "antipattern":
-        settled = _antipatterns(ours, theirs)
+        merged = _merge_antipatterns(old_fields, new_fields)
     elif kind == "estimate":
-        settled = _estimates(ours, theirs, max(1, old_support))
+        merged = _merge_estimates(old_fields, new_fields, max(1, old_support))
     elif kind == "convention":
-        settled = _conventions(ours, theirs)
-    return _compact({**ours, **theirs, **{name: value for name, value in settled.items() if value is not None}})
+        merged = _merge_conventions(old_fields, new_fields)
+    return _to_json(
+        {**old_fields, **new_fields, **{name: value for name, value in merged.items() if value is not None}}
+    )
 
 
-def _strategies(old: Content, new: Content) -> dict[str, object]:
+def _merge_strategies(old: Content, new: Content) -> dict[str, object]:
     before, after = _number(old, "iterations"), _number(new, "iterations")
     return {
-        "effectiveness": _average(old, new, "effectiveness", before, after),
+        "effectiveness": _weighted_mean(old, new, "effectiveness", before, after),
         "iterations": _sum(before, after),
     }
 
 
-def _antipatterns(old: Content, new: Content) -> dict[str, object]:
+def _merge_antipatterns(old: Content, new: Content) -> dict[str, object]:
     impacts = [impact for one in (old, new) if (impact := _text(one, "impact").lower()) in IMPACTS]
     return {
         "occurrences": _sum(_number(old, "occurrences"), _number(new, "occurrences")),
@@ -193,60 +196,60 @@ def _antipatterns(old: Content, new: Content) -> dict[str, object]:
     }
 
 
-def _estimates(old: Content, new: Content, support: int) -> dict[str, object]:
+def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, object]:
     before, after = _number(old, "totalIterations"), _number(new, "totalIterations")
-    # The old one stands for all the loops it was learned from, the new one for its own.
+    # The old estimate is weighted by all loops it was learned from, the new one by its own.
     weight = None if before is None else before * support
     return {
-        "avgIterationTime": _average(old, new, "avgIterationTime", weight, after),
-        "totalIterations": _average(old, new, "totalIterations", support, 1),
-        "successRate": _average(old, new, "successRate", weight, after),
+        "avgIterationTime": _weighted_mean(old, new, "avgIterationTime", weight, after),
+        "totalIterations": _weighted_mean(old, new, "totalIterations", support, 1),
+        "successRate": _weighted_mean(old, new, "successRate", weight, after),
     }
 
 
-def _conventions(old: Content, new: Content) -> dict[str, object]:
+def _merge_conventions(old: Content, new: Content) -> dict[str, object]:
     examples = dict.fromkeys(_texts(old, "examples") + _texts(new, "examples"))
     return {"examples": list(examples)[:MOST_EXAMPLES] or None}
 
 
-def _average(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:
-    """Give the weighted mean, or the one value there is; without weights both count the same."""
+def _weighted_mean(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:
+    """Return the weighted mean, or the only value there is; without weights both count the same."""
     before, after = _number(old, name), _number(new, name)
     if before is None or after is None:
-        return _tidy(after if before is None else before)
+        return _as_int(after if before is None else before)
     if old_weight is None or new_weight is None or not old_weight + new_weight:
         old_weight = new_weight = 1
-    return _tidy((before * old_weight + after * new_weight) / (old_weight + new_weight))
+    return _as_int((before * old_weight + after * new_weight) / (old_weight + new_weight))
 
 
 def _sum(before: float | None, after: float | None) -> object:
-    return None if before is None and after is None else _tidy((before or 0) + (after or 0))
+    return None if before is None and after is None else _as_int((before or 0) + (after or 0))
 
 
-def _tidy(number: float | None) -> float | None:
+def _as_int(number: float | None) -> float | None:
     return int(number) if number is not None and number == int(number) else number
 
 
-# --- what a content holds --------------------------------------------------------
+# --- content fields --------------------------------------------------------------
 
 
-def _said(kind: str, content: Content) -> str:
-    """Give what the learning is about; another field says so for each kind, and an estimate is for a complexity."""
+def _statement(kind: str, content: Content) -> str:
+    """Return the field that says what the learning is about, which depends on the kind."""
     names = {"estimate": ("complexity",), "convention": ("pattern", "description")}.get(
         kind, ("description", "pattern")
     )
     return next(filter(None, (_text(content, name) for name in names)), "")
 
 
-def _object(text: str) -> dict[str, object] | None:
+def _parse_object(text: str) -> dict[str, object] | None:
     try:
-        found = json.loads(text, parse_constant=lambda word: None)
+        value = json.loads(text, parse_constant=lambda word: None)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _compact(content: Content) -> str:
+def _to_json(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,7 +1,7 @@
-"""How sure we are of a memory, from its first day on, and when it may go.
+"""Confidence of a memory over its lifetime, and the rules for cleanup.
 
-Confidence falls as time passes, but the fall is only looked at, never stored:
-reading it twice, or cleaning up twice, takes nothing away twice.
+Confidence decays over time, but the decayed value is only computed, never stored: reading it or cleaning up twice does
+not apply the decay twice.
 """
 
 from __future__ import annotations
@@ -19,43 +19,54 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 START = {Source.EXPLICIT: 0.6, Source.AUTOMATIC: 0.5, Source.IMPORTED: 0.7}
+"""Initial confidence by source."""
 GATE_FIX = 0.7
+"""Initial confidence of a fix for a failing gate."""
 CRITIC = 0.6
+"""Initial confidence of a review finding."""
 
 REWARD = 0.02
+"""Confidence gained when a memory helped or was learned again."""
 CEILING = 0.95
+"""Maximum confidence reached by use."""
 USUAL_LEAST, USUAL_MOST = 0.2, 0.8
-"""A success rate that is taken for usual lies between these, whatever a project's was of late."""
+"""Bounds of the base success rate, whatever the recent rate of the project was."""
 DECAY_PER_WEEK = 0.02
+"""Confidence lost per week without confirmation."""
 LOWEST = 0.1
+"""Confidence at which the decay stops."""
 SUREST_ESTIMATE = 0.9
+"""Maximum confidence of an estimate."""
 
 DOUBTFUL = 0.15
-"""What is less sure than this, was never used and is old is of no use."""
+"""Confidence below which an old memory that was never used is cleaned up."""
 OLD_DAYS = 30
+"""Age from which a memory counts as old, in days."""
 LEARNING_DAYS = 90
+"""Age from which a learning may expire, in days."""
 MOST_SHARE = 0.2
-"""A cleanup that takes more of a store than this is more likely a mistake."""
+"""Share of a store above which a cleanup needs confirmation, because it is probably a mistake."""
 FEW = 5
+"""Number of memories a cleanup may always remove without confirmation."""
 
 
 def faded(memory: Memory, at: str) -> float:
-    """Give the confidence as of now: a little less for every whole week in which nothing spoke for the memory."""
+    """Return the current confidence, reduced for every whole week since the memory was last confirmed."""
     latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
     return faded_from(memory.confidence, days_between(latest, at))
 
 
 def faded_from(confidence: float, days: float) -> float:
-    """Give a confidence as of now, when something spoke for it so many days ago."""
+    """Return the current value of a confidence last confirmed the given number of days ago."""
     weeks = int(max(0.0, days) // 7)
     return max(min(LOWEST, confidence), round(confidence - DECAY_PER_WEEK * weeks, 6)) if weeks else confidence
 
 
 def after_use(memory: Memory, at: str, *, won: bool = True, usual: float = 0.5) -> Memory:
-    """Count a use, and trust the memory a little more if the attempt got its task done, or less if it did not.
+    """Return the memory after one use, with more confidence if the attempt completed its task and less if not.
 
-    A failure takes as much as makes a memory neither gain nor lose when it does as well as attempts usually do here:
-    where most fail anyway one more says little, where most succeed it says a lot.
+    The penalty is balanced so that a memory with the base success rate neither gains nor loses confidence: where most
+    attempts fail one more failure says little, where most succeed it says a lot.
     """
     usual = min(USUAL_MOST, max(USUAL_LEAST, usual))
     confidence = _raised(memory, at) if won else _lowered(memory, at, REWARD * usual / (1 - usual))
@@ -71,15 +82,15 @@ def after_use(memory: Memory, at: str, *, won: bool = True, usual: float = 0.5) 
 
 
 def _rate_after(memory: Memory, won: bool) -> float | None:
-    """Give the success rate with one more outcome; that of an antipattern tells of those who follow it."""
+    """Return the success rate after one more outcome; for an antipattern it describes those who follow it."""
     if memory.kind == "antipattern":
         return memory.success_rate
     before = memory.wins + memory.losses
     if memory.success_rate is None or not memory.content:
         return round((memory.wins + won) / (before + 1), 6)
-    # A learning has a rate from the loops it was drawn from, which counts as often as it was learned.
-    counted = memory.support + before
-    return round((memory.success_rate * counted + won) / (counted + 1), 6)
+    # A learning starts with the rate of the loops it was extracted from, weighted by its support.
+    total = memory.support + before
+    return round((memory.success_rate * total + won) / (total + 1), 6)
 
 
 def _lowered(memory: Memory, at: str, by: float) -> float:
@@ -93,13 +104,13 @@ def _raised(memory: Memory, at: str) -> float:
 
 
 def learned_again(known: Memory, new: Memory, at: str) -> Memory:
-    """Give the memory we have, made surer and completed by learning it once more."""
+    """Return the known memory, strengthened and completed by learning it once more."""
     return replace(
         known,
-        **_text(known, new),
+        **_updated_text(known, new),
         support=known.support + 1,
-        confidence=_surer(known, new, at),
-        success_rate=_averaged(known, new),
+        confidence=_raised_confidence(known, new, at),
+        success_rate=_mean_success_rate(known, new),
         tags=united(known.tags, new.tags)[:MOST_TAGS],
         files=united(known.files, new.files)[:MOST_TAGS],
         origin_loops=united(known.origin_loops, new.origin_loops),
@@ -110,35 +121,35 @@ def learned_again(known: Memory, new: Memory, at: str) -> Memory:
     )
 
 
-def _surer(known: Memory, new: Memory, at: str) -> float:
+def _raised_confidence(known: Memory, new: Memory, at: str) -> float:
     raised = _raised(known, at)
     if known.kind == "estimate":
-        # An estimate is as sure as the iterations behind it are many: those of both loops count.
+        # The confidence of an estimate reflects the number of iterations behind it, so both loops count.
         return max(raised, min(SUREST_ESTIMATE, round(known.confidence + new.confidence, 6)))
     return raised
 
 
-def _averaged(known: Memory, new: Memory) -> float | None:
+def _mean_success_rate(known: Memory, new: Memory) -> float | None:
     if known.success_rate is None or new.success_rate is None:
         return new.success_rate if known.success_rate is None else known.success_rate
     total = known.success_rate * known.support + new.success_rate
     return round(total / (known.support + 1), 6)
 
 
-def _text(known: Memory, new: Memory) -> dict[str, str]:
-    """Give the words that learning it again changes."""
+def _updated_text(known: Memory, new: Memory) -> dict[str, str]:
+    """Return the text fields that change when a memory is learned again."""
     if known.kind == "knowledge":
         return {"body": new.body}
     if new.content:
         return restated(known, new)
-    if not _goes_on(known.body, new.body):
+    if not _extends(known.body, new.body):
         return {}
-    # A title that is the first sentence goes with the text.
+    # A title derived from the first sentence changes with the text.
     return {"body": new.body} | ({"title": title_of(new.body)} if known.title == title_of(known.body) else {})
 
 
 def restated(known: Memory, new: Memory) -> dict[str, str]:
-    """Give the content of a learning that was learned again, and the words for it; nothing when there is none."""
+    """Return the merged content of two equal learnings with its title and body; empty if there is no content."""
     import json
 
     from ralph.memory.learning import described, merged_content
@@ -150,19 +161,19 @@ def restated(known: Memory, new: Memory) -> dict[str, str]:
     return {"content": content, "title": title, "body": body}
 
 
-def _goes_on(old: str, new: str) -> bool:
-    """Say whether a text says what another one says, and then more."""
+def _extends(old: str, new: str) -> bool:
+    """Return whether the new text repeats the old one and continues it."""
     from ralph.memory.fingerprint import same_words
 
     return len(new) > len(old) and f"{same_words(new)} ".startswith(f"{same_words(old)} ")
 
 
 def united(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    """Give what is in either, each once, in order."""
+    """Return the items of both, without duplicates, in order."""
     return tuple(dict.fromkeys(some + others))
 
 
-# --- what may go -------------------------------------------------------------------
+# --- cleanup -----------------------------------------------------------------------
 
 
 def cleanup_candidates(
@@ -173,19 +184,21 @@ def cleanup_candidates(
     older_than_days: float | None = None,
     unused: bool = False,
 ) -> list[tuple[Memory, str]]:
-    """Give the memories that may go, each with the reason.
+    """Return the memories to clean up, each with the reason.
 
-    Without options these are the doubtful ones that are old and were never used. With options,
-    those that fail any of them: a quality, an age since anything last spoke for it, a first use.
+    Without options these are the low-confidence ones that are old and were never used. With options, all that match any
+    of them: low quality, days since the last change or use, never used.
     """
     if min_confidence is None and older_than_days is None and not unused:
-        found = ((memory, _doubts(memory, at)) for memory in memories)
+        reasons = ((memory, _default_reason(memory, at)) for memory in memories)
     else:
-        found = ((memory, _faults(memory, at, min_confidence, older_than_days, unused)) for memory in memories)
-    return [(memory, why) for memory, why in found if why]
+        reasons = (
+            (memory, _filter_reasons(memory, at, min_confidence, older_than_days, unused)) for memory in memories
+        )
+    return [(memory, reason) for memory, reason in reasons if reason]
 
 
-def _doubts(memory: Memory, at: str) -> str:
+def _default_reason(memory: Memory, at: str) -> str:
     age = days_between(memory.created_at, at)
     confidence = faded(memory, at)
     if confidence < DOUBTFUL and not memory.uses and age > OLD_DAYS:
@@ -193,22 +206,22 @@ def _doubts(memory: Memory, at: str) -> str:
     return ""
 
 
-def _faults(memory: Memory, at: str, least: float | None, most_days: float | None, unused: bool) -> str:
-    faults = []
+def _filter_reasons(memory: Memory, at: str, least: float | None, most_days: float | None, unused: bool) -> str:
+    reasons = []
     if least is not None and (confidence := faded(memory, at)) < least:
-        faults.append(f"confidence {confidence:.2f} is below {least:g}")
+        reasons.append(f"confidence {confidence:.2f} is below {least:g}")
     if least is not None and memory.success_rate is not None and memory.success_rate < least:
-        faults.append(f"success rate {memory.success_rate:.2f} is below {least:g}")
+        reasons.append(f"success rate {memory.success_rate:.2f} is below {least:g}")
     latest = max(filter(None, (memory.updated_at, memory.used_at, memory.verified_at)))
     if most_days is not None and (days := days_between(latest, at)) > most_days:
-        faults.append(f"neither changed nor used for {days:.0f} days")
+        reasons.append(f"not changed or used for {days:.0f} days")
     if unused and not memory.uses:
-        faults.append("never used")
-    return "; ".join(faults)
+        reasons.append("never used")
+    return "; ".join(reasons)
 
 
 def outlived(memory: Memory, at: str) -> bool:
-    """Say whether what a run taught is older than 90 days and nothing has spoken for it for 30."""
+    """Return whether an automatic learning is over 90 days old and was not confirmed for 30 days."""
     if memory.source is not Source.AUTOMATIC and memory.kind not in LEARNING_CATEGORIES:
         return False
     latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
@@ -216,27 +229,30 @@ def outlived(memory: Memory, at: str) -> bool:
 
 
 def too_many(removed: int, present: int) -> bool:
-    """Say whether a cleanup would take so much that a person should confirm it."""
+    """Return whether a cleanup would remove so much that a person should confirm it."""
     return removed > FEW and removed > MOST_SHARE * present
 
 
 def days_between(earlier: str, later: str) -> float:
-    """Give the days from one timestamp to another; negative when they are the other way round."""
+    """Return the days from one timestamp to another; negative if they are in reverse order."""
     return days_of(later) - days_of(earlier)
 
 
 def days_of(moment: str) -> float:
-    """Give the days from the start of our calendar to a timestamp; `datetime` would cost a cold start milliseconds."""
+    """Return the days from the start of the calendar to a timestamp.
+
+    Importing `datetime` would add milliseconds to every cold start.
+    """
     try:
         seconds = int(moment[11:13] or 0) * 3600 + int(moment[14:16] or 0) * 60 + float(moment[17:23].rstrip("Z") or 0)
         return _whole_days(moment[:10]) + seconds / 86_400
-    except ValueError:  # a damaged row: as old as can be
+    except ValueError:  # a damaged row counts as very old
         return 0.0
 
 
 @lru_cache(4096)
 def _whole_days(date: str) -> int:
     year, month, day = int(date[:4]), int(date[5:7]), int(date[8:10])
-    # Years are counted from March, so that the day a leap year adds is the last one.
+    # Years start in March, so that the leap day is the last one.
     year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day

@@ -1,7 +1,7 @@
-"""What memory brings: attempts with it compared with attempts it was left out of by chance.
+"""Lift of memory: attempts with memory compared with randomly held-out attempts.
 
-Only attempts that chance decided about count. Each stands for as many as its chance says, so that runs with different
-shares can be put together. Attempts at one task are alike: the interval is wide as the tasks differ, not the attempts.
+Only randomized attempts count. Each is weighted by its probability, so that runs with different holdout shares can be
+combined. Attempts at one task are correlated: the interval reflects the variance between tasks, not between attempts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     _Sums = dict[bool, dict[str, tuple[float, float]]]
 
 LEAST_ATTEMPTS = 20
+"""Minimum number of attempts in each arm."""
 LEAST_DONE = 5
-"""Each arm needs so many; with fewer the interval would promise too much."""
+"""Minimum number of completed tasks in each arm; with fewer the interval would be too narrow."""
 RARELY = 0.2
-"""Below this share of attempts that were shown a memory, the comparison says little about memories."""
+"""Share of attempts shown a memory below which the comparison says little about memories."""
 
 
 class Verdict(StrEnum):
-    """What can be said about memory."""
+    """Conclusion about the effect of memory."""
 
     NOT_ENOUGH = "not enough data"
     HELPS = "helps"
@@ -35,35 +36,35 @@ class Verdict(StrEnum):
 
 @record
 class Trial:
-    """One attempt that chance gave memory, or left without."""
+    """One attempt randomly assigned to an arm."""
 
     task_id: str
     with_memory: bool
     holdout: float
-    """The probability with which memory was left out."""
+    """Probability with which memory was held out."""
     done: bool
     tokens: int = 0
     cost_usd: float = 0.0
     is_handover: bool = False
-    """It did one hat's part; it counts for what a done task took, not for success."""
+    """Whether the attempt only did the part of one hat; it adds to the cost of a task, not to the success rate."""
     is_shown: bool = False
-    """There were memories in its prompt."""
+    """Whether its prompt contained memories."""
 
 
 @record
 class Arm:
-    """The attempts with memory, or those without."""
+    """Attempts with memory, or those without."""
 
     attempts: int
     tasks: int
-    """How many tasks these were attempts at."""
+    """Number of tasks attempted."""
     done: int
-    """How many tasks they got done."""
+    """Number of tasks completed."""
 
 
 @record
 class Measure:
-    """One thing measured in both arms, and the difference memory makes."""
+    """One quantity measured in both arms, and the difference memory makes."""
 
     name: str
     unit: str
@@ -71,22 +72,23 @@ class Measure:
     with_memory: float
     without: float
     difference: float
-    """With memory less without; of percentages in points."""
+    """With memory minus without; for percentages, in points."""
     low: float
-    """The 95 % interval of the difference."""
+    """Lower end of the 95% interval of the difference."""
     high: float
+    """Upper end of the 95% interval of the difference."""
     percent: float | None
-    """The difference in % of what it is without memory."""
+    """Difference relative to the value without memory, in percent."""
 
     @property
     def is_certain(self) -> bool:
-        """Say whether the interval leaves no doubt that there is a difference."""
+        """Return whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
 @record
 class Lift:
-    """What memory brings, how sure that is, and what to say about it."""
+    """Effect of memory, with its uncertainty and a summary in words."""
 
     is_enough: bool
     verdict: Verdict
@@ -94,43 +96,43 @@ class Lift:
     with_memory: Arm
     without: Arm
     measures: tuple[Measure, ...]
-    """Success, attempts, tokens and cost per done task; none unless both arms have enough.
+    """Success, attempts, tokens and cost per completed task; empty unless both arms have enough data.
 
-    What nobody told is left out.
+    Measures that no agent reported are omitted.
     """
     shown: int
-    """So many of the attempts with memory had memories in their prompt; the others found none that fit."""
+    """Number of attempts with memory whose prompt contained memories; for the others, none matched."""
     shown_says: str
-    """The same in a sentence; empty when there was no attempt with memory."""
+    """The same as a sentence; empty if there was no attempt with memory."""
 
     @property
     def is_rarely_shown(self) -> bool:
-        """Say whether so few attempts had memories in their prompt that they could hardly make a difference."""
+        """Return whether too few attempts had memories in their prompt for a meaningful comparison."""
         return _is_rare(self.shown, self.with_memory.attempts)
 
     @property
     def in_short(self) -> str:
-        """Give what to say, and how rarely memories were shown if that is so."""
+        """Return the summary, with a note if memories were rarely shown."""
         return f"{self.says} {self.shown_says}" if self.is_rarely_shown else self.says
 
 
 def lift(trials: Sequence[Trial]) -> Lift:
-    """Give what memory brings in success, attempts, tokens and cost, with 95 % intervals."""
-    chosen = [trial for trial in trials if 0 < trial.holdout < 1]
-    arms = {side: _arm([trial for trial in chosen if trial.with_memory is side]) for side in (True, False)}
-    missing = _missing(chosen, arms)
-    measures = () if missing else tuple(_measured(chosen))
+    """Return the effect of memory on success, attempts, tokens and cost, with 95% intervals."""
+    randomized = [trial for trial in trials if 0 < trial.holdout < 1]
+    arms = {side: _arm([trial for trial in randomized if trial.with_memory is side]) for side in (True, False)}
+    shortage = _shortage_message(randomized, arms)
+    measures = () if shortage else tuple(_all_measures(randomized))
     verdict = _verdict(measures[0]) if measures else Verdict.NOT_ENOUGH
-    shown = sum(trial.is_shown for trial in chosen if trial.with_memory)
+    shown = sum(trial.is_shown for trial in randomized if trial.with_memory)
     return Lift(
-        is_enough=not missing,
+        is_enough=not shortage,
         verdict=verdict,
-        says=missing or _conclusion(verdict, measures),
+        says=shortage or _conclusion(verdict, measures),
         with_memory=arms[True],
         without=arms[False],
         measures=measures,
         shown=shown,
-        shown_says=_shown(shown, arms[True].attempts),
+        shown_says=_shown_message(shown, arms[True].attempts),
     )
 
 
@@ -142,43 +144,43 @@ def _arm(trials: Sequence[Trial]) -> Arm:
     )
 
 
-# --- enough ----------------------------------------------------------------------------
+# --- data requirements -----------------------------------------------------------------
 
 
-def _missing(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
-    """Say what is missing for a comparison and when it will be there; nothing when there is enough."""
+def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
+    """Return what is missing for a comparison and when it will be available; empty if nothing is."""
     if not trials:
-        return "Not enough data: memory was never left out by chance. Compare with: ralph run --holdout 0.1"
+        return "Not enough data: no attempt was randomly held out. Run `ralph run --holdout 0.1` to compare."
     holdout = trials[-1].holdout
     attempts = {side: arm.attempts for side, arm in arms.items()}
-    if short := _short(attempts, LEAST_ATTEMPTS, "attempt"):
+    if short := _short_arm(attempts, LEAST_ATTEMPTS, "attempt"):
         side, sentence = short
         iterations = (LEAST_ATTEMPTS - attempts[side]) / (1 - holdout if side else holdout)
-        return f"{sentence} {_iterations(iterations, holdout)}"
+        return f"{sentence} {_iterations_message(iterations, holdout)}"
     done = {side: arm.done for side, arm in arms.items()}
-    if short := _short(done, LEAST_DONE, "done task"):
+    if short := _short_arm(done, LEAST_DONE, "completed task"):
         side, sentence = short
         attempts_each = attempts[side] / max(done[side], 1)
         iterations = (LEAST_DONE - done[side]) * attempts_each / (1 - holdout if side else holdout)
-        return f"{sentence} {_iterations(iterations, holdout)}"
+        return f"{sentence} {_iterations_message(iterations, holdout)}"
     return ""
 
 
-def _short(counts: Mapping[bool, int], least: int, noun: str) -> tuple[bool, str] | None:
-    """Give the arm that is short of something, and a sentence about it."""
+def _short_arm(counts: Mapping[bool, int], least: int, noun: str) -> tuple[bool, str] | None:
+    """Return the arm with too few of something and a sentence about it, or None."""
     side = min(counts, key=counts.__getitem__)
     if counts[side] >= least:
         return None
     where = "with" if side else "without"
     return side, (
-        f"Not enough data: {_count(counts[side], noun)} {where} memory so far; at least {least} are needed in each arm."
+        f"Not enough data: {_count(counts[side], noun)} {where} memory so far; each arm needs at least {least}."
     )
 
 
-def _iterations(count: float, holdout: float) -> str:
+def _iterations_message(count: float, holdout: float) -> str:
     digits = 1 if count < 100 else 10
     about = math.ceil(round(count / digits, 6)) * digits
-    return f"At a holdout of {100 * holdout:g} % that takes about {_count(about, 'more iteration')}."
+    return f"With a holdout of {100 * holdout:g}%, this takes about {_count(about, 'more iteration')}."
 
 
 def _count(number: int, noun: str) -> str:
@@ -188,46 +190,46 @@ def _count(number: int, noun: str) -> str:
 # --- measures ---------------------------------------------------------------------------
 
 
-def _measured(trials: Sequence[Trial]) -> list[Measure]:
-    more = [*trials, *_imagined(trials)]
+def _all_measures(trials: Sequence[Trial]) -> list[Measure]:
+    padded = [*trials, *_pseudo_trials(trials)]
     measures = (
-        _success(trials, more),
-        _per_done("attempts per done task", "attempts", trials, more, lambda one: 1.0),
-        _per_done("tokens per done task", "tokens", trials, more, lambda one: float(one.tokens)),
-        _per_done("cost per done task", "usd", trials, more, lambda one: one.cost_usd),
+        _success(trials, padded),
+        _cost_per_task("attempts per done task", "attempts", trials, padded, lambda one: 1.0),
+        _cost_per_task("tokens per done task", "tokens", trials, padded, lambda one: float(one.tokens)),
+        _cost_per_task("cost per done task", "usd", trials, padded, lambda one: one.cost_usd),
     )
     return [measure for measure in measures if measure]
 
 
-def _success(trials: Sequence[Trial], more: Sequence[Trial]) -> Measure:
-    """Compare how often an attempt gets its task done."""
+def _success(trials: Sequence[Trial], padded: Sequence[Trial]) -> Measure:
+    """Compare the share of attempts that complete their task."""
 
-    def of(some: Sequence[Trial]) -> _Sums:
-        return _sums(some, lambda one: 100.0 * one.done, lambda one: float(not one.is_handover))
+    def sums_of(subset: Sequence[Trial]) -> _Sums:
+        return _sums(subset, lambda one: 100.0 * one.done, lambda one: float(not one.is_handover))
 
-    sums = of(trials)
+    sums = sums_of(trials)
     ratios = {side: _ratio(sums[side]) for side in sums}
-    half = _half_width(of(more), sums, is_relative=False)
+    half = _half_width(sums_of(padded), sums, is_relative=False)
     difference = ratios[True] - ratios[False]
     return _measure("success", "%", ratios, difference - half, difference + half)
 
 
-def _per_done(
-    name: str, unit: str, trials: Sequence[Trial], more: Sequence[Trial], taken: Callable[[Trial], float]
+def _cost_per_task(
+    name: str, unit: str, trials: Sequence[Trial], padded: Sequence[Trial], cost: Callable[[Trial], float]
 ) -> Measure | None:
-    """Compare what a done task takes; None when nobody said.
+    """Compare the cost of a completed task; None if no agent reported it.
 
-    How many times as much it is with memory is what the interval is made of, as a logarithm: it is far from symmetric.
+    The interval is computed on the logarithm of the ratio, because it is far from symmetric.
     """
 
-    def of(some: Sequence[Trial]) -> _Sums:
-        return _sums(some, taken, lambda one: float(one.done))
+    def sums_of(subset: Sequence[Trial]) -> _Sums:
+        return _sums(subset, cost, lambda one: float(one.done))
 
-    sums = of(trials)
+    sums = sums_of(trials)
     ratios = {side: _ratio(sums[side]) for side in sums}
     if not (ratios[True] and ratios[False]):
         return None
-    half = _half_width(of(more), sums, is_relative=True)
+    half = _half_width(sums_of(padded), sums, is_relative=True)
     low, high = (ratios[True] * math.exp(side) - ratios[False] for side in (-half, half))
     return _measure(name, unit, ratios, low, high)
 
@@ -246,18 +248,18 @@ def _measure(name: str, unit: str, ratios: Mapping[bool, float], low: float, hig
     )
 
 
-def _imagined(trials: Sequence[Trial]) -> list[Trial]:
-    """Give one more done and one more failed attempt for each arm, each usual in what it took.
+def _pseudo_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Return one more completed and one more failed attempt with average cost for each arm.
 
-    They are only there when the interval is made: else an arm in which all went well would seem certain.
+    They only widen the interval: without them an arm in which everything succeeded would seem certain.
     """
-    found = []
+    result = []
     for side in (True, False):
         arm = [trial for trial in trials if trial.with_memory is side]
         chance = len(arm) / sum(map(_weight, arm))
-        found += [
+        result += [
             Trial(
-                task_id=f"imagined {side} {done}",
+                task_id=f"pseudo {side} {done}",
                 with_memory=side,
                 holdout=1 - chance if side else chance,
                 done=done,
@@ -266,42 +268,42 @@ def _imagined(trials: Sequence[Trial]) -> list[Trial]:
             )
             for done in (True, False)
         ]
-    return found
+    return result
 
 
 def _weight(trial: Trial) -> float:
-    """Give for how many attempts one stands: chance put it into its arm once in so many times."""
+    """Return the inverse of the probability that the attempt was assigned to its arm."""
     return 1 / (1 - trial.holdout) if trial.with_memory else 1 / trial.holdout
 
 
-def _sums(trials: Sequence[Trial], above: Callable[[Trial], float], below: Callable[[Trial], float]) -> _Sums:
-    """Give the sums above and below the line of a ratio, for each arm and task."""
+def _sums(trials: Sequence[Trial], numerator: Callable[[Trial], float], denominator: Callable[[Trial], float]) -> _Sums:
+    """Return the weighted sums of numerator and denominator, by arm and task."""
     sums: _Sums = {True: {}, False: {}}
     for trial in trials:
         weight, arm = _weight(trial), sums[trial.with_memory]
-        so_far = arm.get(trial.task_id, (0.0, 0.0))
-        arm[trial.task_id] = (so_far[0] + weight * above(trial), so_far[1] + weight * below(trial))
+        total = arm.get(trial.task_id, (0.0, 0.0))
+        arm[trial.task_id] = (total[0] + weight * numerator(trial), total[1] + weight * denominator(trial))
     return sums
 
 
 def _ratio(arm: Mapping[str, tuple[float, float]]) -> float:
-    return sum(above for above, _ in arm.values()) / sum(below for _, below in arm.values())
+    return sum(numerator for numerator, _ in arm.values()) / sum(denominator for _, denominator in arm.values())
 
 
-def _half_width(sums: _Sums, seen: _Sums, *, is_relative: bool) -> float:
-    """Give half the width of the 95 % interval of the difference between the arms, or of that of their logarithms.
+def _half_width(sums: _Sums, observed: _Sums, *, is_relative: bool) -> float:
+    """Return half the width of the 95% interval of the difference between the arms, or between their logarithms.
 
-    What counts is by how much each task moves the difference, in first order, with its attempts in both arms together.
+    Uses the first-order influence of each task on the difference, with its attempts in both arms combined.
     """
-    pulls: dict[str, float] = {}
+    influences: dict[str, float] = {}
     for side, arm in sums.items():
         ratio = _ratio(arm)
-        scale = sum(below for _, below in arm.values()) * (ratio if is_relative else 1.0)
-        for task, (above, below) in arm.items():
-            pull = (above - ratio * below) / scale
-            pulls[task] = pulls.get(task, 0.0) + (pull if side else -pull)
-    variance = sum(pull * pull for pull in pulls.values()) * len(pulls) / (len(pulls) - 1)
-    return _t_quantile(min(map(len, seen.values())) - 1) * math.sqrt(variance)
+        scale = sum(denominator for _, denominator in arm.values()) * (ratio if is_relative else 1.0)
+        for task, (numerator, denominator) in arm.items():
+            influence = (numerator - ratio * denominator) / scale
+            influences[task] = influences.get(task, 0.0) + (influence if side else -influence)
+    variance = sum(influence * influence for influence in influences.values()) * len(influences) / (len(influences) - 1)
+    return _t_quantile(min(map(len, observed.values())) - 1) * math.sqrt(variance)
 
 
 _NORMAL = 1.959963984540054
@@ -314,11 +316,11 @@ _T_TERMS = (
 
 
 def _t_quantile(freedom: int) -> float:
-    """Give the 97.5 % quantile of Student's t, by its series around the normal one; exact to 0.001 from 4 on."""
+    """Return the 97.5% quantile of Student's t, by its series around the normal one; exact to 0.001 from 4 on."""
     return _NORMAL + sum(term / float(freedom) ** place for place, term in enumerate(_T_TERMS, start=1))
 
 
-# --- words ------------------------------------------------------------------------------
+# --- summary ----------------------------------------------------------------------------
 
 
 def _verdict(success: Measure) -> Verdict:
@@ -327,41 +329,42 @@ def _verdict(success: Measure) -> Verdict:
     return Verdict.HELPS if success.difference > 0 else Verdict.HARMS
 
 
-_SAYS = {
+_VERDICT_TEXT = {
     Verdict.HELPS: "Memory helps",
-    Verdict.HARMS: "Memory does not help, it harms",
-    Verdict.NO_DIFFERENCE: "No difference can be seen yet",
+    Verdict.HARMS: "Memory hurts",
+    Verdict.NO_DIFFERENCE: "No measurable difference yet",
 }
 
 
 def _conclusion(verdict: Verdict, measures: Sequence[Measure]) -> str:
     success = measures[0]
     return (
-        f"{_SAYS[verdict]}: {success.with_memory:.0f} % of the attempts get done with it, {success.without:.0f} % "
-        f"without ({success.difference:+.0f} points, 95 % interval {success.low:+.0f} to {success.high:+.0f})"
-        f"{_also(measures[1:])}."
+        f"{_VERDICT_TEXT[verdict]}: {success.with_memory:.0f}% of attempts succeed with it, {success.without:.0f}% "
+        f"without ({success.difference:+.0f} points, 95% interval {success.low:+.0f} to {success.high:+.0f})"
+        f"{_cost_clause(measures[1:])}."
     )
 
 
-def _shown(shown: int, attempts: int) -> str:
-    """Say how many attempts with memory had memories in their prompt, and what follows when they are few."""
+def _shown_message(shown: int, attempts: int) -> str:
+    """Return how many attempts with memory had memories in their prompt, with a note if they are few."""
     if not attempts:
         return ""
-    of_all = f"of {_count(attempts, 'attempt')} that could have them"
-    if _is_rare(shown, attempts):
-        few = f"only {shown:,} {of_all} ({100 * shown / attempts:.0f} %)" if shown else f"none {of_all}"
-        return f"Memories were in the prompt of {few}; where none is shown, none can help."
-    return f"Memories were in the prompt of {shown:,} {of_all}."
+    total = f"of {_count(attempts, 'attempt')} with memory enabled"
+    if not _is_rare(shown, attempts):
+        return f"Memories were in the prompt of {shown:,} {total}."
+    few = f"only {shown:,} {total} ({100 * shown / attempts:.0f}%)" if shown else f"none {total}"
+    return f"Memories were in the prompt of {few}, so they could make little difference."
 
 
 def _is_rare(shown: int, attempts: int) -> bool:
     return shown < RARELY * attempts
 
 
-def _also(measures: Sequence[Measure]) -> str:
-    """Name the first thing besides success in which there is a difference for certain: tokens before cost."""
+def _cost_clause(measures: Sequence[Measure]) -> str:
+    """Return a clause on the first cost that certainly differs, tokens before money; empty if none does."""
     for measure in measures[1:]:
         if measure.is_certain and measure.percent is not None:
             what, less = ("tokens", "fewer") if measure.unit == "tokens" else ("money", "less")
-            return f"; a done task takes {abs(measure.percent):.0f} % {'more' if measure.percent > 0 else less} {what}"
+            amount = f"{abs(measure.percent):.0f}% {'more' if measure.percent > 0 else less} {what}"
+            return f"; a completed task takes {amount}"
     return ""

@@ -1,7 +1,6 @@
-"""What previous loops taught, in the sections the published design gives it.
+"""Rendering of structured learnings in the sections of the published design.
 
-Only learnings with structured content stand here; a convention somebody merely stated is a memory
-like any other.
+Only learnings with structured content are rendered here; a convention stated in plain text is a memory like any other.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ _SECTIONS = {
     "convention": "## Project Conventions",
 }
 LONGEST_SECTION = 4 + max(map(len, _SECTIONS.values()))
+"""Length of the longest section heading with its line breaks, in characters."""
 
 
 def knowledge_base(memories: Iterable[Memory]) -> str:
-    """Give what previous loops teach as text for a prompt, by kind; nothing when there is nothing."""
+    """Return the learnings of previous loops as prompt text, by kind; empty if there are none."""
     lines: dict[str, list[str]] = {kind: [] for kind in _SECTIONS}
     for memory in memories:
         if memory.kind in lines:
@@ -37,14 +37,14 @@ def knowledge_base(memories: Iterable[Memory]) -> str:
 
 
 def loop_line(memory: Memory) -> str:
-    """Give what a structured learning says as a line of its section."""
+    """Return a structured learning as one line of its section."""
     return _line(memory) + doubts(memory)
 
 
 def _line(memory: Memory) -> str:
     content = content_of(memory)
-    said = content.get("pattern" if memory.kind == "convention" else "description")
-    text = _shown(said if isinstance(said, str) and said.strip() else memory.body or memory.title)
+    statement = content.get("pattern" if memory.kind == "convention" else "description")
+    text = _one_line(statement if isinstance(statement, str) and statement.strip() else memory.body or memory.title)
     if memory.kind == "strategy":
         share = _number(content.get("effectiveness"), most=1)
         return f"- {text} (effectiveness: {share:.0%})" if share is not None else f"- {text}"
@@ -53,7 +53,7 @@ def _line(memory: Memory) -> str:
     if memory.kind == "estimate":
         return _estimate_line(memory, content) or f"- {text}"
     examples = content.get("examples")
-    names = [_shown(one, 120) for one in examples if isinstance(one, str)] if isinstance(examples, list) else []
+    names = [_one_line(one, 120) for one in examples if isinstance(one, str)] if isinstance(examples, list) else []
     return f"- {text}\n  Examples: {', '.join(names[:5])}" if names else f"- {text}"
 
 
@@ -61,14 +61,14 @@ def _estimate_line(memory: Memory, content: dict[str, object]) -> str:
     iterations, milliseconds = _number(content.get("totalIterations")), _number(content.get("avgIterationTime"))
     if iterations is None or milliseconds is None:
         return ""
-    which = _shown(f"{memory.task_type or 'general'} tasks", 60)
+    subject = _one_line(f"{memory.task_type or 'general'} tasks", 60)
     complexity = content.get("complexity")
     if isinstance(complexity, str) and complexity:
-        which += f" of {_shown(complexity, 20)} complexity"
-    return f"- {which}: ~{iterations:.0f} iterations, ~{milliseconds / 1000:.0f}s per iteration"
+        subject += f" of {_one_line(complexity, 20)} complexity"
+    return f"- {subject}: ~{iterations:.0f} iterations, ~{milliseconds / 1000:.0f}s per iteration"
 
 
-def _shown(text: str, width: int = 300) -> str:
+def _one_line(text: str, width: int = 300) -> str:
     return one_line(quoted(text), width)
 
 

@@ -1,29 +1,29 @@
-"""What the parts of a score mean and how fields are called, for whoever shows a memory to people."""
+"""Labels for score components and memory fields, for displaying memories to people."""
 
 from __future__ import annotations
 
 MEANINGS = {
-    "words": "holds the words asked for, rare ones most",
-    "paths": "its files are named in words asked for",
-    "named": "one of its files is asked for by name",
-    "title": "its title holds words of the title",
-    "files": "touches the files that the best ones touch",
-    "folders": "touches the folders that the best ones touch",
-    "together": "was learned right before or after a match",
+    "words": "contains query words, weighted by rarity",
+    "paths": "file paths contain words of the query",
+    "named": "the query names one of its files",
+    "title": "title shares words with the query title",
+    "files": "shares files with the top matches",
+    "folders": "shares folders with the top matches",
+    "together": "learned right before or after a match",
     "links": "links to a match, or is linked from one",
-    "meaning": "means much the same, in whatever words",
-    "recency": "how new it is: half of it goes each year",
-    "tags": "its tags are words asked for",
-    "confidence": "how sure it is by now",
-    "success": "how often it helped when it was used",
-    "hat": "was learned in the same role",
-    "task type": "was learned from this type of task",
-    "feature": "was learned for the same feature",
-    "failure": "is about what went wrong last time",
-    "stale": "files it names have changed or gone since",
-    "text": "holds the text just as it was typed",
+    "meaning": "similar meaning, regardless of wording",
+    "recency": "age, with a half-life of one year",
+    "tags": "tags are words of the query",
+    "confidence": "current confidence",
+    "success": "how often it helped when it was shown",
+    "hat": "learned in the same role",
+    "task type": "learned from the same type of task",
+    "feature": "learned for the same feature",
+    "failure": "learned from the same failure",
+    "stale": "files it names have changed or are gone",
+    "text": "contains the exact text of the query",
 }
-"""What each share of a score is for, in a few words that fit beside it."""
+"""Short description of each score component."""
 
 FIELDS = {
     "kind": "type",
@@ -33,6 +33,6 @@ FIELDS = {
     "state_reason": "reason",
     "stale": "check first",
 }
-"""What people call fields that have another name inside."""
+"""Display names of fields that differ from the internal ones."""
 UNTOLD = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
-"""Moments and marks that follow from what else an event says."""
+"""Timestamps and marks hidden from the history, because they follow from other changes."""

@@ -1,7 +1,7 @@
-"""Choose the memories to put before an agent that has not said what it works on, and write them down.
+"""Selection and rendering of memories for an agent that has not said what it works on.
 
-A budget is shared fairly between the kinds: cut in file order, it once kept 21
-patterns and none of 77 fixes. But the surest memory goes first, for it may be the only one.
+The token budget is shared fairly between the kinds: cut in file order, it once kept 21 patterns and none of 77 fixes.
+The most trusted memory goes first, because it may be the only one that fits.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
 
 HEADING = "# Memories\n"
 STALE = 0.3
-"""So much less sure is a memory whose files are gone; half of that when they have changed."""
+"""Confidence penalty of a memory whose files are gone; half of it if they have changed."""
 
 
 def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
-    """Give the memories that fit a budget: the surest, then one of each kind in turn, the surest kind first.
+    """Return the memories that fit the budget: the most trusted one, then one of each kind in turn.
 
-    Of equally sure ones the newest goes first.
+    Kinds with more trusted memories go first, and newer memories win ties.
     """
-    left: dict[str, list[tuple[int, Memory]]] = {}
-    for place, memory in enumerate(sorted(memories, key=lambda one: (_sure(one, at), one.created_at))):
-        left.setdefault(memory.kind, []).append((-place, memory))
+    remaining: dict[str, list[tuple[int, Memory]]] = {}
+    for place, memory in enumerate(sorted(memories, key=lambda one: (_trust(one, at), one.created_at))):
+        remaining.setdefault(memory.kind, []).append((-place, memory))
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
     chosen: dict[str, list[Memory]] = {}
-    # Whose turn it is: the kind with the fewest chosen, among those the one with the surest memory left.
-    turns = [(0, *group.pop()) for group in left.values()]
+    # The next turn goes to the kind with the fewest chosen memories, then to the one with the most trusted memory left.
+    turns = [(0, *group.pop()) for group in remaining.values()]
     heapify(turns)
     while turns:
-        had, _, memory = heappop(turns)
-        heading = 0 if had else len(_heading(memory))
+        count, _, memory = heappop(turns)
+        heading = 0 if count else len(_heading(memory))
         if (cost := len(_block(memory)) + heading) <= room:
             chosen.setdefault(memory.kind, []).append(memory)
             room -= cost
-            had += 1
-        if left[memory.kind]:
-            heappush(turns, (had, *left[memory.kind].pop()))
+            count += 1
+        if remaining[memory.kind]:
+            heappush(turns, (count, *remaining[memory.kind].pop()))
     return [memory for group in chosen.values() for memory in group]
 
 
-def _sure(memory: Memory, at: str) -> float:
-    """Give how sure a memory is by now, less when its files are no longer as they were."""
+def _trust(memory: Memory, at: str) -> float:
+    """Return the current confidence, reduced if the files of the memory have changed."""
     return faded(memory, at) - STALE * doubt(memory.stale)
 
 
 def primed(memories: Sequence[Memory]) -> str:
-    """Give memories as markdown for an agent, grouped by kind; nothing for none."""
+    """Return memories as markdown for an agent, grouped by kind; empty if there are none."""
     if not memories:
         return ""
     groups: dict[str, list[Memory]] = {}
-    for memory in sorted(memories, key=lambda one: _place(one.kind)):
+    for memory in sorted(memories, key=lambda one: _kind_order(one.kind)):
         groups.setdefault(_heading(memory), []).append(memory)
     return HEADING + "".join(heading + "".join(map(_block, group)) for heading, group in groups.items())
 
 
-def _place(kind: str) -> int:
+def _kind_order(kind: str) -> int:
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
@@ -82,5 +82,5 @@ def _block(memory: Memory) -> str:
 
 
 def _in_comment(text: str) -> str:
-    """Give a text without what would end the comment it stands in, or its part of it."""
+    """Return a text that cannot end the HTML comment or the field it is put into."""
     return quoted(text).replace("|", "/").replace("--", "-").replace(">", "")
