@@ -85,8 +85,8 @@ def test_the_sessions_own_and_what_was_shown_stay_out_with_the_reason(store: Sto
 
     assert found.shown == ()
     assert {one.id: one.why for one in found.left_out} == {
-        own.id: "is of this very session",
-        seen.id: "was shown already",
+        own.id: "comes from this session",
+        seen.id: "was already shown",
     }
 
 
@@ -167,7 +167,7 @@ def test_near_duplicates_are_shown_once(store: Store) -> None:
     found = recall(store, asking("rounding of money in billing"))
 
     assert len(found.shown) == 1
-    assert next(one.why for one in found.left_out).startswith("says nearly the same as mem-")
+    assert next(one.why for one in found.left_out).startswith("near-duplicate of mem-")
     assert first.id in (found.shown[0].memory.id, found.left_out[0].id)
 
 

@@ -112,7 +112,7 @@ def test_a_search_explains_the_place_and_the_score_of_each(ralph: Ralph, ids: li
     assert rows[0][2] == ids[0]
     for _, score, _, parts in rows:
         assert sum(map(float, re.findall(r"[a-z] (-?\d\.\d\d)", parts))) == pytest.approx(float(score))
-    assert "\nwords       holds the words asked for, rare ones most\n" in ran.out
+    assert "\nwords       contains query words, weighted by rarity\n" in ran.out
     assert "\nfailure " not in ran.out
 
 
@@ -138,7 +138,7 @@ def test_what_merely_holds_the_text_has_no_score(ralph: Ralph, ids: list[str]) -
     ran = ralph("search", "anana", "--explain")
 
     assert re.search(rf"^1   0\.00  {ids[4]}  Bananas .*\n   text 0\.00\n", ran.out, re.MULTILINE)
-    assert "holds the text just as it was typed" in ran.out
+    assert "contains the exact text of the query" in ran.out
 
 
 def test_what_is_merely_next_to_a_match_is_not_found(here: Path, ralph: Ralph) -> None:
@@ -219,10 +219,10 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
 
     original, same = sorted((ids[3], twin), key=why)
     assert why(original) == ""
-    assert why(same) == f"says nearly the same as {original}"
+    assert why(same) == f"near-duplicate of {original}"
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(
-        rf"shares too few telling words or files with the task \(evidence \d\.\d\d, at least {FLOOR:g} is needed.*\)",
+        rf"has too few distinctive words or files in common with the task \(evidence \d\.\d\d, minimum {FLOOR:g} .*\)",
         why(ids[2]),
     )
     assert why(ids[0]) == "has no telling word in common with the task"
@@ -272,7 +272,7 @@ def test_what_comes_after_the_best_is_told(here: Path, ralph: Ralph) -> None:
 
     assert [one["reason"] for one in told] == [
         "",
-        f"not among the best {MOST}",
+        f"not among the top {MOST}",
         f"not among the {CANDIDATES} that have the most words in common with the task",
     ]
 

@@ -231,14 +231,14 @@ def test_lift_says_how_many_attempts_were_really_shown_memories(here: Path, ralp
     ran, told = ralph("lift"), ralph("lift", "--format", "json").json
 
     assert (told["shown"], told["with_memory"]["attempts"]) == (120, 240)
-    assert ran.out.endswith("\nMemories were in the prompt of 120 of 240 attempts that could have them.\n")
+    assert ran.out.endswith("\nMemories were in the prompt of 120 of 240 attempts with memory enabled.\n")
     assert "Memories were in the prompt" not in ralph().out
 
 
 def test_memories_that_were_rarely_shown_are_told_in_short_too(here: Path, ralph: Ralph) -> None:
     work(here)
 
-    assert "Memories were in the prompt of none of 74 attempts that could have them; where none" in ralph().out
+    assert "Memories were in the prompt of none of 74 attempts with memory enabled, so" in ralph().out
 
 
 def test_without_a_holdout_lift_says_how_to_get_one(here: Path, ralph: Ralph) -> None:
@@ -247,7 +247,7 @@ def test_without_a_holdout_lift_says_how_to_get_one(here: Path, ralph: Ralph) ->
     ran = ralph("lift")
 
     assert ran.code == 0
-    assert ran.out == "Not enough data: memory was never left out by chance. Compare with: ralph run --holdout 0.1\n"
+    assert ran.out == "Not enough data: no attempt was randomly held out. Run `ralph run --holdout 0.1` to compare.\n"
 
 
 def test_bare_stats_tell_all_four_in_short(here: Path, ralph: Ralph) -> None:

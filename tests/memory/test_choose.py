@@ -24,13 +24,13 @@ def test_only_a_handful_is_shown_and_the_rest_has_a_reason() -> None:
     told = outcome([scored(n, 100.0 - n) for n in range(12)])
 
     assert [seq for seq, why in told.items() if not why] == list(range(MOST))
-    assert set(told.values()) == {"", f"not among the best {MOST}"}
+    assert set(told.values()) == {"", f"not among the top {MOST}"}
 
 
 def test_what_has_too_little_in_common_is_left_out_even_when_nothing_else_is_there() -> None:
     told = outcome([scored(1, 5.0, evidence=FLOOR - 0.01)])
 
-    assert "too few telling words" in told[1]
+    assert "too few distinctive words" in told[1]
 
 
 def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:
@@ -42,7 +42,7 @@ def test_of_two_that_say_nearly_the_same_the_better_one_is_shown() -> None:
         ]
     )
 
-    assert told == {1: "", 2: "says nearly the same as mem-1", 3: ""}
+    assert told == {1: "", 2: "near-duplicate of mem-1", 3: ""}
 
 
 def test_kinds_are_balanced_among_equally_good_ones() -> None:
@@ -50,8 +50,8 @@ def test_kinds_are_balanced_among_equally_good_ones() -> None:
     told = outcome([*fixes, scored(20, 1.9, kind="decision"), scored(21, 0.2, kind="context")])
 
     assert told[20] == ""
-    assert told[21] == f"not among the best {MOST}"
-    assert told[7] == f"not among the best {MOST}"
+    assert told[21] == f"not among the top {MOST}"
+    assert told[7] == f"not among the top {MOST}"
 
 
 def test_what_was_shown_already_or_is_the_sessions_own_stays_out() -> None:
@@ -61,7 +61,7 @@ def test_what_was_shown_already_or_is_the_sessions_own_stays_out() -> None:
         [scored(1, 3.0, origin_session="s-1"), scored(2, 2.0), scored(3, 1.0, origin_session="s-2")], context
     )
 
-    assert told == {1: "is of this very session", 2: "was shown already", 3: ""}
+    assert told == {1: "comes from this session", 2: "was already shown", 3: ""}
 
 
 def test_only_the_tags_a_project_allows_are_shown() -> None:
@@ -83,7 +83,7 @@ def test_memories_of_the_very_attempt_stay_out_too() -> None:
 
     told = outcome([scored(1, 3.0, **origin)], Context(session="run-1/t-1/2"))
 
-    assert told == {1: "is of this very session"}
+    assert told == {1: "comes from this session"}
 
 
 def test_what_sank_by_attempts_that_failed_is_not_shown_any_more() -> None:
@@ -95,4 +95,4 @@ def test_what_sank_by_attempts_that_failed_is_not_shown_any_more() -> None:
         ]
     )
 
-    assert told == {1: "did not help: of 8 attempts it was shown to, 1 got their task done", 2: "", 3: ""}
+    assert told == {1: "did not help: only 1 of 8 attempts that saw it completed their task", 2: "", 3: ""}

@@ -37,7 +37,7 @@ def merged(kind: str, old: object, new: object, old_support: int = 1) -> object:
             "strategy",
             {"description": "Tests first", "effectiveness": 0.85, "iterations": 12},
             "Tests first",
-            "Tests first. 85 % effective over 12 iterations.",
+            "Tests first. 85% effective over 12 iterations.",
         ),
         (
             "strategy",
@@ -57,15 +57,15 @@ def merged(kind: str, old: object, new: object, old_support: int = 1) -> object:
             "estimate",
             {"avgIterationTime": 45000, "totalIterations": 3, "complexity": "medium", "successRate": 0.85},
             "Estimate for test-fix tasks (medium)",
-            "About 3 iterations of 45 s each; 85 % succeed.",
+            "About 3 iterations of 45 s each; 85% succeed.",
         ),
         (
             "estimate",
             {"avgIterationTime": 1500, "totalIterations": 1, "successRate": 1},
             "Estimate for test-fix tasks",
-            "About 1 iteration of 1.5 s; 100 % succeed.",
+            "About 1 iteration of 1.5 s; 100% succeed.",
         ),
-        ("estimate", {"avgIterationTime": 600_000}, "Estimate for test-fix tasks", "About 10 min for each iteration."),
+        ("estimate", {"avgIterationTime": 600_000}, "Estimate for test-fix tasks", "About 10 min per iteration."),
         (
             "convention",
             {"pattern": "Tests in tests/", "examples": ["tests/test_a.py", "tests/test_b.py"]},

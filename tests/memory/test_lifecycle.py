@@ -240,7 +240,7 @@ def test_all_reasons_are_named() -> None:
     assert why.split("; ") == [
         "confidence 0.10 is below 0.4",
         "success rate 0.10 is below 0.4",
-        "neither changed nor used for 100 days",
+        "not changed or used for 100 days",
         "never used",
     ]
 

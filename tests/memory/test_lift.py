@@ -78,7 +78,7 @@ def test_where_memory_does_nothing_no_difference_is_seen() -> None:
 
     assert found.is_enough
     assert found.verdict is Verdict.NO_DIFFERENCE
-    assert found.says.startswith("No difference can be seen yet: ")
+    assert found.says.startswith("No measurable difference yet: ")
 
 
 def test_a_real_effect_is_found() -> None:
@@ -94,7 +94,7 @@ def test_harm_is_found_too() -> None:
     found = lift(a_world(3, tasks=400, helps_by=-0.2))
 
     assert found.verdict is Verdict.HARMS
-    assert found.says.startswith("Memory does not help, it harms: ")
+    assert found.says.startswith("Memory hurts: ")
 
 
 def test_the_interval_holds_the_true_effect_about_95_times_in_100() -> None:
@@ -182,8 +182,8 @@ def test_too_few_attempts_are_said_plainly_with_how_long_it_takes() -> None:
     assert found.verdict is Verdict.NOT_ENOUGH
     assert found.measures == ()
     assert found.says == (
-        "Not enough data: 3 attempts without memory so far; at least 20 are needed in each arm. "
-        "At a holdout of 10 % that takes about 170 more iterations."
+        "Not enough data: 3 attempts without memory so far; each arm needs at least 20. "
+        "With a holdout of 10%, this takes about 170 more iterations."
     )
 
 
@@ -191,8 +191,8 @@ def test_too_few_done_tasks_are_said_plainly_too() -> None:
     found = lift([*some(200, with_memory=True, done=90), *some(40, with_memory=False, done=1, start=200)])
 
     assert found.says == (
-        "Not enough data: 1 done task without memory so far; at least 5 are needed in each arm. "
-        "At a holdout of 10 % that takes about 1,600 more iterations."
+        "Not enough data: 1 completed task without memory so far; each arm needs at least 5. "
+        "With a holdout of 10%, this takes about 1,600 more iterations."
     )
 
 
@@ -204,15 +204,15 @@ def test_too_few_done_tasks_are_said_plainly_too() -> None:
     [
         (
             0,
-            "Memories were in the prompt of none of 30 attempts that could have them; "
-            "where none is shown, none can help.",
+            "Memories were in the prompt of none of 30 attempts with memory enabled, "
+            "so they could make little difference.",
         ),
         (
             5,
-            "Memories were in the prompt of only 5 of 30 attempts that could have them (17 %); "
-            "where none is shown, none can help.",
+            "Memories were in the prompt of only 5 of 30 attempts with memory enabled (17%), "
+            "so they could make little difference.",
         ),
-        (6, "Memories were in the prompt of 6 of 30 attempts that could have them."),
+        (6, "Memories were in the prompt of 6 of 30 attempts with memory enabled."),
     ],
 )
 def test_how_often_memories_were_really_shown_is_said(shown: int, says: str) -> None:

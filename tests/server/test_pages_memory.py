@@ -258,7 +258,7 @@ def test_a_search_works_without_scripts_and_says_why(served: Served) -> None:
 
     assert rows(page)[0] == wanted.id
     assert "Why this score" in page.text
-    assert "holds the words asked for" in page.text
+    assert "contains query words" in page.text
     assert [given["value"] for given in page.all("input") if given.get("name") == "q"] == ["parser"]
 
 
@@ -344,7 +344,7 @@ def test_a_memory_says_why_it_is_shown_for_a_task(served: Served) -> None:
 
     page = page_of(served, f"/memories/{memory.id}?task={task.id}")
 
-    assert "holds the words asked for" in page.text
+    assert "contains query words" in page.text
     assert "to its next attempt" in page.text
 
 
