@@ -1,7 +1,6 @@
-"""The rankings that others described, each as it was described, by name.
+"""Baseline rankings from the published designs, by name.
 
-They are baselines: to compare with, and for people who want one of them. Every score
-is the sum of its named shares.
+They exist for comparison and for people who want one of them. Every score is the sum of its named components.
 """
 
 from __future__ import annotations
@@ -23,20 +22,31 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 TAG_IN_TASK, TAG_IN_FEATURE, TAG_IN_PATHS = 2, 2, 1
+"""Score per tag found in the task, in the feature name and in file paths."""
 
 BY_CONFIDENCE, BY_TASK_TYPE, BY_SUCCESS, BY_RECENCY = 0.4, 0.3, 0.2, 0.1
+"""Weights of the components of `by_weights`."""
 RECENT_DAYS = 90
+"""Age at which the recency component reaches zero, in days."""
 BY_ERROR = 0.2
-"""What an antipattern gains that speaks of an error just met."""
+"""Score of an antipattern that is about a recent error."""
 UNKNOWN_SUCCESS = 0.5
+"""Success rate assumed for memories that were never used."""
 
 LEAST_CONFIDENCE = 0.3
+"""Confidence a memory must exceed to be a candidate of `by_hats`."""
 MOST_CANDIDATES = 50
+"""Maximum number of candidates scored by `by_hats`."""
 BASE, SAME_HAT, RELATED_HAT, PATHS, TAG = 0.2, 0.25, 0.1, 0.3, 0.15
+"""Weights of the components of `by_hats`."""
 RECENCY, RECENCY_PER_DAY = 0.1, 0.002
+"""Recency score of a memory used today, and the amount lost per day."""
 LEAST_SCORE = 0.25
+"""Score a memory must exceed to be returned by `by_hats`."""
 MOST = 8
+"""Maximum number of memories returned by `by_hats`."""
 MOST_KEYWORDS = 30
+"""Maximum number of task keywords compared with tags."""
 
 RELATED_HATS = {
     "explorer": ("planner",),
@@ -45,33 +55,33 @@ RELATED_HATS = {
     "critic": ("creator", "editor"),
     "editor": ("creator", "critic"),
 }
-"""For the hat that works now, the hats whose memories are nearly as good as its own."""
+"""Hats whose memories are nearly as relevant as those of the current hat."""
 
 
 def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
-    """Rank by tags that are words of the task, of the feature's name, or of the files last changed."""
+    """Rank by tags found in the task, the feature name, or the paths of recently changed files."""
     task = _words(f"{context.title} {context.body}")
     feature = _words(context.feature or "")
     paths = _path_parts((*context.files, *context.recent))
     found = [
         _recalled(
             memory,
-            ("task", TAG_IN_TASK * _met(memory, task)),
-            ("feature", TAG_IN_FEATURE * _met(memory, feature)),
-            ("paths", TAG_IN_PATHS * _met(memory, paths)),
+            ("task", TAG_IN_TASK * _matching_tags(memory, task)),
+            ("feature", TAG_IN_FEATURE * _matching_tags(memory, feature)),
+            ("paths", TAG_IN_PATHS * _matching_tags(memory, paths)),
         )
         for memory in memories
     ]
-    return _best_first(one for one in found if one.score)
+    return _sorted(one for one in found if one.score)
 
 
 def _words(text: str) -> set[str]:
-    """Give the words of a text, also those with hyphens as one."""
+    """Return the words of a text, including hyphenated ones as a whole."""
     lower = text.lower()
     return set(re.findall(r"\w+", lower)) | set(re.findall(r"\w[\w-]*\w", lower))
 
 
-def _met(memory: Memory, words: set[str]) -> int:
+def _matching_tags(memory: Memory, words: set[str]) -> int:
     return sum(1 for tag in set(memory.tags) if tag.lower() in words)
 
 
@@ -79,52 +89,54 @@ def _met(memory: Memory, words: set[str]) -> int:
 
 
 def _path_parts(paths: Iterable[str]) -> set[str]:
-    """Give the words of more than two characters in file paths."""
+    """Return the words of file paths that have more than two characters."""
     return {word for path in paths for word in re.split(r"[/.\-_]", path.lower()) if len(word) > 2}
 
 
 def by_weights(memories: Sequence[Memory], context: Context) -> list[Recalled]:
-    """Rank by confidence, task type, success and how fresh a memory is.
+    """Rank by confidence, task type, success rate and recency.
 
-    Antipatterns gain when an error of the context is theirs; conventions that have examples
-    are only given for files like those.
+    Antipatterns gain if they match an error of the context; conventions with examples are only returned for similar
+    files.
     """
-    wanted = context.task_type or task_type(context.title or context.body)
+    wanted_type = context.task_type or task_type(context.title or context.body)
     found = [
         _recalled(
             memory,
             ("confidence", BY_CONFIDENCE * memory.confidence),
-            ("task type", BY_TASK_TYPE if memory.task_type == wanted else 0.0),
-            ("success", BY_SUCCESS * _success(memory)),
-            ("recency", BY_RECENCY * _freshness(memory, context.at)),
-            ("error", BY_ERROR if memory.kind == "antipattern" and _is_about(memory, context.errors) else 0.0),
+            ("task type", BY_TASK_TYPE if memory.task_type == wanted_type else 0.0),
+            ("success", BY_SUCCESS * _success_rate(memory)),
+            ("recency", BY_RECENCY * _recency(memory, context.at)),
+            ("error", BY_ERROR if memory.kind == "antipattern" and _matches_error(memory, context.errors) else 0.0),
         )
         for memory in memories
         if not _is_for_other_files(memory, context.files)
     ]
-    return _best_first(found)
+    return _sorted(found)
 
 
-def _success(memory: Memory) -> float:
+def _success_rate(memory: Memory) -> float:
     if memory.success_rate is not None:
         return memory.success_rate
     settled = memory.wins + memory.losses
     return memory.wins / settled if settled else UNKNOWN_SUCCESS
 
 
-def _freshness(memory: Memory, at: str) -> float:
+def _recency(memory: Memory, at: str) -> float:
     return min(1.0, max(0.0, (RECENT_DAYS - days_between(memory.updated_at, at)) / RECENT_DAYS))
 
 
-def _is_about(memory: Memory, errors: Iterable[str]) -> bool:
-    """Say whether an antipattern is about one of the errors: the same trouble, or most of its words."""
+def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
+    """Return whether an antipattern is about one of the errors: the same category, or most of its words."""
     from ralph.memory.extract import trouble
 
-    said = f"{memory.title} {memory.body}"
-    words, name = _words(said), trouble(said)[0]
+    text = f"{memory.title} {memory.body}"
+    words, category = _words(text), trouble(text)[0]
     for error in errors:
-        own = _words(error[:400])
-        if (name and trouble(error)[0] == name) or (own and 2 * len(own & words) > len(own)):
+        error_words = _words(error[:400])
+        if (category and trouble(error)[0] == category) or (
+            error_words and 2 * len(error_words & words) > len(error_words)
+        ):
             return True
     return False
 
@@ -133,11 +145,11 @@ def _is_for_other_files(memory: Memory, files: Sequence[str]) -> bool:
     examples = content_of(memory).get("examples") if memory.kind == "convention" else None
     if not isinstance(examples, list) or not examples or not files:
         return False
-    return not any(_is_like(path, str(example)) for path in files for example in examples[:20])
+    return not any(_is_similar_path(path, str(example)) for path in files for example in examples[:20])
 
 
-def _is_like(path: str, example: str) -> bool:
-    """Say whether a path, or a part of one, is like an example: in it, of the same kind, or in the same directory."""
+def _is_similar_path(path: str, example: str) -> bool:
+    """Return whether a path is contained in an example, or has the same extension or directory."""
     if path in example:
         return True
     name, other = path.rsplit("/", 1)[-1], example.rsplit("/", 1)[-1]
@@ -149,30 +161,30 @@ def _is_like(path: str, example: str) -> bool:
 
 
 def by_hats(memories: Sequence[Memory], context: Context) -> list[Recalled]:
-    """Rank by confidence, hat, paths, tags and recency; a handful, and never what the session itself said."""
-    sure = [
+    """Rank by confidence, hat, paths, tags and recency, without memories of the current session."""
+    candidates = [
         (confidence, memory)
         for memory in memories
         if (confidence := faded(memory, context.at)) > LEAST_CONFIDENCE
         and not (context.session and memory.origin_session == context.session)
     ]
-    sure.sort(key=lambda one: -one[0])
+    candidates.sort(key=lambda one: -one[0])
     keywords = query_words(f"{context.title} {context.body}", MOST_KEYWORDS)
     found = [
         _recalled(
             memory,
             ("confidence", BASE * confidence),
-            ("hat", _hat_share(memory.hat, context.hat)),
+            ("hat", _hat_score(memory.hat, context.hat)),
             ("paths", PATHS if overlaps(memory.files, context.files) else 0.0),
             ("tags", TAG * sum(1 for tag in set(memory.tags) if any(word in tag.lower() for word in keywords))),
             ("recency", max(0.0, RECENCY - RECENCY_PER_DAY * _days_unused(memory, context.at))),
         )
-        for confidence, memory in sure[:MOST_CANDIDATES]
+        for confidence, memory in candidates[:MOST_CANDIDATES]
     ]
-    return _best_first(one for one in found if one.score > LEAST_SCORE)[:MOST]
+    return _sorted(one for one in found if one.score > LEAST_SCORE)[:MOST]
 
 
-def _hat_share(theirs: str | None, ours: str | None) -> float:
+def _hat_score(theirs: str | None, ours: str | None) -> float:
     if not theirs or not ours:
         return 0.0
     return SAME_HAT if theirs == ours else RELATED_HAT if theirs in RELATED_HATS.get(ours, ()) else 0.0
@@ -183,12 +195,12 @@ def _days_unused(memory: Memory, at: str) -> float:
 
 
 def overlaps(refs: Iterable[str], paths: Iterable[str]) -> bool:
-    """Say whether one of the files a memory is about is one of the paths: by name, by glob, or by directory."""
-    named = list(paths)
-    return any(_overlaps(ref, path) for ref in refs for path in named)
+    """Return whether a file reference of a memory matches one of the paths by name, glob or directory."""
+    path_list = list(paths)
+    return any(_paths_overlap(ref, path) for ref in refs for path in path_list)
 
 
-def _overlaps(ref: str, path: str) -> bool:
+def _paths_overlap(ref: str, path: str) -> bool:
     from fnmatch import fnmatchcase
 
     if any(mark in ref for mark in "*?["):
@@ -199,19 +211,19 @@ def _overlaps(ref: str, path: str) -> bool:
     )
 
 
-# --- the plain ones ----------------------------------------------------------------
+# --- simple rankings ---------------------------------------------------------------
 
 
 def by_date(memories: Sequence[Memory], context: Context) -> list[Recalled]:
-    """Give the newest first."""
-    return _best_first(
+    """Rank by date, newest first."""
+    return _sorted(
         _recalled(memory, ("recency", 1 / (1 + max(0.0, days_between(memory.created_at, context.at)))))
         for memory in memories
     )
 
 
 def by_learnings(memories: Sequence[Memory], context: Context) -> list[Recalled]:
-    """Rank by confidence × success × the logarithm of the uses; what was never used goes by confidence alone."""
+    """Rank by confidence × success × logarithm of uses; memories never used are ranked by confidence."""
     del context
     found = [
         _recalled(
@@ -239,17 +251,17 @@ def _recalled(memory: Memory, *shares: tuple[str, float]) -> Recalled:
     return Recalled(memory=memory, score=sum(share for _, share in shares), because=shares)
 
 
-def _best_first(found: Iterable[Recalled]) -> list[Recalled]:
+def _sorted(found: Iterable[Recalled]) -> list[Recalled]:
     return sorted(found, key=lambda one: -one.score)
 
 
 def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | None = None) -> Memory | None:
-    """Give the surest estimate for tasks of a type and, when it is given, a complexity; None when there is none."""
-    fitting = [
+    """Return the most trusted estimate for a task type and optionally a complexity, or None."""
+    matches = [
         memory
         for memory in memories
         if memory.kind == "estimate"
         and memory.task_type == task_type
         and (not complexity or content_of(memory).get("complexity") == complexity)
     ]
-    return max(fitting, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)
+    return max(matches, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)

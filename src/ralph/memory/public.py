@@ -1,4 +1,4 @@
-"""A memory as other programs see it, under the names the published export gives its fields."""
+"""Public representation of a memory, with the field names of the published export format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def version_1(memory: Memory) -> dict[str, object]:
-    """Give the fields that every reader of version 1 knows."""
+    """Return the fields of export format version 1."""
     return {
         "id": memory.id,
         "type": memory.kind,
@@ -24,7 +24,7 @@ def version_1(memory: Memory) -> dict[str, object]:
 
 
 def public_fields(memory: Memory) -> dict[str, object]:
-    """Give all fields of a memory for programs; an import reads them."""
+    """Return all public fields of a memory, in the form an import reads."""
     from ralph.memory.learning import content_of
 
     return {

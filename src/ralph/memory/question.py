@@ -1,4 +1,4 @@
-"""What a recall asks for: the words of a task, each with its weight, and the files it speaks of."""
+"""Recall query: weighted words of a task and the files it mentions."""
 
 from __future__ import annotations
 
@@ -12,61 +12,66 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TITLE, BODY, ERRORS, FILES, HINT = 3.0, 1.0, 2.0, 2.0, 0.5
-"""What a word counts by where it stands in the question."""
+"""Weight of a word by the part of the context it comes from."""
 NAME = 2.0
-"""What a word counts more in search of a path when it is part of a name in code."""
+"""Additional weight of a word in path search if it is part of an identifier."""
 BODY_IN_PATHS = 0.5
+"""Weight of a word of the body in path search."""
 MOST_WORDS = 300
+"""Maximum number of words in a query."""
 LONGEST = 16_000
-"""So many characters of a part are read: of a longer one its beginning and its end."""
+"""Number of characters read of each part; longer parts keep their start and end."""
 MOST_FILES = 50
+"""Maximum number of files read from the context."""
 MOST_MENTIONS = 200
+"""Maximum number of paths and dotted names in a query."""
 MOST_SEGMENTS = 6
+"""Maximum number of trailing segments kept of a path or dotted name."""
 
 _NAME = re.compile(r"(?<!\w)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)")
 _MENTION = re.compile(r"(?<![\w-])(?:[\w-]+[/\\.])+[\w-]+")
-_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,4}$")
 
 
 @record
 class Context:
-    """What is at hand, as far as a recall asks."""
+    """Situation to recall memories for."""
 
     title: str = ""
     body: str = ""
     files: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
-    """Files that were worked on just before: a hint, no more."""
+    """Files changed shortly before; they only count as a hint."""
     errors: tuple[str, ...] = ()
-    """What went wrong just now: error text, stack traces."""
+    """Recent error messages and stack traces."""
     hat: str | None = None
     feature: str | None = None
     task_type: str | None = None
     session: str | None = None
-    """Whose own memories it does not need to be told."""
+    """Session whose own memories are left out."""
     failure: str | None = None
-    """The fingerprint of the last failure."""
+    """Fingerprint of the last failure."""
     shown: frozenset[str] = frozenset()
-    """Ids of memories it has already."""
+    """Ids of memories shown before."""
     at: str = ""
-    """The moment that counts as now; the present one if it is not given."""
+    """Timestamp treated as now; empty for the current time."""
 
 
 @record
 class Question:
-    """The words to look for, each with its weight; the same for words of paths; the files that are spoken of."""
+    """Weighted query words, weighted path words, and mentioned files."""
 
     words: dict[str, float]
     title: frozenset[str]
     paths: dict[str, float]
     hints: frozenset[str]
-    """Of the words, those that only what surrounds the task holds: they do not make a memory an answer."""
+    """Words that only occur around the task; they do not count as evidence."""
     mentions: frozenset[tuple[str, ...]]
-    """Paths and dotted names, as their parts in lower case, without the file's ending."""
+    """Paths and dotted names as lower-case segments, without file extension."""
 
 
 def question(context: Context) -> Question:
-    """Give what to look for in a context."""
+    """Return the query for a context."""
     title, body = bounded(context.title), bounded(context.body)
     errors = bounded("\n".join(context.errors))
     weights: dict[str, float] = {}
@@ -74,22 +79,22 @@ def question(context: Context) -> Question:
     in_title = frozenset(words(title))
     files = context.files[:MOST_FILES]
     in_files = [word for path in files for word in path_words(path)]
-    _raise(weights, in_title, TITLE)
-    _raise(weights, in_files, FILES)
+    _add_weight(weights, in_title, TITLE)
+    _add_weight(weights, in_files, FILES)
     in_errors, in_body = words(errors), words(body)
-    _raise(weights, in_errors, ERRORS)
-    _raise(weights, in_body, BODY)
+    _add_weight(weights, in_errors, ERRORS)
+    _add_weight(weights, in_body, BODY)
     hints = {
         *words(context.feature or ""),
         *(word for path in context.recent[:MOST_FILES] for word in path_words(path)),
     }
     hints.difference_update(weights)
-    _raise(weights, hints, HINT)
-    _raise(paths, in_title, TITLE)
-    _raise(paths, in_files, FILES)
-    _raise(paths, in_errors, ERRORS)
-    _raise(paths, in_body, BODY_IN_PATHS)
-    _raise(paths, words(" ".join(_NAME.findall(f"{title}\n{body}"))), NAME)
+    _add_weight(weights, hints, HINT)
+    _add_weight(paths, in_title, TITLE)
+    _add_weight(paths, in_files, FILES)
+    _add_weight(paths, in_errors, ERRORS)
+    _add_weight(paths, in_body, BODY_IN_PATHS)
+    _add_weight(paths, words(" ".join(_NAME.findall(f"{title}\n{body}"))), NAME)
     heaviest = sorted(weights, key=lambda word: -weights[word])[:MOST_WORDS]
     return Question(
         words={word: weights[word] for word in heaviest},
@@ -101,18 +106,18 @@ def question(context: Context) -> Question:
 
 
 def bounded(text: str) -> str:
-    """Give a text that is not too long to think about: of a longer one its beginning and its end."""
+    """Return a text limited to `LONGEST` characters, keeping its start and end."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """Give the parts of a file's path in lower case, without its ending."""
-    return tuple(part for part in re.split(r"[/\\]", _ENDING.sub("", path).lower()) if part)
+    """Return the segments of a path in lower case, without file extension."""
+    return tuple(part for part in re.split(r"[/\\]", _EXTENSION.sub("", path).lower()) if part)
 
 
-def _raise(weights: dict[str, float], found: Iterable[str], by: float) -> None:
+def _add_weight(weights: dict[str, float], found: Iterable[str], by: float) -> None:
     for word in dict.fromkeys(found):
         weights[word] = weights.get(word, 0.0) + by
 
@@ -122,6 +127,6 @@ def _mentions(text: str, files: Iterable[str]) -> frozenset[tuple[str, ...]]:
     for mention in dict.fromkeys(_MENTION.findall(text)):
         if len(found) >= MOST_MENTIONS:
             break
-        bare = _ENDING.sub("", mention) if "/" in mention or "\\" in mention else mention
+        bare = _EXTENSION.sub("", mention) if "/" in mention or "\\" in mention else mention
         found.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MOST_SEGMENTS:])
     return frozenset(found - {()})

@@ -1,9 +1,8 @@
-"""Put what was found in the order of its use for a context, and say why.
+"""Ranking of memories for a context, with an explanation of every score.
 
-A score is a sum of named shares: each is what one thing that speaks for a memory is worth (`WEIGHTS`) times how much of
-it there is. What is found by words is compared with the best that was found; the words that are rare count most
-(BM25 over title, text and paths). A memory also gains by what is known of others: those that touch the same files, and
-those learned at the same time, share in each other's scores.
+A score is a sum of named components, each a weight (`WEIGHTS`) times an amount. Word matches are scored by BM25 over
+title, text and paths, relative to the best hit. Scores also propagate between related memories: those that touch the
+same files, and those learned at the same time.
 """
 
 from __future__ import annotations
@@ -44,47 +43,51 @@ WEIGHTS = {
     "failure": 0.1,
     "stale": -0.3,
 }
-"""What each thing that speaks for a memory is worth, or against it. docs/recall.md tells what most bring, measured."""
+"""Weight of each score component. docs/recall.md lists the measured effect of most of them."""
 
 CONTENT = ("words", "title", "paths", "named", "meaning")
+"""Components that come from the memory itself."""
 
 SATURATION, BY_LENGTH = 1.5, 0.4
-"""BM25: how soon a word said again adds nothing, and how much a long text counts less."""
+"""BM25 parameters: saturation of repeated words and penalty for long texts."""
 USUAL_PATH_WORDS = 20
-"""Of a few files; what names many is about none of them."""
+"""Number of path words above which the path score is reduced; a memory naming many files is about none."""
 TITLE_LENGTH = 0.05
-"""How much a long title counts less."""
+"""Penalty per word of a title."""
 IN_TITLE, IN_BODY, IN_PATHS, IN_TAGS = 3.0, 1.0, 3.0, 1.0
-"""What a word counts by where it stands; a tag only when its word stands nowhere else."""
+"""Weight of a word by where it occurs; tags only count if the word occurs nowhere else."""
 COMMONPLACE = frozenset(
     "add allow build chang check creat ensur extend fix handl implement improv introduc make mend move refactor remov"
     " renam replac support updat write"
     " assert assertionerror call error except fail failur file last line ok pass py pytest python ran recent run test"
     " traceback unittest".split()
 )
-"""Stems of what nearly every task does, and of what nearly every failing test prints.
+"""Stems that occur in nearly every task or in the output of nearly every failing test.
 
-They are of no use to tell whether a memory speaks of the thing at hand.
+They do not count as evidence that a memory is relevant.
 """
 PRIOR = 30
-"""As if there were so many more texts, without the words: of a few texts it tells little that a word is in one."""
+"""Number of virtual texts without the word, to smooth the statistics of small collections."""
 FEEDBACK = 5
-"""So many of the best raise what touches the same files."""
+"""Number of top hits used for file-based feedback."""
 OWN = 0.5
-"""How much of what a memory says for its own files does not come back to it: others may name none."""
+"""Share of the feedback of a memory that does not apply to itself, since others may name no files."""
 SHARPNESS = 3
-"""How much more the very best of them counts."""
+"""Exponent that favors the best of the top hits."""
 BEFORE, AFTER = 1.4, 0.5
-"""What the memory right before shares, and the one right after: an answer follows its question."""
+"""Share of the score passed to the next and to the previous memory: an answer follows its question."""
 NOT_AHEAD = 0.98
+"""Maximum score reached through a neighbor, relative to the score of the neighbor."""
 NEAR_ENOUGH = 1.1
-"""What stands out by its meaning as far as can be is an answer, though it may not have one word of the question."""
+"""Evidence of a memory with maximum similarity in meaning, even without a common word."""
 HALF_LIFE_DAYS = 365.0
+"""Half-life of the recency component, in days."""
 TOGETHER_DAYS = 10 / (24 * 60)
+"""Maximum time between two memories learned together, in days."""
 
 
 class Scored:
-    """One memory that was found: its row, what speaks for it, and the sum."""
+    """A candidate memory with its row, score components and total score."""
 
     __slots__ = ("_vocabulary", "evidence", "files", "row", "score", "shares")
 
@@ -95,7 +98,7 @@ class Scored:
         self.shares: dict[str, float] = {}
         self.score = 0.0
         self.evidence = 0.0
-        """How much it says of what was asked: the share of it that it holds, times how telling the words are."""
+        """Share of the query it covers, times how distinctive the matching words are."""
 
     @property
     def vocabulary(self) -> set[str]:
@@ -106,11 +109,11 @@ class Scored:
 
     @property
     def by_content(self) -> float:
-        """What of its score comes from what it says itself."""
+        """The part of the score that comes from its own content."""
         return sum(self.shares.get(name, 0.0) for name in CONTENT)
 
     def add(self, name: str, amount: float) -> None:
-        """Count one thing that speaks for it, or against it."""
+        """Add a score component."""
         if amount:
             share = WEIGHTS[name] * amount
             self.shares[name] = self.shares.get(name, 0.0) + share
@@ -118,172 +121,178 @@ class Scored:
 
 
 class Ranking:
-    """The memories found for a question, to be scored together."""
+    """Candidate memories for a query, scored together."""
 
     def __init__(self, context: Context, question: Question, held_by: Mapping[str, int], total: int) -> None:
         self._context = context
         self._question = question
         self._rarity = {word: rarity(held_by.get(word, 0), total) for word in question.words}
-        self._worth = {word: weight * self._rarity[word] for word, weight in question.words.items()}
-        self._path_worth = {word: weight * self._rarity.get(word, 0.0) for word, weight in question.paths.items()}
-        self._telling = {
+        self._word_weights = {word: weight * self._rarity[word] for word, weight in question.words.items()}
+        self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in question.paths.items()}
+        self._distinctiveness = {
             word: math.log((total + PRIOR) / (held_by.get(word, 0) + 1))
             for word in question.words
-            if word not in COMMONPLACE and word not in question.hints and not _is_unheard_name(word, held_by)
+            if word not in COMMONPLACE and word not in question.hints and not _is_unknown_compound(word, held_by)
         }
-        self._whole = sum(question.words[word] * telling for word, telling in self._telling.items()) or 1.0
-        self._whole_title = sum(self._telling.get(word, 0.0) for word in question.title) or 1.0
-        self._named = _by_part(question.mentions)
-        self._named_files: dict[str, float] = {}
-        self._mean = 0.0
+        self._total_weight = (
+            sum(question.words[word] * telling for word, telling in self._distinctiveness.items()) or 1.0
+        )
+        self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in question.title) or 1.0
+        self._mentions_by_part = _index_by_part(question.mentions)
+        self._mention_scores: dict[str, float] = {}
+        self._mean_length = 0.0
         self._bests: tuple[float, ...] = ()
         self.found: dict[int, Scored] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Take in rows with their words, each once, and score them by what they say and which files they name.
+        """Add rows not added yet and score their content and file names.
 
-        What comes later is measured by what came first: the best matches.
+        Later rows are scored relative to the first ones, which are the best matches.
         """
         new = [Scored(row) for row in rows if row["seq"] not in self.found]
         new = list({one.row["seq"]: one for one in new}.values())
         split = [_Words(one.row) for one in new]
-        self._mean = self._mean or _mean([words.length for words in split])
-        amounts = [self._content(one, words) for one, words in zip(new, split, strict=True)]
+        self._mean_length = self._mean_length or _mean([words.length for words in split])
+        amounts = [self._score_content(one, words) for one, words in zip(new, split, strict=True)]
         if not self._bests:
             self._bests = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
         for one, (text, title, paths) in zip(new, amounts, strict=True):
             one.add("words", text / self._bests[0])
             one.add("title", title / self._bests[1])
             one.add("paths", paths / self._bests[2])
-            one.add("named", max(map(self._how_named, one.files), default=0.0))
+            one.add("named", max(map(self._score_mention, one.files), default=0.0))
             self.found[one.row["seq"]] = one
 
-    def _content(self, one: Scored, words: _Words) -> tuple[float, float, float]:
-        """Give the BM25 score of text, title and paths."""
-        room = SATURATION * (1 - BY_LENGTH + BY_LENGTH * words.length / self._mean)
-        worth = self._worth
-        text = held = held_of_title = told = 0.0
-        for word, count in words.counts(worth).items():
-            telling = self._telling.get(word, 0.0)
-            told += telling
-            held += telling * self._question.words[word]
+    def _score_content(self, one: Scored, words: _Words) -> tuple[float, float, float]:
+        """Return the BM25 scores of text, title and paths, and set the evidence."""
+        saturation = SATURATION * (1 - BY_LENGTH + BY_LENGTH * words.length / self._mean_length)
+        weights = self._word_weights
+        text = covered = covered_title = distinct = 0.0
+        for word, count in words.counts(weights).items():
+            distinctiveness = self._distinctiveness.get(word, 0.0)
+            distinct += distinctiveness
+            covered += distinctiveness * self._question.words[word]
             if word in self._question.title:
-                held_of_title += telling
-            text += worth[word] * count / (count + room)
-        one.evidence = (told + 1) * max(held / self._whole, held_of_title / self._whole_title)
-        return text, self._title(words), self._paths(words)
+                covered_title += distinctiveness
+            text += weights[word] * count / (count + saturation)
+        one.evidence = (distinct + 1) * max(covered / self._total_weight, covered_title / self._total_title_weight)
+        return text, self._score_title(words), self._score_paths(words)
 
-    def _title(self, words: _Words) -> float:
-        wanted = self._question.title
-        held = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in wanted)
-        return held / (1 + TITLE_LENGTH * len(words.title)) if held else 0.0
+    def _score_title(self, words: _Words) -> float:
+        query_words = self._question.title
+        matching = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in query_words)
+        return matching / (1 + TITLE_LENGTH * len(words.title)) if matching else 0.0
 
-    def _paths(self, words: _Words) -> float:
-        worth = self._path_worth
+    def _score_paths(self, words: _Words) -> float:
+        weights = self._path_weights
         counts: dict[str, int] = {}
         for word in words.paths:
-            if word in worth:
+            if word in weights:
                 counts[word] = counts.get(word, 0) + 1
-        room = SATURATION * max(1.0, len(words.paths) / USUAL_PATH_WORDS)
-        return sum(worth[word] * count / (count + room) for word, count in counts.items())
+        saturation = SATURATION * max(1.0, len(words.paths) / USUAL_PATH_WORDS)
+        return sum(weights[word] * count / (count + saturation) for word, count in counts.items())
 
-    def _how_named(self, path: str) -> float:
-        """Give how much of a file's path the question names: 1 for all of it."""
-        if path not in self._named_files:
+    def _score_mention(self, path: str) -> float:
+        """Return the share of a path that the query names; 1 for all of it."""
+        if path not in self._mention_scores:
             parts = parts_of(path)
             if len(parts) > 1 and parts[-1] in ("__init__", "index", "mod"):
                 parts = parts[:-1]
             best = 0
-            for mention, at in self._named.get(parts[-1] if parts else "", ()):
-                same = 1
-                while same < len(parts) and same <= at and mention[at - same] == parts[-1 - same]:
-                    same += 1
-                best = max(best, same)
-            self._named_files[path] = best / len(parts) if parts else 0.0
-        return self._named_files[path]
+            for mention, position in self._mentions_by_part.get(parts[-1] if parts else "", ()):
+                matching = 1
+                while (
+                    matching < len(parts)
+                    and matching <= position
+                    and mention[position - matching] == parts[-1 - matching]
+                ):
+                    matching += 1
+                best = max(best, matching)
+            self._mention_scores[path] = best / len(parts) if parts else 0.0
+        return self._mention_scores[path]
 
-    # --- what others say of it ---------------------------------------------------------
+    # --- feedback between memories -----------------------------------------------------
 
     def files_of_the_best(self) -> list[str]:
-        """Give the files that the best so far touch, the most telling first."""
-        return sorted(felt := self._felt(_whole_path), key=lambda path: -sum(felt[path].values()))
+        """Return the files of the top hits, most relevant first."""
+        return sorted(feedback := self._feedback(_whole_path), key=lambda path: -sum(feedback[path].values()))
 
     def by_files(self) -> None:
-        """Raise what touches the files, or the folders, that the best touch."""
+        """Add scores for sharing files or folders with the top hits."""
         for name, place_of in (("files", _whole_path), ("folders", _folder)):
-            felt = self._felt(place_of)
-            sums = {place: sum(by.values()) for place, by in felt.items()}
-            whole = sum(one.score**SHARPNESS for one in self.best(FEEDBACK))
-            for one in self.found.values() if felt and whole else ():
+            feedback = self._feedback(place_of)
+            sums = {place: sum(shares.values()) for place, shares in feedback.items()}
+            total = sum(one.score**SHARPNESS for one in self.best(FEEDBACK))
+            for one in self.found.values() if feedback and total else ():
                 seq = one.row["seq"]
                 best = 0.0
                 for place in map(place_of, one.files):
                     if place in sums:
-                        best = max(best, sums[place] - OWN * felt[place].get(seq, 0.0))
-                one.add(name, best / whole)
+                        best = max(best, sums[place] - OWN * feedback[place].get(seq, 0.0))
+                one.add(name, best / total)
 
-    def _felt(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
-        """Give what each of the best says for the places it touches."""
-        felt: dict[str, dict[int, float]] = {}
+    def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
+        """Return the feedback of each top hit for the files or folders it touches."""
+        feedback: dict[str, dict[int, float]] = {}
         for one in self.best(FEEDBACK):
             places = {place_of(path) for path in one.files}
             for place in places:
-                felt.setdefault(place, {})[one.row["seq"]] = one.score**SHARPNESS / len(places) ** 0.25
-        return felt
+                feedback.setdefault(place, {})[one.row["seq"]] = one.score**SHARPNESS / len(places) ** 0.25
+        return feedback
 
     def best(self, most: int) -> list[Scored]:
-        """Give the best so far."""
-        return sorted(self.found.values(), key=_order)[:most]
+        """Return the current top hits."""
+        return sorted(self.found.values(), key=_sort_key)[:most]
 
     def by_neighbours(self, following: Iterable[tuple[int, int]]) -> None:
-        """Let memories share with those learned right before and after; each pair is one and the next one.
+        """Add scores for memories learned right before or after a match, given pairs of consecutive memories.
 
-        Nobody gets ahead by that of the one who shares.
+        No memory overtakes the neighbor it gains from.
         """
-        alone = {seq: (one.score, one.by_content, one.evidence) for seq, one in self.found.items()}
+        before = {seq: (one.score, one.by_content, one.evidence) for seq, one in self.found.items()}
         for first, second in following:
-            if first in alone and second in alone and _is_together(self.found[first].row, self.found[second].row):
-                for giver, taker, part in ((first, second, BEFORE), (second, first, AFTER)):
-                    one = self.found[taker]
-                    score, content, evidence = alone[giver]
-                    room = max(NOT_AHEAD * score - one.score, 0.0) / WEIGHTS["together"]
-                    one.add("together", min(part * content, room))
-                    if _is_of_one_work(one.row, self.found[giver].row):
-                        one.evidence = max(one.evidence, part * WEIGHTS["together"] * evidence)
+            if first in before and second in before and _is_consecutive(self.found[first].row, self.found[second].row):
+                for source, target, share in ((first, second, BEFORE), (second, first, AFTER)):
+                    one = self.found[target]
+                    score, content, evidence = before[source]
+                    headroom = max(NOT_AHEAD * score - one.score, 0.0) / WEIGHTS["together"]
+                    one.add("together", min(share * content, headroom))
+                    if _has_same_origin(one.row, self.found[source].row):
+                        one.evidence = max(one.evidence, share * WEIGHTS["together"] * evidence)
 
     def by_links(self, links: Iterable[tuple[int, int]]) -> None:
-        """Let memories share with those they link to; each pair is one and the one it names."""
-        alone = {seq: one.score for seq, one in self.found.items()}
-        best = max(alone.values(), default=0.0) or 1.0
+        """Add scores for links to and from matches, given pairs of source and target."""
+        scores = {seq: one.score for seq, one in self.found.items()}
+        best = max(scores.values(), default=0.0) or 1.0
         gained: dict[int, float] = {}
         for first, second in links:
-            if first in alone and second in alone:
-                gained[first] = max(gained.get(first, 0.0), alone[second] / best)
-                gained[second] = max(gained.get(second, 0.0), alone[first] / best)
+            if first in scores and second in scores:
+                gained[first] = max(gained.get(first, 0.0), scores[second] / best)
+                gained[second] = max(gained.get(second, 0.0), scores[first] / best)
         for seq, amount in gained.items():
             self.found[seq].add("links", amount)
 
     def by_meaning(self, nearness: Mapping[int, float]) -> None:
-        """Raise what means the same, whatever its words."""
+        """Add scores for similarity in meaning."""
         for seq, amount in nearness.items():
             if one := self.found.get(seq):
                 one.add("meaning", amount)
                 one.evidence = max(one.evidence, NEAR_ENOUGH * amount)
 
     def by_failure(self, tasks: Collection[str]) -> None:
-        """Raise what was learned in tasks that failed the same way."""
+        """Add scores for memories learned in tasks that failed the same way."""
         for one in self.found.values():
             one.add("failure", float(one.row["origin_task"] in tasks))
 
     def by_record(self) -> None:
-        """Count what is noted of each: tags, age, how sure it is, what it was learned for."""
+        """Add scores for tags, age, confidence, success and origin."""
         context = self._context
         self.by_age()
         at = days_of(context.at)
         for one in self.found.values():
             row = one.row
-            one.add("tags", self._tags(row["tag_words"]))
-            one.add("confidence", faded_from(row["confidence"], at - days_of(_last_word(row))))
+            one.add("tags", self._score_tags(row["tag_words"]))
+            one.add("confidence", faded_from(row["confidence"], at - days_of(_last_confirmed(row))))
             one.add("success", row["success_rate"] or 0.0)
             one.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
             one.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
@@ -291,20 +300,20 @@ class Ranking:
             one.add("stale", doubt(row["stale"]))
 
     def by_age(self) -> None:
-        """Count how young each is."""
+        """Add scores for recency."""
         at = days_of(self._context.at)
         for one in self.found.values():
-            made_at = days_of(one.row["created_at"] if "created_at" in one.row else one.row["started_at"])
-            one.add("recency", 0.5 ** (max(at - made_at, 0.0) / HALF_LIFE_DAYS))
+            created = days_of(one.row["created_at"] if "created_at" in one.row else one.row["started_at"])
+            one.add("recency", 0.5 ** (max(at - created, 0.0) / HALF_LIFE_DAYS))
 
-    def _tags(self, tags: str) -> float:
-        """Give the share of the words in a memory's tags that the question speaks of."""
-        found = tags.split()
-        return sum(1 for word in found if word in self._worth) / len(found) if found else 0.0
+    def _score_tags(self, tags: str) -> float:
+        """Return the share of the tag words that occur in the query."""
+        tag_words = tags.split()
+        return sum(1 for word in tag_words if word in self._word_weights) / len(tag_words) if tag_words else 0.0
 
 
 class _Words:
-    """The words a row was indexed by."""
+    """Index words of a row."""
 
     __slots__ = ("body", "length", "paths", "tags", "title")
 
@@ -316,7 +325,7 @@ class _Words:
         self.length = IN_TITLE * len(self.title) + IN_BODY * len(self.body) + IN_PATHS * len(self.paths)
 
     def counts(self, wanted: Mapping[str, float]) -> dict[str, float]:
-        """Give how often each wanted word is there, by the weight of where it stands."""
+        """Return the weighted number of occurrences of each wanted word."""
         counts: dict[str, float] = {}
         for words, weight in ((self.title, IN_TITLE), (self.body, IN_BODY), (self.paths, IN_PATHS)):
             for word in filter(wanted.__contains__, words):
@@ -326,8 +335,8 @@ class _Words:
         return counts
 
 
-def _is_unheard_name(word: str, held_by: Mapping[str, int]) -> bool:
-    """Say whether a word is a name of several parts that no memory has: its parts count already."""
+def _is_unknown_compound(word: str, held_by: Mapping[str, int]) -> bool:
+    """Return whether a word is a compound identifier that no memory has; its parts are counted already."""
     return ("_" in word or "." in word) and not held_by.get(word)
 
 
@@ -335,7 +344,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values and sum(values) else 1.0
 
 
-def _order(one: Scored) -> tuple[float, int]:
+def _sort_key(one: Scored) -> tuple[float, int]:
     return -one.score, -one.row["seq"]
 
 
@@ -347,35 +356,35 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _last_word(row: Row) -> str:
-    """Give when something last spoke for a memory."""
+def _last_confirmed(row: Row) -> str:
+    """Return when a memory was last created, used or verified."""
     return max(str(row["used_at"] or ""), str(row["verified_at"] or ""), str(row["created_at"]))
 
 
 def _origin(row: Row) -> tuple[object, ...]:
-    """Give the session or attempt that taught a memory, nothing if it is not known."""
+    """Return the session or attempt a memory was learned in; empty if unknown."""
     origin = tuple(row[name] for name in ("origin_session", "origin_run", "origin_task", "origin_attempt"))
     return origin if any(origin) else ()
 
 
-def _is_of_one_work(one: Row, other: Row) -> bool:
+def _has_same_origin(one: Row, other: Row) -> bool:
     return bool(_origin(one)) and _origin(one) == _origin(other)
 
 
-def _is_together(one: Row, other: Row) -> bool:
-    """Say whether two memories were learned one after the other.
+def _is_consecutive(one: Row, other: Row) -> bool:
+    """Return whether two memories were learned one after the other.
 
-    What has the very same date came in with many others at once, unless one session or attempt learned both.
+    Memories with the same timestamp were imported in bulk, unless one session or attempt learned both.
     """
     if _origin(one) or _origin(other):
-        return _is_of_one_work(one, other)
+        return _has_same_origin(one, other)
     return 0 < abs(days_between(one["created_at"], other["created_at"])) <= TOGETHER_DAYS
 
 
-def _by_part(mentions: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[tuple[str, ...], int]]]:
-    """Give the mentions by each of their parts, with the place of it."""
-    found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+def _index_by_part(mentions: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[tuple[str, ...], int]]]:
+    """Return the mentions by each of their parts, with its position."""
+    result: dict[str, list[tuple[tuple[str, ...], int]]] = {}
     for mention in mentions:
-        for at, part in enumerate(mention):
-            found.setdefault(part, []).append((mention, at))
-    return found
+        for position, part in enumerate(mention):
+            result.setdefault(part, []).append((mention, position))
+    return result

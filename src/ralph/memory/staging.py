@@ -1,7 +1,6 @@
-"""Decide whether a staged learning may be promoted.
+"""Validation of staged learnings before promotion.
 
-The reasons are worded as other programs write them into `staging.json`, where
-people look for them.
+The reasons have the same wording as in the `staging.json` files of other programs.
 """
 
 from __future__ import annotations
@@ -15,27 +14,30 @@ if TYPE_CHECKING:
 
 STATUSES = ("pending", "validated", "rejected", "quarantined")
 LEAST_CONFIDENCE = 0.3
+"""Minimum confidence of a learning."""
 MOST_ANTIPATTERN_SUCCESS = 0.2
+"""Maximum success rate of an antipattern."""
 LEAST_STRATEGY_SUCCESS = 0.5
+"""Minimum success rate of a strategy."""
 ENOUGH_SUPPORT = 5
-"""An estimate learned so often and still unsure will not get better by waiting."""
+"""Support from which an estimate with low confidence is rejected instead of kept pending."""
 
 
 def refusal(memory: Memory) -> str:
-    """Give the reason why a learning may not be promoted, or an empty text when it may."""
-    if why := _missing(memory):
-        return why
+    """Return the reason why a learning cannot be promoted; empty if it can."""
+    if reason := _missing_fields(memory):
+        return reason
     if not 0 <= memory.confidence <= 1:
         return "Confidence must be between 0 and 1"
     if memory.success_rate is not None and not 0 <= memory.success_rate <= 1:
         return "Success rate must be between 0 and 1"
-    return _too_weak(memory) if memory.kind in LEARNING_KINDS else ""
+    return _weakness(memory) if memory.kind in LEARNING_KINDS else ""
 
 
-def _missing(memory: Memory) -> str:
+def _missing_fields(memory: Memory) -> str:
     is_structured = bool(memory.content) or memory.kind in LEARNING_KINDS
-    said = (memory.content, memory.task_type) if is_structured else (memory.body or memory.title,)
-    if not memory.kind.strip() or not all(text and text.strip() for text in said):
+    required = (memory.content, memory.task_type) if is_structured else (memory.body or memory.title,)
+    if not memory.kind.strip() or not all(text and text.strip() for text in required):
         return "Missing required fields"
     if not is_structured:
         return ""
@@ -54,7 +56,7 @@ def _fields(content: str) -> dict[str, object]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _too_weak(memory: Memory) -> str:
+def _weakness(memory: Memory) -> str:
     if memory.confidence < LEAST_CONFIDENCE:
         return "Confidence too low (< 0.3)"
     if memory.success_rate is None:
@@ -67,21 +69,21 @@ def _too_weak(memory: Memory) -> str:
 
 
 def waits(memory: Memory) -> bool:
-    """Say whether a learning stays pending: an estimate with nothing against it but that it rests on little yet."""
+    """Return whether a learning stays pending: an estimate that only lacks data so far."""
     if memory.kind != "estimate" or memory.support >= ENOUGH_SUPPORT or not 0 <= memory.confidence < LEAST_CONFIDENCE:
         return False
     return not refusal(replace(memory, confidence=LEAST_CONFIDENCE))
 
 
 def status(memory: Memory) -> str:
-    """Give where a learning stands on its way: pending, validated, rejected or quarantined."""
+    """Return the staging status of a learning: pending, validated, rejected or quarantined."""
     if memory.state is State.STAGED:
         return "validated" if memory.validated_at else "pending"
     return str(memory.state)
 
 
 def held_back(memory: Memory) -> str:
-    """Give why a learning is not in use; nothing when it only waits for its turn."""
+    """Return why a learning is not in use; empty if it is only waiting for validation."""
     if memory.state is State.STAGED and not memory.validated_at and waits(memory):
         return "needs more iterations"
     return memory.state_reason

@@ -1,7 +1,7 @@
-"""Say of a memory that names files whether they are still as they were when it was last seen to hold.
+"""Staleness of memories that name files.
 
-A file is known again by its mark, the id that git gives to its content, so that git's index tells where a content went.
-Nothing here looks at a file or asks git: `ralph.freshness` does.
+A file is identified by its mark, the git blob id of its content, so that the git index shows where a content moved.
+Nothing here reads files or runs git; `ralph.freshness` does.
 """
 
 from __future__ import annotations
@@ -17,53 +17,58 @@ if TYPE_CHECKING:
     from ralph.records import Memory
 
 ABSENT = "-"
-"""The mark of a path where nothing was. Should a file come there, it is taken as it is then."""
+"""Mark of a path without a file. If a file appears there, its content is recorded as current."""
 UNKNOWN = ""
-"""The mark of a file that had changed already when it was first looked at."""
+"""Mark of a file that had already changed when it was first checked."""
 FOLDER = "folder"
+"""Mark of a directory."""
 MATCHED = "matched"
-"""The mark of a pattern that some files met."""
+"""Mark of a pattern that matches some files."""
 EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-"""Git's id of an empty file: it says nothing of which file it is."""
+"""Git blob id of an empty file, which does not identify a file."""
 
 DOUBT_IF_CHANGED, DOUBT_IF_GONE = 0.5, 1.0
-"""How doubtful a memory is: most changes to a file leave what is said of it true, what is gone is of little use."""
+"""Doubt by state of the files: most changes leave a statement true, a missing file makes it useless."""
 GONE = (" gone", " any more")
+"""Endings of the clauses about missing files in a staleness reason."""
 SHOWN_FILES = 3
+"""Maximum number of files listed in a clause."""
 WIDEST_PATH = 120
+"""Maximum length of a path in a staleness reason, in characters."""
 LONGEST = 600
+"""Maximum length of a staleness reason, in characters."""
 
 
 @record
 class Here:
-    """What is at a path now."""
+    """Current state of a path."""
 
     marks: tuple[str, ...] = ()
-    """All that its content may be known by, the best first; none when nothing is there."""
+    """Possible marks of its content, preferred one first; empty if nothing is there."""
     moved_to: str = ""
 
 
 @record
 class Named:
-    """The files a memory names, and what is known of them."""
+    """Files a memory names, with their recorded state."""
 
     files: tuple[str, ...]
     marks: dict[str, str]
-    """As they were when it was last seen to hold, as far as that was noted."""
+    """Marks recorded when the memory was last known to be true."""
     held_on: str
-    """The day it was last seen to hold."""
+    """Date on which the memory was last known to be true."""
     since: str
-    """When somebody last wrote or confirmed it: what was not noted was as it was then."""
+    """Time of the last edit or confirmation; files without a mark are assumed unchanged since then."""
 
 
 # --- marks -------------------------------------------------------------------------------
 
 
 def marks_of(content: bytes) -> tuple[str, ...]:
-    """Give what a content is known by: its mark with line ends made alike, and as it is if that is another one."""
-    alike = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
-    marks = (_blob_id(alike),)
-    return marks if alike is content else (*marks, _blob_id(content))
+    """Return the marks of a content: with normalized line endings first, then unmodified if that differs."""
+    normalized = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
+    marks = (_blob_id(normalized),)
+    return marks if normalized is content else (*marks, _blob_id(content))
 
 
 def _blob_id(content: bytes) -> str:
@@ -73,18 +78,18 @@ def _blob_id(content: bytes) -> str:
 
 
 def marks_in(seen: str) -> dict[str, str]:
-    """Give the marks that were noted, by path; none of what is damaged."""
+    """Return the recorded marks by path; empty if the record is damaged."""
     import json
 
     try:
-        found = json.loads(seen or "{}")
+        marks = json.loads(seen or "{}")
     except ValueError:
         return {}
-    return {path: mark for path, mark in found.items() if isinstance(mark, str)} if isinstance(found, dict) else {}
+    return {path: mark for path, mark in marks.items() if isinstance(mark, str)} if isinstance(marks, dict) else {}
 
 
 def seen_of(marks: Mapping[str, str]) -> str:
-    """Give marks as they are noted."""
+    """Return marks in the stored form."""
     import json
 
     return json.dumps(marks, ensure_ascii=False, separators=(",", ":")) if marks else ""
@@ -94,12 +99,12 @@ def seen_of(marks: Mapping[str, str]) -> str:
 
 
 def is_pattern(path: str) -> bool:
-    """Say whether a path stands for all files like it; brackets alone are in the names of real ones."""
+    """Return whether a path is a glob pattern; brackets do not count, since real file names contain them."""
     return "*" in path or "?" in path
 
 
 def inside(path: str) -> str:
-    """Give a path as git writes it; empty for one that is not a plain path inside the project."""
+    """Return a path in the form git uses; empty if it is not a plain path inside the project."""
     from posixpath import normpath
 
     if not path or path.startswith(("/", "~")) or "\0" in path or "://" in path or "\\" in path:
@@ -109,57 +114,57 @@ def inside(path: str) -> str:
 
 
 def compiled_pattern(pattern: str) -> re.Pattern[str]:
-    """Give what matches the paths that meet a pattern; `*` stays in one folder, `**` does not."""
+    """Return the regular expression of a glob pattern; `*` does not cross directories, `**` does."""
     import re
 
     plain = pattern.removeprefix("./")
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", plain if "/" in plain else f"**/{plain}")
-    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(signs.get(part) or re.escape(part) for part in parts))
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
-# --- what became of them -----------------------------------------------------------------
+# --- assessment --------------------------------------------------------------------------
 
 
 def judged(named: Named, here: Mapping[str, Here], touched: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """Give the marks to note for a memory, and what makes it doubtful; nothing when its files are as they were.
+    """Return the marks to record for a memory and the reason why it is stale; empty if its files are unchanged.
 
-    `here` is what is at each path now; of one that is missing there nothing can be known. `touched` says when git last
-    saw a change of a path: it counts for files whose mark was not noted.
+    `here` is the current state by path; nothing is known about paths missing from it. `touched` is the time of the last
+    change git recorded by path; it is used for files without a recorded mark.
     """
     marks: dict[str, str] = {}
-    fates: dict[str, Here] = {}
+    changed: dict[str, Here] = {}
     for path in named.files:
-        known, found = named.marks.get(path), here.get(path)
-        if found is None:
-            marks |= {path: known} if known is not None else {}
+        recorded, current = named.marks.get(path), here.get(path)
+        if current is None:
+            marks |= {path: recorded} if recorded is not None else {}
             continue
-        is_new = known is None and touched.get(path, "") <= named.since
-        if is_new or known == ABSENT:
-            marks[path] = found.marks[0] if found.marks else ABSENT
+        is_new = recorded is None and touched.get(path, "") <= named.since
+        if is_new or recorded == ABSENT:
+            marks[path] = current.marks[0] if current.marks else ABSENT
             continue
-        marks[path] = known or UNKNOWN
-        if known not in found.marks:
-            fates[path] = found
-    return marks, _sentence(fates, named.held_on) if fates else ""
+        marks[path] = recorded or UNKNOWN
+        if recorded not in current.marks:
+            changed[path] = current
+    return marks, _reason(changed, named.held_on) if changed else ""
 
 
-def _sentence(fates: Mapping[str, Here], held_on: str) -> str:
-    """Say what became of files, what weighs most first."""
-    missing = [path for path, here in fates.items() if not here.marks and not here.moved_to]
+def _reason(states: Mapping[str, Here], held_on: str) -> str:
+    """Return what happened to the files, most serious first."""
+    missing = [path for path, here in states.items() if not here.marks and not here.moved_to]
     gone = [path for path in missing if not is_pattern(path)]
     unmet = [path for path in missing if is_pattern(path)]
-    moved = [(path, here.moved_to) for path, here in fates.items() if here.moved_to]
-    changed = [path for path, here in fates.items() if here.marks]
-    told = [f"{_listed(gone)} {_verb(gone, 'is', 'are')} gone"] if gone else []
-    told += [f"{_listed(unmet)} {_verb(unmet, 'matches', 'match')} nothing any more"] if unmet else []
-    told += [f"{_shown(path)} has moved to {_shown(to)}" for path, to in moved[:SHOWN_FILES]]
-    told += [f"{_listed(changed)} {_verb(changed, 'has', 'have')} changed since {held_on}"] if changed else []
-    return cut("; ".join(told), LONGEST)
+    moved = [(path, here.moved_to) for path, here in states.items() if here.moved_to]
+    changed = [path for path, here in states.items() if here.marks]
+    clauses = [f"{_list_paths(gone)} {_verb(gone, 'is', 'are')} gone"] if gone else []
+    clauses += [f"{_list_paths(unmet)} {_verb(unmet, 'matches', 'match')} nothing any more"] if unmet else []
+    clauses += [f"{_shorten(path)} has moved to {_shorten(to)}" for path, to in moved[:SHOWN_FILES]]
+    clauses += [f"{_list_paths(changed)} {_verb(changed, 'has', 'have')} changed since {held_on}"] if changed else []
+    return cut("; ".join(clauses), LONGEST)
 
 
-def _listed(paths: Sequence[str]) -> str:
-    names = [_shown(path) for path in paths[:SHOWN_FILES]]
+def _list_paths(paths: Sequence[str]) -> str:
+    names = [_shorten(path) for path in paths[:SHOWN_FILES]]
     more = [f"{len(paths) - SHOWN_FILES} more"] if len(paths) > SHOWN_FILES else []
     *first, last = names + more
     return f"{', '.join(first)} and {last}" if first else last
@@ -169,37 +174,37 @@ def _verb(paths: Sequence[str], one: str, many: str) -> str:
     return one if len(paths) == 1 else many
 
 
-def _shown(path: str) -> str:
+def _shorten(path: str) -> str:
     return one_line(path, WIDEST_PATH)
 
 
 def doubt(stale: str) -> float:
-    """Give how doubtful a memory is by what became of its files: 0 when nothing did, 1 when one of them is gone."""
+    """Return the doubt caused by a staleness reason: 0 without one, 1 if a file is gone."""
     if not stale:
         return 0.0
     return DOUBT_IF_GONE if any(part.endswith(GONE) for part in stale.split("; ")) else DOUBT_IF_CHANGED
 
 
 def likely_move(path: str, places: Iterable[str]) -> str:
-    """Give where a file went when its content is now at these places; empty when that cannot be told."""
+    """Return where a file moved, given the paths that now have its content; empty if ambiguous."""
     others = [place for place in places if place != path]
     name = path.rpartition("/")[2]
-    alike = [place for place in others if place.rpartition("/")[2] == name]
-    found = alike or others
-    return found[0] if len(found) == 1 else ""
+    same_name = [place for place in others if place.rpartition("/")[2] == name]
+    candidates = same_name or others
+    return candidates[0] if len(candidates) == 1 else ""
 
 
 def confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list[str]:
-    """Give the ids of the doubtful memories that an attempt confirmed which was shown them and got its task done.
+    """Return the ids of stale memories confirmed by a successful attempt that was shown them.
 
-    Those are the ones that name a file it changed: whoever works on a file and is told to check first has checked.
+    Those are the ones that name a file it changed: an agent told to check first before working on a file has checked.
     """
     changed = set(map(inside, files)) - {""}
     return [one.id for one in memories if one.stale and not changed.isdisjoint(map(inside, one.files))]
 
 
 def rewritten(was: Memory, fields: Mapping[str, object]) -> dict[str, object]:
-    """Give the fields of a change; with a new text a memory is as fresh as the text, so marks of before go."""
+    """Return the fields of a change, with staleness marks reset if the text is new."""
     is_new_text = fields.get("body", was.body) != was.body
     if is_new_text and "seen" not in fields and (was.seen or was.stale):
         return {**fields, "seen": "", "stale": ""}

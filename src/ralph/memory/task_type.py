@@ -1,6 +1,6 @@
-"""Tell what kind of work an objective asks for.
+"""Classification of objectives by type of work.
 
-Whole words count, in the order of the kinds: a "latest release" is no test.
+Only whole words count, in the order of the types: a "latest release" is not a test.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ARTICLES = frozenset(("a", "an", "the"))
 
 
 def type_of_work(title: str, body: str) -> str:
-    """Give the type of a task's work: what its title says, else what its text says."""
-    said = task_type(title)
-    return said if said != GENERAL else task_type(f"{title}\n{body}")
+    """Return the task type from the title or, if that is not conclusive, from title and body."""
+    from_title = task_type(title)
+    return from_title if from_title != GENERAL else task_type(f"{title}\n{body}")
 
 
 def task_type(objective: str) -> str:
-    """Give the type of the work: the first that a word of the objective speaks of, else `general`."""
+    """Return the first task type that a word of the objective indicates, else `general`."""
     words = [word for word in re.findall(r"[a-z]+", objective.lower()) if word not in _ARTICLES]
     types = {_TYPES[word] for word in words if word in _TYPES}
     if any(pair in _NEW_FEATURE for pair in pairwise(words)):

@@ -1,6 +1,6 @@
-"""What became of a memory, from its history: what each event changed, and how sure it was at any time.
+"""History of a memory: the fields each event changed, and the confidence over time.
 
-Uses are no events, so what one did to the confidence is worked out from the next value that was kept.
+Uses are not recorded as events, so their effect on the confidence is reconstructed from the next stored value.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _DAY_SECONDS = 86_400
 
 @record
 class Point:
-    """How sure a memory was at one moment."""
+    """Confidence of a memory at one moment."""
 
     at: str
     confidence: float
     what: str
-    """What happened then: what an event says, `helped`, `did not help`, `faded`, or `now` at the end."""
+    """Cause: the name of an event, `helped`, `did not help`, `faded`, or `now` for the last point."""
 
 
 @record
 class Use:
-    """An attempt that a memory was shown to, and that has ended."""
+    """A finished attempt that was shown a memory."""
 
     at: str
     won: bool
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
-    """Give the fields that an event changed, each as it was and as it became; none when it is damaged."""
+    """Return the fields an event changed, with old and new values; empty if the event is damaged."""
     was, became = _fields(event.was), _fields(event.became)
     return {name: (_value(name, was.get(name)), _value(name, became[name])) for name in became}
 
 
-def _fields(kept: str | None) -> dict[str, Any]:
+def _fields(stored: str | None) -> dict[str, Any]:
     try:
-        fields = json.loads(kept or "{}")
+        fields = json.loads(stored or "{}")
     except ValueError:
         return {}
     return fields if isinstance(fields, dict) else {}
@@ -71,99 +71,103 @@ def _value(name: str, stored: object) -> object:
 
 
 @record
-class _Mark:
-    """Something that happened, and what it says of the confidence."""
+class _Step:
+    """An event or a use, with its effect on the confidence."""
 
     at: str
     what: str
     before: float | None = None
     after: float | None = None
     step: float = 0.0
-    spoke_at: str
-    """When something last spoke for the memory, this included: it fades from then on."""
+    confirmed_at: str
+    """Time of the last confirmation up to and including this step, from which the confidence decays."""
 
 
 def confidence_over_time(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use], at: str) -> list[Point]:
-    """Give how sure a memory was from its first event up to now, oldest first; between events it fades by the week."""
-    marks = _marks(memory, events, uses)
+    """Return the confidence from the first event until now, oldest first, with weekly decay in between."""
+    steps = _steps(memory, events, uses)
     points: list[Point] = []
-    spoke_at, value = memory.created_at, memory.confidence
-    for mark, kept in zip(marks, _kept(memory, marks), strict=True):
+    confirmed_at, value = memory.created_at, memory.confidence
+    for step, stored in zip(steps, _stored_values(memory, steps), strict=True):
         if points:
-            points += _fading(value, spoke_at, points[-1].at, mark.at)
-        spoke_at, value = mark.spoke_at, kept
-        points.append(Point(at=mark.at, confidence=faded_from(value, days_between(spoke_at, mark.at)), what=mark.what))
+            points += _decay_points(value, confirmed_at, points[-1].at, step.at)
+        confirmed_at, value = step.confirmed_at, stored
+        points.append(
+            Point(at=step.at, confidence=faded_from(value, days_between(confirmed_at, step.at)), what=step.what)
+        )
     if points:
-        points += _fading(value, spoke_at, points[-1].at, at)
+        points += _decay_points(value, confirmed_at, points[-1].at, at)
     points.append(Point(at=at, confidence=faded(memory, at), what=NOW))
     return points
 
 
-def _marks(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use]) -> list[_Mark]:
+def _steps(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use]) -> list[_Step]:
     first = min((event.at for event in events), default=memory.created_at)
-    happened: list[tuple[str, MemoryEvent | Use]] = [(event.at, event) for event in events]
-    happened += [(use.at, use) for use in uses if use.at >= first]
-    spoken = {"created_at": memory.created_at, "used_at": "", "verified_at": ""}
-    marks = []
-    for at, one in sorted(happened, key=lambda pair: pair[0]):
-        if isinstance(one, Use):
-            spoken["used_at"] = at
-            step = REWARD if one.won else -REWARD
-            marks.append(_Mark(at=at, what=HELPED if one.won else DID_NOT_HELP, step=step, spoke_at=_latest(spoken)))
+    items: list[tuple[str, MemoryEvent | Use]] = [(event.at, event) for event in events]
+    items += [(use.at, use) for use in uses if use.at >= first]
+    confirmed = {"created_at": memory.created_at, "used_at": "", "verified_at": ""}
+    steps = []
+    for at, item in sorted(items, key=lambda pair: pair[0]):
+        if isinstance(item, Use):
+            confirmed["used_at"] = at
+            step = REWARD if item.won else -REWARD
+            steps.append(
+                _Step(at=at, what=HELPED if item.won else DID_NOT_HELP, step=step, confirmed_at=_latest(confirmed))
+            )
             continue
-        was, became = _fields(one.was), _fields(one.became)
-        spoken |= {name: became[name] or "" for name in spoken if isinstance(became.get(name, 0), str | None)}
-        marks.append(
-            _Mark(
+        was, became = _fields(item.was), _fields(item.became)
+        confirmed |= {name: became[name] or "" for name in confirmed if isinstance(became.get(name, 0), str | None)}
+        steps.append(
+            _Step(
                 at=at,
-                what=one.what,
+                what=item.what,
                 before=_number(was.get("confidence")),
                 after=_number(became.get("confidence")),
-                spoke_at=_latest(spoken),
+                confirmed_at=_latest(confirmed),
             )
         )
-    return marks
+    return steps
 
 
-def _latest(spoken: dict[str, str]) -> str:
-    return max(spoken.values())
+def _latest(confirmed: dict[str, str]) -> str:
+    return max(confirmed.values())
 
 
-def _number(kept: object) -> float | None:
-    return float(kept) if isinstance(kept, int | float) and 0 <= kept <= 1 else None
+def _number(stored: object) -> float | None:
+    return float(stored) if isinstance(stored, int | float) and 0 <= stored <= 1 else None
 
 
-def _kept(memory: Memory, marks: Sequence[_Mark]) -> list[float]:
-    """Give the confidence that was kept after each mark: from the present one backwards, because that is known."""
-    kept = []
+def _stored_values(memory: Memory, steps: Sequence[_Step]) -> list[float]:
+    """Return the stored confidence after each step, computed backwards from the current one."""
+    values = []
     value = memory.confidence
-    for place in range(len(marks) - 1, -1, -1):
-        mark = marks[place]
-        value = value if mark.after is None else mark.after
-        kept.append(value)
-        if mark.before is not None:
-            value = mark.before
-        elif mark.step and place:
-            weeks = max(0.0, days_between(marks[place - 1].spoke_at, mark.at)) // _WEEK_DAYS
-            value = min(1.0, max(0.0, round(value - mark.step + DECAY_PER_WEEK * weeks, 6)))
-    return kept[::-1]
+    for index in range(len(steps) - 1, -1, -1):
+        step = steps[index]
+        value = value if step.after is None else step.after
+        values.append(value)
+        if step.before is not None:
+            value = step.before
+        elif step.step and index:
+            weeks = max(0.0, days_between(steps[index - 1].confirmed_at, step.at)) // _WEEK_DAYS
+            value = min(1.0, max(0.0, round(value - step.step + DECAY_PER_WEEK * weeks, 6)))
+    return values[::-1]
 
 
-def _fading(value: float, spoke_at: str, after: str, before: str) -> list[Point]:
-    """Give a point for each week in which a confidence fell, between two moments."""
+def _decay_points(value: float, confirmed_at: str, after: str, before: str) -> list[Point]:
+    """Return one point for each week in which the confidence decayed between two moments."""
     points: list[Point] = []
-    week = max(0, int(days_between(spoke_at, after) // _WEEK_DAYS))
-    last = faded_from(value, week * _WEEK_DAYS)
+    week = max(0, int(days_between(confirmed_at, after) // _WEEK_DAYS))
+    previous = faded_from(value, week * _WEEK_DAYS)
     while True:
         week += 1
-        sure = faded_from(value, week * _WEEK_DAYS)
-        moment = _moment(days_of(spoke_at) + week * _WEEK_DAYS)
-        if sure == last or moment >= before:
+        confidence = faded_from(value, week * _WEEK_DAYS)
+        moment = _timestamp(days_of(confirmed_at) + week * _WEEK_DAYS)
+        if confidence == previous or moment >= before:
             return points
         if moment > after:
-            points.append(Point(at=moment, confidence=sure, what=FADED))
-        last = sure
+            points.append(Point(at=moment, confidence=confidence, what=FADED))
+        previous = confidence
 
 
-def _moment(days: float) -> str:
+def _timestamp(days: float) -> str:
     return timestamp((days - _EPOCH_DAYS) * _DAY_SECONDS)
