@@ -1,7 +1,7 @@
-"""Compare what memories say of files with the files as they are: note how they were, mark what became doubtful.
+"""Staleness checks: comparison of recorded file states with the current files.
 
-The marks are like an index: made from the files, renewed without an event, not counted in a row's checksum. What a
-check finds depends on the working copy it is made in; where several share a store the latest check stands.
+Marks are like an index: derived from the files, updated without an event, and not part of the checksum of a row. The
+result of a check depends on the working copy; if several share a store, the latest check wins.
 """
 
 from __future__ import annotations
@@ -42,47 +42,51 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "check", "confirm", "confirmed_by", "with_marks"]
 
 MOST_FILES = 50
-"""A memory that names more files than this is about none of them."""
+"""Maximum number of files checked per memory; one that names more is about none of them."""
 LARGEST_READ = 5 * 1024 * 1024
-"""Bytes. A larger file is known by its size alone."""
+"""Size above which a file is identified by its size alone, in bytes."""
 MOST_COMMITS = 3_000
+"""Maximum number of commits read from the log."""
 LOG_SECONDS = 5.0
+"""Timeout of reading the log, in seconds."""
 MOST_UNTRACKED = 500
-"""So many files that git does not know yet are looked at for one that has moved."""
+"""Maximum number of untracked files searched for a moved one."""
 MOST_WALKED = 20_000
+"""Maximum number of files listed without git."""
 MOST_RENAMES = 10
+"""Maximum number of renames followed."""
 _NO_BLOB = (UNKNOWN, ABSENT, FOLDER, MATCHED)
 
 
 @record
 class Checked:
-    """What a check changed."""
+    """Memories changed by a check."""
 
     marked: tuple[Memory, ...] = ()
-    """Those that became doubtful, or doubtful for another reason."""
+    """Memories that became stale, or stale for another reason."""
     cleared: tuple[Memory, ...] = ()
-    """Those whose files are again as they were."""
+    """Memories whose files are unchanged again."""
 
 
 def with_marks(memory: Memory, directory: Path | str) -> Memory:
-    """Give a memory with marks of the files it names as they are now, to be compared with later."""
+    """Return a memory with marks of the current state of its files."""
     folder = _Folder(directory)
-    looked = {path: folder.marks_at(path) for path in memory.files[:MOST_FILES] if not is_pattern(path)}
-    marks = {path: found[0] if found else ABSENT for path, found in looked.items() if found is not None}
+    current = {path: folder.marks_at(path) for path in memory.files[:MOST_FILES] if not is_pattern(path)}
+    marks = {path: found[0] if found else ABSENT for path, found in current.items() if found is not None}
     return replace(memory, seen=seen_of(marks), stale="")
 
 
 def check(store: Store, directory: Path | str, paths: Collection[str] | None = None) -> Checked:
-    """Mark the active memories whose files are no longer as they were, and clear the mark of those that are again.
+    """Mark active memories whose files have changed, and clear the mark of those whose files are as before.
 
-    With `paths`, only of those memories that name one of them. Files nobody noted a mark of are taken as they are now,
-    unless git has seen a change of them since the memory was written.
+    With `paths`, only check memories that name one of them. Files without a recorded mark are assumed unchanged, unless
+    git recorded a change since the memory was written.
     """
     rows = store.memories.naming_files(paths)
     if not rows:
         return Checked()
-    named = [_named(row) for row in rows]
-    here, touched = _look(_Folder(directory), named)
+    named = [_named_files(row) for row in rows]
+    here, touched = _current_state(_Folder(directory), named)
     changes = []
     for row, one in zip(rows, named, strict=True):
         marks, stale = judged(one, here, touched)
@@ -100,29 +104,29 @@ def check(store: Store, directory: Path | str, paths: Collection[str] | None = N
 def confirm(
     store: Store, ids: Iterable[str], directory: Path | str | None, change: Change, at: str, *, also_gone: bool = False
 ) -> list[Changed]:
-    """Note that memories in use hold as things are now; give those that were confirmed, as they are.
+    """Confirm that active memories are true for the current files, and return the confirmed ones.
 
-    One of whose files has gone meanwhile is confirmed only with `also_gone`: that is for a person to say. Without a
-    directory the files are not here: they are looked at where they are.
+    A memory with a missing file is only confirmed with `also_gone`, which is up to a person. Without a directory the
+    files are not available here; their marks are recorded by the next check where they are.
     """
     memories = store.memories
     confirmed = []
     with store.transaction():
         for memory in memories.find_each(ids):
             fresh = replace(memory, seen="") if directory is None else with_marks(memory, directory)
-            if memory.state is State.ACTIVE and (also_gone or not _lost(memory, fresh)):
+            if memory.state is State.ACTIVE and (also_gone or not _has_lost_file(memory, fresh)):
                 fields = {"seen": fresh.seen, "stale": "", "verified_at": at}
                 confirmed.append(memories.changed(memory.id, "confirmed", change, **fields))
     return confirmed
 
 
-def _lost(memory: Memory, fresh: Memory) -> bool:
-    """Say whether a file of a memory was there and is not any more."""
+def _has_lost_file(memory: Memory, fresh: Memory) -> bool:
+    """Return whether a file of a memory existed before and is now missing."""
     before, after = marks_in(memory.seen), marks_in(fresh.seen)
     return any(mark == ABSENT and before.get(path, ABSENT) != ABSENT for path, mark in after.items())
 
 
-def _named(row: Row) -> Named:
+def _named_files(row: Row) -> Named:
     from ralph.memory.words import texts_in
 
     held_at = max(row["created_at"], row["verified_at"] or "")
@@ -134,62 +138,62 @@ def _named(row: Row) -> Named:
     )
 
 
-# --- the files ---------------------------------------------------------------------------
+# --- files -------------------------------------------------------------------------------
 
 
-def _look(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, Here], dict[str, str]]:
-    """Give what is at each path that memories name, and when git last saw a change where that matters."""
-    known: dict[str, set[str | None]] = {}
+def _current_state(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, Here], dict[str, str]]:
+    """Return the state of each path that memories name, and when git last recorded a change where needed."""
+    recorded: dict[str, set[str | None]] = {}
     since: dict[str, str] = {}
     for one in named:
         for path in one.files:
-            known.setdefault(path, set()).add(one.marks.get(path))
+            recorded.setdefault(path, set()).add(one.marks.get(path))
             since[path] = min(since.get(path, one.since), one.since)
     files = _Files(folder)
-    looked = {path: files.marks_at(path) for path in known}
-    here = {path: Here(marks=found) for path, found in looked.items() if found is not None}
-    gone = {path for path, one in here.items() if not one.marks and known[path] != {ABSENT} and not is_pattern(path)}
-    files.find_by_content({mark for path in gone for mark in known[path] if mark})
-    moved = {path: files.moved_to(path, known[path]) for path in gone}
-    unsure = {path for path in here if None in known[path] and not is_pattern(path)}
-    unsure |= {path for path, to in moved.items() if not to}
-    log = _log(folder.root, min(since[path] for path in unsure)) if unsure else _Log()
+    marks = {path: files.marks_at(path) for path in recorded}
+    here = {path: Here(marks=found) for path, found in marks.items() if found is not None}
+    gone = {path for path, one in here.items() if not one.marks and recorded[path] != {ABSENT} and not is_pattern(path)}
+    files.find_by_content({mark for path in gone for mark in recorded[path] if mark})
+    moved = {path: files.moved_to(path, recorded[path]) for path in gone}
+    uncertain = {path for path in here if None in recorded[path] and not is_pattern(path)}
+    uncertain |= {path for path, to in moved.items() if not to}
+    log = _log(folder.root, min(since[path] for path in uncertain)) if uncertain else _Log()
     for path in gone:
         here[path] = Here(moved_to=moved[path] or files.renamed_to(path, log))
-    return here, {path: log.touched.get(inside(path), "") for path in unsure}
+    return here, {path: log.touched.get(inside(path), "") for path in uncertain}
 
 
 class _Files:
-    """The files of a project as they are now; git is asked only for what they do not tell, once for each thing."""
+    """Current files of a project; git is only run for what the files do not tell, once per question."""
 
     def __init__(self, folder: _Folder) -> None:
         self._folder = folder
         self._root = folder.root
-        self._places: dict[str, list[str]] = {}
+        self._paths_by_mark: dict[str, list[str]] = {}
 
     def marks_at(self, path: str) -> tuple[str, ...] | None:
-        """Give the marks of what is at a path, none when nothing is; None when that cannot be known."""
+        """Return the marks of a path; empty if nothing is there, None if that cannot be determined."""
         if is_pattern(path):
-            return (MATCHED,) if self._is_met(path) else ()
+            return (MATCHED,) if self._has_match(path) else ()
         found = self._folder.marks_at(path)
-        if found == () and inside(path) in self._set_aside:
+        if found == () and inside(path) in self._skipped:
             return (self._index[inside(path)],)
         return found
 
     @cached_property
     def _index(self) -> dict[str, str]:
-        """What git has in its index, by path; nothing where git cannot tell."""
+        """Blob ids in the git index, by path; empty without git."""
         return {path: id for path, id, _ in self._entries}
 
     @cached_property
-    def _set_aside(self) -> set[str]:
-        """The files that git has, but that this working copy was told to do without."""
+    def _skipped(self) -> set[str]:
+        """Files in the git index that a sparse checkout leaves out."""
         return {path for path, _, tag in self._entries if tag == "S"}
 
     @cached_property
     def _entries(self) -> list[tuple[str, str, str]]:
         found = []
-        for entry in self._ask("ls-files", "--stage", "-t", "-z"):
+        for entry in self._run_git("ls-files", "--stage", "-t", "-z"):
             about, _, path = entry.partition("\t")
             tag, _, id, _ = about.split(" ")
             found.append((path, id, tag))
@@ -197,21 +201,21 @@ class _Files:
 
     @cached_property
     def _untracked(self) -> list[str]:
-        return self._ask("ls-files", "--others", "--exclude-standard", "-z")
+        return self._run_git("ls-files", "--others", "--exclude-standard", "-z")
 
-    def _ask(self, *arguments: str) -> list[str]:
+    def _run_git(self, *arguments: str) -> list[str]:
         from ralph.git import ask_git
 
         return [part for part in (ask_git(self._root, *arguments) or "").split("\0") if part]
 
-    def _is_met(self, pattern: str) -> bool:
+    def _has_match(self, pattern: str) -> bool:
         matches = compiled_pattern(pattern).fullmatch
-        paths = (path for paths in (self._index, self._others) for path in paths if matches(path))
+        paths = (path for paths in (self._index, self._unindexed) for path in paths if matches(path))
         return any(self._folder.marks_at(path) != () for path in paths)
 
     @cached_property
-    def _others(self) -> list[str]:
-        """The files that are not in git's index; where git cannot tell, the first of all there are."""
+    def _unindexed(self) -> list[str]:
+        """Files not in the git index; without git, the first files found in the directory."""
         if self._index or self._untracked:
             return self._untracked
         found: list[str] = []
@@ -222,29 +226,29 @@ class _Files:
                 break
         return found
 
-    # --- where they went -----------------------------------------------------------------
+    # --- moved files ---------------------------------------------------------------------
 
     def find_by_content(self, marks: Collection[str]) -> None:
-        """Find out where contents are now: in git's index, or in files that git does not know yet."""
+        """Find the current paths of contents, in the git index or among untracked files."""
         wanted = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY}
         if not wanted:
             return
         self._find(wanted, [path for path, id in self._index.items() if id in wanted])
-        if left := wanted - self._places.keys():
+        if left := wanted - self._paths_by_mark.keys():
             self._find(left, self._untracked[:MOST_UNTRACKED])
 
     def _find(self, wanted: set[str], paths: Iterable[str]) -> None:
         for path in paths:
             for mark in wanted.intersection(self._folder.marks_at(path) or ()):
-                self._places.setdefault(mark, []).append(path)
+                self._paths_by_mark.setdefault(mark, []).append(path)
 
     def moved_to(self, path: str, known: Collection[str | None]) -> str:
-        """Give where the content of a file that is gone is now; empty when it is nowhere."""
-        found = (likely_move(inside(path), self._places.get(mark or "", ())) for mark in known)
+        """Return the path the content of a missing file is at now; empty if not found."""
+        found = (likely_move(inside(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
         return next(filter(None, found), "")
 
     def renamed_to(self, path: str, log: _Log) -> str:
-        """Give where git says that a file went, as far as it is there."""
+        """Return the path git says a file was renamed to, if it exists."""
         place = inside(path)
         for _ in range(MOST_RENAMES):
             place = log.renamed.get(place, "")
@@ -254,28 +258,28 @@ class _Files:
 
 
 class _Folder:
-    """A project's directory, to be looked into and not out of."""
+    """Project directory, without access to files outside."""
 
     def __init__(self, directory: Path | str) -> None:
         self.root = os.path.realpath(directory)
         self._real: dict[str, str] = {}
 
     def marks_at(self, path: str) -> tuple[str, ...] | None:
-        """Give the marks of what is at a path, none when nothing is; None when that cannot be known.
+        """Return the marks of a path; empty if nothing is there, None if that cannot be determined.
 
-        A link that leads out of the project is not followed, and nothing but plain files is read.
+        Links out of the project are not followed, and only regular files are read.
         """
         plain = inside(path)
         try:
-            where = self._place_of(plain)
+            where = self._resolve(plain)
             if not plain or not where.startswith(f"{self.root.rstrip('/')}/"):
                 return None
             if "/.ralph/ralph.db" in where:
-                return None  # to close a file of a database ends the locks that this process has on it
-            file = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait at the end of a pipe
+                return None  # closing a database file would release the locks this process holds on it
+            file = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # do not block on a pipe
         except (FileNotFoundError, NotADirectoryError):
             return ()
-        except (OSError, ValueError):  # no file has such a name
+        except (OSError, ValueError):  # not a valid file name
             return None
         try:
             return _marks_of(file)
@@ -284,8 +288,8 @@ class _Folder:
         finally:
             os.close(file)
 
-    def _place_of(self, path: str) -> str:
-        """Give where a path leads to, links followed; the folders on the way are looked at once."""
+    def _resolve(self, path: str) -> str:
+        """Return the real path; the directory part is resolved once."""
         folder, _, name = path.rpartition("/")
         if folder not in self._real:
             self._real[folder] = os.path.realpath(f"{self.root}/{folder}")
@@ -307,24 +311,24 @@ def _marks_of(file: int) -> tuple[str, ...] | None:
     return marks_of(content)
 
 
-# --- what git saw ------------------------------------------------------------------------
+# --- git log -----------------------------------------------------------------------------
 
 
 @record
 class _Log:
-    """What commits did to files."""
+    """Changes to files in the git log."""
 
     touched: Mapping[str, str] = {}
-    """When each was last changed, by path."""
+    """Time of the last change, by path."""
     renamed: Mapping[str, str] = {}
-    """What each that was renamed was called next."""
+    """Next path of each renamed file."""
 
 
 def _log(root: str, since: str) -> _Log:
-    """Give what the commits after a moment did, as far back as is worth looking; nothing where git cannot tell."""
+    """Return the changes of the commits since a time, within limits; empty without git."""
     from ralph.git import run_git
 
-    ran = run_git(
+    result = run_git(
         root,
         "--no-optional-locks",
         "log",
@@ -341,7 +345,7 @@ def _log(root: str, since: str) -> _Log:
     touched: dict[str, str] = {}
     renamed: dict[str, str] = {}
     at = ""
-    parts = iter(ran.out.split("\0") if ran.ok else ())
+    parts = iter(result.out.split("\0") if result.ok else ())
     for part in parts:
         if part.startswith("\x01"):
             at = timestamp(int(part[1:] or 0))

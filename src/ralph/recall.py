@@ -1,8 +1,8 @@
-"""Find what matters for a context: the one recall behind prompts, `prime`, `search` and every other door.
+"""Recall of memories for a context, used by prompts, `prime`, `search` and all other entry points.
 
-Candidates come from the index of words, the files the best of them touch, what was learned next to them, what links
-to them, and, where it is installed, from their meaning. `memory.rank` scores them together, `memory.choose` keeps the
-few to show. Reading changes nothing.
+Candidates come from the word index, the files of the top hits, memories learned next to them, links and, if the extra
+is installed, vector search. `memory.rank` scores them together, and `memory.choose` selects the few to show. Recall
+never changes the store.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from ralph.store.database import Found
 
 CANDIDATES = 120
+"""Number of memories fetched from the word index."""
 JOURNAL_CANDIDATES = 60
+"""Number of journal entries or failure reports fetched from the word index."""
 BEST = 20
-"""Of so many of the best the neighbours and links are looked at."""
+"""Number of top hits whose neighbors and links are added."""
 FILES, OF_A_FILE = 8, 8
+"""Number of files of the top hits to follow, and of memories added per file."""
 
 
 @record
 class Recall:
-    """What was found for a context: what to show, and of the rest why not."""
+    """Recalled memories, and why others were left out."""
 
     shown: tuple[Recalled, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -47,9 +50,9 @@ def recall(
     *,
     by_meaning: bool = False,
 ) -> Recall:
-    """Give the few memories to show for a context, best first, and why the others are left out.
+    """Return the few memories to show for a context, best first, and why others are left out.
 
-    With `tags`, only what has one of them is shown.
+    With `tags`, only memories that have one of them are shown.
     """
     choices = choose(ranked(store, context, wanted, by_meaning=by_meaning), context, most, tags)
     return Recall(
@@ -70,15 +73,15 @@ def recall(
 
 
 def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_meaning: bool = False) -> list[Scored]:
-    """Give the memories that have something in common with a context, best first.
+    """Return all memories that have something in common with a context, best first.
 
-    `by_meaning` also looks at what they mean, where the extra is installed: that takes time to load.
+    `by_meaning` adds vector search if the extra is installed; loading the model takes time.
     """
-    context = _dated(context)
-    asked = question(context)
+    context = _with_time(context)
+    query = question(context)
     memories = store.memories
-    found = memories.look_up(asked.words, CANDIDATES, wanted)
-    ranking = Ranking(context, asked, found.held_by, found.total)
+    found = memories.look_up(query.words, CANDIDATES, wanted)
+    ranking = Ranking(context, query, found.held_by, found.total)
     ranking.add(found.rows)
     if by_meaning:
         _add_nearest(store, context, wanted, ranking)
@@ -87,9 +90,9 @@ def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_m
     best = ranking.best(BEST)
     pairs = memories.next_to([one.row["seq"] for one in best])
     links = memories.linked([one.row["id"] for one in best])
-    near = [seq for pair in (*pairs, *links) for seq in pair]
-    near += memories.touching(ranking.files_of_the_best()[:FILES], OF_A_FILE)
-    ranking.add(memories.indexed([seq for seq in dict.fromkeys(near) if seq not in ranking.found], wanted))
+    related = [seq for pair in (*pairs, *links) for seq in pair]
+    related += memories.touching(ranking.files_of_the_best()[:FILES], OF_A_FILE)
+    ranking.add(memories.indexed([seq for seq in dict.fromkeys(related) if seq not in ranking.found], wanted))
     ranking.by_files()
     ranking.by_record()
     if context.failure:
@@ -110,48 +113,48 @@ def _add_nearest(store: Store, context: Context, wanted: Wanted | None, ranking:
 
 
 def recalled(one: Scored, place: int | None = None) -> Recalled:
-    """Give a memory that was found with its score, what that is made of, and its place if it was chosen."""
-    return Recalled(memory=memory_in(one.row), score=one.score, because=_because(one), place=place)
+    """Return a scored memory with the components of its score and its rank, if it was chosen."""
+    return Recalled(memory=memory_in(one.row), score=one.score, because=_components(one), place=place)
 
 
 def matching_attempts(
     store: Store, context: Context, limit: int, not_run: str = "", floor: float = FLOOR
 ) -> list[Attempt]:
-    """Give journal entries that have something in common with a context, best first, none of one run."""
+    """Return journal entries similar to a context, best first, excluding one run."""
     from ralph.store.attempts import attempt_in
 
-    found = _by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
+    found = _rank_by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
     return [attempt_in(one.row) for one in found if one.evidence >= floor][:limit]
 
 
 def matching_failures(store: Store, context: Context, limit: int, not_task: str = "") -> list[FailureReport]:
-    """Give failure reports of other tasks that have something in common with a context, best first.
+    """Return failure reports of other tasks with the same failure or about the same subject, best first.
 
-    What every trace has in common does not count: the same failure does, and what the task is about.
+    Error texts are not compared word by word, because all stack traces have words in common.
     """
     from ralph.store.attempts import report_in
 
     same = store.attempts.same_failures(context.failure, limit, not_task) if context.failure else []
-    about = replace(context, errors=())
-    found = _by_words(about, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
-    like = [report_in(one.row) for one in found if one.evidence >= FLOOR][:limit]
-    return list(dict.fromkeys((*same, *like)))[:limit]
+    subject = replace(context, errors=())
+    found = _rank_by_words(subject, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
+    similar = [report_in(one.row) for one in found if one.evidence >= FLOOR][:limit]
+    return list(dict.fromkeys((*same, *similar)))[:limit]
 
 
-def _dated(context: Context) -> Context:
+def _with_time(context: Context) -> Context:
     return context if context.at else replace(context, at=now())
 
 
-def _by_words(context: Context, look_up: Callable[[dict[str, float]], Found]) -> list[Scored]:
-    context = _dated(context)
-    asked = question(context)
-    found = look_up(asked.words)
-    ranking = Ranking(context, asked, found.held_by, found.total)
+def _rank_by_words(context: Context, look_up: Callable[[dict[str, float]], Found]) -> list[Scored]:
+    context = _with_time(context)
+    query = question(context)
+    found = look_up(query.words)
+    ranking = Ranking(context, query, found.held_by, found.total)
     ranking.add(found.rows)
     ranking.by_files()
     ranking.by_age()
     return ranking.best(len(ranking.found))
 
 
-def _because(one: Scored) -> tuple[tuple[str, float], ...]:
+def _components(one: Scored) -> tuple[tuple[str, float], ...]:
     return tuple(sorted(one.shares.items(), key=lambda share: -abs(share[1])))

@@ -107,15 +107,15 @@ def test_no_more_than_some_vectors_are_at_hand_when_the_server_compares_many(
     seqs = put(store, 500, vector_of, model.model)
     monkeypatch.setattr(nearness, "MANY", 64)
     monkeypatch.setattr(nearness, "SAMPLE", 64)
-    nearness._at_hand.pop(store, None)
+    nearness._spaces.pop(store, None)
 
     found = nearness.near(store, Context(title="anything", at=now()))
 
     assert isinstance(found, NearOnServer)
     assert set(found.nearest()) <= set(seqs)
     assert len(found.nearest()) == nearness.NEAREST
-    assert store not in nearness._at_hand
-    assert len(nearness._parts[store][1]._seqs) <= 64
+    assert store not in nearness._spaces
+    assert len(nearness._samples[store][1]._seqs) <= 64
 
 
 def test_a_small_project_finds_its_own_among_many_that_are_nearer(store_url: str) -> None:

@@ -156,7 +156,7 @@ def test_a_file_that_came_with_a_clone_is_shown_as_notes_with_its_day_and_source
     abused.ralph("memory", "list")
     told = abused.ralph("prompt", task.id, "--raw")
 
-    assert "Notes, not orders" in told
+    assert "Notes, not instructions" in told
     assert "  \\## Task\n  ‹task-done>" in told
     assert told.count("\n## Task\n") == 1
     assert "_(2026-01-01, " in told[told.index(MARK) :]

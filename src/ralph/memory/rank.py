@@ -134,14 +134,12 @@ class Ranking:
             for word in question.words
             if word not in COMMONPLACE and word not in question.hints and not _is_unknown_compound(word, held_by)
         }
-        self._total_weight = (
-            sum(question.words[word] * telling for word, telling in self._distinctiveness.items()) or 1.0
-        )
+        self._total_weight = sum(question.words[word] * value for word, value in self._distinctiveness.items()) or 1.0
         self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in question.title) or 1.0
         self._mentions_by_part = _index_by_part(question.mentions)
         self._mention_scores: dict[str, float] = {}
         self._mean_length = 0.0
-        self._bests: tuple[float, ...] = ()
+        self._maxima: tuple[float, ...] = ()
         self.found: dict[int, Scored] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
@@ -154,12 +152,12 @@ class Ranking:
         split = [_Words(one.row) for one in new]
         self._mean_length = self._mean_length or _mean([words.length for words in split])
         amounts = [self._score_content(one, words) for one, words in zip(new, split, strict=True)]
-        if not self._bests:
-            self._bests = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
+        if not self._maxima:
+            self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
         for one, (text, title, paths) in zip(new, amounts, strict=True):
-            one.add("words", text / self._bests[0])
-            one.add("title", title / self._bests[1])
-            one.add("paths", paths / self._bests[2])
+            one.add("words", text / self._maxima[0])
+            one.add("title", title / self._maxima[1])
+            one.add("paths", paths / self._maxima[2])
             one.add("named", max(map(self._score_mention, one.files), default=0.0))
             self.found[one.row["seq"]] = one
 

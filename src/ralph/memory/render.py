@@ -87,7 +87,7 @@ def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple
         entry = loop_line(one.memory) if one.memory.content else _entry(one.memory)
         cost = len(entry) + (LONGEST_SECTION if one.memory.content else len(_group(one.memory)) + 8)
         if cost > room:
-            reason = f"no room left_out in {budget_tokens} tokens"
+            reason = f"no room left in {budget_tokens} tokens"
             left_out.append(LeftOut(what=one.memory.title, why=reason, id=one.memory.id))
         else:
             room -= cost

@@ -78,7 +78,7 @@ class _Step:
     what: str
     before: float | None = None
     after: float | None = None
-    step: float = 0.0
+    delta: float = 0.0
     confirmed_at: str
     """Time of the last confirmation up to and including this step, from which the confidence decays."""
 
@@ -110,9 +110,9 @@ def _steps(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use]) -
     for at, item in sorted(items, key=lambda pair: pair[0]):
         if isinstance(item, Use):
             confirmed["used_at"] = at
-            step = REWARD if item.won else -REWARD
+            delta = REWARD if item.won else -REWARD
             steps.append(
-                _Step(at=at, what=HELPED if item.won else DID_NOT_HELP, step=step, confirmed_at=_latest(confirmed))
+                _Step(at=at, what=HELPED if item.won else DID_NOT_HELP, delta=delta, confirmed_at=_latest(confirmed))
             )
             continue
         was, became = _fields(item.was), _fields(item.became)
@@ -147,9 +147,9 @@ def _stored_values(memory: Memory, steps: Sequence[_Step]) -> list[float]:
         values.append(value)
         if step.before is not None:
             value = step.before
-        elif step.step and index:
+        elif step.delta and index:
             weeks = max(0.0, days_between(steps[index - 1].confirmed_at, step.at)) // _WEEK_DAYS
-            value = min(1.0, max(0.0, round(value - step.step + DECAY_PER_WEEK * weeks, 6)))
+            value = min(1.0, max(0.0, round(value - step.delta + DECAY_PER_WEEK * weeks, 6)))
     return values[::-1]
 
 
