@@ -72,7 +72,9 @@ def with_marks(memory: Memory, directory: Path | str) -> Memory:
     """Return a memory with marks of the current state of its files."""
     folder = _Folder(directory)
     current = {path: folder.marks_at(path) for path in memory.files[:MOST_FILES] if not is_pattern(path)}
-    marks = {path: found[0] if found else ABSENT for path, found in current.items() if found is not None}
+    marks = {
+        path: path_marks[0] if path_marks else ABSENT for path, path_marks in current.items() if path_marks is not None
+    }
     return replace(memory, seen=seen_of(marks), stale="")
 
 
@@ -88,16 +90,16 @@ def check(store: Store, directory: Path | str, paths: Collection[str] | None = N
     named = [_named_files(row) for row in rows]
     here, touched = _current_state(_Folder(directory), named)
     changes = []
-    for row, one in zip(rows, named, strict=True):
-        marks, stale = judged(one, here, touched)
-        if (marks, stale) != (one.marks, row["stale"]):
+    for row, files in zip(rows, named, strict=True):
+        marks, stale = judged(files, here, touched)
+        if (marks, stale) != (files.marks, row["stale"]):
             changes.append((row, seen_of(marks), stale))
     store.memories.note_files(changes)
     changed = {row["id"]: stale for row, _, stale in changes if stale != row["stale"]}
-    found = [memory for memory in store.memories.find_each(changed) if memory.stale == changed[memory.id]]
+    memories = [memory for memory in store.memories.find_each(changed) if memory.stale == changed[memory.id]]
     return Checked(
-        marked=tuple(memory for memory in found if memory.stale),
-        cleared=tuple(memory for memory in found if not memory.stale),
+        marked=tuple(memory for memory in memories if memory.stale),
+        cleared=tuple(memory for memory in memories if not memory.stale),
     )
 
 
@@ -145,14 +147,16 @@ def _current_state(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, H
     """Return the state of each path that memories name, and when git last recorded a change where needed."""
     recorded: dict[str, set[str | None]] = {}
     since: dict[str, str] = {}
-    for one in named:
-        for path in one.files:
-            recorded.setdefault(path, set()).add(one.marks.get(path))
-            since[path] = min(since.get(path, one.since), one.since)
+    for entry in named:
+        for path in entry.files:
+            recorded.setdefault(path, set()).add(entry.marks.get(path))
+            since[path] = min(since.get(path, entry.since), entry.since)
     files = _Files(folder)
     marks = {path: files.marks_at(path) for path in recorded}
-    here = {path: Here(marks=found) for path, found in marks.items() if found is not None}
-    gone = {path for path, one in here.items() if not one.marks and recorded[path] != {ABSENT} and not is_pattern(path)}
+    here = {path: Here(marks=path_marks) for path, path_marks in marks.items() if path_marks is not None}
+    gone = {
+        path for path, entry in here.items() if not entry.marks and recorded[path] != {ABSENT} and not is_pattern(path)
+    }
     files.find_by_content({mark for path in gone for mark in recorded[path] if mark})
     moved = {path: files.moved_to(path, recorded[path]) for path in gone}
     uncertain = {path for path in here if None in recorded[path] and not is_pattern(path)}
@@ -175,10 +179,10 @@ class _Files:
         """Return the marks of a path; empty if nothing is there, None if that cannot be determined."""
         if is_pattern(path):
             return (MATCHED,) if self._has_match(path) else ()
-        found = self._folder.marks_at(path)
-        if found == () and inside(path) in self._skipped:
+        marks = self._folder.marks_at(path)
+        if marks == () and inside(path) in self._skipped:
             return (self._index[inside(path)],)
-        return found
+        return marks
 
     @cached_property
     def _index(self) -> dict[str, str]:
@@ -192,12 +196,12 @@ class _Files:
 
     @cached_property
     def _entries(self) -> list[tuple[str, str, str]]:
-        found = []
+        entries = []
         for entry in self._run_git("ls-files", "--stage", "-t", "-z"):
             about, _, path = entry.partition("\t")
             tag, _, id, _ = about.split(" ")
-            found.append((path, id, tag))
-        return found
+            entries.append((path, id, tag))
+        return entries
 
     @cached_property
     def _untracked(self) -> list[str]:
@@ -218,42 +222,42 @@ class _Files:
         """Files not in the git index; without git, the first files found in the directory."""
         if self._index or self._untracked:
             return self._untracked
-        found: list[str] = []
+        paths: list[str] = []
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [os.path.relpath(f"{folder}/{name}", self._root) for name in names]
-            if len(found) > MOST_WALKED:
+            paths += [os.path.relpath(f"{folder}/{name}", self._root) for name in names]
+            if len(paths) > MOST_WALKED:
                 break
-        return found
+        return paths
 
     # --- moved files ---------------------------------------------------------------------
 
     def find_by_content(self, marks: Collection[str]) -> None:
         """Find the current paths of contents, in the git index or among untracked files."""
-        wanted = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY}
-        if not wanted:
+        blobs = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY}
+        if not blobs:
             return
-        self._find(wanted, [path for path, id in self._index.items() if id in wanted])
-        if left := wanted - self._paths_by_mark.keys():
-            self._find(left, self._untracked[:MOST_UNTRACKED])
+        self._find(blobs, [path for path, id in self._index.items() if id in blobs])
+        if missing := blobs - self._paths_by_mark.keys():
+            self._find(missing, self._untracked[:MOST_UNTRACKED])
 
-    def _find(self, wanted: set[str], paths: Iterable[str]) -> None:
+    def _find(self, blobs: set[str], paths: Iterable[str]) -> None:
         for path in paths:
-            for mark in wanted.intersection(self._folder.marks_at(path) or ()):
+            for mark in blobs.intersection(self._folder.marks_at(path) or ()):
                 self._paths_by_mark.setdefault(mark, []).append(path)
 
     def moved_to(self, path: str, known: Collection[str | None]) -> str:
         """Return the path the content of a missing file is at now; empty if not found."""
-        found = (likely_move(inside(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
-        return next(filter(None, found), "")
+        candidates = (likely_move(inside(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
+        return next(filter(None, candidates), "")
 
     def renamed_to(self, path: str, log: _Log) -> str:
         """Return the path git says a file was renamed to, if it exists."""
-        place = inside(path)
+        target = inside(path)
         for _ in range(MOST_RENAMES):
-            place = log.renamed.get(place, "")
-            if place and self._folder.marks_at(place):
-                return place
+            target = log.renamed.get(target, "")
+            if target and self._folder.marks_at(target):
+                return target
         return ""
 
 
@@ -298,15 +302,15 @@ class _Folder:
 
 
 def _marks_of(file: int) -> tuple[str, ...] | None:
-    found = os.fstat(file)
-    if S_ISDIR(found.st_mode):
+    info = os.fstat(file)
+    if S_ISDIR(info.st_mode):
         return (FOLDER,)
-    if not S_ISREG(found.st_mode):
+    if not S_ISREG(info.st_mode):
         return None
-    if found.st_size > LARGEST_READ:
-        return (f"{found.st_size} bytes",)
-    content = os.read(file, found.st_size + 1)
-    while len(content) < found.st_size and (more := os.read(file, found.st_size)):
+    if info.st_size > LARGEST_READ:
+        return (f"{info.st_size} bytes",)
+    content = os.read(file, info.st_size + 1)
+    while len(content) < info.st_size and (more := os.read(file, info.st_size)):
         content += more
     return marks_of(content)
 
@@ -350,9 +354,9 @@ def _log(root: str, since: str) -> _Log:
         if part.startswith("\x01"):
             at = timestamp(int(part[1:] or 0))
             continue
-        what, path = part.strip(), next(parts, "")
+        status, path = part.strip(), next(parts, "")
         touched.setdefault(path, at)
-        if what.startswith("R"):
+        if status.startswith("R"):
             new = next(parts, "")
             touched.setdefault(new, at)
             renamed.setdefault(path, new)

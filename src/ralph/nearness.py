@@ -261,8 +261,8 @@ class NearOnServer:
 
     def nearest(self, most: int = NEAREST) -> list[int]:
         """Return the sequence numbers of the most similar memories."""
-        found = self._add(self._vectors.nearest(self._asked.direction.tolist(), WIDER * most))
-        return sorted(found, key=lambda seq: -self._known[seq])[:most]
+        seqs = self._add(self._vectors.nearest(self._asked.direction.tolist(), WIDER * most))
+        return sorted(seqs, key=lambda seq: -self._known[seq])[:most]
 
     def of(self, seqs: Iterable[int]) -> dict[int, float]:
         """Return the similarity of these memories, as far as known."""

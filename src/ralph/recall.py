@@ -80,16 +80,16 @@ def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_m
     context = _with_time(context)
     query = question(context)
     memories = store.memories
-    found = memories.look_up(query.words, CANDIDATES, wanted)
-    ranking = Ranking(context, query, found.held_by, found.total)
-    ranking.add(found.rows)
+    result = memories.look_up(query.words, CANDIDATES, wanted)
+    ranking = Ranking(context, query, result.held_by, result.total)
+    ranking.add(result.rows)
     if by_meaning:
         _add_nearest(store, context, wanted, ranking)
     if not ranking.found:
         return []
     best = ranking.best(BEST)
-    pairs = memories.next_to([one.row["seq"] for one in best])
-    links = memories.linked([one.row["id"] for one in best])
+    pairs = memories.next_to([hit.row["seq"] for hit in best])
+    links = memories.linked([hit.row["id"] for hit in best])
     related = [seq for pair in (*pairs, *links) for seq in pair]
     related += memories.touching(ranking.files_of_the_best()[:FILES], OF_A_FILE)
     ranking.add(memories.indexed([seq for seq in dict.fromkeys(related) if seq not in ranking.found], wanted))
@@ -123,8 +123,8 @@ def matching_attempts(
     """Return journal entries similar to a context, best first, excluding one run."""
     from ralph.store.attempts import attempt_in
 
-    found = _rank_by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
-    return [attempt_in(one.row) for one in found if one.evidence >= floor][:limit]
+    hits = _rank_by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
+    return [attempt_in(hit.row) for hit in hits if hit.evidence >= floor][:limit]
 
 
 def matching_failures(store: Store, context: Context, limit: int, not_task: str = "") -> list[FailureReport]:
@@ -136,8 +136,8 @@ def matching_failures(store: Store, context: Context, limit: int, not_task: str 
 
     same = store.attempts.same_failures(context.failure, limit, not_task) if context.failure else []
     subject = replace(context, errors=())
-    found = _rank_by_words(subject, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
-    similar = [report_in(one.row) for one in found if one.evidence >= FLOOR][:limit]
+    hits = _rank_by_words(subject, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
+    similar = [report_in(hit.row) for hit in hits if hit.evidence >= FLOOR][:limit]
     return list(dict.fromkeys((*same, *similar)))[:limit]
 
 
@@ -148,13 +148,13 @@ def _with_time(context: Context) -> Context:
 def _rank_by_words(context: Context, look_up: Callable[[dict[str, float]], Found]) -> list[Scored]:
     context = _with_time(context)
     query = question(context)
-    found = look_up(query.words)
-    ranking = Ranking(context, query, found.held_by, found.total)
-    ranking.add(found.rows)
+    result = look_up(query.words)
+    ranking = Ranking(context, query, result.held_by, result.total)
+    ranking.add(result.rows)
     ranking.by_files()
     ranking.by_age()
     return ranking.best(len(ranking.found))
 
 
-def _components(one: Scored) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(one.shares.items(), key=lambda share: -abs(share[1])))
+def _components(hit: Scored) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(hit.shares.items(), key=lambda share: -abs(share[1])))

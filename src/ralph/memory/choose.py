@@ -57,50 +57,50 @@ def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: C
     why_not: dict[int, str] = {}
     chosen: list[Scored] = []
     candidates: list[Scored] = []
-    for one in ranked:
-        reason = _exclusion_reason(one, context, tags)
+    for hit in ranked:
+        reason = _exclusion_reason(hit, context, tags)
         if reason:
-            why_not[one.row["seq"]] = reason
+            why_not[hit.row["seq"]] = reason
         else:
-            candidates.append(one)
+            candidates.append(hit)
     kinds: dict[str, int] = {}
     while candidates and len(chosen) < most:
-        best = max(candidates, key=lambda one: one.score * SAME_KIND ** kinds.get(one.row["kind"], 0))
+        best = max(candidates, key=lambda hit: hit.score * SAME_KIND ** kinds.get(hit.row["kind"], 0))
         candidates.remove(best)
         if duplicate := next((other for other in chosen if _is_near_duplicate(best, other)), None):
             why_not[best.row["seq"]] = f"near-duplicate of {duplicate.row['id']}"
             continue
         chosen.append(best)
         kinds[best.row["kind"]] = kinds.get(best.row["kind"], 0) + 1
-    why_not |= {one.row["seq"]: f"not among the top {most}" for one in candidates}
+    why_not |= {hit.row["seq"]: f"not among the top {most}" for hit in candidates}
     return [
-        Choice(scored=one, place=place, why_not=why_not.get(one.row["seq"], "")) for place, one in enumerate(ranked, 1)
+        Choice(scored=hit, place=place, why_not=why_not.get(hit.row["seq"], "")) for place, hit in enumerate(ranked, 1)
     ]
 
 
-def _exclusion_reason(one: Scored, context: Context, tags: Collection[str]) -> str:
-    if one.row["id"] in context.shown:
+def _exclusion_reason(hit: Scored, context: Context, tags: Collection[str]) -> str:
+    if hit.row["id"] in context.shown:
         return "was already shown"
-    if context.session and session_of(one.row) == context.session:
+    if context.session and session_of(hit.row) == context.session:
         return "comes from this session"
-    if tags and not set(tags) & set(texts_in(one.row["tags"])):
+    if tags and not set(tags) & set(texts_in(hit.row["tags"])):
         return "has none of the configured tags"
-    if one.row["losses"] - one.row["wins"] >= LEAST_LOSSES and one.row["confidence"] <= LOST:
-        attempts = one.row["wins"] + one.row["losses"]
-        return f"did not help: only {one.row['wins']} of {attempts} attempts that saw it completed their task"
-    if one.evidence < FLOOR:
-        evidence = f"evidence {one.evidence:.2f}, minimum {FLOOR:g} regardless of score"
+    if hit.row["losses"] - hit.row["wins"] >= LEAST_LOSSES and hit.row["confidence"] <= LOST:
+        attempts = hit.row["wins"] + hit.row["losses"]
+        return f"did not help: only {hit.row['wins']} of {attempts} attempts that saw it completed their task"
+    if hit.evidence < FLOOR:
+        evidence = f"evidence {hit.evidence:.2f}, minimum {FLOOR:g} regardless of score"
         return f"has too few distinctive words or files in common with the task ({evidence})"
     return ""
 
 
-def _is_negative(one: Scored) -> bool:
-    return bool(_NEGATION.search(f"{one.row['title']}\n{one.row['body']}"))
+def _is_negative(hit: Scored) -> bool:
+    return bool(_NEGATION.search(f"{hit.row['title']}\n{hit.row['body']}"))
 
 
-def _is_near_duplicate(one: Scored, other: Scored) -> bool:
-    if _is_negative(one) != _is_negative(other):
+def _is_near_duplicate(hit: Scored, other: Scored) -> bool:
+    if _is_negative(hit) != _is_negative(other):
         return False  # they may contradict each other
-    ours, theirs = one.vocabulary, other.vocabulary
+    ours, theirs = hit.vocabulary, other.vocabulary
     common = len(ours & theirs)
     return common >= NEARLY_THE_SAME * (len(ours) + len(theirs) - common)

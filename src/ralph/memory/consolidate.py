@@ -62,11 +62,11 @@ def clusters(memories: Sequence[Memory], at: str, threshold: float = ALIKE) -> l
     for texts in _group_texts(best_first).values():
         duplicates = _find_duplicates(texts, threshold)
         seen: set[int] = set()
-        for place, text in enumerate(texts):
-            if place in seen:
+        for index, text in enumerate(texts):
+            if index in seen:
                 continue
-            others = sorted(duplicates.get(place, set()) - seen)
-            seen.update(others, [place])
+            others = sorted(duplicates.get(index, set()) - seen)
+            seen.update(others, [index])
             survivor, *redundant = [*text.memories, *(memory for other in others for memory in texts[other].memories)]
             if redundant:
                 result.append((survivor, redundant))
@@ -172,6 +172,6 @@ def _is_duplicate(fewer: _Text, more: _Text, threshold: float) -> bool:
     return fewer.significant == tuple(word for word in more.significant if word in shared)
 
 
-def _tags_overlap(one: Memory, other: Memory) -> bool:
-    fewer = min(len(one.tags), len(other.tags))
-    return bool(fewer) and len(set(one.tags) & set(other.tags)) >= TAG_OVERLAP * fewer
+def _tags_overlap(memory: Memory, other: Memory) -> bool:
+    fewer = min(len(memory.tags), len(other.tags))
+    return bool(fewer) and len(set(memory.tags) & set(other.tags)) >= TAG_OVERLAP * fewer

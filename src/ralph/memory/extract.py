@@ -52,8 +52,8 @@ LONGEST_PATH = 300
 
 def is_strategy(text: str) -> bool:
     """Return whether a text describes one of the known strategies."""
-    found = _strategy(text)
-    return found is not None and found[0] == found[1]
+    strategy = _strategy(text)
+    return strategy is not None and strategy[0] == strategy[1]
 
 
 def extract(history: LoopHistory, at: str) -> list[Memory]:
@@ -148,7 +148,7 @@ _NEGATION = r"\b(?:not|never|avoid|stop)\b|n't\b"
 
 
 def _find_strategies(history: LoopHistory) -> Iterator[_Draft]:
-    successes = [one for one in history.iterations if one.succeeded]
+    successes = [iteration for iteration in history.iterations if iteration.succeeded]
     used: Counter[str] = Counter()
     names: dict[str, str] = {}
     for iteration in successes:
@@ -303,10 +303,12 @@ def _normalized(line: str) -> str:
 
 def _estimate(history: LoopHistory) -> Iterator[_Draft]:
     total = len(history.iterations)
-    completed = [one for one in history.iterations if one.succeeded]
+    completed = [iteration for iteration in history.iterations if iteration.succeeded]
     if not completed:
         return
-    seconds = [one.seconds for one in completed if math.isfinite(one.seconds) and one.seconds >= 0]
+    seconds = [
+        iteration.seconds for iteration in completed if math.isfinite(iteration.seconds) and iteration.seconds >= 0
+    ]
     rate = len(completed) / total
     yield _Draft(
         kind="estimate",
@@ -372,7 +374,7 @@ _IGNORED_DIRECTORIES = ("node_modules", "vendor", "third_party", ".venv", "venv"
 
 def _find_conventions(history: LoopHistory) -> Iterator[_Draft]:
     files = _changed_files(history.iterations)
-    tests = {path: form for path in files if (form := _test_pattern(path))}
+    tests = {path: test_pattern for path in files if (test_pattern := _test_pattern(path))}
     sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _is_in_tests(path)]
     yield from _test_conventions(tests, sources)
     for extension, group in _grouped(sources, _extension).items():
@@ -473,7 +475,7 @@ def _source_roots(paths: list[str]) -> list[tuple[str, list[str]]]:
     """Return the directories that contain most of the source."""
     groups = _grouped(paths, _source_root)
     groups.pop("", None)
-    return sorted(groups.items(), key=lambda one: -len(one[1]))[:MOST_ROOTS]
+    return sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_ROOTS]
 
 
 def _source_root(path: str) -> str:

@@ -47,7 +47,7 @@ def _normalize_chunk(chunk: str) -> str:
         return " ".join(
             filter(
                 None,
-                (_normalize_code(part) if place % 2 else _strip_punctuation(part) for place, part in enumerate(parts)),
+                (_normalize_code(part) if index % 2 else _strip_punctuation(part) for index, part in enumerate(parts)),
             )
         )
     inner = _strip_punctuation(chunk)

@@ -259,7 +259,7 @@ def at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
     A file named without its directory is resolved to the changed file of that name in `files`, if there is one.
     """
     memories = [_memory(finding, at) for finding in _findings(notes, COMPLETION, MOST, strict=True)]
-    return [replace(one, files=tuple(_resolve_path(path, files) for path in one.files)) for one in memories]
+    return [replace(memory, files=tuple(_resolve_path(path, files) for path in memory.files)) for memory in memories]
 
 
 def _resolve_path(named: str, files: Sequence[str]) -> str:
@@ -338,17 +338,17 @@ def _findings(text: str, kinds: Sequence[str], most: int, *, strict: bool = Fals
     sentences = [
         sentence for sentence in _sentences(accept(text[-LONGEST_TEXT:])) if not (strict and _EPISODE.search(sentence))
     ]
-    candidates = (_finding(sentence, kinds, place, strict) for place, sentence in enumerate(sentences))
+    candidates = (_finding(sentence, kinds, index, strict) for index, sentence in enumerate(sentences))
     findings: list[_Finding] = []
     words: list[set[str]] = []
-    for one in sorted(filter(None, candidates), key=lambda one: (-one.strength, one.place)):
-        own_words = set(same_words(one.text).split())
+    for finding in sorted(filter(None, candidates), key=lambda finding: (-finding.strength, finding.place)):
+        own_words = set(same_words(finding.text).split())
         if len(findings) < most and not any(
             len(own_words & other) > SAME * min(len(own_words), len(other)) for other in words
         ):
-            findings.append(one)
+            findings.append(finding)
             words.append(own_words)
-    return sorted(findings, key=lambda one: one.place)
+    return sorted(findings, key=lambda finding: finding.place)
 
 
 def _finding(sentence: str, kinds: Sequence[str], place: int, strict: bool) -> _Finding | None:
@@ -356,7 +356,7 @@ def _finding(sentence: str, kinds: Sequence[str], place: int, strict: bool) -> _
     if not SHORTEST <= len(text) <= LONGEST or text.endswith(("?", ":", ",")) or not _is_lasting(text, kinds):
         return None
     concrete = len(set(_CONCRETE.findall(text)))
-    cues, kind = max(((_cue_weight(text, kind, strict), kind) for kind in kinds), key=lambda one: one[0])
+    cues, kind = max(((_cue_weight(text, kind, strict), kind) for kind in kinds), key=lambda item: item[0])
     if cues < ENOUGH or not concrete:
         return None
     return _Finding(kind=kind, text=text, strength=cues + min(concrete, 3), place=place)

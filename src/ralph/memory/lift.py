@@ -194,9 +194,9 @@ def _all_measures(trials: Sequence[Trial]) -> list[Measure]:
     padded = [*trials, *_pseudo_trials(trials)]
     measures = (
         _success(trials, padded),
-        _cost_per_task("attempts per done task", "attempts", trials, padded, lambda one: 1.0),
-        _cost_per_task("tokens per done task", "tokens", trials, padded, lambda one: float(one.tokens)),
-        _cost_per_task("cost per done task", "usd", trials, padded, lambda one: one.cost_usd),
+        _cost_per_task("attempts per done task", "attempts", trials, padded, lambda trial: 1.0),
+        _cost_per_task("tokens per done task", "tokens", trials, padded, lambda trial: float(trial.tokens)),
+        _cost_per_task("cost per done task", "usd", trials, padded, lambda trial: trial.cost_usd),
     )
     return [measure for measure in measures if measure]
 
@@ -205,7 +205,7 @@ def _success(trials: Sequence[Trial], padded: Sequence[Trial]) -> Measure:
     """Compare the share of attempts that complete their task."""
 
     def sums_of(subset: Sequence[Trial]) -> _Sums:
-        return _sums(subset, lambda one: 100.0 * one.done, lambda one: float(not one.is_handover))
+        return _sums(subset, lambda trial: 100.0 * trial.done, lambda trial: float(not trial.is_handover))
 
     sums = sums_of(trials)
     ratios = {side: _ratio(sums[side]) for side in sums}
@@ -223,7 +223,7 @@ def _cost_per_task(
     """
 
     def sums_of(subset: Sequence[Trial]) -> _Sums:
-        return _sums(subset, cost, lambda one: float(one.done))
+        return _sums(subset, cost, lambda trial: float(trial.done))
 
     sums = sums_of(trials)
     ratios = {side: _ratio(sums[side]) for side in sums}
@@ -317,7 +317,7 @@ _T_TERMS = (
 
 def _t_quantile(freedom: int) -> float:
     """Return the 97.5% quantile of Student's t, by its series around the normal one; exact to 0.001 from 4 on."""
-    return _NORMAL + sum(term / float(freedom) ** place for place, term in enumerate(_T_TERMS, start=1))
+    return _NORMAL + sum(term / float(freedom) ** order for order, term in enumerate(_T_TERMS, start=1))
 
 
 # --- summary ----------------------------------------------------------------------------

@@ -31,8 +31,8 @@ def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memo
     Kinds with more trusted memories go first, and newer memories win ties.
     """
     remaining: dict[str, list[tuple[int, Memory]]] = {}
-    for place, memory in enumerate(sorted(memories, key=lambda one: (_trust(one, at), one.created_at))):
-        remaining.setdefault(memory.kind, []).append((-place, memory))
+    for rank, memory in enumerate(sorted(memories, key=lambda one: (_trust(one, at), one.created_at))):
+        remaining.setdefault(memory.kind, []).append((-rank, memory))
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING)
     chosen: dict[str, list[Memory]] = {}
     # The next turn goes to the kind with the fewest chosen memories, then to the one with the most trusted memory left.

@@ -63,7 +63,7 @@ def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     task = _words(f"{context.title} {context.body}")
     feature = _words(context.feature or "")
     paths = _path_parts((*context.files, *context.recent))
-    found = [
+    results = [
         _recalled(
             memory,
             ("task", TAG_IN_TASK * _matching_tags(memory, task)),
@@ -72,7 +72,7 @@ def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
         )
         for memory in memories
     ]
-    return _sorted(one for one in found if one.score)
+    return _sorted(result for result in results if result.score)
 
 
 def _words(text: str) -> set[str]:
@@ -100,7 +100,7 @@ def by_weights(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     files.
     """
     wanted_type = context.task_type or task_type(context.title or context.body)
-    found = [
+    results = [
         _recalled(
             memory,
             ("confidence", BY_CONFIDENCE * memory.confidence),
@@ -112,7 +112,7 @@ def by_weights(memories: Sequence[Memory], context: Context) -> list[Recalled]:
         for memory in memories
         if not _is_for_other_files(memory, context.files)
     ]
-    return _sorted(found)
+    return _sorted(results)
 
 
 def _success_rate(memory: Memory) -> float:
@@ -168,9 +168,9 @@ def by_hats(memories: Sequence[Memory], context: Context) -> list[Recalled]:
         if (confidence := faded(memory, context.at)) > LEAST_CONFIDENCE
         and not (context.session and memory.origin_session == context.session)
     ]
-    candidates.sort(key=lambda one: -one[0])
+    candidates.sort(key=lambda pair: -pair[0])
     keywords = query_words(f"{context.title} {context.body}", MOST_KEYWORDS)
-    found = [
+    results = [
         _recalled(
             memory,
             ("confidence", BASE * confidence),
@@ -181,7 +181,7 @@ def by_hats(memories: Sequence[Memory], context: Context) -> list[Recalled]:
         )
         for confidence, memory in candidates[:MOST_CANDIDATES]
     ]
-    return _sorted(one for one in found if one.score > LEAST_SCORE)[:MOST]
+    return _sorted(result for result in results if result.score > LEAST_SCORE)[:MOST]
 
 
 def _hat_score(theirs: str | None, ours: str | None) -> float:
@@ -225,7 +225,7 @@ def by_date(memories: Sequence[Memory], context: Context) -> list[Recalled]:
 def by_learnings(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     """Rank by confidence × success × logarithm of uses; memories never used are ranked by confidence."""
     del context
-    found = [
+    results = [
         _recalled(
             memory,
             (
@@ -235,7 +235,7 @@ def by_learnings(memories: Sequence[Memory], context: Context) -> list[Recalled]
         )
         for memory in memories
     ]
-    return sorted(found, key=lambda one: (-one.score, -one.memory.confidence))
+    return sorted(results, key=lambda result: (-result.score, -result.memory.confidence))
 
 
 PROFILES: dict[str, Callable[[Sequence[Memory], Context], list[Recalled]]] = {
@@ -251,8 +251,8 @@ def _recalled(memory: Memory, *shares: tuple[str, float]) -> Recalled:
     return Recalled(memory=memory, score=sum(share for _, share in shares), because=shares)
 
 
-def _sorted(found: Iterable[Recalled]) -> list[Recalled]:
-    return sorted(found, key=lambda one: -one.score)
+def _sorted(results: Iterable[Recalled]) -> list[Recalled]:
+    return sorted(results, key=lambda result: -result.score)
 
 
 def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | None = None) -> Memory | None:
@@ -264,4 +264,4 @@ def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | N
         and memory.task_type == task_type
         and (not complexity or content_of(memory).get("complexity") == complexity)
     ]
-    return max(matches, key=lambda one: (one.confidence, one.support, one.updated_at), default=None)
+    return max(matches, key=lambda estimate: (estimate.confidence, estimate.support, estimate.updated_at), default=None)

@@ -117,16 +117,16 @@ def parts_of(path: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[/\\]", _EXTENSION.sub("", path).lower()) if part)
 
 
-def _add_weight(weights: dict[str, float], found: Iterable[str], by: float) -> None:
-    for word in dict.fromkeys(found):
-        weights[word] = weights.get(word, 0.0) + by
+def _add_weight(weights: dict[str, float], words: Iterable[str], weight: float) -> None:
+    for word in dict.fromkeys(words):
+        weights[word] = weights.get(word, 0.0) + weight
 
 
 def _mentions(text: str, files: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    found = {parts_of(path)[-MOST_SEGMENTS:] for path in files}
+    mentions = {parts_of(path)[-MOST_SEGMENTS:] for path in files}
     for mention in dict.fromkeys(_MENTION.findall(text)):
-        if len(found) >= MOST_MENTIONS:
+        if len(mentions) >= MOST_MENTIONS:
             break
         bare = _EXTENSION.sub("", mention) if "/" in mention or "\\" in mention else mention
-        found.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MOST_SEGMENTS:])
-    return frozenset(found - {()})
+        mentions.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MOST_SEGMENTS:])
+    return frozenset(mentions - {()})

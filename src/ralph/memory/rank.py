@@ -148,20 +148,20 @@ class Ranking:
         Later rows are scored relative to the first ones, which are the best matches.
         """
         new = [Scored(row) for row in rows if row["seq"] not in self.found]
-        new = list({one.row["seq"]: one for one in new}.values())
-        split = [_Words(one.row) for one in new]
+        new = list({hit.row["seq"]: hit for hit in new}.values())
+        split = [_Words(hit.row) for hit in new]
         self._mean_length = self._mean_length or _mean([words.length for words in split])
-        amounts = [self._score_content(one, words) for one, words in zip(new, split, strict=True)]
+        amounts = [self._score_content(hit, words) for hit, words in zip(new, split, strict=True)]
         if not self._maxima:
             self._maxima = tuple(max(column) or 1.0 for column in zip(*amounts, strict=True))
-        for one, (text, title, paths) in zip(new, amounts, strict=True):
-            one.add("words", text / self._maxima[0])
-            one.add("title", title / self._maxima[1])
-            one.add("paths", paths / self._maxima[2])
-            one.add("named", max(map(self._score_mention, one.files), default=0.0))
-            self.found[one.row["seq"]] = one
+        for hit, (text, title, paths) in zip(new, amounts, strict=True):
+            hit.add("words", text / self._maxima[0])
+            hit.add("title", title / self._maxima[1])
+            hit.add("paths", paths / self._maxima[2])
+            hit.add("named", max(map(self._score_mention, hit.files), default=0.0))
+            self.found[hit.row["seq"]] = hit
 
-    def _score_content(self, one: Scored, words: _Words) -> tuple[float, float, float]:
+    def _score_content(self, hit: Scored, words: _Words) -> tuple[float, float, float]:
         """Return the BM25 scores of text, title and paths, and set the evidence."""
         saturation = SATURATION * (1 - BY_LENGTH + BY_LENGTH * words.length / self._mean_length)
         weights = self._word_weights
@@ -173,7 +173,7 @@ class Ranking:
             if word in self._question.title:
                 covered_title += distinctiveness
             text += weights[word] * count / (count + saturation)
-        one.evidence = (distinct + 1) * max(covered / self._total_weight, covered_title / self._total_title_weight)
+        hit.evidence = (distinct + 1) * max(covered / self._total_weight, covered_title / self._total_title_weight)
         return text, self._score_title(words), self._score_paths(words)
 
     def _score_title(self, words: _Words) -> float:
@@ -220,22 +220,22 @@ class Ranking:
         for name, place_of in (("files", _whole_path), ("folders", _folder)):
             feedback = self._feedback(place_of)
             sums = {place: sum(shares.values()) for place, shares in feedback.items()}
-            total = sum(one.score**SHARPNESS for one in self.best(FEEDBACK))
-            for one in self.found.values() if feedback and total else ():
-                seq = one.row["seq"]
+            total = sum(hit.score**SHARPNESS for hit in self.best(FEEDBACK))
+            for hit in self.found.values() if feedback and total else ():
+                seq = hit.row["seq"]
                 best = 0.0
-                for place in map(place_of, one.files):
+                for place in map(place_of, hit.files):
                     if place in sums:
                         best = max(best, sums[place] - OWN * feedback[place].get(seq, 0.0))
-                one.add(name, best / total)
+                hit.add(name, best / total)
 
     def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Return the feedback of each top hit for the files or folders it touches."""
         feedback: dict[str, dict[int, float]] = {}
-        for one in self.best(FEEDBACK):
-            places = {place_of(path) for path in one.files}
+        for hit in self.best(FEEDBACK):
+            places = {place_of(path) for path in hit.files}
             for place in places:
-                feedback.setdefault(place, {})[one.row["seq"]] = one.score**SHARPNESS / len(places) ** 0.25
+                feedback.setdefault(place, {})[hit.row["seq"]] = hit.score**SHARPNESS / len(places) ** 0.25
         return feedback
 
     def best(self, most: int) -> list[Scored]:
@@ -247,20 +247,20 @@ class Ranking:
 
         No memory overtakes the neighbor it gains from.
         """
-        before = {seq: (one.score, one.by_content, one.evidence) for seq, one in self.found.items()}
+        before = {seq: (hit.score, hit.by_content, hit.evidence) for seq, hit in self.found.items()}
         for first, second in following:
             if first in before and second in before and _is_consecutive(self.found[first].row, self.found[second].row):
                 for source, target, share in ((first, second, BEFORE), (second, first, AFTER)):
-                    one = self.found[target]
+                    hit = self.found[target]
                     score, content, evidence = before[source]
-                    headroom = max(NOT_AHEAD * score - one.score, 0.0) / WEIGHTS["together"]
-                    one.add("together", min(share * content, headroom))
-                    if _has_same_origin(one.row, self.found[source].row):
-                        one.evidence = max(one.evidence, share * WEIGHTS["together"] * evidence)
+                    headroom = max(NOT_AHEAD * score - hit.score, 0.0) / WEIGHTS["together"]
+                    hit.add("together", min(share * content, headroom))
+                    if _has_same_origin(hit.row, self.found[source].row):
+                        hit.evidence = max(hit.evidence, share * WEIGHTS["together"] * evidence)
 
     def by_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Add scores for links to and from matches, given pairs of source and target."""
-        scores = {seq: one.score for seq, one in self.found.items()}
+        scores = {seq: hit.score for seq, hit in self.found.items()}
         best = max(scores.values(), default=0.0) or 1.0
         gained: dict[int, float] = {}
         for first, second in links:
@@ -273,36 +273,36 @@ class Ranking:
     def by_meaning(self, nearness: Mapping[int, float]) -> None:
         """Add scores for similarity in meaning."""
         for seq, amount in nearness.items():
-            if one := self.found.get(seq):
-                one.add("meaning", amount)
-                one.evidence = max(one.evidence, NEAR_ENOUGH * amount)
+            if hit := self.found.get(seq):
+                hit.add("meaning", amount)
+                hit.evidence = max(hit.evidence, NEAR_ENOUGH * amount)
 
     def by_failure(self, tasks: Collection[str]) -> None:
         """Add scores for memories learned in tasks that failed the same way."""
-        for one in self.found.values():
-            one.add("failure", float(one.row["origin_task"] in tasks))
+        for hit in self.found.values():
+            hit.add("failure", float(hit.row["origin_task"] in tasks))
 
     def by_record(self) -> None:
         """Add scores for tags, age, confidence, success and origin."""
         context = self._context
         self.by_age()
         at = days_of(context.at)
-        for one in self.found.values():
-            row = one.row
-            one.add("tags", self._score_tags(row["tag_words"]))
-            one.add("confidence", faded_from(row["confidence"], at - days_of(_last_confirmed(row))))
-            one.add("success", row["success_rate"] or 0.0)
-            one.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
-            one.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
-            one.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
-            one.add("stale", doubt(row["stale"]))
+        for hit in self.found.values():
+            row = hit.row
+            hit.add("tags", self._score_tags(row["tag_words"]))
+            hit.add("confidence", faded_from(row["confidence"], at - days_of(_last_confirmed(row))))
+            hit.add("success", row["success_rate"] or 0.0)
+            hit.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
+            hit.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
+            hit.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
+            hit.add("stale", doubt(row["stale"]))
 
     def by_age(self) -> None:
         """Add scores for recency."""
         at = days_of(self._context.at)
-        for one in self.found.values():
-            created = days_of(one.row["created_at"] if "created_at" in one.row else one.row["started_at"])
-            one.add("recency", 0.5 ** (max(at - created, 0.0) / HALF_LIFE_DAYS))
+        for hit in self.found.values():
+            created = days_of(hit.row["created_at"] if "created_at" in hit.row else hit.row["started_at"])
+            hit.add("recency", 0.5 ** (max(at - created, 0.0) / HALF_LIFE_DAYS))
 
     def _score_tags(self, tags: str) -> float:
         """Return the share of the tag words that occur in the query."""
@@ -322,13 +322,13 @@ class _Words:
         self.tags = row["tag_words"].split()
         self.length = IN_TITLE * len(self.title) + IN_BODY * len(self.body) + IN_PATHS * len(self.paths)
 
-    def counts(self, wanted: Mapping[str, float]) -> dict[str, float]:
-        """Return the weighted number of occurrences of each wanted word."""
+    def counts(self, query_words: Mapping[str, float]) -> dict[str, float]:
+        """Return the weighted number of occurrences of each query word."""
         counts: dict[str, float] = {}
         for words, weight in ((self.title, IN_TITLE), (self.body, IN_BODY), (self.paths, IN_PATHS)):
-            for word in filter(wanted.__contains__, words):
+            for word in filter(query_words.__contains__, words):
                 counts[word] = counts.get(word, 0.0) + weight
-        for word in filter(wanted.__contains__, self.tags):
+        for word in filter(query_words.__contains__, self.tags):
             counts.setdefault(word, IN_TAGS)
         return counts
 
@@ -342,8 +342,8 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values and sum(values) else 1.0
 
 
-def _sort_key(one: Scored) -> tuple[float, int]:
-    return -one.score, -one.row["seq"]
+def _sort_key(hit: Scored) -> tuple[float, int]:
+    return -hit.score, -hit.row["seq"]
 
 
 def _whole_path(path: str) -> str:

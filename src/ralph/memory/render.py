@@ -79,19 +79,19 @@ def knowledge_section(recalled: Sequence[Recalled], budget_tokens: int) -> tuple
     from ralph.memory.loop_lines import KNOWLEDGE_BASE, LONGEST_SECTION, knowledge_base, loop_line
 
     room = budget_tokens * CHARACTERS_PER_TOKEN - len(HEADING) - len(PREFACE) - 4
-    if any(one.memory.content for one in recalled):
+    if any(item.memory.content for item in recalled):
         room -= len(KNOWLEDGE_BASE) + 4
     shown: list[tuple[Memory, str]] = []
     left_out: list[LeftOut] = []
-    for one in recalled:
-        entry = loop_line(one.memory) if one.memory.content else _entry(one.memory)
-        cost = len(entry) + (LONGEST_SECTION if one.memory.content else len(_group(one.memory)) + 8)
+    for item in recalled:
+        entry = loop_line(item.memory) if item.memory.content else _entry(item.memory)
+        cost = len(entry) + (LONGEST_SECTION if item.memory.content else len(_group(item.memory)) + 8)
         if cost > room:
             reason = f"no room left in {budget_tokens} tokens"
-            left_out.append(LeftOut(what=one.memory.title, why=reason, id=one.memory.id))
+            left_out.append(LeftOut(what=item.memory.title, why=reason, id=item.memory.id))
         else:
             room -= cost
-            shown.append((one.memory, entry))
+            shown.append((item.memory, entry))
     if not shown:
         return "", [], left_out
     from_loops = knowledge_base(memory for memory, _ in shown if memory.content)
@@ -104,7 +104,7 @@ def _blocks(shown: Sequence[tuple[Memory, str]]) -> list[str]:
     """Return one block per knowledge entry, then one per group of other kinds."""
     blocks = [entry for memory, entry in shown if memory.kind == "knowledge"]
     groups: dict[str, list[str]] = {}
-    for memory, entry in sorted(shown, key=lambda one: _ORDER.get(one[0].kind, len(_ORDER))):
+    for memory, entry in sorted(shown, key=lambda item: _ORDER.get(item[0].kind, len(_ORDER))):
         if memory.kind != "knowledge":
             groups.setdefault(_group(memory), []).append(entry)
     return blocks + ["\n".join([f"### {name}", *entries]) for name, entries in groups.items()]

@@ -200,7 +200,7 @@ def confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list[str
     Those are the ones that name a file it changed: an agent told to check first before working on a file has checked.
     """
     changed = set(map(inside, files)) - {""}
-    return [one.id for one in memories if one.stale and not changed.isdisjoint(map(inside, one.files))]
+    return [memory.id for memory in memories if memory.stale and not changed.isdisjoint(map(inside, memory.files))]
 
 
 def rewritten(was: Memory, fields: Mapping[str, object]) -> dict[str, object]:
