@@ -247,7 +247,7 @@ def test_without_a_holdout_lift_says_how_to_get_one(here: Path, ralph: Ralph) ->
     ran = ralph("lift")
 
     assert ran.code == 0
-    assert ran.out == "Not enough data: no attempt was randomly held out. Run `ralph run --holdout 0.1` to compare.\n"
+    assert ran.out == "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1\n"
 
 
 def test_bare_stats_tell_all_four_in_short(here: Path, ralph: Ralph) -> None:

@@ -150,7 +150,7 @@ def _arm(trials: Sequence[Trial]) -> Arm:
 def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
     """Return what is missing for a comparison and when it will be available; empty if nothing is."""
     if not trials:
-        return "Not enough data: no attempt was randomly held out. Run `ralph run --holdout 0.1` to compare."
+        return "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1"
     holdout = trials[-1].holdout
     attempts = {side: arm.attempts for side, arm in arms.items()}
     if short := _short_arm(attempts, LEAST_ATTEMPTS, "attempt"):
