@@ -208,7 +208,7 @@ def test_a_file_is_read_with_all_that_it_says() -> None:
         id="learn-0a1b2c3d",
         kind="strategy",
         title="Erst prüfen — dann ändern ✓",
-        body="Erst prüfen — dann ändern ✓. 100 % effective over 4 iterations.",
+        body="Erst prüfen — dann ändern ✓. 100% effective over 4 iterations.",
         content='{"description":"Erst prüfen — dann ändern ✓","effectiveness":1,"iterations":4,'
         '"tiny":1e-7,"big":1e+21,"none":[]}',
         task_type="test-fix",
