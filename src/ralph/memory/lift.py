@@ -46,9 +46,9 @@ class Trial:
     tokens: int = 0
     cost_usd: float = 0.0
     is_handover: bool = False
-    """Whether the attempt only did the part of one hat; it adds to the cost of a task, not to the success rate."""
+    """True for the part of a single hat, which adds to the cost of a task but not to the success rate."""
     is_shown: bool = False
-    """Whether its prompt contained memories."""
+    """True if its prompt contained memories."""
 
 
 @record
