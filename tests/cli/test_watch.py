@@ -225,7 +225,7 @@ def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> 
     ran = ralph("watch")
 
     assert ran.code == 1
-    assert ran.err == f"Error: {run.id} is worked on by another machine, or out of another container: watch it there.\n"
+    assert ran.err == f"Error: {run.id} runs on another machine or in another container. Watch it there.\n"
 
 
 def test_a_run_of_which_nothing_is_written_down_cannot_be_watched(
