@@ -9,7 +9,7 @@ from __future__ import annotations
 NAME = "ralph-memory"
 """Name of the skill and of its folder."""
 DESCRIPTION = (
-    "Project memory maintained by Ralph: decisions, conventions, pitfalls and fixes from earlier sessions. "
+    "Project memory maintained by Ralph, with decisions, conventions, pitfalls and fixes from earlier sessions. "
     "Use it before exploring an unfamiliar part of the code, before changing something that looks odd, "
     "when you hit an error that others may have seen, and when you have learned something the next session will need."
 )
