@@ -158,8 +158,8 @@ class Attending:
         """Record a compaction: the delivered context is gone, the summary remains."""
         with self._store.transaction():
             session = self._find_or_create(id, agent)
-            kept = _summary(summary) or session.summary
-            self._save(session, summary=kept, compactions=session.compactions + 1, shown=())
+            new_summary = _summary(summary) or session.summary
+            self._save(session, summary=new_summary, compactions=session.compactions + 1, shown=())
 
     def note_end(self, id: str, agent: str, ending: str) -> None:
         """Record the end of a session; one without prompts and learnings is deleted."""

@@ -91,7 +91,9 @@ def main(words: Sequence[str]) -> int:
         name, agent = _arguments(words)
         if agent == "cursor" and name == "user-prompt-submit":
             response.envelope = {"continue": True}
-        response.start_timer(SECONDS.get(name, LONGEST_SECONDS), lambda why: _record_error(event, name, why, response))
+        response.start_timer(
+            SECONDS.get(name, LONGEST_SECONDS), lambda problem: _record_error(event, name, problem, response)
+        )
         event = _event(name, agent, _read_payload())
         _handle(event, response)
     except ProjectNotFoundError:

@@ -24,22 +24,22 @@ def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
     # Computed from the end: searching for each closing fence would take quadratic time.
     longest = {"`": 0, "~": 0}
     closable = []
-    for _, mark, is_bare in reversed(fences):
-        closable.append(longest[mark[0]] >= len(mark))
+    for _, fence, is_bare in reversed(fences):
+        closable.append(longest[fence[0]] >= len(fence))
         if is_bare:
-            longest[mark[0]] = max(longest[mark[0]], len(mark))
+            longest[fence[0]] = max(longest[fence[0]], len(fence))
     closable.reverse()
     emptied = rows.copy()
     unclosed = []
     opening = ""
     opened = 0
-    for (row, mark, is_bare), can_close in zip(fences, closable, strict=True):
+    for (row, fence, is_bare), can_close in zip(fences, closable, strict=True):
         if opening:
-            if is_bare and mark.startswith(opening):
+            if is_bare and fence.startswith(opening):
                 emptied[opened : row + 1] = [""] * (row + 1 - opened)
                 opening = ""
         elif can_close:
-            opening, opened = mark, row
+            opening, opened = fence, row
         else:
             unclosed.append(row)
     return emptied, unclosed

@@ -74,11 +74,6 @@ _LIKELY = {
 _PREFIX_GROUP_DETECTORS = ("GitHubTokenDetector", "GitLabTokenDetector")
 
 
-def secrets_in(text: str) -> list[str]:
-    """Return the secrets in a text, in order."""
-    return [text[start:end] for start, end in spans_in(text)]
-
-
 def spans_in(text: str, may_hold_secret: Callable[[str], bool] = bool) -> list[tuple[int, int]]:
     """Return the start and end of each secret in a text, in order, without overlaps.
 

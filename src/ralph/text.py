@@ -232,7 +232,7 @@ def own_secrets() -> tuple[str, ...]:
 
 
 def _redact_passwords(text: str, folded: str) -> str:
-    if not any(mark in folded for mark in _PASSWORD_MARKERS):
+    if not any(marker in folded for marker in _PASSWORD_MARKERS):
         return text
     from ralph.passwords import without_passwords
 

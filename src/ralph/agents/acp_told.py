@@ -110,23 +110,23 @@ def ending_of_stop(reason: str, name: str) -> tuple[Ending, str]:
 
 def ending_of_error(error: RequestError, name: str) -> tuple[Ending, str]:
     """Return the ending and detail for an error response."""
-    why = words_of(error)
-    shape = f"{text_at(error.data, 'errorKind')} {why}"
+    message = words_of(error)
+    description = f"{text_at(error.data, 'errorKind')} {message}"
     if error.code == _NEEDS_LOGIN:
         return (
             Ending.MODEL_FAILED,
-            f"{name} is not logged in. Start it once by hand and log in, or set its API key. {why}",
+            f"{name} is not logged in. Start it once by hand and log in, or set its API key. {message}",
         )
     if error.code in _PROTOCOL_ERRORS:
-        return Ending.CRASHED, f"{name} rejected a protocol message: {why}"
-    if _LIMIT_WORDS.search(shape):
-        return Ending.OUT_OF_TURNS, f"{name} stopped: {why}"
-    if _REFUSAL_WORDS.search(shape):
-        return Ending.REFUSED, f"{name} stopped: {why}"
+        return Ending.CRASHED, f"{name} rejected a protocol message: {message}"
+    if _LIMIT_WORDS.search(description):
+        return Ending.OUT_OF_TURNS, f"{name} stopped: {message}"
+    if _REFUSAL_WORDS.search(description):
+        return Ending.REFUSED, f"{name} stopped: {message}"
     # Some agents use the HTTP status of the model API as the error code.
-    if error.code > 0 or _API_ERROR_WORDS.search(shape):
-        return Ending.MODEL_FAILED, f"{name} {without_model(shape)}: {why}"
-    return Ending.CRASHED, f"{name} failed: {why}"
+    if error.code > 0 or _API_ERROR_WORDS.search(description):
+        return Ending.MODEL_FAILED, f"{name} {without_model(description)}: {message}"
+    return Ending.CRASHED, f"{name} failed: {message}"
 
 
 def words_of(error: RequestError) -> str:

@@ -166,14 +166,14 @@ def without_mentions(prompt: str, directory: Path) -> str:
 class _Events:
     """Messages, usage and ending collected from the events of one session."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
+    def __init__(self, on_output: Callable[[str], None]) -> None:
         self.said = Said()
         self.session = ""
         self.cost_usd = 0.0
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
 
-        self._on_output = heard
+        self._on_output = on_output
         self._lines = JsonLines()
         self._result: dict[str, Any] | None = None
         self._reported_turns: int | None = None

@@ -110,7 +110,7 @@ class _Stream(ABC):
     defaults: ClassVar[Mapping[str, str]] = {}
     """Default environment variables; the user's own values take precedence."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
+    def __init__(self, on_output: Callable[[str], None]) -> None:
         self.said = Said()
         self.session = ""
         self.cost_usd = 0.0
@@ -118,7 +118,7 @@ class _Stream(ABC):
         self.tokens_out: int | None = None
         self.turns: int | None = None
 
-        self._on_output = heard
+        self._on_output = on_output
         self._lines = JsonLines()
         self._ending: tuple[Ending, str] | None = None
         """Ending the agent reported, with its explanation."""
@@ -281,8 +281,8 @@ class _Gemini(_Stream):
     _NO_KEY = 41
     """Exit code when no authentication is configured."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        super().__init__(heard)
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        super().__init__(on_output)
         self._chunks: list[str] = []
 
     def arguments(self, permissions: str, model: str) -> list[str]:

@@ -387,8 +387,8 @@ class _TextForwarder:
 
     _HALF_ESCAPE = re.compile(r"\x1b(?:\[[ -?]{0,64}|[\]PX^_][^\x07]{0,256})?\Z")
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self._on_output = heard
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
         self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
         self._incomplete = ""
 
@@ -461,7 +461,7 @@ class _ProcessMonitor:
         stdin: str,
         limits: Limits,
         should_stop: Callable[[], bool],
-        heard: Callable[[str], None] | None,
+        on_output: Callable[[str], None] | None,
         keep_bytes: int,
     ) -> None:
         head_bytes = int(keep_bytes * HEAD_SHARE)
@@ -471,7 +471,7 @@ class _ProcessMonitor:
         self._program = program
         self._allowance = Allowance(limits, should_stop)
         self._should_stop = should_stop
-        self._forwarder = _TextForwarder(heard) if heard else None
+        self._forwarder = _TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._limit: Ending | None = None
         self._exited_at: float | None = None

@@ -167,11 +167,11 @@ def _reject_unknown_keys(where: str, table: dict[str, Any], *known: str) -> None
             raise _InvalidPlaybookError(f"{where}: unknown key {key!r}, use one of {', '.join(known)}")
 
 
-def _string_list(where: str, table: dict[str, Any], key: str, what: str) -> tuple[str, ...]:
+def _string_list(where: str, table: dict[str, Any], key: str, noun: str) -> tuple[str, ...]:
     value = table.get(key, [])
     if isinstance(value, list) and all(isinstance(one, str) and one.strip() for one in value):
         return tuple(value)
-    raise _InvalidPlaybookError(f"{where}: {key} must be a list of {what}, not {value!r}")
+    raise _InvalidPlaybookError(f"{where}: {key} must be a list of {noun}, not {value!r}")
 
 
 def _number(where: str, table: dict[str, Any], key: str, most: int) -> float:
