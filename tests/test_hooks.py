@@ -735,7 +735,7 @@ def test_input_that_makes_no_sense_gets_an_empty_envelope_and_is_told_by_the_doc
     said = hooks.doctor()
     assert not said["is_fine"]
     assert said["says"].startswith("stop failed at ")
-    assert "the agent said" in said["says"].lower()
+    assert "the event payload" in said["says"].lower()
 
 
 @pytest.mark.parametrize("given", [b"", b"  \n", b"{}", b"\xef\xbb\xbf{}", b'{"session_id": "\xff\xfe"}'])
@@ -958,7 +958,7 @@ def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, 
     mend()
     hooks("user-prompt-submit", prompt="Hello")
 
-    assert "is lost" in said["says"]
+    assert "are lost" in said["says"]
     assert said["waits"] == "1 answer of an agent waits to be stored"
     assert [one.body for one in hooks.memories()] == [LEARNED]
 
@@ -1022,7 +1022,7 @@ def test_one_that_is_told_to_stop_answers_and_loses_nothing(hooks: Hooks, number
     assert stop.stdout
     assert stop.stdout.read() == b"{}\n"
     assert seconds < 3
-    assert "It was told to stop" in hooks.doctor()["says"]
+    assert "It was interrupted" in hooks.doctor()["says"]
     hooks("user-prompt-submit", prompt="Hello")
     assert [one.body for one in hooks.memories()] == [LEARNED]
 

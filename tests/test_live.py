@@ -175,7 +175,7 @@ def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
     assert summary.done == 1
     warnings = [str(one.details["message"]) for one in told if one.what == "warning"]
     assert len(warnings) == 1
-    assert warnings[0].startswith("This run cannot be watched from elsewhere")
+    assert warnings[0].startswith("This run cannot be watched from another terminal")
     assert list(elsewhere.iterdir()) == []
     assert read(project.root, summary.run_id) == ([], 0)
 
@@ -218,7 +218,7 @@ PIECES = st.sampled_from([*SECRETS, "\n", " some words ", "x" * 900, "-----", "a
 def test_no_way_of_cutting_lets_a_secret_through(pieces: list[str], cuts: list[int], floods: st.DataObject) -> None:
     text = " ".join(f" {piece}" for piece in pieces)
     ends = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    lines = live._Lines()
+    lines = live._LineRedactor()
     given = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(live, "LONGEST_LINE", 1_500)

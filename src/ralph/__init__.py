@@ -1,3 +1,3 @@
-"""Ralph runs a coding agent in a loop and remembers what every iteration taught."""
+"""Ralph runs coding agents in a loop and remembers what they learn."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Lets `python -m ralph` stand for `ralph`."""
+"""Entry point for `python -m ralph`."""
 
 import sys
 

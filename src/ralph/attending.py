@@ -1,7 +1,8 @@
-"""Sessions of agents that people run themselves: what such a session is told, and what it leaves.
+"""Agent sessions outside the loop: the context they receive and what is learned from them.
 
-Telling changes nothing: whoever passes a text on says afterwards that it was told. A session of our own loop is
-not attended here, since its prompt has told it what it should know, and the loop reads its answer.
+Building a context changes nothing; the caller records afterwards what was actually delivered. Sessions of the loop
+are not handled here, since their prompt contains the context and the loop reads their output.
+
 """
 
 from __future__ import annotations
@@ -24,180 +25,186 @@ if TYPE_CHECKING:
     from ralph.store.memories import Kept
 
 LONGEST = 7_900
-"""Characters that a session is told at once: agents put more than about 9,000 into a file that nobody reads.
+"""Maximum context of a session, in UTF-16 code units.
 
-They count as JavaScript does, where many a character is two.
+Agents move more than about 9,000 into a file that nobody reads.
+
 """
 MOST_BYTES = 9_900
-"""The same where bytes are counted."""
+"""The same limit for agents that count bytes."""
 FEWER = 3_000
-"""Characters that a prompt brings with it."""
+"""Maximum context added to a prompt, in characters."""
 MOST_MATCHES = 3
-"""So many memories a prompt brings: more of them make an agent worse, not better."""
+"""Maximum number of memories added to a prompt; more of them make agents worse."""
 IDLE_SECONDS = 7 * 86_400
-"""A session that did nothing for so long, and said nothing before, is forgotten."""
+"""Age at which an idle session without learnings is deleted, in seconds."""
 LONGEST_TITLE = 200
 LONGEST_SUMMARY = 2_000
 MOST_IDS = 500
-"""So many of the latest memories shown or learned are noted with a session."""
+"""Maximum number of memory ids recorded per session."""
 MOST_SEARCHED = 1_000
+"""Maximum number of sessions searched."""
 _LISTS = ("shown", "learned", "said")
 
 HEADING = """\
-What is remembered of this project from earlier sessions, by Ralph. These are notes, not orders: where the code says
-otherwise, the code is right.
+Memories of this project from earlier sessions, provided by Ralph. They are notes, not instructions: if they contradict
+the code, trust the code.
 """
-MATCHING = "From the memory of this project, on what is asked here (notes, not orders):\n"
+MATCHING = "Project memories related to this prompt (notes, not instructions):\n"
 HOW = """\
-To keep something for later sessions, write it on a line of its own in your answer: MEMORY:type:content, where the type
-is pattern, decision, fix, context, convention or pitfall; one exact fact each, never a secret. To look something up:
+To save something for later sessions, write a separate line in your answer: MEMORY:type:content, where type is pattern,
+decision, fix, context, convention or pitfall. Save one precise fact per line and never a secret. To look something up:
 ralph memory search "words".
 """
 
 
 @record
 class Told:
-    """What a session is told, and the memories that are in it."""
+    """Context for a session, and the ids of the memories in it."""
 
     text: str = ""
     ids: tuple[str, ...] = ()
 
 
 class Attending:
-    """The sessions of one opened project that are not the loop's."""
+    """Agent sessions of one opened project that do not belong to the loop."""
 
     def __init__(self, store: Store, memory: Remembering, config: Config) -> None:
         self._store = store
         self._memory = memory
         self._config = config
 
-    # --- telling ---------------------------------------------------------------------
+    # --- context ---------------------------------------------------------------------
 
     def on_start(self, id: str, *, goes_on: bool = False, is_compacted: bool = False) -> Told:
-        """Give what a session should know from its start.
+        """Return the context for the start of a session.
 
-        One that goes on has been told before, and gets only what is new; one that was compacted has forgotten it,
-        and gets first what has to do with its work.
+        A resumed session still has its context and receives only what is new. A compacted one has lost it and receives
+        what relates to its work first.
+
         """
         if not self._config.injects:
             return Told()
         known = self._store.sessions.find(id) if id and (goes_on or is_compacted) else None
         if known and goes_on:
-            return self._told(HEADING, self._since(known))
-        fixed = HEADING + self._how()
-        about = self._about(known) if known else None
-        matching = self._memory.matching(about, Wanted(), _tokens(fixed)) if about else []
-        room = _tokens(fixed + _primed(matching))
-        rest = self._memory.surest(room, [one.id for one in matching]) if room > 0 else []
-        return self._told(HEADING, [*matching, *rest], self._how())
+            return self._build(HEADING, self._new_memories(known))
+        frame = HEADING + self._instructions()
+        query = self._session_query(known) if known else None
+        matching = self._memory.matching(query, Wanted(), _remaining_tokens(frame)) if query else []
+        budget = _remaining_tokens(frame + _render(matching))
+        others = self._memory.surest(budget, [one.id for one in matching]) if budget > 0 else []
+        return self._build(HEADING, [*matching, *others], self._instructions())
 
-    def _since(self, session: AgentSession) -> list[Memory]:
-        """Give what others have learned since a session began, and it was not told."""
-        return self._memory.surest(_tokens(HEADING), (*session.shown, *session.learned), after=session.started_at)
+    def _new_memories(self, session: AgentSession) -> list[Memory]:
+        """Return memories added since a session started that it has not seen."""
+        return self._memory.surest(
+            _remaining_tokens(HEADING), (*session.shown, *session.learned), after=session.started_at
+        )
 
     def for_task(self, task_id: str) -> Told:
-        """Give what has to do with a task, for a session of the loop that has forgotten it."""
+        """Return the context related to a task, for a session of the loop after a compaction."""
         if not self._config.injects:
             return Told()
-        return self._told(HEADING, self._memory.prime(Wanted(), _tokens(HEADING), task_id=task_id))
+        return self._build(HEADING, self._memory.prime(Wanted(), _remaining_tokens(HEADING), task_id=task_id))
 
     def on_prompt(self, id: str, prompt: str) -> Told:
-        """Give the few memories that have to do with a prompt and are new to the session; none is the usual case."""
+        """Return the few memories that match a prompt and are new to the session; usually none."""
         if not self._config.injects or not prompt.strip():
             return Told()
         known = self._store.sessions.find(id) if id else None
-        context = _context(prompt, id, known.shown if known else ())
+        query = _query(prompt, id, known.shown if known else ())
         self._memory.sync()
-        found = self._memory.matching(context, Wanted(), FEWER // CHARACTERS_PER_TOKEN, MOST_MATCHES)
-        return self._told(MATCHING, found)
+        memories = self._memory.matching(query, Wanted(), FEWER // CHARACTERS_PER_TOKEN, MOST_MATCHES)
+        return self._build(MATCHING, memories)
 
-    def _told(self, heading: str, memories: Sequence[Memory], ending: str = "") -> Told:
+    def _build(self, heading: str, memories: Sequence[Memory], ending: str = "") -> Told:
         while True:
-            parts = [heading, _primed(memories), ending] if memories else [ending]
+            parts = [heading, _render(memories), ending] if memories else [ending]
             text = "\n".join(filter(None, parts))
-            if not memories or _units(text) <= LONGEST + len(parts):
+            if not memories or _agent_length(text) <= LONGEST + len(parts):
                 return Told(text=text, ids=tuple(one.id for one in memories))
             memories = memories[:-1]
 
-    def _how(self) -> str:
+    def _instructions(self) -> str:
         if self._config.memories.skill_injection:
             from ralph.skill import SKILL
 
             return f"{HOW}\n{SKILL}"
         return HOW
 
-    def _about(self, session: AgentSession) -> Context | None:
-        """Give what a session was about, as far as that is known."""
+    def _session_query(self, session: AgentSession) -> Context | None:
+        """Return a search context for a session's title and summary, if it has any."""
         text = f"{session.title}\n{session.summary}"
-        return _context(text, session.id, ()) if text.strip() else None
+        return _query(text, session.id, ()) if text.strip() else None
 
-    # --- keeping ---------------------------------------------------------------------
+    # --- recording -------------------------------------------------------------------
 
     def note_start(self, id: str, agent: str, told: Told, *, goes_on: bool = False) -> None:
-        """Note that a session has begun or goes on, and what it has in its context now."""
+        """Record that a session started or resumed, and the memories in its context."""
         with self._store.transaction():
             self._store.sessions.drop_idle(timestamp(time.time() - IDLE_SECONDS))
-            before = self._known(id, agent)
-            shown = (*before.shown, *told.ids) if goes_on else told.ids
-            self._put(before, shown=shown, ended_at=None, ending="")
+            session = self._find_or_create(id, agent)
+            shown = (*session.shown, *told.ids) if goes_on else told.ids
+            self._save(session, shown=shown, ended_at=None, ending="")
 
     def note_prompt(self, id: str, agent: str, prompt: str, told: Told) -> None:
-        """Note that a session was asked something, and what it was told with it."""
+        """Record a prompt, and the memories delivered with it."""
         with self._store.transaction():
-            before = self._known(id, agent)
-            title = before.title or one_line(accept(cut(prompt, 4 * LONGEST_TITLE)), LONGEST_TITLE)
-            self._put(before, title=title, prompts=before.prompts + 1, shown=(*before.shown, *told.ids))
+            session = self._find_or_create(id, agent)
+            title = session.title or one_line(accept(cut(prompt, 4 * LONGEST_TITLE)), LONGEST_TITLE)
+            self._save(session, title=title, prompts=session.prompts + 1, shown=(*session.shown, *told.ids))
 
     def note_compaction(self, id: str, agent: str, summary: str) -> None:
-        """Note that a session was compacted: what it was told is gone, what is left is its summary."""
+        """Record a compaction: the delivered context is gone, the summary remains."""
         with self._store.transaction():
-            before = self._known(id, agent)
-            left = _summary(summary) or before.summary
-            self._put(before, summary=left, compactions=before.compactions + 1, shown=())
+            session = self._find_or_create(id, agent)
+            new_summary = _summary(summary) or session.summary
+            self._save(session, summary=new_summary, compactions=session.compactions + 1, shown=())
 
     def note_end(self, id: str, agent: str, ending: str) -> None:
-        """Note that a session has ended; one in which nothing was asked and nothing said is forgotten."""
+        """Record the end of a session; one without prompts and learnings is deleted."""
         with self._store.transaction():
-            before = self._known(id, agent)
-            self._put(before, ended_at=now(), ending=one_line(accept(ending), LONGEST_TITLE))
+            session = self._find_or_create(id, agent)
+            self._save(session, ended_at=now(), ending=one_line(accept(ending), LONGEST_TITLE))
             self._store.sessions.drop(id)
 
     def keep(self, id: str, agent: str, text: str, *, is_last: bool = True) -> list[Kept]:
-        """Keep what a session said is worth knowing, in sigils and MEMORY lines, and what it said last.
+        """Store the learnings in a message, from sigils and MEMORY lines, and the message as summary.
 
-        What it was told and only repeats is not learned again, nor what it has said before.
+        Statements that repeat the session's context or its own earlier statements are ignored.
+
         """
         return self.keep_stated(id, agent, stated_in(text), summary=_summary(text) if is_last else "")
 
     def keep_stated(self, id: str, agent: str, stated: Sequence[Memory], summary: str = "") -> list[Kept]:
-        """Keep what a session stated, as `keep` does with what it said."""
+        """Store statements of a session that are already parsed."""
         with self._store.transaction():
-            session = self._known(id, agent)
-            said = [replace(one, origin_session=id or None) for one in stated]
-            kept = self._memory.learn(self._news(session, said), f"said in a session of {agent}")
+            session = self._find_or_create(id, agent)
+            statements = [replace(one, origin_session=id or None) for one in stated]
+            results = self._memory.learn(self._new_statements(session, statements), f"said in a session of {agent}")
             if id:
-                self._put(
+                self._save(
                     session,
-                    learned=(*session.learned, *(one.memory.id for one in kept if one.what != "refused")),
-                    said=(*session.said, *map(_mark, said)),
+                    learned=(*session.learned, *(one.memory.id for one in results if one.what != "refused")),
+                    said=(*session.said, *map(_statement_hash, statements)),
                     summary=summary or session.summary,
                 )
-        if kept:
+        if results:
             self._memory.sync()
-        return kept
+        return results
 
-    def _news(self, session: AgentSession, said: list[Memory]) -> list[Memory]:
-        """Give what is neither in the session's context already nor said by it before."""
-        if not said:
+    def _new_statements(self, session: AgentSession, statements: list[Memory]) -> list[Memory]:
+        """Return statements that are neither in the session's context nor made by it before."""
+        if not statements:
             return []
         from ralph.memory.fingerprint import Echo
 
         shown = self._store.memories.find_each(session.shown)
-        told = Echo("\n".join([_primed(shown), *self._before(shown, session.started_at)]))
-        return [one for one in said if not told.repeats(one.body) and _mark(one) not in session.said]
+        context = Echo("\n".join([_render(shown), *self._earlier_versions(shown, session.started_at)]))
+        return [one for one in statements if not context.repeats(one.body) and _statement_hash(one) not in session.said]
 
-    def _before(self, memories: Sequence[Memory], since: str) -> Iterator[str]:
-        """Give the texts that memories had before somebody changed them, while a session had them in its context."""
+    def _earlier_versions(self, memories: Sequence[Memory], since: str) -> Iterator[str]:
+        """Yield earlier versions of memories that changed while they were in a session's context."""
         import json
 
         for memory in memories:
@@ -205,50 +212,50 @@ class Attending:
                 for event in self._store.memories.history(memory.id):
                     yield str(json.loads(event.was or "{}").get("body", "")) if event.at > since else ""
 
-    def _known(self, id: str, agent: str) -> AgentSession:
-        """Give a session as it is known; a new one begins now."""
+    def _find_or_create(self, id: str, agent: str) -> AgentSession:
+        """Return the stored session, or a new one."""
         at = now()
         found = self._store.sessions.find(id)
         return replace(found, last_at=at) if found else AgentSession(id=id, agent=agent, started_at=at, last_at=at)
 
-    def _put(self, session: AgentSession, **fields: object) -> None:
+    def _save(self, session: AgentSession, **fields: object) -> None:
         changed = replace(session, **fields)
         lists = {name: tuple(dict.fromkeys(getattr(changed, name)))[-MOST_IDS:] for name in _LISTS}
         self._store.sessions.put(replace(changed, **lists))
 
-    # --- reading ---------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------
 
     def began(self, id: str) -> str:
-        """Give when a session began; empty for one that nobody knows."""
+        """Return when a session started; empty if it is unknown."""
         found = self._store.sessions.find(id) if id else None
         return found.started_at if found else ""
 
     def latest(self, limit: int) -> list[AgentSession]:
-        """Give the latest sessions in which something was asked or learned, newest first."""
+        """Return the latest sessions with prompts or learnings, newest first."""
         return self._store.sessions.latest(limit)
 
     def search(self, query: str, limit: int) -> list[AgentSession]:
-        """Find sessions by the words of what was asked and said last, best first."""
+        """Return sessions whose title and summary match a query, best match first."""
         from ralph.memory.words import words
 
-        asked = set(words(query))
-        if not asked:
+        terms = set(words(query))
+        if not terms:
             return []
-        found = []
+        scored = []
         for session in self.latest(MOST_SEARCHED):
-            held = len(asked.intersection(words(f"{session.title}\n{session.summary}")))
-            if 2 * held >= len(asked):
-                found.append((held, session))
-        return [session for _, session in sorted(found, key=lambda one: -one[0])[:limit]]
+            matches = len(terms.intersection(words(f"{session.title}\n{session.summary}")))
+            if 2 * matches >= len(terms):
+                scored.append((matches, session))
+        return [session for _, session in sorted(scored, key=lambda one: -one[0])[:limit]]
 
     def get(self, id: str) -> AgentSession:
-        """Give one session by its id, or by a beginning of it that no other has."""
+        """Return a session by its id or a unique prefix of it."""
         return self._store.sessions.get(id)
 
 
 def stated_in(text: str) -> list[Memory]:
-    """Give what a text asks to have remembered, in sigils and MEMORY lines."""
-    if not _has_marks(text):
+    """Return the memories stated in a text by sigils and MEMORY lines."""
+    if not _may_have_statements(text):
         return []
     from ralph.loop.capture import stated
     from ralph.loop.sigils import read_sigils
@@ -256,31 +263,31 @@ def stated_in(text: str) -> list[Memory]:
     return stated(read_sigils(text), now())
 
 
-def _has_marks(text: str) -> bool:
-    """Say whether there may be sigils or MEMORY lines in a text: reading them takes time to load."""
+def _may_have_statements(text: str) -> bool:
+    """Return whether a text may contain sigils or MEMORY lines; the parser is slow to load."""
     return "<" in text or "MEMORY" in text
 
 
-def _tokens(fixed: str) -> int:
-    """Give how many tokens are left for memories beside a fixed text."""
-    return (LONGEST - len(fixed)) // CHARACTERS_PER_TOKEN
+def _remaining_tokens(frame: str) -> int:
+    """Return the token budget left for memories next to a fixed text."""
+    return (LONGEST - len(frame)) // CHARACTERS_PER_TOKEN
 
 
-def _units(text: str) -> int:
-    """Give how long a text is to agents: some count characters as JavaScript does, some bytes."""
+def _agent_length(text: str) -> int:
+    """Return the length of a text as agents count it: UTF-16 code units or bytes."""
     if text.isascii():
         return len(text)
     size = len(text.encode("utf-8", "surrogatepass"))
     return max(len(text.encode("utf-16-le", "surrogatepass")) // 2, size * LONGEST // MOST_BYTES)
 
 
-def _primed(memories: Sequence[Memory]) -> str:
+def _render(memories: Sequence[Memory]) -> str:
     from ralph.memory.prime import primed
 
     return primed(memories)
 
 
-def _context(text: str, id: str, shown: Sequence[str]) -> Context:
+def _query(text: str, id: str, shown: Sequence[str]) -> Context:
     from ralph.memory.question import Context, bounded
     from ralph.memory.task_type import task_type
 
@@ -297,17 +304,17 @@ def _context(text: str, id: str, shown: Sequence[str]) -> Context:
     )
 
 
-def _mark(memory: Memory) -> str:
-    """Give what tells a thing that was said from all others."""
+def _statement_hash(memory: Memory) -> str:
+    """Return a hash that identifies a statement."""
     from hashlib import sha256
 
     return sha256(f"{memory.kind}\n{memory.body}".encode()).hexdigest()[:16]
 
 
 def _summary(text: str) -> str:
-    """Give the beginning of what a session said, without what it said in sigils."""
-    text = text[: 20 * LONGEST_SUMMARY]  # to look through megabytes takes seconds
-    if _has_marks(text):
+    """Return the beginning of a message without its sigils."""
+    text = text[: 20 * LONGEST_SUMMARY]  # parsing megabytes takes seconds
+    if _may_have_statements(text):
         from ralph.loop.sigils import without_sigils
 
         text = without_sigils(text)

@@ -1,4 +1,4 @@
-"""Where the ralph command starts: here, so that Ctrl+C while it is being loaded is no fault either."""
+"""Entry point of the ralph command, separate so that Ctrl+C during imports is handled too."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import gc
 import sys
 
 MANY_OBJECTS = 100_000
-"""More than a short command ever makes: looking for garbage while it is being loaded takes a tenth of its time."""
+"""Garbage collection threshold, above what a short command allocates; collecting takes a tenth of its time."""
 
 
 def main() -> int:
-    """Run the command line and give its exit code."""
+    """Run the command line and return its exit code."""
     gc.set_threshold(MANY_OBJECTS)
     try:
         if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
@@ -22,9 +22,9 @@ def main() -> int:
         return run()
     except KeyboardInterrupt:
         if sys.argv[1:2] == ["hook"]:
-            print("{}")  # an agent waits for it, and takes nothing else
+            print("{}")  # the agent expects a JSON object
             return 0
         print("Interrupted.", file=sys.stderr)
         return 130
     finally:
-        gc.freeze()  # the process ends: nobody needs to look through all that is left
+        gc.freeze()  # the process exits: skip the final collection

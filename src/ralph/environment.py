@@ -1,9 +1,10 @@
-"""Which of a person's variables the programs that work for Ralph get: agents, gates, git.
+"""Environment variables passed to agents, gates and git.
 
-An allow-list: nobody can name all the variables that hold a secret. What stands here is what programs need to run at
-all, and what an agent logs in to its model with; whatever else a project needs, a person names in the settings. The
-list keeps secrets from being seen, printed and sent along by a program that has no use for them. It is no wall: a
-program that runs as a person can read that person's files.
+This is an allowlist, since nobody can enumerate all variables that hold a secret. It contains what programs need to
+run and what an agent needs to log in to its model; anything else is named in the configuration. It keeps secrets from
+being seen, printed and sent by a program that does not need them. It is not a sandbox: a program that runs as the user
+can read the user's files.
+
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_OF_NO_USE = {"OLDPWD", "MAIL", "SHLVL", "_"}
-"""A shell sets them for itself."""
+_SHELL_VARIABLES = {"OLDPWD", "MAIL", "SHLVL", "_"}
+"""Variables that shells set for themselves."""
 ALL = "*"
-"""At the end of a name it stands for any other end; alone it gives everything, as if there were no list."""
+"""Wildcard at the end of a name; alone it allows everything."""
 
-_PERSON = (
+_USER = (
     *("HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PWD", "EMAIL", "TMPDIR", "TMP", "TEMP", "TZ", "TZDIR"),
     *("PATH", "MANPATH", "LANG", "LANGUAGE", "LC_*", "LOCPATH", "EDITOR", "VISUAL", "PAGER", "LESS", "BROWSER"),
     *("TERM", "TERMINFO", "TERMINFO_DIRS", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLUMNS", "LINES"),
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBIAN_FRONTEND", "SOURCE_DATE_EPOCH"),
-    # Not XDG_RUNTIME_DIR: the sockets there start programs that no guard sees, and open keyrings.
+    # Not XDG_RUNTIME_DIR: its sockets start programs outside our guard and give access to keyrings.
     *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
 )
 _NETWORK = (
@@ -36,12 +37,12 @@ _NETWORK = (
 )
 _GIT = (
     *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_EDITOR", "GIT_PAGER"),
-    # Not those that may bring a login along: GIT_CONFIG_VALUE_0, GIT_ASKPASS, SSH_AUTH_SOCK.
+    # Not those that may hold credentials: GIT_CONFIG_VALUE_0, GIT_ASKPASS, SSH_AUTH_SOCK.
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT", "GIT_EXEC_PATH"),
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
 )
 _TOOLS = (
-    # Where things are and how they are built; not the tokens that the same tools publish with.
+    # Paths and build options; not the tokens with which the same tools publish.
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_*", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
     *("PKG_CONFIG_PATH", "CC", "CXX", "CPP", "AR", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS"),
     *("CMAKE_PREFIX_PATH", "CMAKE_GENERATOR", "CMAKE_BUILD_PARALLEL_LEVEL", "CCACHE_DIR", "SDKROOT", "DEVELOPER_DIR"),
@@ -71,12 +72,12 @@ _TOOLS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WSL_DISTRO_NAME", "WSL_INTEROP", "IN_NIX_SHELL"),
 )
 _RALPH = (
-    # The settings; where the project is kept goes without its password, from the loop.
+    # Configuration; the loop passes the location of the store separately, without its password.
     *("RALPH_EXECUTION_*", "RALPH_AGENT_*", "RALPH_LIMITS_*", "RALPH_MODELS_*", "RALPH_HATS_*", "RALPH_PROMPT_*"),
     *("RALPH_MEMORIES_*", "RALPH_STORE_PROJECT", "PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE"),
     *("PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGCONNECT_TIMEOUT"),
 )
-_BASE = frozenset((*_PERSON, *_NETWORK, *_GIT, *_TOOLS, *_RALPH))
+_BASE = frozenset((*_USER, *_NETWORK, *_GIT, *_TOOLS, *_RALPH))
 
 _LOGINS: dict[str, tuple[str, ...]] = {
     "claude": (
@@ -95,9 +96,9 @@ _LOGINS: dict[str, tuple[str, ...]] = {
         *("DASHSCOPE_API_KEY", "COHERE_API_KEY", "PERPLEXITY_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "OLLAMA_*"),
     ),
 }
-_OF_ANY_MODEL = ("opencode", "command", "acp")
-"""Agents of which nobody knows whose model they use: they get what logs in to any."""
-_SWITCHES = {
+_MULTI_PROVIDER_AGENTS = ("opencode", "command", "acp")
+"""Agents whose model provider is unknown; they receive the logins of all providers."""
+_PROVIDER_SWITCHES = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_*",),
     "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_*", "GCLOUD_PROJECT", "CLOUD_ML_REGION", "VERTEX_*", "CLOUDSDK_CONFIG"),
     "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_*",),
@@ -105,44 +106,45 @@ _SWITCHES = {
     "GOOGLE_GENAI_USE_VERTEXAI": ("GOOGLE_*", "CLOUDSDK_CONFIG"),
     "GOOGLE_GENAI_USE_GCA": ("GOOGLE_*",),
 }
-"""What else an agent gets once a person has switched it to a model of one of the clouds."""
-_OFF = ("", "0", "false", "no", "off")
+"""Additional patterns once the user has switched an agent to a cloud provider."""
+_FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
 def allowed(
     *, agent: str = "", named: Iterable[str] = (), environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Give those of our variables that a program gets: what any needs, the agent's login, and those that are named.
+    """Return the variables a program receives: the common ones, the agent's login and those in `named`.
 
-    `agent` is the name of one; gates and git, which ask no model, have none. `environment` is ours when None.
+    `agent` is the name of the agent; gates and git have none. `environment` defaults to our own.
+
     """
-    ours = os.environ if environment is None else environment
+    inherited = os.environ if environment is None else environment
     patterns = {*_BASE, *_login(agent), *named}
-    for switch, more in _SWITCHES.items():
-        if agent and is_among(switch, patterns) and ours.get(switch, "").strip().lower() not in _OFF:
-            patterns.update(more)
-    return {name: value for name, value in ours.items() if is_among(name, patterns)}
+    for switch, extra in _PROVIDER_SWITCHES.items():
+        if agent and is_among(switch, patterns) and inherited.get(switch, "").strip().lower() not in _FALSE_VALUES:
+            patterns.update(extra)
+    return {name: value for name, value in inherited.items() if is_among(name, patterns)}
 
 
 def held_back(given: Mapping[str, str]) -> list[str]:
-    """Give the names of those of our variables that a program did not get."""
-    return sorted(set(os.environ) - set(given) - _OF_NO_USE)
+    """Return the names of our variables that a program did not receive."""
+    return sorted(set(os.environ) - set(given) - _SHELL_VARIABLES)
 
 
 def is_among(name: str, patterns: Iterable[str]) -> bool:
-    """Say whether a variable is one of the named; `MYAPP_*` names all that begin like that."""
-    beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(ALL))
-    return name in patterns or name.startswith(beginnings)
+    """Return whether a variable matches one of the patterns; `MYAPP_*` matches a prefix."""
+    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(ALL))
+    return name in patterns or name.startswith(prefixes)
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text can name a variable, or all that begin alike."""
+    """Return whether a text is a valid variable name or prefix pattern."""
     name = text.removesuffix(ALL)
     return text == ALL or (name.isascii() and name.isidentifier())
 
 
 def _login(agent: str) -> Iterable[str]:
     known = agent.removesuffix("-acp")
-    if known in _OF_ANY_MODEL:
+    if known in _MULTI_PROVIDER_AGENTS:
         return [name for names in _LOGINS.values() for name in names]
     return _LOGINS.get(known, ())

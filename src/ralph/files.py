@@ -1,7 +1,8 @@
-"""Files other programs and people use too: read whole, replaced whole.
+"""Atomic replacement of files that other programs and people also edit.
 
-A file is never half written: the new one is complete and on the disk before it
-takes the old one's place. What somebody saved meanwhile is never overwritten.
+A file is never half written: the new one is complete and on disk before it replaces the old one. What somebody else
+saved in the meantime is never overwritten.
+
 """
 
 from __future__ import annotations
@@ -14,29 +15,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Size = tuple[int, int]
-    """Bytes, and when it was changed in nanoseconds."""
+    """Size in bytes and modification time in nanoseconds."""
 
 NOTHING = (-1, -1)
+"""Size of a file that does not exist."""
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 F_SETSIG = 10
 FULL, READ_ONLY = "the disk is full", "the disk is read-only"
 LEAST_FILES = 8
+"""Number of free inodes below which a disk counts as full."""
 LEFTOVER_SECONDS = 3600.0
+"""Age at which a temporary file counts as abandoned, in seconds."""
 
 
 def kept_for(root: Path | str, what: str) -> str:
-    """Give the place for what is kept for a person about a project, and apart from it: nobody else writes there."""
+    """Return a per-project path in the user's state directory, outside the project."""
     from binascii import crc32
 
-    root = os.path.realpath(root)  # agents and people come to it in different ways
+    root = os.path.realpath(root)  # the same directory can be reached by different paths
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
-    end = os.fsencode(root.strip("/").replace("/", "-"))[-150:].decode("utf-8", "ignore")
-    return f"{state}/ralph/{what}/{end}-{crc32(os.fsencode(root)):08x}"
+    suffix = os.fsencode(root.strip("/").replace("/", "-"))[-150:].decode("utf-8", "ignore")
+    return f"{state}/ralph/{what}/{suffix}-{crc32(os.fsencode(root)):08x}"
 
 
 def is_there(path: str) -> bool:
-    """Say whether there is something at a path, links followed; raises when that cannot be known."""
+    """Return whether a path exists, following links; raise if that cannot be determined."""
     try:
         os.stat(path)  # noqa: PTH116
     except OSError as error:
@@ -47,20 +51,20 @@ def is_there(path: str) -> bool:
 
 
 def trouble_of_disk(path: Path | str, least_bytes: int = 64 * 1024) -> str:
-    """Say what keeps everybody from writing where a path is: that the disk is full or read-only; empty when nothing."""
+    """Return why nothing can be written at a path: disk full or read-only; empty if it can."""
     try:
-        found = os.statvfs(path)
-    except (OSError, AttributeError):  # not on this system
+        usage = os.statvfs(path)
+    except (OSError, AttributeError):  # unsupported on this system
         return ""
-    if found.f_flag & os.ST_RDONLY:
+    if usage.f_flag & os.ST_RDONLY:
         return READ_ONLY
-    blocks, files = (found.f_bfree, found.f_ffree) if os.geteuid() == 0 else (found.f_bavail, found.f_favail)
-    is_full = blocks * found.f_frsize < least_bytes or (found.f_files > 0 and files < LEAST_FILES)
+    blocks, files = (usage.f_bfree, usage.f_ffree) if os.geteuid() == 0 else (usage.f_bavail, usage.f_favail)
+    is_full = blocks * usage.f_frsize < least_bytes or (usage.f_files > 0 and files < LEAST_FILES)
     return FULL if is_full else ""
 
 
 def content_of(path: Path) -> bytes | None:
-    """Give what a file holds; None when it cannot be read."""
+    """Return the content of a file, or None if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
@@ -68,14 +72,15 @@ def content_of(path: Path) -> bytes | None:
 
 
 def is_being_written(path: Path | str) -> bool:
-    """Say whether a program has a file open to write to it; False where the system cannot tell.
+    """Return whether a program has the file open for writing; False where the system cannot tell.
 
-    Nobody can have a lease to read on such a file, and whoever asks for one is told.
+    A read lease cannot be obtained on such a file.
+
     """
     try:
         import fcntl
         from signal import SIGURG
-    except ImportError:  # not on this system
+    except ImportError:  # unsupported on this system
         return False
     if not hasattr(fcntl, "F_SETLEASE"):
         return False
@@ -84,13 +89,13 @@ def is_being_written(path: Path | str) -> bool:
     except OSError:
         return False
     try:
-        # Who opens the file meanwhile makes the system tell us; its usual way, SIGIO, would end this program.
+        # If somebody opens the file meanwhile, we get a signal; the default, SIGIO, would kill this process.
         fcntl.fcntl(handle, F_SETSIG, SIGURG)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except BlockingIOError:
         return True
-    except OSError:  # the file of another user, or a system of files without leases
+    except OSError:  # another user's file, or a file system without leases
         return False
     finally:
         os.close(handle)
@@ -98,9 +103,9 @@ def is_being_written(path: Path | str) -> bool:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in place of the one at a path, durably, with the same permissions."""
+    """Replace a file durably, with the same permissions."""
     make_folder(path.parent)
-    new = _complete(path, content, None, durably=True)
+    new = _write_temporary(path, content, None, durably=True)
     try:
         new.replace(path)
     except BaseException:
@@ -110,18 +115,19 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: int, durably: bool = True) -> bool:
-    """Put a file in place of the one that was seen at a path; False when somebody has saved another one since.
+    """Replace the file that was seen at a path; return False if it has changed since.
 
-    `seen` is its size and date, None when there was none; `changed_ns` is the date to give the new one. Whoever
-    writes many may make them durable together, later.
+    `seen` is its size and modification time, None if there was no file; `changed_ns` is the modification time of the
+    new file. Callers that write many files can pass `durably=False` and sync them together later.
+
     """
     make_folder(path.parent)
-    new = _complete(path, content, changed_ns, durably=durably)
-    ours = _size(new)
+    new = _write_temporary(path, content, changed_ns, durably=durably)
+    original = _stat(new)
     try:
-        if not _put_in_place(new, path, seen or NOTHING):
-            if _size(new) not in (ours, NOTHING) or is_being_written(new):
-                _keep_beside(new, path)  # somebody wrote to it while it stood there
+        if not _install(new, path, seen or NOTHING):
+            if _stat(new) not in (original, NOTHING) or is_being_written(new):
+                _save_as_conflict(new, path)  # somebody wrote to it while it was in place
             return False
     finally:
         new.unlink(missing_ok=True)
@@ -131,44 +137,44 @@ def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: i
 
 
 def remove_seen(path: Path, seen: Size) -> bool:
-    """Take away the file that was seen at a path; False when somebody has saved another one since."""
-    if _size(path) != seen or is_being_written(path):
+    """Delete the file that was seen at a path; return False if it has changed since."""
+    if _stat(path) != seen or is_being_written(path):
         return False
-    aside = _hidden(path)
+    aside = _temporary_path(path)
     path.rename(aside)
-    if _size(aside) == seen and not is_being_written(aside):
+    if _stat(aside) == seen and not is_being_written(aside):
         aside.unlink()
         sync_folder(path.parent)
         return True
     try:
         path.hardlink_to(aside)
         aside.unlink()
-    except FileExistsError:  # two saves, one in place and one as a new file
-        _keep_beside(aside, path)
+    except FileExistsError:  # saved twice: in place and as a new file
+        _save_as_conflict(aside, path)
     return False
 
 
-def _hidden(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:200]}.{os.getpid()}.{os.urandom(3).hex()}.new")
 
 
-def _keep_beside(file: Path, path: Path) -> None:
-    """Leave what somebody wrote where a person sees it."""
+def _save_as_conflict(file: Path, path: Path) -> None:
+    """Rename a file that somebody else wrote to a visible name next to the original."""
     file.rename(path.with_name(f"{path.name[:200]}.saved-{os.urandom(3).hex()}"))
 
 
-def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
-    """Write all of a file next to where it is to be, with the permissions of the one that is there."""
-    new = _hidden(path)
+def _write_temporary(path: Path, content: bytes, changed_ns: int | None, *, durably: bool) -> Path:
+    """Write a complete file next to its destination, with the permissions of the existing one."""
+    new = _temporary_path(path)
     try:
         with new.open("xb") as file:
             if path.exists():
-                there = path.stat()
+                existing = path.stat()
                 try:
-                    os.fchown(file.fileno(), there.st_uid, there.st_gid)
-                except OSError:  # only root may, and not everywhere
+                    os.fchown(file.fileno(), existing.st_uid, existing.st_gid)
+                except OSError:  # needs root, and support by the file system
                     pass
-                os.fchmod(file.fileno(), there.st_mode & 0o7777)
+                os.fchmod(file.fileno(), existing.st_mode & 0o7777)
             file.write(content)
             file.flush()
             if changed_ns is not None:
@@ -182,23 +188,23 @@ def _complete(path: Path, content: bytes, changed_ns: int | None, *, durably: bo
 
 
 def sweep(folder: str) -> None:
-    """Remove what writers that were killed have left half made in a folder; what is younger may still be at work."""
+    """Delete temporary files left in a folder by killed writers, unless they are recent."""
     import re
     import time
 
     try:
         with os.scandir(folder) as entries:
-            left = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
-        for path in left:
+            leftovers = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
+        for path in leftovers:
             if time.time() - os.lstat(path).st_mtime > LEFTOVER_SECONDS:
                 os.unlink(path)  # noqa: PTH108
     except OSError:
-        pass  # one too many is no harm
+        pass  # leftovers are harmless
 
 
-def _put_in_place(new: Path, path: Path, seen: Size) -> bool:
-    """Let a new file take the place of the one that was seen; what it displaces is looked at once more."""
-    if _size(path) != seen or is_being_written(path):
+def _install(new: Path, path: Path, seen: Size) -> bool:
+    """Replace the file that was seen by a new one, checking the displaced file once more."""
+    if _stat(path) != seen or is_being_written(path):
         return False
     if seen == NOTHING:
         try:
@@ -208,22 +214,22 @@ def _put_in_place(new: Path, path: Path, seen: Size) -> bool:
         return True
     if not _exchange(new, path):
         new.replace(path)
-    elif _size(new) != seen or is_being_written(new):  # a save came between the look and the exchange: it goes back
+    elif _stat(new) != seen or is_being_written(new):  # saved between check and exchange: restore it
         _exchange(new, path)
         return False
     return True
 
 
-def _size(path: Path) -> Size:
+def _stat(path: Path) -> Size:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return NOTHING
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two files trade places in one step; False where the system cannot."""
+    """Swap two files atomically; return False where the system cannot."""
     import ctypes
 
     try:
@@ -234,7 +240,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, durably, with those above it; one that is there stays as it is."""
+    """Create a folder and its parents durably, unless it exists."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -243,10 +249,10 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names that were added to or taken out of a folder durable."""
+    """Make added and removed directory entries durable."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # not on this system
+    except OSError:  # unsupported on this system
         return
     try:
         os.fsync(handle)
@@ -255,6 +261,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def is_inside(path: Path | str, root: Path | str) -> bool:
-    """Say whether a path leads to a place inside a folder, or to the folder, links followed."""
+    """Return whether a path resolves to a folder or to something inside it."""
     real, folder = os.path.realpath(path), os.path.realpath(root)
     return real == folder or real.startswith(folder.rstrip("/") + "/")

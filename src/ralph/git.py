@@ -1,4 +1,4 @@
-"""Ask git, without letting a repository's hooks run; filters that it sets for its files do."""
+"""Running git without the repository's hooks; its filters still run."""
 
 from __future__ import annotations
 
@@ -15,51 +15,53 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIT_SECONDS = 30.0
-# No hooks: they would run outside of the guard.
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""Default timeout, in seconds."""
+# Hooks would run outside the guard.
+_NO_HOOKS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
-"""Set while git runs a hook: they would lead away from the directory that is asked about."""
+"""Variables set while git runs a hook; they would redirect git to another repository."""
 
 births = threading.Lock()
-"""Held while a process of ours is born, so that none is taken for an agent's orphan before it is known."""
+"""Held while a process is started, so that it is not taken for an agent's orphan before it is registered."""
 at_work: set[int] = set()
-"""The gits that run just now, of all threads."""
+"""Ids of running git processes in all threads."""
 
 
 @record
 class Ran:
-    """What git answered."""
+    """Result of a git command."""
 
     code: int
-    """Its exit code; -1 when it could not be started or took too long."""
+    """Exit code; -1 if git could not be started or timed out."""
     out: str = ""
     error: str = ""
 
     @property
     def ok(self) -> bool:
-        """Say whether it did what it was asked."""
+        """Whether the command succeeded."""
         return self.code == 0
 
 
 def run_git(
     directory: Path | str, *arguments: str, seconds: float = GIT_SECONDS, environment: Mapping[str, str] | None = None
 ) -> Ran:
-    """Run git in a directory and give what it says; `environment` is added to those of ours that it needs.
+    """Run git in a directory and return its result; `environment` is added to the variables it inherits.
 
-    Ctrl+C does not reach it: what it has begun to change it also ends. Nothing that it started outlives its time.
+    Ctrl+C does not reach it, so that a change it has begun is completed. Nothing it started survives the timeout.
+
     """
-    # A filter of the repository is a program too, and an agent may have set it.
-    ours = {name: value for name, value in allowed(named=("GIT_CONFIG_*",)).items() if name not in ELSEWHERE}
+    # Filters are programs, and an agent may have configured them.
+    inherited = {name: value for name, value in allowed(named=("GIT_CONFIG_*",)).items() if name not in ELSEWHERE}
     try:
         with births:
             process = subprocess.Popen(
-                ["git", *_QUIET, *arguments],
+                ["git", *_NO_HOOKS, *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,
-                env={**ours, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
+                env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
             )
             at_work.add(process.pid)
     except OSError as error:
@@ -67,20 +69,22 @@ def run_git(
     try:
         with process:
             try:
-                out, said = process.communicate(timeout=seconds)
+                out, error_output = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                _end(process)
+                _kill(process)
                 return Ran(code=-1, error=f"git took longer than {seconds:g} s")
             except BaseException:
-                _end(process)
+                _kill(process)
                 raise
     finally:
         at_work.discard(process.pid)
-    return Ran(code=process.returncode, out=out.decode("utf-8", "replace"), error=said.decode("utf-8", "replace"))
+    return Ran(
+        code=process.returncode, out=out.decode("utf-8", "replace"), error=error_output.decode("utf-8", "replace")
+    )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and the programs it started."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill git and the programs it started."""
     import signal
 
     try:
@@ -90,6 +94,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def ask_git(directory: Path | str, *arguments: str) -> str | None:
-    """Give what git answers to a question that changes nothing; None when it cannot answer."""
-    ran = run_git(directory, "--no-optional-locks", *arguments)
-    return ran.out if ran.ok else None
+    """Return the output of a read-only git command, or None if it fails."""
+    result = run_git(directory, "--no-optional-locks", *arguments)
+    return result.out if result.ok else None

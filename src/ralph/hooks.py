@@ -1,8 +1,9 @@
-"""Answer the hooks of agents: at the start of a session what it should know, at its end what it learned.
+"""Hook events of coding agents: context at the start of a session, learnings at its end.
 
-An agent waits for its hooks and takes what they print for granted. So there is always one JSON object on stdout and
-exit code 0, in time, whatever happens; what went wrong is noted for `ralph doctor`, and what could not be stored waits
-for the next hook. Little is loaded: this runs before every prompt.
+An agent waits for its hooks and trusts what they print. So the output is always one JSON object with exit code 0, in
+time, whatever happens; errors are recorded for `ralph doctor`, and what could not be stored is queued for the next
+hook. This runs before every prompt, so imports are kept to a minimum.
+
 """
 
 from __future__ import annotations
@@ -38,41 +39,42 @@ OTHER_NAMES = {
     "after-agent-response": "stop",
     "pre-compress": "pre-compact",
 }
-"""What Gemini and Cursor call them."""
+"""Event names of Gemini and Cursor."""
 SECONDS = {"session-end": 2.5}
-"""Codex ends such a hook after 3."""
+"""Timeout by event, in seconds; Codex kills this hook after 3."""
 LONGEST_SECONDS = 4.0
-"""An agent waits no longer than this, whatever the disk, the database or the network do."""
+"""Default timeout, in seconds, whatever the disk, the database or the network do."""
 LAST_SECONDS = 1.5
-"""So long it may take after that to note what went wrong; agents end a hook after 10 s."""
+"""Time to record an error after the timeout, in seconds; agents kill a hook after 10."""
 LARGEST_INPUT = 32 * 1024 * 1024
+"""Maximum size of an event payload, in bytes."""
 LARGEST_ANSWER = 4 * 1024 * 1024
-"""So much of the end of an answer is read."""
+"""Maximum length of an agent's message that is read, in characters from its end."""
 LONGEST_ID = 200
 LONGEST_PROBLEM = 400
 TOO_LATE = "It took longer than"
-STOPPED = "It was told to stop before it was done."
-LOST = "What the session asked to have remembered is lost, for it could not be put by either."
+STOPPED = "It was interrupted."
+LOST = "The memories stated in this session are lost: they could not be queued either."
 LAST_WORDS = ("last_assistant_message", "prompt_response", "text")
-"""Where Claude Code and Codex, Gemini, and Cursor put what the agent said last."""
+"""Fields with the last message: of Claude Code and Codex, of Gemini, of Cursor."""
 
 
 @record
 class Event:
-    """One call of a hook, whatever agent makes it."""
+    """One hook call of any agent."""
 
     name: str
     """One of `EVENTS`."""
     given_name: str
-    """What the agent calls it."""
+    """The agent's own name of the event."""
     agent: str
     session: str
     directories: tuple[str, ...]
-    """Where it may be at work: an agent goes elsewhere, and is still in the project that it was started in."""
+    """Possible working directories; an agent may change its own and still be in the same project."""
     fields: dict[str, Any]
 
     def text(self, *names: str) -> str:
-        """Give the first of these fields that has text in it."""
+        """Return the first of these fields that contains text."""
         for name in names:
             value = self.fields.get(name)
             if isinstance(value, str) and value.strip():
@@ -81,29 +83,31 @@ class Event:
 
 
 def main(words: Sequence[str]) -> int:
-    """Answer one hook, `ralph hook EVENT [--agent NAME]`, and give its exit code, which is always 0."""
-    _open_all()
-    answer = _Answer()
+    """Answer one hook, `ralph hook EVENT [--agent NAME]`, and return the exit code, which is always 0."""
+    _open_standard_streams()
+    response = _Response()
     event: Event | None = None
     try:
         name, agent = _arguments(words)
         if agent == "cursor" and name == "user-prompt-submit":
-            answer.envelope = {"continue": True}
-        answer.in_time(SECONDS.get(name, LONGEST_SECONDS), lambda why: _note(event, name, why, answer))
-        event = _event(name, agent, _stdin())
-        _attend(event, answer)
+            response.envelope = {"continue": True}
+        response.start_timer(
+            SECONDS.get(name, LONGEST_SECONDS), lambda problem: _record_error(event, name, problem, response)
+        )
+        event = _event(name, agent, _read_payload())
+        _handle(event, response)
     except ProjectNotFoundError:
-        pass  # The hooks of a person are called in every directory.
-    except Exception as error:  # noqa: BLE001 -- nothing may reach the agent but the envelope
+        pass  # User-level hooks are called in every directory.
+    except Exception as error:  # noqa: BLE001 -- only the envelope may reach the agent
         with suppress(Exception):
-            _complain(event, words, error, answer)
-    answer.send()
-    answer.leave()
+            _report_error(event, words, error, response)
+    response.send()
+    response.restore_signals()
     return 0
 
 
-def _open_all() -> None:
-    """Open what the agent has closed: or what we open next takes its place, and gets what is meant for the agent."""
+def _open_standard_streams() -> None:
+    """Open closed standard streams, so that no file opened later takes their place."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -111,66 +115,67 @@ def _open_all() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-class _Answer:
-    """What goes to stdout, once, whoever sends it first: we, or the clock."""
+class _Response:
+    """Response on stdout, sent once, by the main thread or by the timer."""
 
     def __init__(self) -> None:
         import _thread  # threading takes milliseconds to load
 
         self.envelope: dict[str, Any] = {}
-        self.is_kept = False
-        """Whether what the event brought is stored."""
-        self.said: str | None = None
-        """What the session said, once that is read."""
-        self._start = _thread.start_new_thread
-        self._sending = _thread.allocate_lock()
-        self._before: dict[int, Any] = {}
-        """What signals did before."""
+        self.is_stored = False
+        """Whether the content of the event is stored."""
+        self.message: str | None = None
+        """The agent's message, once it is read."""
+        self._start_thread = _thread.start_new_thread
+        self._send_lock = _thread.allocate_lock()
+        self._previous_handlers: dict[int, Any] = {}
+        """Previous handlers by signal number."""
 
-    def in_time(self, seconds: float, note: Callable[[str], None]) -> None:
-        """Send what there is after so many seconds, or when we are told to stop, and end the process.
+    def start_timer(self, seconds: float, note: Callable[[str], None]) -> None:
+        """Send the response after a timeout or on a signal, and end the process.
 
-        The signals wake the thread that waits, for the main thread may be deep in a database that is locked.
+        Signals wake the waiting thread, because the main thread may be blocked in a locked database.
+
         """
         import _signal  # type: ignore[import-not-found]  # signal takes milliseconds to load
         import select
 
-        woken, wakes = os.pipe()
-        os.set_blocking(wakes, False)
-        _signal.set_wakeup_fd(wakes)
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        _signal.set_wakeup_fd(write_end)
         for number in (_signal.SIGINT, _signal.SIGTERM):
-            self._before[number] = _signal.signal(number, lambda *_: None)
+            self._previous_handlers[number] = _signal.signal(number, lambda *_: None)
 
-        def end() -> None:
-            is_stopped = bool(select.select([woken], [], [], seconds)[0])
+        def wait() -> None:
+            is_stopped = bool(select.select([read_end], [], [], seconds)[0])
             if not self.send():
-                return  # All is done, and the process is just ending.
-            self._start(_end_after, (LAST_SECONDS,))
+                return  # The main thread is done, and the process is exiting.
+            self._start_thread(_exit_after, (LAST_SECONDS,))
             try:
-                note(STOPPED if is_stopped else f"{TOO_LATE} {seconds:g} s, and the agent was not kept waiting.")
+                note(STOPPED if is_stopped else f"{TOO_LATE} {seconds:g} s and was canceled.")
             finally:
                 os._exit(0)
 
-        self._start(end, ())
+        self._start_thread(wait, ())
 
-    def leave(self) -> None:
-        """Let signals do again what they did before: whoever called us may go on."""
+    def restore_signals(self) -> None:
+        """Restore the previous signal handlers, in case the caller continues."""
         import _signal
 
-        for number, before in self._before.items():
+        for number, before in self._previous_handlers.items():
             _signal.signal(number, before)
-        if self._before:
+        if self._previous_handlers:
             _signal.set_wakeup_fd(-1)
 
     def send(self) -> bool:
-        """Print the envelope, and say whether it was not printed before."""
-        is_first = self._sending.acquire(blocking=False)
+        """Print the envelope and return whether this was the first call."""
+        is_first = self._send_lock.acquire(blocking=False)
         if is_first:
             _write(1, json.dumps(self.envelope) + "\n")
         return is_first
 
 
-def _end_after(seconds: float) -> None:
+def _exit_after(seconds: float) -> None:
     time.sleep(seconds)
     os._exit(0)
 
@@ -181,233 +186,236 @@ def _write(number: int, text: str) -> None:
         while rest:
             rest = rest[os.write(number, rest) :]
     except OSError:
-        pass  # Nobody listens any more.
+        pass  # The reader is gone.
 
 
-# --- reading -----------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------
 
 
 def _arguments(words: Sequence[str]) -> tuple[str, str]:
-    """Give the event and the agent that the command line names."""
-    left: list[str] = []
+    """Return the event and the agent named on the command line."""
+    positional: list[str] = []
     agent = "claude"
-    coming = iter(words)
-    for word in coming:
+    remaining = iter(words)
+    for word in remaining:
         if word == "--agent":
-            agent = next(coming, "")
+            agent = next(remaining, "")
         elif word.startswith("--agent="):
             agent = word.partition("=")[2]
         else:
-            left.append(word)
+            positional.append(word)
     if agent not in CONNECTABLE:
-        raise RalphError(f"There is no agent {one_line(clean(agent), 80)!r}: it is one of {', '.join(CONNECTABLE)}.")
-    if len(left) != 1:
-        raise RalphError(f"Say which event it is: ralph hook EVENT, one of {', '.join(EVENTS)}.")
-    return _event_name(left[0]), agent
+        raise RalphError(f"Unknown agent: {one_line(clean(agent), 80)!r}. Choose one of: {', '.join(CONNECTABLE)}.")
+    if len(positional) != 1:
+        raise RalphError(f"Expected one event: ralph hook EVENT. Choose one of: {', '.join(EVENTS)}.")
+    return _event_name(positional[0]), agent
 
 
 def _event_name(word: str) -> str:
-    """Give our name of an event, which agents write as SessionStart, sessionStart or session-start."""
+    """Return the canonical name of an event written as SessionStart, sessionStart or session-start."""
     parts = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in word)
     name = parts.strip("-").replace("_", "-")
     name = OTHER_NAMES.get(name, name)
     if name not in EVENTS:
-        raise RalphError(f"There is no hook event {one_line(clean(word), 80)!r}: it is one of {', '.join(EVENTS)}.")
+        raise RalphError(f"Unknown hook event: {one_line(clean(word), 80)!r}. Choose one of: {', '.join(EVENTS)}.")
     return name
 
 
-def _stdin() -> dict[str, Any]:
-    """Give what the agent says about the event; nothing is fine, anything but an object is not."""
+def _read_payload() -> dict[str, Any]:
+    """Return the event payload: empty without input, an error for anything but an object."""
     if sys.stdin is None or sys.stdin.isatty():
         return {}
-    pieces = []
+    chunks = []
     size = 0
-    while size <= LARGEST_INPUT and (piece := os.read(0, 1024 * 1024)):
-        pieces.append(piece)
-        size += len(piece)
-    return _fields_in(b"".join(pieces))
+    while size <= LARGEST_INPUT and (chunk := os.read(0, 1024 * 1024)):
+        chunks.append(chunk)
+        size += len(chunk)
+    return _parse_payload(b"".join(chunks))
 
 
-def _fields_in(said: bytes) -> dict[str, Any]:
-    text = said.decode("utf-8", "replace").lstrip("\ufeff").strip()
+def _parse_payload(payload: bytes) -> dict[str, Any]:
+    text = payload.decode("utf-8", "replace").lstrip("\ufeff").strip()
     if not text:
         return {}
-    if len(said) > LARGEST_INPUT:
-        raise RalphError(f"The agent said more than {LARGEST_INPUT:,} bytes about the event.")
-    begins = one_line(accept(text[: 8 * LONGEST_ID]), 80)
+    if len(payload) > LARGEST_INPUT:
+        raise RalphError(f"The event payload is larger than {LARGEST_INPUT:,} bytes.")
+    excerpt = one_line(accept(text[: 8 * LONGEST_ID]), 80)
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RalphError(f"What the agent said about the event is no JSON: {begins!r}.") from error
+        raise RalphError(f"The event payload is not JSON: {excerpt!r}.") from error
     if not isinstance(fields, dict):
-        raise RalphError(f"What the agent said about the event is no JSON object: {begins!r}.")
+        raise RalphError(f"The event payload is not a JSON object: {excerpt!r}.")
     return fields
 
 
 def _event(name: str, agent: str, fields: dict[str, Any]) -> Event:
     event = Event(name=name, given_name="", agent=agent, session="", directories=(), fields=fields)
     roots = fields.get("workspace_roots")
-    first = next((one for one in roots if isinstance(one, str)), "") if isinstance(roots, list) else ""
-    places = (event.text("cwd"), first, os.environ.get("CLAUDE_PROJECT_DIR", ""), ".")
+    first_root = next((one for one in roots if isinstance(one, str)), "") if isinstance(roots, list) else ""
+    directories = (event.text("cwd"), first_root, os.environ.get("CLAUDE_PROJECT_DIR", ""), ".")
     return Event(
         name=name,
-        given_name=_given_name(event.text("hook_event_name"), name, agent),
+        given_name=_original_name(event.text("hook_event_name"), name, agent),
         agent=agent,
         session=one_line(accept(event.text("session_id", "conversation_id")[: 8 * LONGEST_ID]), LONGEST_ID),
-        directories=tuple(filter(None, places)),
+        directories=tuple(filter(None, directories)),
         fields=fields,
     )
 
 
-def _given_name(given: str, name: str, agent: str) -> str:
-    """Give what the agent calls the event, to call it the same in the answer."""
-    if given and given.isalnum() and len(given) < 50:
-        return given
+def _original_name(original: str, name: str, agent: str) -> str:
+    """Return the agent's own name of the event, to use it in the response."""
+    if original and original.isalnum() and len(original) < 50:
+        return original
     if agent == "gemini" and name == "user-prompt-submit":
         return "BeforeAgent"
     return "".join(part.title() for part in name.split("-"))
 
 
-# --- answering ---------------------------------------------------------------------
+# --- actions -----------------------------------------------------------------------
 
 
-def _attend(event: Event, answer: _Answer) -> None:
-    """Do what the event asks for; what is to be told stands in the answer before anything is written."""
+def _handle(event: Event, response: _Response) -> None:
+    """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
     with Project.open(_root(event.directories), unasked=True) as project:
         if os.environ.get("RALPH_SESSION"):
-            _remind(project, event, answer)
+            _restore_context(project, event, response)
             return
-        _ACTIONS[event.name](project, event, answer)
-        answer.is_kept = True
-        _catch_up(project)
+        _ACTIONS[event.name](project, event, response)
+        response.is_stored = True
+        _store_queued(project)
         mishaps.all_well(project.directory)
 
 
 def _root(directories: Sequence[str]) -> str:
-    """Give the project that the first of some directories belongs to that is in one."""
+    """Return the project root for the first of these directories that is in a project."""
     from ralph.location import find_root
 
-    trouble: Exception | None = None
+    first_error: Exception | None = None
     for directory in directories:
         try:
             return find_root(directory)
         except ProjectNotFoundError:
             continue
-        except (RalphError, ValueError) as error:  # A name with a NUL in it is none; nor is one that cannot be read.
-            trouble = trouble or error
-    if isinstance(trouble, RalphError):
-        raise trouble
+        except (RalphError, ValueError) as error:  # The path contains a NUL or cannot be read.
+            first_error = first_error or error
+    if isinstance(first_error, RalphError):
+        raise first_error
     raise ProjectNotFoundError(directories[0])
 
 
-def _remind(project: Project, event: Event, answer: _Answer) -> None:
-    """Tell a session of our own loop again what its compaction has lost."""
+def _restore_context(project: Project, event: Event, response: _Response) -> None:
+    """Restore the context of a session of the loop after a compaction."""
     task = os.environ.get("RALPH_TASK_ID")
     if task and event.name == "session-start" and event.fields.get("source") == "compact":
-        _tell(event, answer, project.sessions.for_task(task))
+        _add_context(event, response, project.sessions.for_task(task))
 
 
-def _start(project: Project, event: Event, answer: _Answer) -> None:
-    goes_on = event.fields.get("source") == "resume"
+def _on_session_start(project: Project, event: Event, response: _Response) -> None:
+    is_resumed = event.fields.get("source") == "resume"
     is_compacted = event.fields.get("source") == "compact"
-    told = project.sessions.on_start(event.session, goes_on=goes_on, is_compacted=is_compacted)
-    _tell(event, answer, told)
+    context = project.sessions.on_start(event.session, goes_on=is_resumed, is_compacted=is_compacted)
+    _add_context(event, response, context)
     if event.session:
-        project.sessions.note_start(event.session, event.agent, told, goes_on=goes_on)
+        project.sessions.note_start(event.session, event.agent, context, goes_on=is_resumed)
 
 
-def _prompt(project: Project, event: Event, answer: _Answer) -> None:
+def _on_prompt(project: Project, event: Event, response: _Response) -> None:
     from ralph.attending import Told
 
-    prompt = _without_ours(event.text("prompt"))
-    told = Told() if event.agent == "cursor" else project.sessions.on_prompt(event.session, prompt)
-    _tell(event, answer, told)
+    prompt = _strip_own_context(event.text("prompt"))
+    context = Told() if event.agent == "cursor" else project.sessions.on_prompt(event.session, prompt)
+    _add_context(event, response, context)
     if event.session and prompt:
-        project.sessions.note_prompt(event.session, event.agent, prompt, told)
+        project.sessions.note_prompt(event.session, event.agent, prompt, context)
 
 
-def _said(project: Project, event: Event, answer: _Answer) -> None:
-    answer.said = _last_words(event)
-    if answer.said:
-        project.sessions.keep(event.session, event.agent, answer.said, is_last=event.name == "stop")
+def _on_message(project: Project, event: Event, response: _Response) -> None:
+    response.message = _last_message(event)
+    if response.message:
+        project.sessions.keep(event.session, event.agent, response.message, is_last=event.name == "stop")
 
 
-def _before_compaction(project: Project, event: Event, answer: _Answer) -> None:
-    answer.said = _transcript(event, project.sessions.began(event.session))
-    if answer.said:
-        project.sessions.keep(event.session, event.agent, answer.said, is_last=False)
+def _on_pre_compact(project: Project, event: Event, response: _Response) -> None:
+    response.message = _transcript(event, project.sessions.began(event.session))
+    if response.message:
+        project.sessions.keep(event.session, event.agent, response.message, is_last=False)
 
 
-def _after_compaction(project: Project, event: Event, _: _Answer) -> None:
+def _on_post_compact(project: Project, event: Event, _: _Response) -> None:
     if event.session:
         project.sessions.note_compaction(event.session, event.agent, event.text("compact_summary"))
 
 
-def _end(project: Project, event: Event, answer: _Answer) -> None:
-    _before_compaction(project, event, answer)
+def _on_session_end(project: Project, event: Event, response: _Response) -> None:
+    _on_pre_compact(project, event, response)
     if event.session:
         project.sessions.note_end(event.session, event.agent, event.text("reason"))
 
 
-_ACTIONS: dict[str, Callable[[Project, Event, _Answer], None]] = {
-    "session-start": _start,
-    "user-prompt-submit": _prompt,
-    "pre-compact": _before_compaction,
-    "post-compact": _after_compaction,
-    "stop": _said,
-    "subagent-stop": _said,
-    "session-end": _end,
+_ACTIONS: dict[str, Callable[[Project, Event, _Response], None]] = {
+    "session-start": _on_session_start,
+    "user-prompt-submit": _on_prompt,
+    "pre-compact": _on_pre_compact,
+    "post-compact": _on_post_compact,
+    "stop": _on_message,
+    "subagent-stop": _on_message,
+    "session-end": _on_session_end,
 }
 
 
-def _tell(event: Event, answer: _Answer, told: Told) -> None:
-    if not told.text:
+def _add_context(event: Event, response: _Response, context: Told) -> None:
+    if not context.text:
         return
     if event.agent == "cursor":
-        answer.envelope = {"additional_context": told.text}
+        response.envelope = {"additional_context": context.text}
     else:
-        answer.envelope = {"hookSpecificOutput": {"hookEventName": event.given_name, "additionalContext": told.text}}
+        output = {"hookEventName": event.given_name, "additionalContext": context.text}
+        response.envelope = {"hookSpecificOutput": output}
 
 
-def _without_ours(prompt: str) -> str:
-    """Give a prompt without what a hook has told with it: Gemini puts that in front."""
+def _strip_own_context(prompt: str) -> str:
+    """Return a prompt without the context our own hook added, which Gemini puts in front."""
     if not prompt.startswith("<hook_context>"):
         return prompt
-    ours, mark, rest = prompt.partition("</hook_context>")
-    return rest.strip() if mark else ours
+    context, separator, rest = prompt.partition("</hook_context>")
+    return rest.strip() if separator else context
 
 
-def _last_words(event: Event) -> str:
-    """Give what the agent said last.
+def _last_message(event: Event) -> str:
+    """Return the agent's last message.
 
-    Gemini says the last piece of it twice, but not in its transcript.
+    Gemini repeats the end of it in the payload, but not in its transcript.
+
     """
-    told = event.text(*LAST_WORDS)[-LARGEST_ANSWER:]
+    message = event.text(*LAST_WORDS)[-LARGEST_ANSWER:]
     if event.agent != "gemini":
-        return told
+        return message
     from ralph.formats.transcripts import said_in
 
-    written = (said_in(event.text("transcript_path")) or [""])[-1]
-    return written if written and told.startswith(written) else told
+    transcribed = (said_in(event.text("transcript_path")) or [""])[-1]
+    return transcribed if transcribed and message.startswith(transcribed) else message
 
 
 def _transcript(event: Event, since: str = "") -> str:
-    """Give what the agent itself wrote into its transcript since a moment.
+    """Return the agent's messages in its transcript since a point in time.
 
-    The last message of a turn that was cut off, or that a compaction comes before, reaches no other hook.
+    The last message of an interrupted turn, or of one before a compaction, reaches no other hook.
+
     """
     from ralph.formats.transcripts import said_in
 
     return "\n\n".join(said_in(event.text("transcript_path"), since))
 
 
-# --- when it goes wrong ------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------
 
 
-def _catch_up(project: Project) -> None:
-    """Store what earlier hooks could not."""
+def _store_queued(project: Project) -> None:
+    """Store what earlier hooks queued."""
     if not mishaps.are_waiting(project.directory):
         return
     from ralph.loop.capture import statement
@@ -415,41 +423,41 @@ def _catch_up(project: Project) -> None:
     for waiting, taken in mishaps.take(project.directory):
         try:
             for one in waiting:
-                stated = [statement(said.kind, said.title, said.body, said.tags, one.at) for said in one.said]
-                project.sessions.keep_stated(one.session, one.agent, stated)
+                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.said]
+                project.sessions.keep_stated(one.session, one.agent, memories)
         except BaseException:
             mishaps.put_back(taken)
             raise
         mishaps.done(taken)
 
 
-def _complain(event: Event | None, words: Sequence[str], error: Exception, answer: _Answer) -> None:
-    """Note what went wrong, and say it to a person who looks."""
-    said = str(error) if isinstance(error, RalphError) else f"{type(error).__name__}: {error}"
-    problem = one_line(accept(clean(said[: 8 * LONGEST_PROBLEM])), LONGEST_PROBLEM)
-    _note(event, event.name if event else one_line(accept(" ".join(words)), 60), problem, answer)
+def _report_error(event: Event | None, words: Sequence[str], error: Exception, response: _Response) -> None:
+    """Record an error and print it to stderr."""
+    message = str(error) if isinstance(error, RalphError) else f"{type(error).__name__}: {error}"
+    problem = one_line(accept(clean(message[: 8 * LONGEST_PROBLEM])), LONGEST_PROBLEM)
+    _record_error(event, event.name if event else one_line(accept(" ".join(words)), 60), problem, response)
     _write(2, f"ralph hook: {problem}\n")
 
 
-def _note(event: Event | None, name: str, problem: str, answer: _Answer) -> None:
-    """Note what went wrong for `ralph doctor`, and put by what the session said, if it is not stored."""
+def _record_error(event: Event | None, name: str, problem: str, response: _Response) -> None:
+    """Record an error for `ralph doctor`, and queue the session's statements if they are not stored."""
     directories = event.directories if event else (".",)
     try:
         root = _root(directories)
     except ProjectNotFoundError:
         return
     except RalphError:
-        root = _folder_of_ours(directories)  # Its settings cannot be read.
+        root = _find_ralph_folder(directories)  # Its configuration cannot be read.
     if not root:
         return
-    said = _unkept(event, answer) if event and not answer.is_kept else []
-    if event and said and not mishaps.put_by(root, event.agent, event.session, said):
+    statements = _unstored_statements(event, response) if event and not response.is_stored else []
+    if event and statements and not mishaps.put_by(root, event.agent, event.session, statements):
         problem = f"{problem} {LOST}"
     mishaps.note(root, name, event.agent if event else "", problem)
 
 
-def _folder_of_ours(directories: Sequence[str]) -> str:
-    """Give the nearest directory with a folder of ours in it, or nothing."""
+def _find_ralph_folder(directories: Sequence[str]) -> str:
+    """Return the nearest directory that contains a `.ralph` folder, or an empty string."""
     from ralph.location import FOLDER
 
     for directory in directories:
@@ -463,19 +471,19 @@ def _folder_of_ours(directories: Sequence[str]) -> str:
     return ""
 
 
-def _unkept(event: Event, answer: _Answer) -> list[mishaps.Statement]:
-    """Give what a session asked to have remembered and is not stored."""
+def _unstored_statements(event: Event, response: _Response) -> list[mishaps.Statement]:
+    """Return the statements of a session that are not stored yet."""
     from ralph.attending import stated_in
 
     if os.environ.get("RALPH_SESSION"):
-        return []  # The loop reads what its own sessions say.
-    if answer.said is not None:
-        text = answer.said
+        return []  # The loop reads the output of its own sessions.
+    if response.message is not None:
+        text = response.message
     elif event.name in ("stop", "subagent-stop"):
-        text = _last_words(event)
+        text = _last_message(event)
     elif event.name in ("pre-compact", "session-end"):
         text = _transcript(event)
     else:
         return []
-    said = stated_in(text)
-    return [mishaps.Statement(kind=one.kind, title=one.title, body=one.body, tags=one.tags) for one in said]
+    statements = stated_in(text)
+    return [mishaps.Statement(kind=one.kind, title=one.title, body=one.body, tags=one.tags) for one in statements]

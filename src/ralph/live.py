@@ -1,10 +1,11 @@
-"""A run while it works, for those who watch it from elsewhere: its events, one JSON line each, in a file of its own.
+"""Live event log of a run, one JSON line per event, for watching a run from another process.
 
-The file is for looking on, not a record: it is bounded, nothing waits for the disk, and a run goes on without it.
-Agents work in the same directory and can write there too, so who reads takes nothing in it for granted.
+The log is for display, not a record: it is bounded, never synced, and a run continues without it. Agents work in the
+same directory and can write to it, so readers trust nothing in it.
 
-Positions are counted from the beginning of all that was ever written. The first line says how much of that is gone,
-so that who reads on knows where to go on, whatever was left out meanwhile.
+Positions count from the beginning of everything ever written. The first line says how much of that was dropped, so
+that a reader can continue after the file was shortened.
+
 """
 
 from __future__ import annotations
@@ -34,43 +35,46 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 FOLDER = ".ralph/ralph.db-live"
-"""Git leaves alone what begins like this in a project."""
+"""Folder of the logs, with a prefix that git ignores in a project."""
 MOST_BYTES = 2 * 1024 * 1024
-"""So much of a run is kept, about; then the older half goes."""
+"""Approximate maximum size of a log, in bytes; then its older half is dropped."""
 MOST_LEFT_OUT = 2**50
-"""No run says more: what says so is none of ours, and a position beyond it could not be told to everybody."""
+"""Largest plausible number of dropped bytes; anything above was not written by us."""
 MOST_RUNS = 5
-"""So many runs are kept."""
+"""Maximum number of logs kept."""
 MOST_EARLY = 1_000
+"""Maximum number of events buffered before the run id is known."""
 POLL_SECONDS = 0.1
+"""Interval between reads, in seconds."""
 LOOK_SECONDS = 1.0
-"""So often it is looked whether a silent run is still there."""
+"""Interval between checks whether a silent run is still alive, in seconds."""
 START_SECONDS = 3.0
-"""So long it may take a run from its beginning to its first word."""
+"""Time from the start of a run to its first event, in seconds."""
 LATEST = 20
-"""Among so many runs the one at work is looked for."""
-LEFT_OUT = "The beginning of this run was left out: it said too much to keep all."
-BEGAN_ANEW = "What this run said is not there any more up to here: it is shown from its beginning."
+"""Number of latest runs searched for an active one."""
+LEFT_OUT = "Older events of this run were dropped: its log reached the size limit."
+BEGAN_ANEW = "The log of this run was reset: it is shown from its beginning."
 
 MOST_NUMBER = 2**53 - 1
-_HALVES = re.compile("[\ud800-\udfff]")
+"""Largest integer that JavaScript represents exactly."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
-_ENDING = ".jsonl"
+_SUFFIX = ".jsonl"
 _HEADER = b'{"left_out":"%016d"}\n'
 _HEADER_BYTES = len(_HEADER % 0)
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
-# --- where -----------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------
 
 
 def runs(root: Path | str) -> list[str]:
-    """Give the runs that were written down here, the latest first."""
+    """Return the ids of logged runs, latest first."""
     found = []
     try:
         with os.scandir(_folder(root)) as entries:
             for entry in entries:
-                name = entry.name.removesuffix(_ENDING)
+                name = entry.name.removesuffix(_SUFFIX)
                 if name != entry.name and _NAME.fullmatch(name) and entry.is_file(follow_symlinks=False):
                     found.append((entry.stat(follow_symlinks=False).st_mtime_ns, name))
     except OSError:
@@ -79,27 +83,27 @@ def runs(root: Path | str) -> list[str]:
 
 
 def _folder(root: Path | str) -> str:
-    """Give the folder, or refuse when a link leads out of the project."""
+    """Return the log folder; raise an error if a link leads out of the project."""
     folder = os.path.join(root, FOLDER)  # noqa: PTH118
     expected = os.path.join(os.path.realpath(root), FOLDER)  # noqa: PTH118
     if os.path.realpath(folder) != expected:
-        raise OSError(errno.ELOOP, "a link leads elsewhere", folder)
+        raise OSError(errno.ELOOP, "link leads out of the project", folder)
     return folder
 
 
 def _path(root: Path | str, run_id: str) -> str:
     if not _NAME.fullmatch(run_id):
-        raise FileNotFoundError(errno.ENOENT, "no run has such a name", run_id)
-    return os.path.join(_folder(root), run_id + _ENDING)  # noqa: PTH118
+        raise FileNotFoundError(errno.ENOENT, "invalid run id", run_id)
+    return os.path.join(_folder(root), run_id + _SUFFIX)  # noqa: PTH118
 
 
 def _open(path: str, flags: int) -> int:
-    """Open a file that is one: no link, and nothing that makes who opens it wait."""
+    """Open a regular file: no link, and nothing that blocks."""
     harmless = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(path, flags | harmless, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no file", path)
+        raise OSError(errno.EINVAL, "not a regular file", path)
     return handle
 
 
@@ -107,18 +111,18 @@ def _open(path: str, flags: int) -> int:
 
 
 class Recording:
-    """Tells of a run, and writes what it tells into the run's file; whatever goes wrong there, the run goes on."""
+    """Event listener that forwards events and logs them; the run continues if logging fails."""
 
     def __init__(self, root: Path | str, tell: Tell) -> None:
         self._root = root
-        self._tell = forgiving(tell)  # a closed terminal must not end what others watch
-        self._file: _File | None = None
-        self._early: list[Event] = []
-        """What was told before the run had a name."""
-        self._lines: dict[object, _Lines] = {}
-        """What each worker's agent has said of a line that is not whole yet."""
-        self._pace = _Pace()
-        self._is_broken = False
+        self._forward = forgiving(tell)  # a closed terminal must not stop the log
+        self._file: _LogFile | None = None
+        self._early_events: list[Event] = []
+        """Events emitted before the run id was known."""
+        self._redactors: dict[object, _LineRedactor] = {}
+        """Incomplete output by worker."""
+        self._rate_limiter = _RateLimiter()
+        self._is_disabled = False
 
     def __enter__(self) -> Recording:
         return self
@@ -128,29 +132,31 @@ class Recording:
             self._file.close()
 
     def __call__(self, event: Event) -> None:
-        """Tell of an event, and write it down."""
-        if not self._is_broken:
+        """Log an event and forward it."""
+        if not self._is_disabled:
             try:
                 self._record(event)
             except (OSError, ValueError) as error:
-                self._give_up(error)
-        self._tell(event)
+                self._disable(error)
+        self._forward(event)
 
-    def _give_up(self, error: Exception) -> None:
-        self._is_broken = True
-        self._early.clear()
-        why = getattr(error, "strerror", None) or str(error)
-        self._tell(event("warning", message=f"This run cannot be watched from elsewhere, {FOLDER}: {why}."))
+    def _disable(self, error: Exception) -> None:
+        self._is_disabled = True
+        self._early_events.clear()
+        reason = getattr(error, "strerror", None) or str(error)
+        self._forward(
+            event("warning", message=f"This run cannot be watched from another terminal: {FOLDER}: {reason}.")
+        )
 
     def _record(self, event: Event) -> None:
         if self._file is None:
             run_id = event.details.get("run_id")
             if not (event.what in ("run_started", "run_ended") and isinstance(run_id, str)):
-                if len(self._early) < MOST_EARLY:
-                    self._early.append(event)
+                if len(self._early_events) < MOST_EARLY:
+                    self._early_events.append(event)
                 return
-            self._file = _File(self._root, run_id)
-            early, self._early = self._early, []
+            self._file = _LogFile(self._root, run_id)
+            early, self._early_events = self._early_events, []
             for one in early:
                 self._write(one)
         self._write(event)
@@ -158,17 +164,17 @@ class Recording:
     def _write(self, event: Event) -> None:
         assert self._file
         worker = event.details.get("worker")
-        lines = self._lines.get(worker)
+        redactor = self._redactors.get(worker)
         if event.what == "output":
-            if lines is None:
-                lines = self._lines[worker] = _Lines()
-            said = str(event.details["text"])
-            if not self._pace.allows(len(said)):
-                lines.leave_out(said)
-            elif text := lines.add(said):
-                self._file.add(Event(what="output", at=event.at, details={**event.details, "text": text}))
+            if redactor is None:
+                redactor = self._redactors[worker] = _LineRedactor()
+            text = str(event.details["text"])
+            if not self._rate_limiter.allows(len(text)):
+                redactor.leave_out(text)
+            elif redacted := redactor.add(text):
+                self._file.add(Event(what="output", at=event.at, details={**event.details, "text": redacted}))
             return
-        for one in (lines,) if event.what != "run_ended" else tuple(self._lines.values()):
+        for one in (redactor,) if event.what != "run_ended" else tuple(self._redactors.values()):
             if one and (text := one.finish()):
                 named = {"worker": worker} if worker else {}
                 self._file.add(Event(what="output", at=event.at, details={"text": text, **named}))
@@ -176,7 +182,7 @@ class Recording:
 
 
 def _safe(value: Any) -> Any:
-    """Give what an event tells, with all texts in it clean and without secrets."""
+    """Return event details with all strings cleaned and redacted."""
     if isinstance(value, str):
         return value if len(value) < SHORTEST_SECRET and value.isprintable() else redact(clean(value))
     if isinstance(value, dict):
@@ -184,78 +190,79 @@ def _safe(value: Any) -> Any:
     return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-class _File:
-    """The file of one run, bounded, while it is written."""
+class _LogFile:
+    """Bounded log file of one run, open for writing."""
 
     def __init__(self, root: Path | str, run_id: str) -> None:
-        """Go on with it if the run goes on; what is left of the oldest runs is removed."""
+        """Open the log, appending if the run is resumed, and delete the logs of the oldest runs."""
         self._path = _path(root, run_id)
         folder = _folder(root)
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         os.chmod(folder, 0o700)  # noqa: PTH101
         _remove_old(root, run_id)
-        self._left_out, self._size = 0, 0
+        self._dropped_bytes, self._size = 0, 0
         self._handle = _open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            self._begin()
+            self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self) -> None:
+    def _prepare(self) -> None:
         if hasattr(os, "fchmod"):
             os.fchmod(self._handle, 0o600)
-        left_out = _left_out(os.pread(self._handle, _HEADER_BYTES, 0))
+        dropped = _dropped_bytes(os.pread(self._handle, _HEADER_BYTES, 0))
         self._size = os.fstat(self._handle).st_size
-        if left_out is None or self._size > MOST_BYTES:
+        if dropped is None or self._size > MOST_BYTES:
             os.ftruncate(self._handle, 0)
             self._size = 0
-            self._put(_HEADER % 0)
+            self._append(_HEADER % 0)
         else:
-            self._left_out = left_out
-            if os.pread(self._handle, 1, self._size - 1) != b"\n":  # whoever wrote before was killed in the middle
-                self._put(b"\n")
+            self._dropped_bytes = dropped
+            # The previous writer may have been killed in the middle of a line.
+            if os.pread(self._handle, 1, self._size - 1) != b"\n":
+                self._append(b"\n")
 
     def add(self, event: Event) -> None:
-        """Write an event down."""
+        """Append an event."""
         line = _line(event)
         if self._size + len(line) > MOST_BYTES:
             self._shorten(max(0, MOST_BYTES // 2 - len(line)))
-        self._put(line)
+        self._append(line)
 
-    def _put(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         if os.write(self._handle, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._size += len(line)
 
-    def _shorten(self, kept_bytes: int) -> None:
-        """Let a file with only the newest lines take the place of this one."""
-        self._size = os.fstat(self._handle).st_size  # others may have written there
-        newest = os.pread(self._handle, kept_bytes, max(_HEADER_BYTES, self._size - kept_bytes))
+    def _shorten(self, max_bytes: int) -> None:
+        """Replace the file by one with only the newest lines."""
+        self._size = os.fstat(self._handle).st_size  # other processes may have written to it
+        newest = os.pread(self._handle, max_bytes, max(_HEADER_BYTES, self._size - max_bytes))
         newest = newest[newest.find(b"\n") + 1 :]
         note = _line(event("note", message=LEFT_OUT))
-        # The note stands in the place of what is gone, so that all that stays keeps its position.
-        left_out = self._left_out + self._size - _HEADER_BYTES - len(newest) - len(note)
+        # The note counts as part of the dropped bytes, so that the remaining lines keep their positions.
+        dropped = self._dropped_bytes + self._size - _HEADER_BYTES - len(newest) - len(note)
         new = f"{self._path}.new"
         _unlink(new)
         handle = _open(new, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         os.close(self._handle)
-        self._handle, self._left_out, self._size = handle, left_out, 0
-        self._put(_HEADER % left_out + note + newest)
+        self._handle, self._dropped_bytes, self._size = handle, dropped, 0
+        self._append(_HEADER % dropped + note + newest)
         os.replace(new, self._path)  # noqa: PTH105
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._handle)
 
 
 def _line(event: Event) -> bytes:
-    told = {"what": event.what, "at": event.at, "details": event.details}
-    return _encode(told).encode("utf-8", "replace") + b"\n"
+    fields = {"what": event.what, "at": event.at, "details": event.details}
+    return _encode(fields).encode("utf-8", "replace") + b"\n"
 
 
-def _left_out(header: bytes) -> int | None:
-    """Give how much is gone from the beginning, by a file's first line; None when that is none of ours."""
+def _dropped_bytes(header: bytes) -> int | None:
+    """Return the number of dropped bytes according to the header; None if it is not ours."""
     digits = header[13:-3]
     if not digits.isdigit() or header != _HEADER % int(digits):
         return None
@@ -263,7 +270,7 @@ def _left_out(header: bytes) -> int | None:
 
 
 def _remove_old(root: Path | str, run_id: str) -> None:
-    """Remove what the oldest runs left, so that with this one no more than so many are there."""
+    """Delete the logs of the oldest runs to stay within the limit."""
     others = [one for one in runs(root) if one != run_id]
     for one in others[MOST_RUNS - 1 :]:
         _unlink(_path(root, one))
@@ -277,159 +284,163 @@ def _unlink(path: str) -> None:
         pass
 
 
-# --- what an agent says, without its secrets -------------------------------------------------
+# --- redaction -------------------------------------------------------------------------------
 
 LONGEST_LINE = 16_000
-"""More characters of a line, or of what hangs together, are not waited for."""
+"""Maximum length of an incomplete line or secret that is buffered, in characters."""
 UNSURE = 1_000
-"""What stands in the last so many characters may be the beginning of a secret that goes on."""
+"""Characters at the end of a truncated text that may be the beginning of a secret."""
 LONGEST_KEY = 32_000
+"""Maximum length of a private key, in characters."""
 KEY_LINE_SIGHT = 200
-"""So far before the end of a line the line of a key is looked for: other words may stand before it."""
+"""Characters at the end of a line searched for key material; other text may precede it."""
 MOST_A_SECOND = 100_000
-"""So many characters are looked through in a second, which takes a small part of it; and so many at once."""
+"""Maximum rate of redaction, in characters per second."""
 MOST_AT_ONCE = 500_000.0
+"""Maximum burst, in characters."""
 SHORTEST_SECRET = 10
+"""Strings shorter than this, in characters, are not redacted."""
 MARK_CHARACTERS = 100
-"""As long as a mark may be that ends what is left out."""
+"""Maximum length of the marker that ends a dropped part, in characters."""
 NEAR_THE_END = 100
 CUT = " […]\n"
-_LINE_ENDS = re.compile("\n")
-_KEY_BEGINS = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_KEY_ENDS = re.compile(r"-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_LINE_END = re.compile("\n")
+_KEY_BEGIN = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_KEY_END = re.compile(r"-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _KEY_LINE = re.compile(r"[^\n]*?(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{64,76}={0,2}")
-_PUTTY_ENDS = re.compile("Private-MAC: ")
-_PUTTY = re.compile(r"Private-Lines: \d{1,4}\s+(?:[A-Za-z0-9+/=]+\s+)*\Z")
+_PUTTY_END = re.compile("Private-MAC: ")
+_PUTTY_OPEN = re.compile(r"Private-Lines: \d{1,4}\s+(?:[A-Za-z0-9+/=]+\s+)*\Z")
 _LONG_SECRETS = (
-    ("PRIVATE KEY", _KEY_BEGINS, _KEY_ENDS),
-    ("Private-Lines", re.compile(r"Private-Lines: \d"), _PUTTY_ENDS),
+    ("PRIVATE KEY", _KEY_BEGIN, _KEY_END),
+    ("Private-Lines", re.compile(r"Private-Lines: \d"), _PUTTY_END),
 )
-_NAMES = ("pass", "pwd", "secret", "token", "key")
+_SECRET_NAMES = ("pass", "pwd", "secret", "token", "key")
 _AWAITS_VALUE = re.compile(
     r"(?:pass|pwd|secret|token|key)[\w.-]{0,20}[\"']?\s{0,3}(?:=>|:=|=|:)?\s{0,3}\Z",
 )
 
 
-class _Pace:
-    """Says how much may be looked through for secrets: who says very much must not have to wait for that."""
+class _RateLimiter:
+    """Rate limiter for redaction, so that a talkative agent is not slowed down by it."""
 
     def __init__(self) -> None:
-        self._left = MOST_AT_ONCE
-        self._at = time.monotonic()
+        self._available = MOST_AT_ONCE
+        self._refilled_at = time.monotonic()
 
     def allows(self, characters: int) -> bool:
-        """Say whether so many more are not too many just now."""
+        """Return whether this many more characters are within the rate."""
         at = time.monotonic()
-        self._left = min(MOST_AT_ONCE, self._left + (at - self._at) * MOST_A_SECOND)
-        self._at = at
-        if self._left < characters:
+        self._available = min(MOST_AT_ONCE, self._available + (at - self._refilled_at) * MOST_A_SECOND)
+        self._refilled_at = at
+        if self._available < characters:
             return False
-        self._left -= characters
+        self._available -= characters
         return True
 
 
-class _Lines:
-    """Gives text that comes in pieces as whole lines without secrets: a key must not slip through between two pieces.
+class _LineRedactor:
+    """Redactor for text that arrives in chunks, so that no secret slips through between two of them.
 
-    Lines that hang together, like those of a private key, are given together. Of what gets too long, the rest is
-    left out.
+    Returns whole lines. Lines that belong together, like those of a private key, are returned together; what gets too
+    long is truncated.
+
     """
 
     def __init__(self) -> None:
-        self._held = ""
-        self._is_cut = False
-        """Whether something was left out that was not told of yet."""
-        self._skips_to: re.Pattern[str] | None = None
-        """Where what is left out ends, while something is."""
+        self._pending = ""
+        self._has_unreported_cut = False
+        """Whether something was dropped that was not reported yet."""
+        self._skip_until: re.Pattern[str] | None = None
+        """Pattern that ends the part being dropped, if any."""
         self._skipped = 0
         self._tail = ""
-        """The end of what was left out so far."""
+        """End of the text dropped so far."""
 
     def add(self, text: str) -> str:
-        """Take the next piece; give the lines that are whole now."""
-        text = self._after_left_out(text) if self._skips_to else self._held + text
+        """Add a chunk and return the lines that are complete now."""
+        text = self._after_dropped(text) if self._skip_until else self._pending + text
         end = text.rfind("\n") + 1
-        end = _open_since(text, end) if end else 0
-        whole, held = text[:end], text[end:]
-        given = redact(whole) if whole else ""
-        if self._is_cut and given:
-            self._is_cut, given = False, CUT + given
-        if len(held) > LONGEST_LINE:
-            self._leave_out(held)
-            # What is the same, with and without the end, does not depend on how it goes on.
-            return given + _same_beginning(redact(held), redact(held[:-UNSURE])) + CUT
-        self._held = held
-        return given
+        end = _unfinished_since(text, end) if end else 0
+        whole, rest = text[:end], text[end:]
+        result = redact(whole) if whole else ""
+        if self._has_unreported_cut and result:
+            self._has_unreported_cut, result = False, CUT + result
+        if len(rest) > LONGEST_LINE:
+            self._start_dropping(rest)
+            # The common prefix with and without the end does not depend on how the text continues.
+            return result + _common_prefix(redact(rest), redact(rest[:-UNSURE])) + CUT
+        self._pending = rest
+        return result
 
     def leave_out(self, text: str) -> None:
-        """Take the next piece, and give nothing of it."""
-        self._is_cut = True
-        if self._skips_to not in (None, _LINE_ENDS):
-            text = self._after_left_out(text)
-        if self._skips_to in (None, _LINE_ENDS):
-            self._leave_out(self._held + text)
+        """Add a chunk and drop it."""
+        self._has_unreported_cut = True
+        if self._skip_until not in (None, _LINE_END):
+            text = self._after_dropped(text)
+        if self._skip_until in (None, _LINE_END):
+            self._start_dropping(self._pending + text)
 
     def finish(self) -> str:
-        """Give what is left, when nothing more comes."""
-        text, self._held = self._held, ""
-        is_cut, self._is_cut = self._is_cut, False
-        self._skips_to, self._tail = None, ""
+        """Return the rest at the end of the stream."""
+        text, self._pending = self._pending, ""
+        is_cut, self._has_unreported_cut = self._has_unreported_cut, False
+        self._skip_until, self._tail = None, ""
         return (CUT if is_cut else "") + (redact(text) if text else "")
 
-    def _leave_out(self, text: str) -> None:
-        """Leave out a text and what follows: up to the end of the line, or of a key that has begun in it."""
-        text, self._held, self._skipped = self._tail + text, "", 0
-        self._skips_to, self._tail = _LINE_ENDS, text[-MARK_CHARACTERS:]
+    def _start_dropping(self, text: str) -> None:
+        """Drop a text and what follows, up to the end of the line or of a key that starts in it."""
+        text, self._pending, self._skipped = self._tail + text, "", 0
+        self._skip_until, self._tail = _LINE_END, text[-MARK_CHARACTERS:]
         for word, begins, ends in _LONG_SECRETS:
             if word in text:
                 last = max((found.end() for found in begins.finditer(text)), default=0)
                 if last and not ends.search(text, last):
-                    self._skips_to, self._tail = ends, text[last:][-MARK_CHARACTERS:]
+                    self._skip_until, self._tail = ends, text[last:][-MARK_CHARACTERS:]
 
-    def _after_left_out(self, text: str) -> str:
-        """Give what comes after that which is left out; nothing as long as it goes on."""
-        while self._skips_to is _LINE_ENDS:
+    def _after_dropped(self, text: str) -> str:
+        """Return what follows the dropped part; empty while it continues."""
+        while self._skip_until is _LINE_END:
             end = text.find("\n") + 1
-            self._leave_out(text[:end] if end else text)
+            self._start_dropping(text[:end] if end else text)
             if not end:
                 return ""
             text = text[end:]
-            if self._skips_to is _LINE_ENDS and _open_since(self._tail, len(self._tail)) == len(self._tail):
-                self._skips_to, self._tail = None, ""
+            if self._skip_until is _LINE_END and _unfinished_since(self._tail, len(self._tail)) == len(self._tail):
+                self._skip_until, self._tail = None, ""
                 return text
-        assert self._skips_to
+        assert self._skip_until
         seen = self._tail + text
-        if found := self._skips_to.search(seen):
-            self._skips_to, self._tail = None, ""
+        if found := self._skip_until.search(seen):
+            self._skip_until, self._tail = None, ""
             return seen[found.end() :]
         self._skipped += len(text)
         self._tail = seen[-MARK_CHARACTERS:]
-        if self._skipped > LONGEST_KEY:  # then it is none
-            self._skips_to = _LINE_ENDS
+        if self._skipped > LONGEST_KEY:  # too long for a key
+            self._skip_until = _LINE_END
         return ""
 
 
-def _same_beginning(one: str, other: str) -> str:
-    differ = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+def _common_prefix(one: str, other: str) -> str:
+    differ = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return one[: next(differ, min(len(one), len(other)))]
 
 
-def _open_since(text: str, end: int) -> int:
-    """Give where a line begins, before the end, that may hold a secret which goes on after it; else the end."""
+def _unfinished_since(text: str, end: int) -> int:
+    """Return the start of the last line that may hold an unfinished secret, or `end` if there is none."""
     if "PRIVATE KEY" in text:
-        begins = [found.start() for found in _KEY_BEGINS.finditer(text, 0, end)]
-        if begins and not _KEY_ENDS.search(text, begins[-1], end):
+        begins = [found.start() for found in _KEY_BEGIN.finditer(text, 0, end)]
+        if begins and not _KEY_END.search(text, begins[-1], end):
             return text.rfind("\n", 0, begins[-1]) + 1
-    if "Private-Lines" in text and (found := _PUTTY.search(text, 0, end)):
+    if "Private-Lines" in text and (found := _PUTTY_OPEN.search(text, 0, end)):
         return text.rfind("\n", 0, found.start()) + 1
     tail = text[max(0, end - NEAR_THE_END) : end].lower()
-    if any(name in tail for name in _NAMES) and _AWAITS_VALUE.search(tail):
+    if any(name in tail for name in _SECRET_NAMES) and _AWAITS_VALUE.search(tail):
         return text.rfind("\n", 0, len(text[:end].rstrip())) + 1
-    return _before_lines_of_key(text, end)
+    return _trailing_key_start(text, end)
 
 
-def _before_lines_of_key(text: str, end: int) -> int:
-    """Give where lines of base64 begin that lead up to the end: the rest of a key, if its last line comes yet."""
+def _trailing_key_start(text: str, end: int) -> int:
+    """Return the start of trailing base64 lines, which may be part of an unfinished key."""
     while end:
         start = text.rfind("\n", 0, end - 1) + 1
         if not _KEY_LINE.fullmatch(text, max(start, end - 1 - KEY_LINE_SIGHT), end - 1):
@@ -442,111 +453,112 @@ def _before_lines_of_key(text: str, end: int) -> int:
 
 
 def read(root: Path | str, run_id: str, offset: int = 0) -> tuple[list[Event], int]:
-    """Give what a run told after a position, and the position to go on from; nothing where nothing is kept of it.
+    """Return the events of a run after a position, and the next position; nothing if there is no log.
 
-    One call gives a bounded part: there may be more at once. When what was at the position is gone, it begins with
-    what is still there, and an event says so.
+    One call returns a bounded part; there may be more. If the position no longer exists, reading restarts with what is
+    left, and a note event says so.
+
     """
     try:
         handle = _open(_path(root, run_id), os.O_RDONLY)
     except OSError:
         return [], offset
     try:
-        left_out = _left_out(os.pread(handle, _HEADER_BYTES, 0))
-        if left_out is None:
+        dropped = _dropped_bytes(os.pread(handle, _HEADER_BYTES, 0))
+        if dropped is None:
             return [], offset
-        end = left_out + os.fstat(handle).st_size - _HEADER_BYTES
-        told = [event("note", message=BEGAN_ANEW)] if offset > end else []
-        start = left_out if offset > end else max(offset, left_out)
-        piece = os.pread(handle, MOST_BYTES, start - left_out + _HEADER_BYTES)
+        end = dropped + os.fstat(handle).st_size - _HEADER_BYTES
+        events = [event("note", message=BEGAN_ANEW)] if offset > end else []
+        start = dropped if offset > end else max(offset, dropped)
+        piece = os.pread(handle, MOST_BYTES, start - dropped + _HEADER_BYTES)
     except OSError:
         return [], offset
     finally:
         os.close(handle)
-    # Of a line that is being written only the beginning may be there; one longer than a whole file is none of ours.
+    # The last line may be incomplete; a line longer than a whole log was not written by us.
     whole = piece[: piece.rfind(b"\n") + 1] or (piece if len(piece) == MOST_BYTES else b"")
-    told += [one for line in whole.splitlines() if (one := _event_in(line))]
-    return told, start + len(whole)
+    events += [one for line in whole.splitlines() if (one := _parse_event(line))]
+    return events, start + len(whole)
 
 
-def _event_in(line: bytes) -> Event | None:
-    """Give the event in a line; None when it is none."""
+def _parse_event(line: bytes) -> Event | None:
+    """Return the event in a line, or None."""
     try:
-        found = json.loads(line)
-        what, at, details = found["what"], found["at"], found["details"]
-        if not (isinstance(what, str) and isinstance(at, str) and isinstance(details, dict) and _is_plain(found)):
+        fields = json.loads(line)
+        what, at, details = fields["what"], fields["at"], fields["details"]
+        if not (isinstance(what, str) and isinstance(at, str) and isinstance(details, dict) and _is_portable(fields)):
             return None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return Event(what=what, at=at, details=details)
 
 
-def _is_plain(found: object) -> bool:
-    """Say whether everybody can be told this: no half of a character, no number that others read otherwise."""
-    if isinstance(found, str):
-        return found.isascii() or not _HALVES.search(found)
-    if isinstance(found, dict):
-        return all(_is_plain(name) and _is_plain(value) for name, value in found.items())
-    if isinstance(found, list):
-        return all(map(_is_plain, found))
-    if isinstance(found, float):
-        return math.isfinite(found)
-    return not isinstance(found, int) or abs(found) <= MOST_NUMBER
+def _is_portable(value: object) -> bool:
+    """Return whether a value can be sent to any client: no lone surrogates, no unsafe numbers."""
+    if isinstance(value, str):
+        return value.isascii() or not _SURROGATES.search(value)
+    if isinstance(value, dict):
+        return all(_is_portable(key) and _is_portable(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(_is_portable, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= MOST_NUMBER
 
 
 def follow(root: Path | str, run_id: str, is_there: Callable[[], bool], offset: int = 0) -> Iterator[Event]:
-    """Give what a run tells after a position, as it comes, until it ends or whoever works on it is gone."""
+    """Yield events of a run after a position as they arrive, until it ends or its process is gone."""
     looked = time.monotonic()
     is_over = False
     while True:
-        told, offset = read(root, run_id, offset)
-        yield from told
-        if told and told[-1].what == "run_ended":
-            return  # with a run that goes on later, another event follows
-        if told:
+        events, offset = read(root, run_id, offset)
+        yield from events
+        if events and events[-1].what == "run_ended":
+            return  # a resumed run logs another event after this one
+        if events:
             continue
         if is_over:
             return
         time.sleep(POLL_SECONDS)
         if time.monotonic() - looked > LOOK_SECONDS:
             looked = time.monotonic()
-            is_over = not is_there()  # then there may be a last word
+            is_over = not is_there()  # read once more, for final events
 
 
-# --- what to watch ---------------------------------------------------------------------------
+# --- watching --------------------------------------------------------------------------------
 
 
 def is_here(run: Run) -> bool:
-    """Say whether a process of this machine works on a run."""
+    """Return whether a process on this machine works on a run."""
     return run.ended_at is None and is_at_work(worker_of(run.options))
 
 
 def is_gone(run: Run) -> bool:
-    """Say whether a run was worked on by a process of this machine that is certainly gone."""
+    """Return whether the run's process was on this machine and certainly no longer exists."""
     return run.ended_at is None and bool(vanished({worker_of(run.options)}))
 
 
 def is_over(run: Run) -> bool:
-    """Say whether nobody works on a run any more, as far as that can be known here: it has ended, or was killed."""
+    """Return whether a run has ended or was killed, as far as this machine can tell."""
     return run.ended_at is not None or is_gone(run)
 
 
 def goes_on(run: Run, running: Sequence[Attempt]) -> bool:
-    """Say whether somebody works on a run: here, or as its `running` attempts tell, elsewhere."""
+    """Return whether somebody works on a run: here or, judging by its `running` attempts, elsewhere."""
     return not is_over(run) and (is_here(run) or bool(running))
 
 
 def listen(root: Path | str, run: Run, offset: int = 0) -> tuple[list[Event], int, bool]:
-    """Give what a run told after a position, the position to go on from, and whether nothing comes after it."""
-    # Before what it told is read, or its end could be missed: its last word comes after the store says it has ended.
-    may_say_more = is_at_work(worker_of(run.options))
+    """Return events of a run after a position, the next position, and whether the run is complete."""
+    # Checked before reading: the last event is written after the store says that the run has ended.
+    is_running = is_at_work(worker_of(run.options))
     events, offset = read(root, run.id, offset)
-    has_said_all = bool(events) and events[-1].what == "run_ended"
-    return events, offset, is_over(run) and (has_said_all or not (events or may_say_more))
+    is_complete = bool(events) and events[-1].what == "run_ended"
+    return events, offset, is_over(run) and (is_complete or not (events or is_running))
 
 
 def to_watch(store: Store, run_id: str = "") -> Run | None:
-    """Give the run to watch: the one that is asked for, or the latest at work here, or else the latest."""
+    """Return the requested run, or else the latest one active here, or else the latest."""
     if run_id:
         return store.attempts.run(run_id)
     latest = store.attempts.runs(LATEST)
@@ -554,41 +566,41 @@ def to_watch(store: Store, run_id: str = "") -> Run | None:
 
 
 def require(root: Path | str, run: Run) -> None:
-    """Refuse to watch a run that is worked on elsewhere, or of which nothing is written down here."""
+    """Raise an error if a run is on another machine or has no log here."""
     if not is_here(run):
-        raise RalphError(f"{run.id} is worked on by another machine, or out of another container: watch it there.")
+        raise RalphError(f"{run.id} runs on another machine or in another container. Watch it there.")
     deadline = time.monotonic() + START_SECONDS
     while run.id not in runs(root):
         if time.monotonic() > deadline:
             raise RalphError(
-                f"Nothing of {run.id} is written down in {FOLDER}: only the terminal it was started in shows it."
+                f"{run.id} has no log in {FOLDER}. It can only be watched in the terminal it was started in."
             )
         time.sleep(POLL_SECONDS)
 
 
 def watch(root: Path | str, run: Run) -> Iterator[Event]:
-    """Give what a run tells, from the attempt at work on, as it comes, until it ends or its process does."""
+    """Yield events of a run, starting with the current attempt, until it ends or its process is gone."""
     past: list[Event] = []
-    told, offset = read(root, run.id)
-    while told:
-        past += told
-        told, offset = read(root, run.id, offset)
-    if past and past[-1].what != "run_ended":  # else it goes on after it had stopped, and is about to say so
+    events, offset = read(root, run.id)
+    while events:
+        past += events
+        events, offset = read(root, run.id, offset)
+    if past and past[-1].what != "run_ended":  # otherwise the run was resumed and is about to log that
         yield from current(past)
     yield from follow(root, run.id, lambda: is_here(run), offset)
 
 
 def current(events: Sequence[Event]) -> list[Event]:
-    """Give the events of a run that matter now: how it was started, and all since the attempts at work began."""
-    starts = [place for place, one in enumerate(events) if one.what == "run_started"]
+    """Return the events that matter now: the start of the run, and all since the running attempts began."""
+    starts = [index for index, one in enumerate(events) if one.what == "run_started"]
     first = starts[-1] if starts else 0
-    begun: dict[str, int] = {}
-    latest = first
-    for place, one in enumerate(events[first:], first):
+    running: dict[str, int] = {}
+    last_start = first
+    for index, one in enumerate(events[first:], first):
         attempt = str(one.details.get("iteration"))
         if one.what == "attempt_started":
-            begun[attempt] = latest = place
+            running[attempt] = last_start = index
         elif one.what == "attempt_ended":
-            begun.pop(attempt, None)
-    since = min(begun.values(), default=latest)
+            running.pop(attempt, None)
+    since = min(running.values(), default=last_start)
     return [*events[first : first + 1], *events[max(since, first + 1) :]]

@@ -1,4 +1,4 @@
-"""The little of markdown that several readers have to know: where code is."""
+"""Markdown helpers: locating code blocks and code spans."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ _FENCE = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}+(?=[^`]*$)|~{3,}+)"
 
 
 def fence_in(row: str) -> re.Match[str] | None:
-    """Find the start of a code block, also as an item of a list: group 1 is its mark."""
+    """Match the start of a code block, also in a list item; group 1 is the fence."""
     return compiled(_FENCE).match(row)
 
 
 def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
-    """Give the rows with code blocks emptied, and where code starts that never ends; that is not emptied."""
+    """Return the rows with code blocks blanked, and the rows of fences that are never closed."""
     fences = [
         (row, found[1], not text.strip().strip(found[1][0]))
         for row, text in enumerate(rows)
         if ("```" in text or "~~~" in text) and (found := fence_in(text))
     ]
-    # Looked up from the end, or a page of openings without a closing would be searched through for each.
+    # Computed from the end: searching for each closing fence would take quadratic time.
     longest = {"`": 0, "~": 0}
     closable = []
-    for _, mark, is_bare in reversed(fences):
-        closable.append(longest[mark[0]] >= len(mark))
+    for _, fence, is_bare in reversed(fences):
+        closable.append(longest[fence[0]] >= len(fence))
         if is_bare:
-            longest[mark[0]] = max(longest[mark[0]], len(mark))
+            longest[fence[0]] = max(longest[fence[0]], len(fence))
     closable.reverse()
     emptied = rows.copy()
     unclosed = []
     opening = ""
     opened = 0
-    for (row, mark, is_bare), can_close in zip(fences, closable, strict=True):
+    for (row, fence, is_bare), can_close in zip(fences, closable, strict=True):
         if opening:
-            if is_bare and mark.startswith(opening):
+            if is_bare and fence.startswith(opening):
                 emptied[opened : row + 1] = [""] * (row + 1 - opened)
                 opening = ""
         elif can_close:
-            opening, opened = mark, row
+            opening, opened = fence, row
         else:
             unclosed.append(row)
     return emptied, unclosed
 
 
 def without_code_spans(text: str) -> str:
-    """Give the text with a line break for every `code` span, which ends at as many backticks as it starts with."""
+    """Return the text with a line break in place of every `code` span."""
     runs = [found.span() for found in re.finditer(r"`+", text)]
     closing: dict[int, int] = {}
     latest: dict[int, int] = {}

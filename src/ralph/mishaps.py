@@ -1,7 +1,8 @@
-"""What went wrong in hooks, where nobody saw it, and what could not be stored then.
+"""Errors of hooks, which nobody sees when they happen, and statements that could not be stored then.
 
-It is kept with the person's other state, apart from the project. Nothing here raises because a disk is full or a
-file is broken: it is the last resort of who has failed.
+Both are kept in the user's state directory, outside the project. Nothing here raises because a disk is full or a file
+is broken: this is the fallback after another error.
+
 """
 
 from __future__ import annotations
@@ -24,19 +25,21 @@ PROBLEMS = "problems.jsonl"
 WAITING = "waiting.jsonl"
 WORKED = "worked"
 LARGEST = 256 * 1024
-"""Bytes of the list of problems; then its older half goes."""
+"""Size of the error log at which its older half is dropped, in bytes."""
 LARGEST_WAITING = 16 * 1024 * 1024
+"""Maximum size of the queue, in bytes."""
 LONGEST_TAKEN_SECONDS = 60.0
-"""More than a hook lives: who took something longer ago is gone."""
+"""Age at which a taken file counts as abandoned, in seconds; longer than a hook lives."""
 MOST_TRIES = 20
+"""Maximum number of attempts to append to a file that others are taking."""
 LONGEST_WORD = 200
-_PROBLEM = ("at", "event", "agent", "problem")
-_WAITING = ("at", "agent", "session")
+_ERROR_FIELDS = ("at", "event", "agent", "problem")
+_QUEUE_FIELDS = ("at", "agent", "session")
 
 
 @record
 class Mishap:
-    """One hook that failed."""
+    """A failed hook."""
 
     at: str
     event: str
@@ -46,7 +49,7 @@ class Mishap:
 
 @record
 class Waiting:
-    """What a session said while it could not be stored."""
+    """Statements of a session that could not be stored."""
 
     at: str
     agent: str
@@ -56,7 +59,7 @@ class Waiting:
 
 @record
 class Statement:
-    """What an agent asked to have remembered, as far as it is put by."""
+    """A memory stated by an agent, as far as it is queued."""
 
     kind: str
     title: str
@@ -65,23 +68,23 @@ class Statement:
 
 
 def note(root: str, event: str, agent: str, problem: str) -> None:
-    """Note that a hook failed, and why."""
+    """Record that a hook failed, and why."""
     line = {"at": now(), "event": event, "agent": agent, "problem": problem}
     _append(root, PROBLEMS, line, LARGEST)
 
 
 def noted(root: str) -> list[Mishap]:
-    """Give the hooks of a project that failed, oldest first, as far as they are remembered."""
-    found = [
-        Mishap(at=line["at"], event=line["event"], agent=line["agent"], problem=line["problem"])
+    """Return the recorded hook errors of a project, oldest first."""
+    errors = [
+        Mishap(at=fields["at"], event=fields["event"], agent=fields["agent"], problem=fields["problem"])
         for folder in _own_folders(root)
-        for line in _lines(f"{folder}/{PROBLEMS}", _PROBLEM)
+        for fields in _read_lines(f"{folder}/{PROBLEMS}", _ERROR_FIELDS)
     ]
-    return sorted(found, key=lambda one: one.at)
+    return sorted(errors, key=lambda one: one.at)
 
 
 def all_well(root: str) -> None:
-    """Note that a hook worked, where one has failed before; otherwise that goes without saying."""
+    """Record that a hook succeeded, if one has failed before."""
     for folder in _own_folders(root):
         try:
             if os.path.exists(f"{folder}/{PROBLEMS}"):  # noqa: PTH110
@@ -92,65 +95,73 @@ def all_well(root: str) -> None:
 
 
 def worked_at(root: str) -> str:
-    """Give when a hook last worked after one had failed; empty when none has."""
-    return max((_text(f"{folder}/{WORKED}", 100).strip() for folder in _own_folders(root)), default="")
+    """Return when a hook last succeeded after a failure; empty if none has."""
+    return max((_read(f"{folder}/{WORKED}", 100).strip() for folder in _own_folders(root)), default="")
 
 
 def put_by(root: str, agent: str, session: str, said: Iterable[Statement]) -> bool:
-    """Keep what could not be stored; say whether that worked."""
-    stated = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in said]
-    return _append(root, WAITING, {"at": now(), "agent": agent, "session": session, "said": stated}, LARGEST_WAITING)
+    """Queue statements that could not be stored; return whether that succeeded."""
+    statements = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in said]
+    return _append(
+        root, WAITING, {"at": now(), "agent": agent, "session": session, "said": statements}, LARGEST_WAITING
+    )
 
 
 def waiting(root: str) -> int:
-    """Give how many answers wait to be stored."""
-    return sum(len(_lines(path, _WAITING)) for folder in _own_folders(root) for path in _all_waiting(folder))
+    """Return the number of queued entries."""
+    return sum(len(_read_lines(path, _QUEUE_FIELDS)) for folder in _own_folders(root) for path in _queue_files(folder))
 
 
 def are_waiting(root: str) -> bool:
-    """Say whether something waits to be stored; quick, for this is asked at every hook."""
-    return any(_all_waiting(folder) for folder in _own_folders(root))
+    """Return whether anything is queued; fast, because every hook calls it."""
+    return any(_queue_files(folder) for folder in _own_folders(root))
 
 
 def take(root: str) -> Iterator[tuple[list[Waiting], str]]:
-    """Give what waits to be stored, and where it is until `done` says that it is stored.
+    """Yield queued entries with the file that holds them until `done` is called.
 
-    Whoever takes it has it alone; if they die, it is found again.
+    Each file is taken by one process only; if that process dies, the file is found again.
+
     """
     for folder in _own_folders(root):
-        for path in _all_waiting(folder):
+        for path in _queue_files(folder):
             taken = f"{folder}/{WAITING}.{os.getpid()}.{time.time_ns()}"
-            if _is_held(path):
+            if _is_taken_by_other(path):
                 continue
             try:
                 os.rename(path, taken)  # noqa: PTH104
-                _await_writers(taken)
+                _wait_for_writers(taken)
             except OSError:
                 continue
-            yield [_put_by(line) for line in _lines(taken, _WAITING)], taken
+            yield [_parse_entry(line) for line in _read_lines(taken, _QUEUE_FIELDS)], taken
 
 
-def _put_by(line: dict[str, Any]) -> Waiting:
-    stated = line.get("said")
-    said = [
+def _parse_entry(line: dict[str, Any]) -> Waiting:
+    items = line.get("said")
+    statements = [
         Statement(
-            kind=_word(one["kind"]) or "context",
+            kind=_short_text(one["kind"]) or "context",
             title=accept(one["title"]),
             body=accept(one["body"]),
             tags=_tags(one),
         )
-        for one in (stated if isinstance(stated, list) else ())
+        for one in (items if isinstance(items, list) else ())
         if isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("kind", "title", "body"))
     ]
-    return Waiting(at=_moment(line["at"]), agent=_word(line["agent"]), session=_word(line["session"]), said=tuple(said))
+    return Waiting(
+        at=_valid_time(line["at"]),
+        agent=_short_text(line["agent"]),
+        session=_short_text(line["session"]),
+        said=tuple(statements),
+    )
 
 
-def _word(text: str) -> str:
+def _short_text(text: str) -> str:
     return one_line(accept(text[:LONGEST_WORD]), LONGEST_WORD)
 
 
-def _moment(at: str) -> str:
-    """Give a moment as it was noted, or this one: what is no moment would stay with a memory for good."""
+def _valid_time(at: str) -> str:
+    """Return a valid timestamp: the given one, or the current time if it is malformed or in the future."""
     try:
         time.strptime(at, "%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
@@ -163,8 +174,8 @@ def _tags(one: dict[str, Any]) -> tuple[str, ...]:
     return tuple(accept(tag) for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
 
 
-def _all_waiting(folder: str) -> list[str]:
-    """Give the files with what waits, those that somebody has taken too."""
+def _queue_files(folder: str) -> list[str]:
+    """Return the queue files, including those taken by another process."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -172,8 +183,8 @@ def _all_waiting(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in sorted(names) if name == WAITING or name.startswith(f"{WAITING}.")]
 
 
-def _is_held(path: str) -> bool:
-    """Say whether somebody who is still at it has taken a file."""
+def _is_taken_by_other(path: str) -> bool:
+    """Return whether a running process has taken a file."""
     holder = path.rpartition(f"/{WAITING}")[2].strip(".").partition(".")[0]
     if not holder.isdecimal() or int(holder) == os.getpid():
         return False
@@ -187,8 +198,8 @@ def _is_held(path: str) -> bool:
     return is_new
 
 
-def _await_writers(path: str) -> None:
-    """Wait for who is just writing into a file that was renamed under their hands."""
+def _wait_for_writers(path: str) -> None:
+    """Wait for processes that are writing to a file that was just renamed."""
     import fcntl
 
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -199,90 +210,91 @@ def _await_writers(path: str) -> None:
 
 
 def done(taken: str) -> None:
-    """Forget what was taken, once it is stored."""
-    _gone(taken)
+    """Delete a taken file once its content is stored."""
+    _unlink(taken)
 
 
 def put_back(taken: str) -> None:
-    """Let what was taken wait again."""
+    """Return a taken file to the queue."""
     try:
         os.link(taken, f"{os.path.dirname(taken)}/{WAITING}")  # noqa: PTH120
-        _gone(taken)
+        _unlink(taken)
     except OSError:
-        pass  # There is more by now, or no room: it is found where it is, once this process has ended.
+        pass  # The queue has new entries or the disk is full; the file is found again once this process has ended.
 
 
 def _folders(root: str) -> list[str]:
-    """Give where a project's mishaps are: with the person's other state, or where temporary files are.
+    """Return the candidate folders: in the user's state directory, or in the temporary one.
 
-    Not in the project: what is there may come from somebody else, who would choose what we read, and over links what
-    we write.
+    Not in the project: its content may come from somebody else, who would choose what we read and, with links, what we
+    write.
+
     """
-    usual = kept_for(root, "hooks")
-    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- a folder that is not ours there is not used
-    places = [usual, f"{temporary}/ralph-hooks-{os.getuid()}/{usual.rpartition('/')[2]}"]
-    return [place for place in places if place.startswith("/")]
+    default = kept_for(root, "hooks")
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- only used if it belongs to the user
+    paths = [default, f"{temporary}/ralph-hooks-{os.getuid()}/{default.rpartition('/')[2]}"]
+    return [path for path in paths if path.startswith("/")]
 
 
 def _own_folders(root: str) -> list[str]:
-    """Give those of the folders that are there and the person's own."""
-    return [folder for folder in _folders(root) if _is_ours(folder)]
+    """Return the folders that exist and belong to the user alone."""
+    return [folder for folder in _folders(root) if _is_private(folder)]
 
 
-def _is_ours(folder: str) -> bool:
-    """Say whether a folder is there, and nobody but the person can write in it, nor lead us elsewhere from it."""
-    for place in (os.path.dirname(folder), folder):  # noqa: PTH120
+def _is_private(folder: str) -> bool:
+    """Return whether a folder exists and nobody but the user can write to it or replace it by a link."""
+    for path in (os.path.dirname(folder), folder):  # noqa: PTH120
         try:
-            found = os.lstat(place)
+            status = os.lstat(path)
         except OSError:
             return False
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
             return False
     return True
 
 
 def _append(root: str, name: str, line: dict[str, Any], largest: int) -> bool:
-    # A line that was cut off because the disk was full must not take this one with it.
+    # The leading newline separates this line from one that was cut off by a full disk.
     data = b"\n" + json.dumps(line).encode() + b"\n"
     for folder in _folders(root):
         try:
-            for place in (os.path.dirname(folder), folder):  # noqa: PTH120 -- the mode is that of the last folder only
+            for place in (os.path.dirname(folder), folder):  # noqa: PTH120 -- makedirs applies the mode to the last folder only
                 os.makedirs(place, mode=0o700, exist_ok=True)  # noqa: PTH103
             path = f"{folder}/{name}"
-            if not _is_ours(folder) or not _has_room(path, largest):
+            if not _is_private(folder) or not _make_room(path, largest):
                 continue
-            if any(_is_written(path, data) for _ in range(MOST_TRIES)):
+            if any(_try_append(path, data) for _ in range(MOST_TRIES)):
                 return True
         except OSError:
             continue
     return False
 
 
-def _is_written(path: str, data: bytes) -> bool:
-    """Add to a file, and say whether that worked; not when somebody has just taken it."""
+def _try_append(path: str, data: bytes) -> bool:
+    """Append to a file and return whether that succeeded; it fails if the file was just taken."""
     import fcntl
 
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)
-        is_written = _is_still(handle, path) and os.write(handle, data) == len(data)
+        is_written = _is_same_file(handle, path) and os.write(handle, data) == len(data)
         if is_written:
-            os.fsync(handle)  # what waits to be stored is nowhere else
+            os.fsync(handle)  # queued statements exist nowhere else
         return is_written
     finally:
         os.close(handle)
 
 
-def _is_still(handle: int, path: str) -> bool:
-    """Say whether an open file is still the one at a path; somebody may just have taken it."""
+def _is_same_file(handle: int, path: str) -> bool:
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116
     except FileNotFoundError:
         return False
 
 
-def _has_room(path: str, largest: int) -> bool:
-    """Say whether a file may grow. Of problems the older half goes; what waits is never dropped, and then full."""
+def _make_room(path: str, largest: int) -> bool:
+    """Return whether a file may grow. Errors lose their older half; queued statements are never dropped."""
     try:
         size = os.path.getsize(path)  # noqa: PTH202
     except OSError:
@@ -305,10 +317,10 @@ def _has_room(path: str, largest: int) -> bool:
     return True
 
 
-def _text(path: str, most: int) -> str:
-    """Give the beginning of a file; nothing where there is none that can be read."""
+def _read(path: str, most: int) -> str:
+    """Return the beginning of a file, or an empty string if it cannot be read."""
     try:
-        if not os.path.isfile(path):  # noqa: PTH113 -- to open a pipe waits for whoever writes into it
+        if not os.path.isfile(path):  # noqa: PTH113 -- opening a named pipe would block
             return ""
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             return file.read(most)
@@ -316,20 +328,20 @@ def _text(path: str, most: int) -> str:
         return ""
 
 
-def _lines(path: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Give the lines of a file that are objects with these texts in them."""
-    found = []
-    for line in _text(path, 2 * LARGEST_WAITING).splitlines():
+def _read_lines(path: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the JSON objects in a file that have all these string fields."""
+    entries = []
+    for line in _read(path, 2 * LARGEST_WAITING).splitlines():
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
-def _gone(path: str) -> None:
+def _unlink(path: str) -> None:
     try:
         os.unlink(path)  # noqa: PTH108
     except OSError:

@@ -1,8 +1,8 @@
-"""Ask a maintained library where the secrets of a text stand.
+"""Secret detection with the detect-secrets library.
 
-Loading the library takes longer than most commands, so nothing imports this
-module before `text.may_hold_secret` has said yes. Its detectors are asked for
-places, not values: some of them give only the first letters of a token.
+Loading the library takes longer than most commands, so this module is imported only after `text.may_hold_secret` has
+returned true. Its detectors are used for positions, not values: some return only the first letters of a token.
+
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from detect_secrets.plugins.base import RegexBasedDetector
 
 WINDOW = 500
-"""So many characters are searched at a time: some of the library's patterns take time squared."""
+"""Size of a search window, in characters; some patterns of the library take quadratic time."""
 OVERLAP = 200
-"""More than any secret needs to be known by; the rest of a longer one is taken with it."""
+"""Overlap of windows, in characters: more than is needed to recognize any secret."""
 REST = 1_000
-"""So much more of a token is taken when only its beginning was known."""
+"""Maximum number of characters added to a token of which only the beginning was matched."""
 
 _DETECTORS = (
     "artifactory.ArtifactoryDetector",
@@ -47,14 +47,14 @@ _DETECTORS = (
     "telegram_token.TelegramBotTokenDetector",
     "twilio.TwilioKeyDetector",
 )
-"""The library's detectors of tokens.
+"""Token detectors of the library.
 
-Not those for high entropy, keywords and addresses of computers, which find harmless text,
-nor the one for private keys, which finds their headings only: `text` takes those out whole.
+Not those for high entropy, keywords and IP addresses, which match harmless text, nor the one for private keys, which
+matches only their headings: `text` redacts those as a whole.
 """
 
 _GAP = re.compile(r" {12,}")
-"""No secret is known across one; the library's patterns take time squared in spaces, too."""
+"""Boundary that no secret crosses; the library's patterns also take quadratic time on spaces."""
 _TOKEN = re.compile(r"[^\s\"'=:][^\s\"']*+")
 _REST = re.compile(r"[\w-]*+(?:\.[\w-]++)*+=*+", re.ASCII)
 _PLACEHOLDER = re.compile(r"[<>{}]")
@@ -70,19 +70,15 @@ _LIKELY = {
     "IbmCloudIamDetector": _DIGIT_AND_BOTH_CASES,
     "TelegramBotTokenDetector": re.compile(r"\d+:AA"),
 }
-"""These find words too: a class APDUCommandHandler, a genome, 1700000000:name-of-a-branch. Random text has it all."""
-_NAMES_ONLY_THE_PREFIX = ("GitHubTokenDetector", "GitLabTokenDetector")
-
-
-def secrets_in(text: str) -> list[str]:
-    """Give the secrets of the text, in order."""
-    return [text[start:end] for start, end in spans_in(text)]
+"""Additional patterns for detectors that also match words, such as a class APDUCommandHandler."""
+_PREFIX_GROUP_DETECTORS = ("GitHubTokenDetector", "GitLabTokenDetector")
 
 
 def spans_in(text: str, may_hold_secret: Callable[[str], bool] = bool) -> list[tuple[int, int]]:
-    """Give where the secrets of the text begin and end, in order and apart.
+    """Return the start and end of each secret in a text, in order, without overlaps.
 
-    Only pieces that may hold one are searched.
+    Only windows that may hold a secret are searched.
+
     """
     spans: list[tuple[int, int]] = []
     for start, end in sorted(_spans(text, may_hold_secret)):
@@ -98,16 +94,16 @@ def _spans(text: str, may_hold_secret: Callable[[str], bool]) -> Iterator[tuple[
             continue
         for detector in _detectors():
             for pattern in detector.denylist:
-                for found in pattern.finditer(text, start, end):
-                    if found.start() < own_end and (span := _span(detector, found)):
+                for match in pattern.finditer(text, start, end):
+                    if match.start() < own_end and (span := _span(detector, match)):
                         yield span
 
 
 def _windows(text: str) -> Iterator[tuple[int, int, int]]:
-    """Give where to search: from, to, and how far on to look for the end of what begins in between."""
-    ends_of_stretches = [gap.span() for gap in _GAP.finditer(text)]
+    """Yield search windows: start, end of the starts to report, and end of the text to match against."""
+    gaps = [gap.span() for gap in _GAP.finditer(text)]
     begin = 0
-    for end, next_begin in [*ends_of_stretches, (len(text), 0)]:
+    for end, next_begin in [*gaps, (len(text), 0)]:
         for start in range(begin, max(begin + 1, end - OVERLAP), WINDOW - OVERLAP):
             if start + WINDOW < end:
                 yield start, start + WINDOW - OVERLAP, start + WINDOW
@@ -116,29 +112,29 @@ def _windows(text: str) -> Iterator[tuple[int, int, int]]:
         begin = next_begin
 
 
-def _span(detector: RegexBasedDetector, found: re.Match[str]) -> tuple[int, int] | None:
-    """Give the place of the secret in what was found, or None if it is none."""
+def _span(detector: RegexBasedDetector, match: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span of the secret in a match, or None for a false positive."""
     name = type(detector).__name__
-    text = found.string
-    group = 1 if found.re.groups and name not in _NAMES_ONLY_THE_PREFIX else 0
-    token = _TOKEN.search(text, *found.span(group))
+    text = match.string
+    group = 1 if match.re.groups and name not in _PREFIX_GROUP_DETECTORS else 0
+    token = _TOKEN.search(text, *match.span(group))
     if token is None or _PLACEHOLDER.search(token[0]) or text.startswith("@sha256:", token.end()):
         return None
     if name in _LIKELY and not _LIKELY[name].match(token[0]):
         return None
     if name == "BasicAuthDetector" and _EXAMPLE.fullmatch(token[0]):
         return None
-    if name == "JwtTokenDetector" and not _is_web_token(detector, token[0]):
+    if name == "JwtTokenDetector" and not _is_jwt(detector, token[0]):
         return None
     rest = _REST.match(text, token.end(), token.end() + REST)
-    assert rest  # of no characters, perhaps
+    assert rest  # the pattern also matches an empty string
     return token.start(), rest.end()
 
 
-def _is_web_token(detector: RegexBasedDetector, token: str) -> bool:
+def _is_jwt(detector: RegexBasedDetector, token: str) -> bool:
     try:
         return any(detector.analyze_string(token))
-    except RecursionError:  # it is JSON inside, as deep as it likes
+    except RecursionError:  # its JSON payload can be nested arbitrarily deeply
         return False
 
 

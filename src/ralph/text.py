@@ -1,8 +1,8 @@
-"""The one way in for foreign text: clean it, take secrets out, measure it.
+"""Sanitizing of untrusted text: cleaning, redacting secrets, neutralizing markup and measuring length.
 
-Everything an agent, a file or a person hands us passes `clean` before it is
-stored or printed; nothing further down has to think of NUL bytes, terminal
-escapes or invisible characters again.
+All text from agents, files and people passes `clean` before it is stored or printed, so that no other code has to
+handle NUL bytes, terminal escapes or invisible characters.
+
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from functools import cache
 CHARACTERS_PER_TOKEN = 4
 REDACTED = "[redacted]"
 MOST_LOOKS = 20
+"""Maximum number of times a text is searched again after a match."""
 SHORTEST_OWN = 8
-"""A shorter secret of our own may be a word that anything holds."""
-"""So often a text is searched again after something was found in it."""
+"""Minimum length of a secret from the environment, in characters; shorter values may be ordinary words."""
 TRACE_CHARACTERS = 500
-"""So much of a stack trace is kept."""
+"""Maximum length of a stored stack trace, in characters."""
 
 _ESCAPES = (
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links and other strings to the terminal
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colors and cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links and other terminal strings
     r"|\x1b[ -/]*[0-~]?"
 )
 _INVISIBLE = (
     "["
-    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab and newline
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters except tab and newline
     "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"  # zero width, bidi, BOM
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # how shorthand and notes are laid out
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # shorthand and music format controls
     "\U000e0000-\U000e007f"  # tags
-    "\ud800-\udfff"  # lone surrogates, which no database takes
+    "\ud800-\udfff"  # lone surrogates, which databases reject
     "]"
 )
 
@@ -95,10 +95,10 @@ _TOKENS = (
     ("PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),  # Postman
     ("AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}"),  # age
     (r"\d{8,10}:AA", r"[\w-]{33}"),  # Telegram
-    ("(?<!-)eyJ", r"[\w-]{10,}+\.eyJ[\w-]{10,}+(?:\.[\w-]+)?"),  # web tokens; from the middle, time would be squared
+    ("(?<!-)eyJ", r"[\w-]{10,}+\.eyJ[\w-]{10,}+(?:\.[\w-]+)?"),  # JWT; the lookbehind avoids quadratic time
 )
-"""How a token begins, and how it goes on."""
-_TOKEN_BEGINS = rf"(?a)\b(?:{'|'.join(begin for begin, _ in _TOKENS)})"
+"""Prefix and remainder of each token format."""
+_TOKEN_PREFIX = rf"(?a)\b(?:{'|'.join(begin for begin, _ in _TOKENS)})"
 _TOKEN = rf"(?a)\b(?:{'|'.join(begin + rest for begin, rest in _TOKENS)})"
 _MARKED_SECRETS = (
     (
@@ -110,14 +110,14 @@ _MARKED_SECRETS = (
     (
         "://",
         r"(?<=://)[^\s/:@]{0,100}:(?![$<{]|(?:pass(?:word|wd)?|secret|token|xxx+|\*+)@)[^\s/@]{1,200}(?=@)(?!@sha256:)",
-    ),  # user:password in an address
+    ),  # user:password in a URL
     ("bearer ", r"(?i)(?<=\bbearer )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
     ("authorization: token ", r"(?i)(?<=authorization: token )(?=[^\s'\"]{0,80}\d)[^\s'\"$<{][^\s'\"]{7,}"),
 )
-"""What stands in a text, in small letters, when it is worth trying the pattern."""
-_TELLING = r"key|pass|pw|secret|token|slack|softlayer|xox"
-"""A text without one of these, in small letters, has no secret that is known by its name."""
-_TELLING_OF_PASSWORDS = (
+"""Lowercase substring that must be in a text before the pattern is tried, and the pattern."""
+_NAME_MARKERS = r"key|pass|pw|secret|token|slack|softlayer|xox"
+"""Lowercase substrings, one of which is in every text with a secret that is found by its name."""
+_PASSWORD_MARKERS = (
     *("key", "pass", "pw", "secret", "token", "cred", "session", "sessid", "sid=", "auth", "sig=", "signature"),
     *(
         "csrf",
@@ -139,13 +139,13 @@ _TELLING_OF_PASSWORDS = (
     *("curl ", "://", "$1$", "$2", "$5$", "$6$", "$y$", "$argon", "ls0tls1crudjti", "kennwort", "contrase", "senha"),
     *("wachtwoord", "hasło", "парол", "パスワード", "密码", "密碼", "비밀번호"),
 )
-"""A text without one of these, in small letters, tells no password; what each is for stands in `passwords`."""
-_LINE_OF_KEY = r"(?m)^[ \t\"'+>|]{0,12}[A-Za-z0-9+/]{64}"
+"""Lowercase substrings, one of which is in every text that `passwords` can find something in."""
+_KEY_LINE = r"(?m)^[ \t\"'+>|]{0,12}[A-Za-z0-9+/]{64}"
 _WRAPPED = r"[\w.+/=-]{0,200}\\?\n[ \t]{0,8}(?=[\w-]{0,200}(?:\d|[a-z][A-Z]))[\w.+/=-]{5,200}(?![\w ])"
-"""How a token goes on that was broken at the end of a line."""
+"""Remainder of a token that was broken at the end of a line."""
 
-# What the library could find, with less detail: whatever one of its detectors matches, one of these does.
-# Each begins with a rare character, so that Python jumps from one to the next.
+# Superset of what the library's detectors match. Each alternative starts with a rare character, which makes the
+# search fast.
 _SUSPECT_BY_SHAPE = (
     r"A(?:(?:3T[A-Z0-9]|BIA|CCA|KIA|SIA)[0-9A-Z]{16}|C[a-z0-9]{32}|(?<!\wA)(?:KC|P[\dA-F])[A-Za-z0-9]{8}|ccountKey=)"
     r"|SK[a-z0-9]{32}|SG\.[\w-]{22}\.|GR1348941|T3BlbkFJ|yJ(?<=eyJ)|0csp-"
@@ -162,9 +162,9 @@ _SUSPECT_BY_NAME = (
 
 
 def clean(text: str) -> str:
-    """Give the text without terminal escapes, control and invisible characters; newlines become `\\n`."""
+    """Return the text without terminal escapes, control and invisible characters; newlines become `\\n`."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    # What can be printed needs no cleaning; Python knows at once, the patterns take a while.
+    # Fast path: printable text needs no cleaning, and checking that is much faster than the patterns.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = text.replace("\u2028", "\n").replace("\u2029", "\n")
@@ -174,46 +174,46 @@ def clean(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Give the text with keys, tokens and passwords replaced by `[redacted]`."""
+    """Return the text with keys, tokens and passwords replaced by `[redacted]`."""
     folded = text.casefold()
-    for mark, pattern in _MARKED_SECRETS:
-        if mark in folded:
+    for marker, pattern in _MARKED_SECRETS:
+        if marker in folded:
             text = compiled(pattern).sub(REDACTED, text)
-    if "private key" in folded or compiled(_LINE_OF_KEY).search(text):
-        text = _without_parts_of_keys(text)
-    if compiled(_TOKEN_BEGINS).search(text):
-        text = compiled(_TOKEN).sub(REDACTED, _unwrapped(text) if "\n" in text else text)
-    text = _without_passwords(_without_own(text), folded)
+    if "private key" in folded or compiled(_KEY_LINE).search(text):
+        text = _redact_partial_keys(text)
+    if compiled(_TOKEN_PREFIX).search(text):
+        text = compiled(_TOKEN).sub(REDACTED, _rejoin_tokens(text) if "\n" in text else text)
+    text = _redact_passwords(_redact_own_secrets(text), folded)
     for _ in range(MOST_LOOKS):
-        # Some of the library's patterns see only the last of several secrets on a line.
-        if not may_hold_secret(text) or (found := _redact_found(text)) == text:
+        # Some patterns of the library match only the last of several secrets on a line.
+        if not may_hold_secret(text) or (redacted := _redact_detected(text)) == text:
             break
-        text = found
+        text = redacted
     return text
 
 
-def _without_parts_of_keys(text: str) -> str:
+def _redact_partial_keys(text: str) -> str:
     from ralph.passwords import without_ends_of_keys, without_middles_of_keys
 
     return without_middles_of_keys(without_ends_of_keys(text))
 
 
-def _unwrapped(text: str) -> str:
-    """Give the text with tokens in one piece that were broken at the end of a line."""
-    kept = []
-    at = 0
-    for begin in compiled(_TOKEN_BEGINS).finditer(text):
-        found = compiled(_WRAPPED).match(text, begin.end())
-        if found and begin.start() >= at:
-            whole = compiled(r"\\?\n[ \t]*").sub("", found[0])
-            if compiled(_TOKEN).match(text[begin.start() : begin.end()] + whole):
-                kept += [text[at : begin.end()], whole]
-                at = found.end()
-    return "".join([*kept, text[at:]])
+def _rejoin_tokens(text: str) -> str:
+    """Return the text with tokens rejoined that were broken at the end of a line."""
+    parts = []
+    position = 0
+    for prefix in compiled(_TOKEN_PREFIX).finditer(text):
+        match = compiled(_WRAPPED).match(text, prefix.end())
+        if match and prefix.start() >= position:
+            rest = compiled(r"\\?\n[ \t]*").sub("", match[0])
+            if compiled(_TOKEN).match(text[prefix.start() : prefix.end()] + rest):
+                parts += [text[position : prefix.end()], rest]
+                position = match.end()
+    return "".join([*parts, text[position:]])
 
 
-def _without_own(text: str) -> str:
-    """Give the text without the secrets in our own environment, some of which agents get: those are known for sure."""
+def _redact_own_secrets(text: str) -> str:
+    """Return the text without secrets from our own environment, some of which agents inherit."""
     for secret in own_secrets():
         if secret in text:
             text = text.replace(secret, REDACTED)
@@ -222,17 +222,17 @@ def _without_own(text: str) -> str:
 
 @cache
 def own_secrets() -> tuple[str, ...]:
-    """Give the values of variables whose names say that they are secret, the longest first."""
+    """Return the values of environment variables whose names mark them as secret, longest first."""
     import os
 
-    named = compiled(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pass|pwd|credentials?)$")
-    found = {value for name, value in os.environ.items() if "_" in name and named.search(name)}
-    found = {value for value in found if len(value) >= SHORTEST_OWN and not (value.isalpha() or value[0] in "/~.")}
-    return tuple(sorted(found, key=len, reverse=True))
+    secret_name = compiled(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pass|pwd|credentials?)$")
+    values = {value for name, value in os.environ.items() if "_" in name and secret_name.search(name)}
+    values = {value for value in values if len(value) >= SHORTEST_OWN and not (value.isalpha() or value[0] in "/~.")}
+    return tuple(sorted(values, key=len, reverse=True))
 
 
-def _without_passwords(text: str, folded: str) -> str:
-    if not any(mark in folded for mark in _TELLING_OF_PASSWORDS):
+def _redact_passwords(text: str, folded: str) -> str:
+    if not any(marker in folded for marker in _PASSWORD_MARKERS):
         return text
     from ralph.passwords import without_passwords
 
@@ -240,64 +240,65 @@ def _without_passwords(text: str, folded: str) -> str:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Tell whether the library has to look: no means that it would find nothing.
+    """Return whether the detection library has to search the text; if not, it would find nothing.
 
-    Loading it takes longer than a whole command does, so nearly every text has to do without.
+    Loading the library takes longer than most commands, so this filter has to rule out nearly every text.
+
     """
     if compiled(_SUSPECT_BY_SHAPE).search(text):
         return True
-    return _names_a_secret(text) and bool(compiled(_SUSPECT_BY_NAME).search(text))
+    return _has_secret_name(text) and bool(compiled(_SUSPECT_BY_NAME).search(text))
 
 
-def _names_a_secret(text: str) -> bool:
-    return bool(compiled(_TELLING).search(text.casefold()))
+def _has_secret_name(text: str) -> bool:
+    return bool(compiled(_NAME_MARKERS).search(text.casefold()))
 
 
-def _redact_found(text: str) -> str:
+def _redact_detected(text: str) -> str:
     from ralph.secrets import spans_in
 
-    kept = []
+    parts = []
     end = 0
     for start, next_end in spans_in(text, may_hold_secret):
-        kept.append(text[end:start])
+        parts.append(text[end:start])
         end = next_end
-    return REDACTED.join([*kept, text[end:]])
+    return REDACTED.join([*parts, text[end:]])
 
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Give the pattern; compiling it takes milliseconds that a command which only reads need not spend."""
+    """Return the compiled pattern, cached; compilation takes milliseconds that most commands can save."""
     return re.compile(pattern)
 
 
 def accept(text: str) -> str:
-    """Give foreign text the way it may be stored: clean, without secrets, trimmed."""
+    """Return untrusted text as it may be stored: clean, without secrets, stripped."""
     return redact(clean(text)).strip()
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """Give the text on one line of at most `width` characters, for messages and tables."""
+    """Return the text on one line of at most `width` characters, for messages and tables."""
     line = " ".join(text[: width * 8].split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text, four characters each."""
+    """Estimate the number of tokens in a text, at four characters each."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def cut(text: str, length: int, mark: str = " [cut]") -> str:
-    """Give at most `length` characters of the text, and say so when some are missing."""
+    """Return at most `length` characters of the text, with a mark if it was truncated."""
     return text if len(text) <= length else text[: max(0, length - len(mark))].rstrip() + mark
 
 
 def cut_words(text: str, words: int, mark: str = "[truncated]") -> str:
-    """Give the first `words` words with their line breaks, marked when some are missing."""
+    """Return the first `words` words with their line breaks, with a mark if it was truncated."""
     end = 0
-    for count, found in enumerate(re.finditer(r"\S+", text), start=1):
+    for count, match in enumerate(re.finditer(r"\S+", text), start=1):
         if count > words:
             return f"{text[:end]} {mark}"
-        end = found.end()
+        end = match.end()
     return text
 
 
@@ -319,46 +320,46 @@ SIGIL_NAMES = (
     "verify-fail",
 )
 _SIGIL_TAG = rf"(?i)<(?=\s*+/?+\s*+(?:{'|'.join(SIGIL_NAMES)})\b)"
-_TURN = (
+_SPEAKER_TAG = (
     r"(?i)<(?=<?+\s*+/?+\s*+(?:[|?]|!--|!\[cdata\[|(?:system|sys|user|assistant|human|developer|instructions?|tool_results?"
     r"|tool_use|function_calls?|function_results?|antml|h[1-6])\b))"
 )
-"""How other programs mark who speaks, what they hide, or a heading."""
-_SIGNAL = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
+"""Tags by which other programs mark a speaker, hidden text or a heading."""
+_MEMORY_LINE = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
 
 
 def neutralise(text: str) -> str:
-    """Give text from outside in a form that says nothing to us when an agent repeats it.
+    """Return untrusted text in a form that has no effect when an agent repeats it.
 
-    Sigil tags lose their angle bracket and `MEMORY:` lines their colon, so what was
-    shown as data can never come back as an instruction; so do tags that mark who
-    speaks, and comments, which would hide what follows. It is cleaned first, or an
-    invisible character inside a tag would hide it here and be gone when it is read.
+    Sigil tags lose their angle bracket and `MEMORY:` lines their colon, so that data shown in a prompt never comes back
+    as an instruction. The same applies to tags that mark a speaker and to comments, which would hide what follows. The
+    text is cleaned first: an invisible character inside a tag would otherwise hide it here.
+
     """
     text = clean(text)
     if "<" in text:
         text = compiled(_SIGIL_TAG).sub("‹", text)
-        text = compiled(_TURN).sub("‹", text)
+        text = compiled(_SPEAKER_TAG).sub("‹", text)
     if ":" in text:
-        text = compiled(_SIGNAL).sub(r"\1 -", text)
+        text = compiled(_MEMORY_LINE).sub(r"\1 -", text)
     return text
 
 
 def slug(title: str, length: int = 80) -> str:
-    """Give a file name for a title: lower case, letters and digits, single hyphens, at most `length` characters."""
+    """Return a file name for a title: lowercase letters and digits, single hyphens, at most `length` characters."""
     return re.sub(r"[\W_]+", "-", title.lower())[: length + 1].strip("-")[:length].rstrip("-")
 
 
 def title_of(text: str, length: int = 100) -> str:
-    """Give the first sentence or line of a text, at most `length` characters and then `...`."""
+    """Return the first sentence or line of a text, at most `length` characters, then `...`."""
     line = text.strip().split("\n", 1)[0]
     sentence = re.split(r"(?:(?<=\w\w)|(?<=[)\]\"'`]))[.!?](?=\s|$)", line, maxsplit=1)[0].strip() or line
     return sentence if len(sentence) <= length else sentence[:length].rstrip() + "..."
 
 
 _PATH = r"(?<![\w/.:-])(?:[\w.-]{1,80}/){0,12}[\w-][\w.-]{0,80}\.[A-Za-z]\w{0,5}(?![\w/-])"
-# In a sentence `cache.get` is more often a call than a file: without a folder, the ending has to be one of these.
-_ENDINGS = frozenset(
+# In prose, `cache.get` is more often a call than a file: without a folder, the suffix must be one of these.
+_FILE_SUFFIXES = frozenset(
     "am asm bash bat c cc cfg cjs clj conf cpp cs css csv cxx dart db diff env erl ex exs go gradle graphql h hpp hs"
     " htm html ini ipynb java jl js json jsonl jsx kt kts less lock log lua md mdx mjs mk ml mod nix patch php pl plist"
     " pm proto ps1 py pyi r rb rs rst scala scss service sh sql sqlite sum svelte svg swift tf tmpl toml ts tsv tsx txt"
@@ -367,10 +368,10 @@ _ENDINGS = frozenset(
 
 
 def paths_in(text: str, most: int = 20) -> tuple[str, ...]:
-    """Give the file paths a text mentions, in order: `src/app.py`, `Makefile.am`; not `session.Get()`."""
-    found = dict.fromkeys(
+    """Return the file paths mentioned in a text, in order: `src/app.py`, `Makefile.am`; not `session.Get()`."""
+    paths = dict.fromkeys(
         match[0]
         for match in compiled(_PATH).finditer(text[:50_000])
-        if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _ENDINGS) and not text.startswith("(", match.end())
+        if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES) and not text.startswith("(", match.end())
     )
-    return tuple(found)[:most]
+    return tuple(paths)[:most]

@@ -1,4 +1,4 @@
-"""Who runs a command: a person, or an agent."""
+"""Actor that runs a command: a person or an agent."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 def in_session() -> bool:
-    """Say whether it is an agent that runs the command: in a session of ours, or through MCP."""
+    """Return whether an agent runs the command: in a session of the loop or through MCP."""
     return bool(os.environ.get("RALPH_SESSION") or os.environ.get(DOOR_VARIABLE))
 
 
 def who() -> str:
-    """Give who is to be named in the history."""
+    """Return the actor to record in the history."""
     return "agent" if in_session() else "person"
 
 
 def refuse_agents(what: str) -> None:
-    """Leave a decision to people: an agent must not approve what it brought in itself."""
+    """Raise `UsageError` if an agent runs the command, so that it cannot approve its own work."""
     if in_session():
-        raise UsageError(f"{what} is for a person to decide, not for an agent in its session.")
+        raise UsageError(f"{what} is for a person to decide. Agents cannot do this; ask a person to run the command.")
 
 
 def by(why: str) -> Change:
-    """Give the change that whoever runs the command makes, and why."""
+    """Return the change record for the current actor, with a reason."""
     return Change(who=who(), why=why)
 
 
 def origin() -> dict[str, Any]:
-    """Give where a memory comes from when an agent runs the command."""
+    """Return the origin fields of a memory that an agent adds."""
     if not in_session():
         return {}
     number = os.environ.get("RALPH_ATTEMPT", "")
@@ -49,5 +49,5 @@ def origin() -> dict[str, Any]:
 
 
 def session() -> str | None:
-    """Give what tells the session that runs the command from others, if one does."""
+    """Return the id of the agent session that runs the command, if any."""
     return session_of(origin())

@@ -325,7 +325,7 @@ def test_without_the_mode_that_keeps_it_to_what_it_may_do_an_agent_is_given_no_p
 
     assert (reply.ending, reply.text) == (Ending.CRASHED, "")
     assert f" does not offer the mode {mode}, " in reply.detail
-    assert "install a newer one" in reply.detail
+    assert "Install a newer version" in reply.detail
 
 
 @pytest.mark.parametrize("name", ["codex-acp", "claude-acp"])
@@ -377,11 +377,11 @@ def test_an_agent_that_goes_by_rules_is_given_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "ending", "why"),
     [
-        ("max_tokens", Ending.OUT_OF_TURNS, "may say no more"),
-        ("max_turn_requests", Ending.OUT_OF_TURNS, "as often as it may"),
-        ("refusal", Ending.REFUSED, "refuses"),
-        ("cancelled", Ending.CRASHED, "nobody asked"),
-        ("bored", Ending.CRASHED, "no ACP answer"),
+        ("max_tokens", Ending.OUT_OF_TURNS, "output token limit"),
+        ("max_turn_requests", Ending.OUT_OF_TURNS, "limit of model requests"),
+        ("refusal", Ending.REFUSED, "refused"),
+        ("cancelled", Ending.CRASHED, "without being asked"),
+        ("bored", Ending.CRASHED, "invalid ACP response"),
     ],
 )
 def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: Ending, why: str) -> None:
@@ -403,8 +403,8 @@ def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: E
         (-32603, "Reached maximum number of turns (3)", None, Ending.OUT_OF_TURNS, "turns (3)"),
         (-32603, "The model ended with a refusal", None, Ending.REFUSED, "a refusal"),
         (-32603, "undefined is not a function", None, Ending.CRASHED, "failed: undefined is not"),
-        (-32602, "Invalid params", "text", Ending.CRASHED, "does not understand Ralph: Invalid params: text"),
-        (None, None, [1], Ending.CRASHED, "failed: it does not say why"),
+        (-32602, "Invalid params", "text", Ending.CRASHED, "rejected a protocol message: Invalid params: text"),
+        (None, None, [1], Ending.CRASHED, "failed: no reason given"),
     ],
 )
 def test_every_error_has_its_ending(
@@ -474,27 +474,27 @@ def test_a_program_that_prints_something_else_has_crashed_with_what_it_printed(t
 def test_a_program_that_only_echoes_is_no_agent(tmp_path: Path) -> None:
     reply = work(["cat"], tmp_path)
 
-    assert (reply.ending, reply.detail) == (Ending.CRASHED, "cat does not understand Ralph: Method not found")
+    assert (reply.ending, reply.detail) == (Ending.CRASHED, "cat rejected a protocol message: Method not found")
 
 
 def test_an_agent_of_another_version_is_not_talked_to(tmp_path: Path) -> None:
     reply = work(light(says("Never."), hello={"protocolVersion": 2}), tmp_path)
 
     assert (reply.ending, reply.text) == (Ending.CRASHED, "")
-    assert "speaks version 2 of ACP, and Ralph version 1" in reply.detail
+    assert "speaks ACP version 2, but Ralph needs version 1" in reply.detail
 
 
 def test_an_answer_that_is_none_of_acp_is_told(tmp_path: Path) -> None:
     reply = work(light(hello=[1]), tmp_path)
 
     assert reply.ending is Ending.CRASHED
-    assert reply.detail.endswith("answered initialize with what is no ACP answer: [1]")
+    assert reply.detail.endswith("sent an invalid ACP response to initialize: [1]")
 
 
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("import time; time.sleep(60)", "within 0.3 s: check that it speaks ACP, and is logged in."),
+        ("import time; time.sleep(60)", "within 0.3 s. Check that it speaks ACP and is logged in."),
         ("import time; print('hello', flush=True); time.sleep(60)", "It printed: hello"),
         ("import sys, time; print('a', file=sys.stderr, flush=True); time.sleep(60)", "It printed: a"),
     ],
@@ -535,7 +535,7 @@ def test_past_a_limit_the_agent_and_all_that_it_started_end(tmp_path: Path, limi
     reply = work([*python(WAITING), str(pids)], tmp_path, limits=limits)
 
     assert (reply.ending, reply.text) == (ending, "Waiting. Got session/cancel.")
-    assert "2 s and was ended" in reply.detail
+    assert "2 s and was terminated" in reply.detail
     assert len(pids_in(pids)) == 1
     assert not any(map(is_alive, pids_in(pids)))
 
@@ -568,7 +568,7 @@ def test_an_agent_that_kills_its_guard_is_ended_with_it(tmp_path: Path) -> None:
     reply = work([*python(code), str(pids)], tmp_path)
 
     assert (reply.ending, reply.exit_code) == (Ending.CRASHED, None)
-    assert reply.detail.endswith("was ended because its guard, a process of Ralph's, was killed.")
+    assert reply.detail.endswith("was terminated because its Ralph guard process was killed.")
     assert not any(map(is_alive, pids_in(pids)))
 
 
@@ -612,8 +612,8 @@ def test_a_model_that_is_not_offered_is_not_worked_with(tmp_path: Path) -> None:
     none = work(light(says("Never.")), tmp_path, model="huge-1")
 
     assert (unknown.ending, none.ending) == (Ending.MODEL_FAILED, Ending.MODEL_FAILED)
-    assert unknown.detail.endswith("does not offer the model huge-1: choose one of small-1, large-1.")
-    assert none.detail.endswith("offers no choice of models: leave the model out.")
+    assert unknown.detail.endswith("does not offer the model huge-1. Choose one of: small-1, large-1.")
+    assert none.detail.endswith("offers no choice of models. Remove the model from the configuration.")
     assert unknown.text == none.text == ""
 
 
@@ -628,7 +628,7 @@ def test_an_agent_of_before_there_were_options_is_told_its_model_all_the_same(tm
     reply = work([*python(LIGHT), json.dumps(given)], tmp_path, model="Pro")
 
     assert reply.ending is Ending.MODEL_FAILED
-    assert reply.detail.endswith("does not take the model Pro: not today")
+    assert reply.detail.endswith("rejected the model Pro: not today")
 
 
 def test_only_who_knows_the_usual_models_is_told_one_that_nobody_configured(tmp_path: Path) -> None:
@@ -667,7 +667,7 @@ def test_a_missing_agent_is_told_with_the_way_to_install_it(tmp_path: Path, monk
 
     with pytest.raises(AgentUnavailableError, match="npm install -g @google/gemini-cli"):
         AcpAgent(AgentConfig(name="gemini-acp"), tmp_path).check()
-    with pytest.raises(AgentUnavailableError, match="There is no program"):
+    with pytest.raises(AgentUnavailableError, match="Program not found"):
         AcpAgent(AgentConfig(name="gemini-acp", command=("/nowhere/gemini",)), tmp_path).check()
     with pytest.raises(AgentUnavailableError, match="command under"):
         AcpAgent(AgentConfig(name="acp"), tmp_path).check()
@@ -692,4 +692,4 @@ def test_without_the_sdk_the_way_to_install_it_is_told(tmp_path: Path) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
 
-    assert said.stdout == f"The Agent Client Protocol is not there: {how_to_install('acp')}\n"
+    assert said.stdout == f"The Agent Client Protocol SDK is not installed: {how_to_install('acp')}\n"

@@ -384,7 +384,7 @@ def test_a_key_that_is_not_taken_ends_the_session_at_once(tmp_path: Path, status
 
     assert reply.ending is Ending.MODEL_FAILED
     assert reply.detail == f"claude could not use its model: {status} authentication_failed"
-    assert "".join(heard) == f"> model's service: {status} authentication_failed, try 1 of 10\n"
+    assert "".join(heard) == f"> API error: {status} authentication_failed, attempt 1 of 10\n"
     assert reply.seconds < 20
 
 
@@ -411,7 +411,7 @@ def test_why_it_did_not_start_is_in_the_detail(tmp_path: Path) -> None:
 
     assert (reply.ending, reply.detail) == (Ending.CRASHED, "claude exited with 1: error: unknown option")
     assert (reply.tokens_in, reply.turns, reply.session, reply.text) == (None, None, "", "")
-    assert on_stdout.detail == "claude exited with 1; its last word was: Credit is low"
+    assert on_stdout.detail == "claude exited with 1; its last output was: Credit is low"
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_our_own_limits_count_more_than_what_it_says(tmp_path: Path, limits: Lim
     reply = agent.work("", a_session(tmp_path, limits=limits))
 
     assert (reply.ending, reply.text) == (ending, "Done.")
-    assert reply.detail.endswith("was ended.")
+    assert reply.detail.endswith("was terminated.")
     assert reply.seconds < 5
 
 
@@ -479,7 +479,7 @@ def test_no_output_at_all_is_a_crash(tmp_path: Path) -> None:
     reply = a_claude(tmp_path, "").work("", a_session(tmp_path))
 
     assert (reply.ending, reply.text, reply.tokens_in) == (Ending.CRASHED, "", None)
-    assert reply.detail == "claude stopped before it was done: it gave no result."
+    assert reply.detail == "claude stopped early: it gave no result."
 
 
 def wrong_types(event: Event) -> list[Event]:
@@ -696,10 +696,10 @@ def test_an_old_program_is_to_be_updated(tmp_path: Path) -> None:
     ("script", "words"),
     [
         ("#!/bin/sh\necho 'Error: native binary not installed.' >&2\necho >&2\necho 'Run it.' >&2\nexit 1\n", "native"),
-        ('echo "Error: native binary not installed." >&2\nexit 1\n', "no program for this machine"),
+        ('echo "Error: native binary not installed." >&2\nexit 1\n', "cannot run on this machine"),
         ("#!/nonesuch/node\n", "/nonesuch/node was not found"),
         ("#!/bin/sh\necho welcome\n", "welcome"),
-        ("#!/bin/sh\n", "does not say its version"),
+        ("#!/bin/sh\n", "does not report its version"),
         ("#!/bin/sh\nkill -9 $$\n", "SIGKILL"),
     ],
 )
@@ -718,7 +718,7 @@ def test_a_program_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
     agent = a_claude(tmp_path, "")
     (tmp_path / "claude").write_text("#!/bin/sh\nsleep 60\n")
 
-    assert "was ended" in why_missing(agent)
+    assert "was terminated" in why_missing(agent)
 
 
 def test_a_missing_program_is_to_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -730,7 +730,7 @@ def test_a_missing_program_is_to_be_installed(tmp_path: Path, monkeypatch: pytes
     assert why_missing(usual).startswith("claude was not found in the PATH.")
     assert why_missing(usual).endswith("npm install -g @anthropic-ai/claude-code")
     assert why_missing(more).endswith("npm install -g @anthropic-ai/claude-code")
-    assert why_missing(own) == f"There is no program {tmp_path}/mine. Check the path."
+    assert why_missing(own) == f"Program not found: {tmp_path}/mine. Check the path."
 
 
 def test_the_usual_program_is_found_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

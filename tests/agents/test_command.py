@@ -79,5 +79,5 @@ def test_check_tells_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(AgentUnavailableError) as not_found:
         CommandAgent(("nonesuch",), tmp_path).check()
 
-    assert str(none_given.value).startswith("Say which program is the agent: ralph run -- sh agent.sh")
-    assert str(not_found.value) == "nonesuch was not found in the PATH. Install it, or give its full path."
+    assert str(none_given.value).startswith("No agent program is set. Run: ralph run -- sh agent.sh")
+    assert str(not_found.value) == "nonesuch was not found in the PATH. Install it or give its full path."

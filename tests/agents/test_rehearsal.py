@@ -255,10 +255,10 @@ def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Pat
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (Edit(file="parser.py", replace="gone", text=""), "parser.py does not hold the text to replace: gone."),
-        (a_write("../outside.py"), "../outside.py is outside of the project."),
-        (a_write("/tmp/outside.py"), "/tmp/outside.py is outside of the project."),
-        (a_write("link/outside.py"), "link/outside.py is outside of the project."),
+        (Edit(file="parser.py", replace="gone", text=""), "parser.py does not contain the text to replace: gone."),
+        (a_write("../outside.py"), "../outside.py is outside the project."),
+        (a_write("/tmp/outside.py"), "/tmp/outside.py is outside the project."),
+        (a_write("link/outside.py"), "link/outside.py is outside the project."),
     ],
 )
 def test_an_edit_that_cannot_be_made_is_a_failure_report_and_changes_nothing(
@@ -339,7 +339,7 @@ with = """b"""
 '''
 
 
-TOGETHER = "review_file and review_holds go together, with a review that finds something wrong"
+TOGETHER = "review_file and review_holds need each other and a review other than pass"
 
 
 def test_the_playbook_is_read_from_the_project(tmp_path: Path) -> None:
@@ -369,20 +369,20 @@ def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> Non
         agent.check()
 
     path = tmp_path / ".ralph/rehearsal.toml"
-    assert str(missing.value) == f"The rehearsal agent needs a playbook: write {path}, or choose another agent."
+    assert str(missing.value) == f"The rehearsal agent needs a playbook. Create {path} or choose another agent."
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is wrong: the file has no [[task]]."),
-        ("task = 3", "is wrong: the file has no [[task]]."),
-        ("[[task]]\nabout = 'x'", "is wrong: task 1 has no [[idea]]."),
-        ("[[task]]\nabout = ' '\n[[task.idea]]\nsays = 'x'", "is wrong: task 1: about must be a text, not ' '."),
-        (GOOD + "[[task]]\nidea = [{}]", "is wrong: task 2, idea 1: says must be a text."),
+        ("", "is invalid: the file has no [[task]]."),
+        ("task = 3", "is invalid: the file has no [[task]]."),
+        ("[[task]]\nabout = 'x'", "is invalid: task 1 has no [[idea]]."),
+        ("[[task]]\nabout = ' '\n[[task.idea]]\nsays = 'x'", "is invalid: task 1: about must be a string, not ' '."),
+        (GOOD + "[[task]]\nidea = [{}]", "is invalid: task 2, idea 1: says must be a string."),
         (
             GOOD.replace("knows", "know"),
-            "task 1, idea 2: nobody knows 'know', only says, edit, knows, models, hats, seconds, tokens.",
+            "task 1, idea 2: unknown key 'know', use one of says, edit, knows, models, hats, seconds, tokens.",
         ),
         (GOOD.replace('["tabs"]', '"tabs"'), "task 1, idea 2: knows must be a list of phrases, not 'tabs'."),
         (GOOD.replace("seconds = 0", "seconds = -1"), "idea 2: seconds must be a number from 0 to 3600, not -1."),
@@ -391,12 +391,15 @@ def test_without_a_playbook_check_says_where_to_write_one(tmp_path: Path) -> Non
         (GOOD.replace("seconds = 0", "hats = ['']"), "idea 2: hats must be a list of hats, not ['']."),
         (
             GOOD.replace("seconds = 0", "hats = ['boss']"),
-            "idea 2: there is no hat 'boss', only explorer, planner, creator, critic, editor.",
+            "idea 2: unknown hat 'boss', choose one of explorer, planner, creator, critic, editor.",
         ),
-        (f"[[task]]\nreview = ''{GOOD[9:]}", "is wrong: task 1: review must be a text, not ''."),
-        (f"[[task]]\nreview_file = 'a.py'{GOOD[9:]}", f"is wrong: task 1: {TOGETHER}."),
-        (f"[[task]]\nreview_file = 'a.py'\nreview_holds = 'a'{GOOD[9:]}", f"is wrong: task 1: {TOGETHER}."),
-        (GOOD.replace("with = ", "write = "), "idea 2, edit 1: an edit has file and write, or file, replace and with."),
+        (f"[[task]]\nreview = ''{GOOD[9:]}", "is invalid: task 1: review must be a string, not ''."),
+        (f"[[task]]\nreview_file = 'a.py'{GOOD[9:]}", f"is invalid: task 1: {TOGETHER}."),
+        (f"[[task]]\nreview_file = 'a.py'\nreview_holds = 'a'{GOOD[9:]}", f"is invalid: task 1: {TOGETHER}."),
+        (
+            GOOD.replace("with = ", "write = "),
+            "idea 2, edit 1: an edit needs file and write, or file, replace and with.",
+        ),
         ("[[task]\n", "cannot be read: Expected ']]' at the end of an array declaration (at line 1, column 7)."),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_line_that_is_too_long_is_skipped_and_not_kept() -> None:
     found = lines.add('{"a": "')
     for _ in range(100):
         found += lines.add("x" * 500)
-        assert sum(map(len, lines._pieces)) <= 1000
+        assert sum(map(len, lines._chunks)) <= 1000
     found += lines.add('"}\n{"b": 2}\n')
 
     assert found == [{"b": 2}]

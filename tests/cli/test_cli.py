@@ -137,7 +137,7 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
         (("journal", "list", "--last", "0"), "must be 1 or more"),
         (("-C", "no-such-directory", "status"), "not a directory"),
         (("run", "--agent", "nobody"), "Unknown agent 'nobody'"),
-        (("run", "--agent", "command"), "Say which program is the agent"),
+        (("run", "--agent", "command"), "No agent program is set"),
         (("run", "--", "no-such-program"), "no-such-program was not found"),
         (("journal", "show", "soon"), "RUN/ITERATION"),
         (("task", "import", "no-such-file"), "cannot be read"),

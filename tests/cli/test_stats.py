@@ -421,7 +421,7 @@ def test_without_the_extra_a_plot_says_how_to_get_it(here: Path, ralph: Ralph, m
     assert ran.code == 2
     assert ran.err == (
         "Error: Plots need a package that is not there: "
-        "install Ralph with its extra plot: pip install '.[plot]' in its clone\n"
+        "install Ralph with the plot extra: run pip install '.[plot]' in its clone\n"
     )
     assert not (here / "plot.png").exists()
 

@@ -225,7 +225,7 @@ def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> 
     ran = ralph("watch")
 
     assert ran.code == 1
-    assert ran.err == f"Error: {run.id} is worked on by another machine, or out of another container: watch it there.\n"
+    assert ran.err == f"Error: {run.id} runs on another machine or in another container. Watch it there.\n"
 
 
 def test_a_run_of_which_nothing_is_written_down_cannot_be_watched(
@@ -239,7 +239,7 @@ def test_a_run_of_which_nothing_is_written_down_cannot_be_watched(
     ran = ralph("watch")
 
     assert ran.code == 1
-    assert "only the terminal it was started in shows it." in ran.err
+    assert "It can only be watched in the terminal it was started in." in ran.err
 
 
 def test_events_that_an_agent_made_up_do_no_harm(

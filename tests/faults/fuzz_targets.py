@@ -41,7 +41,7 @@ from ralph.formats.notes_md import read_notes_md
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
-from ralph.hooks import EVENTS, _arguments, _event, _fields_in, _given_name, _last_words, _without_ours
+from ralph.hooks import EVENTS, _arguments, _event, _last_message, _original_name, _parse_payload, _strip_own_context
 from ralph.loop.review import passes, without_echo
 from ralph.mcp import protocol
 from ralph.memory.extract import extract
@@ -444,16 +444,16 @@ def hook(text: str) -> object:
     raw = text.encode("utf-8", "surrogatepass")
 
     def heard() -> object:
-        fields = _fields_in(raw)
+        fields = _parse_payload(raw)
         events = [_event(name, agent, fields) for name in EVENTS[:2] for agent in ("claude", "gemini")]
         for event in events:
             can_be_stored((event.session, event.given_name))
-            json.dumps(_without_ours(event.text("prompt")))
-            _last_words(event)
+            json.dumps(_strip_own_context(event.text("prompt")))
+            _last_message(event)
         return ascii(events)
 
     def named() -> object:
-        return _arguments(text.split(" ")), _given_name(text, "stop", "claude")
+        return _arguments(text.split(" ")), _original_name(text, "stop", "claude")
 
     return refused(heard), refused(named)
 

@@ -88,7 +88,7 @@ def test_an_agent_that_ruins_itself_loses_no_task(two_tasks: Path) -> None:
     code, said = ran(two_tasks, "chmod -x ../agent.sh")
 
     assert code == 2
-    assert f"{two_tasks}/../agent.sh is not executable. Make it so with: chmod +x {two_tasks}/../agent.sh" in said
+    assert f"{two_tasks}/../agent.sh is not executable. Run: chmod +x {two_tasks}/../agent.sh" in said
     with Project.open(two_tasks) as project:
         assert [task.status for task in project.store.tasks.all()] == [Status.DONE, Status.PENDING]
 

@@ -427,9 +427,9 @@ def test_a_hook_names_an_unknown_agent_in_a_few_words() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("stop --agent --agent claude", "There is no agent '--agent'"),  # was a ValueError
-        ("stop --agent", "There is no agent ''"),
-        ("stop claude", "Say which event it is"),
+        ("stop --agent --agent claude", "Unknown agent: '--agent'"),  # was a ValueError
+        ("stop --agent", "Unknown agent: ''"),
+        ("stop claude", "Expected one event"),
     ],
 )
 def test_a_hook_that_is_called_in_a_wrong_way_says_how_to_call_it(words: str, said: str) -> None:

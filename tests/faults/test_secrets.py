@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.live import _Lines
+from ralph.live import _LineRedactor
 from ralph.passwords import MARKS
-from ralph.text import _TELLING_OF_PASSWORDS, REDACTED, accept, own_secrets, redact
+from ralph.text import _PASSWORD_MARKERS, REDACTED, accept, own_secrets, redact
 from tests.faults.abused import ANSWERED, WAYS
 from tests.faults.secret_corpus import all_secrets, innocent_lines
 from tests.faults.secrets import batches, leaks, missed, spoiled
@@ -45,7 +45,7 @@ def test_no_secret_is_seen_again_whatever_way_it_came_in(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mark", sorted(MARKS))
 def test_no_word_that_tells_of_a_password_is_passed_over(mark: str) -> None:
-    assert any(telling in mark for telling in _TELLING_OF_PASSWORDS)
+    assert any(telling in mark for telling in _PASSWORD_MARKERS)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_words_around_a_password_stay(text: str, expected: str) -> None:
 def test_the_rest_of_a_key_is_held_back_until_its_end_is_seen() -> None:
     lines = [("aB3d" + str(number)) * 16 for number in range(10, 14)]
     lines = [line[:64] for line in lines]
-    hushed = _Lines()
+    hushed = _LineRedactor()
 
     said = "".join(hushed.add(f"{line}\n") for line in lines)
     said += hushed.add("-----END RSA PRIVATE" + " KEY-----\nfine\n") + hushed.finish()

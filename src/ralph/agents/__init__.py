@@ -1,8 +1,9 @@
-"""The agents Ralph can drive, by name, and what every one of them promises.
+"""Coding agents that Ralph can run: the `Agent` protocol and the registry of implementations.
 
-An agent never raises for what its session does: a crash, a time-out or a flood
-is a `Reply` with that ending. It raises `AgentUnavailableError` only when the session
-cannot be started at all, so that a run stops before it wastes attempts.
+An agent never raises for what happens in a session: a crash, a timeout or an output flood is a `Reply` with the
+corresponding ending. It raises `AgentUnavailableError` only when the session cannot be started at all, so that a run
+stops before it wastes attempts.
+
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @record
 class Limits:
-    """How long, how silent and how loud a session may be."""
+    """Time, silence and output limits of a session."""
 
     seconds: float = 1800.0
     idle_seconds: float = 600.0
@@ -31,49 +32,49 @@ class Limits:
 
 @record
 class Session:
-    """What an agent is given besides its prompt."""
+    """Everything an agent receives besides its prompt."""
 
     directory: Path
     model: str | None
     limits: Limits
     environment: Mapping[str, str]
-    """Variables to add to those of ours that it gets."""
+    """Variables added to those the agent inherits."""
     should_stop: Callable[[], bool]
-    """Asked several times a second; once true, the session is ended and the reply says `stopped`."""
+    """Polled several times a second; once true, the session is terminated with ending `stopped`."""
     heard: Callable[[str], None]
-    """Called with the text as it arrives, for people watching."""
+    """Called with output text as it arrives, for live display."""
     read_only: bool = False
-    """It is to look and to judge; what it changes all the same is taken back."""
+    """Whether the session may only review; any changes it makes are reverted."""
 
 
 class Agent(Protocol):
-    """Something that works on a prompt in a directory and answers in text."""
+    """A program that works on a prompt in a directory and replies in text."""
 
     name: str
     knows_files: bool
-    """Whether its replies say which files it changed; otherwise git is asked."""
+    """Whether replies list the changed files; otherwise they are taken from git."""
     reports_cost: bool
-    """Whether its replies say what they cost."""
+    """Whether replies include their cost."""
     reports_tokens: bool
-    """Whether its replies say how many tokens they took; then the cost follows from the prices."""
+    """Whether replies include token counts, from which the cost can be calculated."""
     takes_model: bool
-    """Whether it can be told which model to use."""
+    """Whether a model can be selected."""
 
     def check(self) -> None:
-        """Raise `AgentUnavailableError`, with what to do, when it cannot be started here."""
+        """Raise `AgentUnavailableError` if the agent cannot be started on this machine."""
 
     def work(self, prompt: str, session: Session) -> Reply:
-        """Run one session to its end, whatever that is; leave no process behind."""
+        """Run one session to its end and leave no process behind."""
 
 
 @record
 class Driven:
-    """How an agent is driven."""
+    """The implementation that runs an agent."""
 
     by: str
-    """The module that does it."""
+    """Name of the implementing module."""
     has_usual_models: bool = False
-    """Whether the ladder that is there without any settings means something to it."""
+    """Whether the agent knows the models of Ralph's default ladder."""
 
 
 DRIVEN = {
@@ -90,29 +91,31 @@ DRIVEN = {
     "opencode-acp": Driven(by="acp"),
 }
 MODEL_MARK = "{model}"
-"""Stands for the model's name in the arguments of a program."""
+"""Placeholder for the model name in a program's arguments."""
 
 
 def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None = None) -> Agent:
-    """Give the configured agent, ready to work in the directory.
+    """Return the configured agent, ready to work in the directory.
 
-    `models` are those a person named; one that knows others than Ralph does by itself is told none without them.
+    `models` are the models named in the configuration. Without them, an agent that does not know Ralph's default models
+    runs with its own default.
+
     """
-    driven = _driven(config.name)
-    takes_model = _is_told_model(driven, config, models)
-    if driven.by == "command":
+    driver = _find_driver(config.name)
+    takes_model = _accepts_model(driver, config, models)
+    if driver.by == "command":
         from ralph.agents.command import CommandAgent
 
         return CommandAgent(config.command, directory, config.environment)
-    if driven.by == "rehearsal":
+    if driver.by == "rehearsal":
         from ralph.agents.rehearsal import RehearsalAgent
 
         return RehearsalAgent.from_project(directory)
-    if driven.by == "claude":
+    if driver.by == "claude":
         from ralph.agents.claude import ClaudeAgent
 
         return ClaudeAgent(config, directory)
-    if driven.by == "headless":
+    if driver.by == "headless":
         from ralph.agents.headless import HeadlessAgent
 
         return HeadlessAgent(config, directory, takes_model=takes_model)
@@ -122,23 +125,23 @@ def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None
 
 
 def takes_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
-    """Say whether the configured agent can be told which model to use; loads no more than that takes."""
-    driven = _driven(config.name)
-    if driven.by == "command":
+    """Return whether the configured agent accepts a model name, without loading its implementation."""
+    driver = _find_driver(config.name)
+    if driver.by == "command":
         return any(MODEL_MARK in part for part in config.command[1:])
-    if driven.by == "rehearsal":
+    if driver.by == "rehearsal":
         from pathlib import Path
 
         return open_agent(config, Path(directory)).takes_model
-    return _is_told_model(driven, config, models)
+    return _accepts_model(driver, config, models)
 
 
-def _driven(name: str) -> Driven:
+def _find_driver(name: str) -> Driven:
     if name not in DRIVEN:
-        raise AgentUnavailableError(f"Unknown agent {name!r}. Known: {', '.join(DRIVEN)}.")
+        raise AgentUnavailableError(f"Unknown agent: {name!r}. Choose one of: {', '.join(DRIVEN)}.")
     return DRIVEN[name]
 
 
-def _is_told_model(driven: Driven, config: AgentConfig, models: ModelsConfig | None) -> bool:
-    """Say whether an agent knows the model that is chosen: the usual ones, or what a person named."""
-    return driven.has_usual_models or bool(config.model) or (models is not None and models.is_own)
+def _accepts_model(driver: Driven, config: AgentConfig, models: ModelsConfig | None) -> bool:
+    """Return whether the agent knows the models in use: Ralph's defaults or those from the configuration."""
+    return driver.has_usual_models or bool(config.model) or (models is not None and models.is_own)

@@ -1,7 +1,8 @@
-"""Drive any agent that speaks the Agent Client Protocol (ACP): which there are, and what each may do.
+"""Agents that speak the Agent Client Protocol (ACP), their presets and permissions.
 
-The program runs behind our guard and within our limits; `acp_session` does the talking. The SDK is an extra, loaded
-with it when a session begins.
+The program runs behind our guard and within our limits; `acp_session` implements the conversation. The SDK is an
+optional dependency and is loaded when a session starts.
+
 """
 
 from __future__ import annotations
@@ -29,40 +30,40 @@ if TYPE_CHECKING:
 
 READING = frozenset({"read", "search", "think", "fetch"})
 EDITING = READING | {"edit", "delete", "move", "switch_mode"}
-"""All kinds of tools that run nothing. "other" may be anything, and counts as running something."""
+"""Tool kinds that execute nothing. "other" can be anything and counts as execution."""
 
 
 @record
 class Preset:
-    """An agent whose command is known."""
+    """An ACP agent whose command is known."""
 
     command: tuple[str, ...]
     package: str
-    """What npm knows it by."""
+    """Name of the npm package."""
     reports_cost: bool = False
     reports_tokens: bool = True
     modes: Mapping[str, str] = {}
-    """The mode of a session for each of the permissions, where the usual one depends on a person's settings."""
+    """Session mode by permission, where the default depends on the user's own settings."""
     variables: Mapping[str, Mapping[str, str]] = {}
-    """What to add to its environment for each of the permissions."""
-    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda given: given
-    """Gives the variables of a session, made of those that it is given."""
+    """Environment variables to add, by permission."""
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda variables: variables
+    """Function that adapts the environment of a session."""
     as_text: Callable[[str, Path], str] = lambda prompt, directory: prompt
-    """Gives the prompt such that the agent takes it for text, all of it, in a directory."""
+    """Function that escapes the prompt so that the agent takes all of it as plain text."""
 
 
-_ASKS = dict.fromkeys(PERMISSIONS, "default")
+_DEFAULT_MODES = dict.fromkeys(PERMISSIONS, "default")
 
 PRESETS = {
     "claude-acp": Preset(
         command=("claude-agent-acp",),
         package="@agentclientprotocol/claude-agent-acp",
         reports_cost=True,
-        modes=_ASKS,
+        modes=_DEFAULT_MODES,
         environment=claude_environment,
         as_text=without_mentions,
     ),
-    "gemini-acp": Preset(command=("gemini", "--acp"), package="@google/gemini-cli", modes=_ASKS),
+    "gemini-acp": Preset(command=("gemini", "--acp"), package="@google/gemini-cli", modes=_DEFAULT_MODES),
     "codex-acp": Preset(
         command=("codex-acp",),
         package="@agentclientprotocol/codex-acp",
@@ -72,20 +73,20 @@ PRESETS = {
         command=("opencode", "acp"),
         package="opencode-ai",
         reports_tokens=False,
-        variables={may: opencode_variables(may) for may in PERMISSIONS},
+        variables={permissions: opencode_variables(permissions) for permissions in PERMISSIONS},
     ),
 }
-_UNKNOWN = Preset(command=(), package="", reports_tokens=False)
+_UNKNOWN_PRESET = Preset(command=(), package="", reports_tokens=False)
 
 
 class AcpAgent:
-    """An agent that is spoken to over the Agent Client Protocol."""
+    """An agent that is controlled over the Agent Client Protocol."""
 
     knows_files = False
 
     def __init__(self, config: AgentConfig, directory: Path, *, takes_model: bool = False) -> None:
         self.name = config.name
-        self._preset = PRESETS.get(config.name, _UNKNOWN)
+        self._preset = PRESETS.get(config.name, _UNKNOWN_PRESET)
         self.reports_cost = self._preset.reports_cost
         self.reports_tokens = self._preset.reports_tokens
         self.takes_model = takes_model
@@ -96,62 +97,64 @@ class AcpAgent:
             command=_command(self._preset, config.command),
         )
         self._permissions = config.permissions
-        self._named = config.environment
+        self._variable_names = config.environment
         self._directory = directory
 
     def check(self) -> None:
-        """Raise `AgentUnavailableError`, with what to do, when the program or the SDK is not there."""
+        """Raise `AgentUnavailableError` if the program or the SDK is not installed."""
         from importlib.util import find_spec
 
         if find_spec("acp") is None:
-            raise AgentUnavailableError(_no_sdk())
+            raise AgentUnavailableError(_missing_sdk_message())
         self._path()
 
     def work(self, prompt: str, session: Session) -> Reply:
-        """Give the agent the prompt, answer what it asks, and take all of its messages for the answer."""
-        began = time.monotonic()
-        may = "read" if session.read_only else self._permissions
+        """Send the prompt, answer permission requests and return all messages as the reply."""
+        started = time.monotonic()
+        permissions = "read" if session.read_only else self._permissions
         preset = self._preset
-        given = allowed(agent=self.name, named=self._named)
+        variables = allowed(agent=self.name, named=self._variable_names)
         with guarded(
             [self._path(), *self._program.command[1:]],
             directory=session.directory,
-            environment=preset.environment({**given, **preset.variables.get(may, {}), **session.environment}),
+            environment=preset.environment(
+                {**variables, **preset.variables.get(permissions, {}), **session.environment}
+            ),
         ) as program:
-            # It takes a while, in which the program starts too.
+            # Loading takes a while; the program starts up meanwhile.
             _load_sdk()
             from ralph.agents.acp_session import Talk
 
             text = preset.as_text(prompt, session.directory)
-            talk = Talk(program, text, session, _allowed(may), preset.modes.get(may, ""))
+            talk = Talk(program, text, session, _allowed_tools(permissions), preset.modes.get(permissions, ""))
             talk.until_the_end()
         program.check_started()
-        return talk.reply(time.monotonic() - began)
+        return talk.reply(time.monotonic() - started)
 
     def _path(self) -> str:
         if not self._program.command:
-            raise AgentUnavailableError("Say which program speaks ACP: command under [agent] in .ralph.toml.")
+            raise AgentUnavailableError("No ACP program is configured. Set command under [agent] in .ralph.toml.")
         return self._program.path(self._directory)
 
 
-def _no_sdk() -> str:
-    return f"The Agent Client Protocol is not there: {how_to_install('acp')}"
+def _missing_sdk_message() -> str:
+    return f"The Agent Client Protocol SDK is not installed: {how_to_install('acp')}"
 
 
 def _load_sdk() -> None:
     try:
         import acp.connection  # noqa: F401
     except ImportError as error:
-        raise AgentUnavailableError(_no_sdk()) from error
+        raise AgentUnavailableError(_missing_sdk_message()) from error
 
 
 def _command(preset: Preset, configured: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the whole command: the configured program stands for the usual one, and what follows it is added."""
+    """Return the full command: a configured program replaces the default one, its arguments are appended."""
     if not configured or not preset.command:
         return configured or preset.command
     return configured[0], *preset.command[1:], *configured[1:]
 
 
-def _allowed(permissions: str) -> frozenset[str] | None:
-    """Give the kinds of tools that may be used; None for all."""
+def _allowed_tools(permissions: str) -> frozenset[str] | None:
+    """Return the tool kinds that may be used, or None for all."""
     return {"all": None, "edit": EDITING}.get(permissions, READING)

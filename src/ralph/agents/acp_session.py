@@ -1,7 +1,8 @@
-"""Talk to one agent over the Agent Client Protocol, from the first word to the last.
+"""One session with an agent over the Agent Client Protocol.
 
-Both ends talk at once here: the agent asks back while it works, so asyncio is used, in this module alone. What it
-sends is read with forgiveness: a line or an update that nobody knows is passed over.
+The agent sends requests while it works on ours, so this module uses asyncio; no other part of the agents does.
+Input is parsed leniently: unknown lines and updates are ignored.
+
 """
 
 from __future__ import annotations
@@ -47,21 +48,22 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 START_SECONDS = 60.0
-"""How long the agent may take for each answer before it is given the prompt."""
+"""Timeout of each request before the prompt is sent, in seconds."""
 CANCEL_SECONDS = 2.0
-"""How long it may take to end its turn when asked to."""
+"""Time the agent has to end its turn after a cancellation, in seconds."""
 PARTING_SECONDS = 0.5
-"""How long it may take to go by itself when it hears no more from us."""
+"""Time the agent has to exit by itself once its stdin is closed, in seconds."""
 MOST_NAMED = 20
-"""So many models are named to choose from."""
+"""Maximum number of models listed in an error message."""
 LINE_CHARACTERS = 16 * 1024 * 1024
+"""Maximum length of a message, in characters."""
 
 
 # --- one session -------------------------------------------------------------------
 
 
-class _Over(Exception):
-    """The session is over before its time, and why."""
+class _SessionEndedError(Exception):
+    """The session ended early."""
 
     def __init__(self, ending: Ending, detail: str) -> None:
         super().__init__(detail)
@@ -70,7 +72,7 @@ class _Over(Exception):
 
 
 class Talk:
-    """One session with one agent, from the first word to the last."""
+    """One session with one agent, from handshake to exit."""
 
     def __init__(
         self, program: Guarded, prompt: str, session: Session, allowed: frozenset[str] | None, mode: str
@@ -81,19 +83,19 @@ class Talk:
         self._session = session
         self._allowed = allowed
         self._allowance = Allowance(session.limits, session.should_stop)
-        self._heard = Heard(session.heard)
-        self._wire = _Wire(program, self._allowance, self._heard.update)
+        self._updates = Heard(session.heard)
+        self._transport = _Transport(program, self._allowance, self._updates.update)
         self._limit: Ending | None = None
         self._ending = Ending.CRASHED
         self._detail = ""
         self._tokens: tuple[int | None, int | None] = (None, None)
         self._exit_code: int | None = None
-        self._fault: BaseException | None = None
+        self._exception: BaseException | None = None
 
     def until_the_end(self) -> None:
-        """Talk until the agent has answered or has to end, and end it."""
+        """Run the session until the agent has answered or must stop, then terminate it."""
         loop = asyncio.new_event_loop()
-        loop.set_exception_handler(self._fail)
+        loop.set_exception_handler(self._record_exception)
         try:
             loop.run_until_complete(self._run())
         finally:
@@ -101,91 +103,91 @@ class Talk:
                 for task in tasks:
                     task.cancel()
                 loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._wire.let_go(loop)
+            self._transport.stop_reading(loop)
             loop.close()
-        if self._fault:
-            raise self._fault
+        if self._exception:
+            raise self._exception
 
     def reply(self, seconds: float) -> Reply:
-        """Give what came of it."""
+        """Return the result of the session."""
         ending, detail = self._ending, self._detail
         if self._limit:
             ending, detail = self._limit, self._allowance.sentence(self._program.name, self._limit)
         if self._program.survivors:
-            detail = f"{detail} These processes could not be ended: {self._program.survivors}.".lstrip()
+            detail = f"{detail} These processes could not be terminated: {self._program.survivors}.".lstrip()
         tokens_in, tokens_out = self._tokens
         return Reply(
-            text=self._heard.text(),
+            text=self._updates.text(),
             ending=ending,
             detail=detail,
             exit_code=self._exit_code,
             seconds=seconds,
-            cost_usd=self._heard.cost_usd,
+            cost_usd=self._updates.cost_usd,
             tokens_in=tokens_in,
             tokens_out=tokens_out,
-            session=self._heard.session_id,
+            session=self._updates.session_id,
         )
 
-    def _fail(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Keep what was raised where nobody waits for it: a fault of ours or of whoever listens."""
-        self._fault = self._fault or context.get("exception")
+    def _record_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Record an exception raised in a callback that nobody awaits."""
+        self._exception = self._exception or context.get("exception")
 
     async def _run(self) -> None:
         from acp.connection import Connection
 
-        self._wire.attend()
-        connection = Connection(self._answer, self._wire)
-        talking = asyncio.ensure_future(self._converse(connection))
-        while not talking.done() and not self._fault:
-            await asyncio.wait({talking}, timeout=TICK_SECONDS)
-            if not talking.done() and (limit := self._allowance.passed(time.monotonic())):
+        self._transport.start_reading()
+        connection = Connection(self._answer, self._transport)
+        conversation = asyncio.ensure_future(self._run_conversation(connection))
+        while not conversation.done() and not self._exception:
+            await asyncio.wait({conversation}, timeout=TICK_SECONDS)
+            if not conversation.done() and (limit := self._allowance.passed(time.monotonic())):
                 self._limit = limit
-                await self._cancel(connection, talking)
+                await self._cancel(connection, conversation)
                 break
-        talking.cancel()
-        await asyncio.wait({talking})
-        if not talking.cancelled():
-            self._ending, self._detail = talking.result()
-        await self._part()
+        conversation.cancel()
+        await asyncio.wait({conversation})
+        if not conversation.cancelled():
+            self._ending, self._detail = conversation.result()
+        await self._await_exit()
         await connection.close()
 
-    async def _cancel(self, connection: Connection, talking: asyncio.Future[tuple[Ending, str]]) -> None:
-        """Have the agent end its turn, so that it may end its tools and say its last words."""
-        self._heard.is_cancelled = True
-        if self._limit is Ending.FLOODED or not self._heard.session_id or self._wire.is_closed:
+    async def _cancel(self, connection: Connection, conversation: asyncio.Future[tuple[Ending, str]]) -> None:
+        """Cancel the turn, so that the agent can stop its tools and send its last messages."""
+        self._updates.is_cancelled = True
+        if self._limit is Ending.FLOODED or not self._updates.session_id or self._transport.is_closed:
             return
         try:
-            await connection.send_notification("session/cancel", {"sessionId": self._heard.session_id})
+            await connection.send_notification("session/cancel", {"sessionId": self._updates.session_id})
         except ConnectionError:
             return
-        await asyncio.wait({talking}, timeout=CANCEL_SECONDS)
+        await asyncio.wait({conversation}, timeout=CANCEL_SECONDS)
 
-    async def _part(self) -> None:
-        """Wait until all processes are gone, with their pipes kept empty meanwhile."""
+    async def _await_exit(self) -> None:
+        """Wait until all processes are gone, draining their pipes meanwhile."""
         if not self._limit:
-            self._wire.hang_up()
-            await self._wire.gone(PARTING_SECONDS)
+            self._transport.close_stdin()
+            await self._transport.wait_until_gone(PARTING_SECONDS)
         self._exit_code = self._program.exit_code
         self._program.ask_to_end()
-        await self._wire.gone(GUARD_SECONDS)
+        await self._transport.wait_until_gone(GUARD_SECONDS)
 
-    # What is said.
+    # Requests to the agent.
 
-    async def _converse(self, connection: Connection) -> tuple[Ending, str]:
-        """Have the whole conversation; give how it ended."""
+    async def _run_conversation(self, connection: Connection) -> tuple[Ending, str]:
+        """Conduct the whole conversation and return how it ended."""
         from acp.exceptions import RequestError
 
         try:
-            await self._begin(connection)
+            await self._start_session(connection)
             return await self._send_prompt(connection)
-        except _Over as over:
-            return over.ending, over.detail
+        except _SessionEndedError as ended:
+            return ended.ending, ended.detail
         except RequestError as error:
             return ending_of_error(error, self._program.name)
         except ConnectionError:
-            return await self._broken_off()
+            return await self._explain_disconnect()
 
-    async def _begin(self, connection: Connection) -> None:
+    async def _start_session(self, connection: Connection) -> None:
         from acp.schema import (
             ClientCapabilities,
             Implementation,
@@ -197,111 +199,111 @@ class Talk:
 
         from ralph import __version__
 
-        hello = InitializeRequest(
+        request = InitializeRequest(
             protocol_version=PROTOCOL,
             client_capabilities=ClientCapabilities(),
             client_info=Implementation(name="ralph", version=__version__),
         )
-        answer = await self._within("initialize", connection.send_request("initialize", _params(hello)))
+        answer = await self._await_answer("initialize", connection.send_request("initialize", _params(request)))
         version = self._read(InitializeResponse, "initialize", answer).protocol_version
         if version != PROTOCOL:
-            raise _Over(
+            raise _SessionEndedError(
                 Ending.CRASHED,
-                f"{self._program.name} speaks version {version} of ACP, and Ralph version {PROTOCOL}: install one"
-                " that goes with it.",
+                f"{self._program.name} speaks ACP version {version}, but Ralph needs version {PROTOCOL}. Install a"
+                " compatible version.",
             )
-        wanted = NewSessionRequest(cwd=str(self._session.directory.absolute()), mcp_servers=[])
-        answer = await self._within("session/new", connection.send_request("session/new", _params(wanted)))
-        self._heard.session_id = self._read(NewSessionResponse, "session/new", answer).session_id
+        new_session = NewSessionRequest(cwd=str(self._session.directory.absolute()), mcp_servers=[])
+        answer = await self._await_answer("session/new", connection.send_request("session/new", _params(new_session)))
+        self._updates.session_id = self._read(NewSessionResponse, "session/new", answer).session_id
         if self._mode:
             await self._choose_mode(connection, setting_in(answer, "mode", "session/set_mode"))
         if self._session.model:
             await self._choose_model(connection, setting_in(answer, "model", "session/set_model"), self._session.model)
 
     async def _choose_mode(self, connection: Connection, modes: Setting) -> None:
-        """Have the session work in the mode for what it may do; without that mode only one that may do all goes on."""
+        """Select the mode that enforces the permissions; fail without it unless everything is allowed."""
         if self._mode in modes.offered:
-            await self._set(connection, modes, self._mode)
+            await self._set_option(connection, modes, self._mode)
         elif self._allowed is not None:
-            raise _Over(
+            raise _SessionEndedError(
                 Ending.CRASHED,
-                f"{self._program.name} does not offer the mode {self._mode}, which keeps it to what it may do: install"
-                " a newer one.",
+                f"{self._program.name} does not offer the mode {self._mode}, which enforces its permissions. Install a"
+                " newer version.",
             )
 
-    async def _choose_model(self, connection: Connection, models: Setting, wanted: str) -> None:
-        """Have the session use a model, of those that it offers."""
+    async def _choose_model(self, connection: Connection, models: Setting, name: str) -> None:
+        """Select one of the models the session offers."""
         from acp.exceptions import RequestError
 
-        chosen = models.find(wanted)
+        chosen = models.find(name)
         if chosen is None:
             names = ", ".join(one_line(clean(value), 60) for value in list(models.offered)[:MOST_NAMED])
-            raise _Over(
+            raise _SessionEndedError(
                 Ending.MODEL_FAILED,
-                f"{self._program.name} does not offer the model {wanted}: choose one of {names}."
+                f"{self._program.name} does not offer the model {name}. Choose one of: {names}."
                 if names
-                else f"{self._program.name} offers no choice of models: leave the model out.",
+                else f"{self._program.name} offers no choice of models. Remove the model from the configuration.",
             )
         try:
-            await self._set(connection, models, chosen)
+            await self._set_option(connection, models, chosen)
         except RequestError as error:
-            raise _Over(
-                Ending.MODEL_FAILED, f"{self._program.name} does not take the model {wanted}: {words_of(error)}"
+            raise _SessionEndedError(
+                Ending.MODEL_FAILED, f"{self._program.name} rejected the model {name}: {words_of(error)}"
             ) from error
 
-    async def _set(self, connection: Connection, setting: Setting, value: str) -> None:
+    async def _set_option(self, connection: Connection, setting: Setting, value: str) -> None:
         if value != setting.current:
-            params = {"sessionId": self._heard.session_id, **setting.params(value)}
-            await self._within(setting.method, connection.send_request(setting.method, params))
+            params = {"sessionId": self._updates.session_id, **setting.params(value)}
+            await self._await_answer(setting.method, connection.send_request(setting.method, params))
 
     async def _send_prompt(self, connection: Connection) -> tuple[Ending, str]:
         from acp.schema import PromptRequest, PromptResponse, TextContentBlock
 
         prompt = TextContentBlock(type="text", text=self._prompt)
-        request = PromptRequest(session_id=self._heard.session_id, prompt=[prompt])
+        request = PromptRequest(session_id=self._updates.session_id, prompt=[prompt])
         answer = await connection.send_request("session/prompt", _params(request))
         response = self._read(PromptResponse, "session/prompt", answer)
         self._tokens = tokens_told(answer)
         return ending_of_stop(response.stop_reason, self._program.name)
 
-    async def _within(self, method: str, answer: Awaitable[Any]) -> Any:
-        """Give the answer, if it comes in time."""
+    async def _await_answer(self, method: str, answer: Awaitable[Any]) -> Any:
+        """Await an answer with the startup timeout."""
         try:
             return await asyncio.wait_for(answer, START_SECONDS)
         except TimeoutError:
-            printed = self._wire.stray or self._wire.last_words()
-            raise _Over(
+            printed = self._transport.stray or self._transport.last_stderr_line()
+            raise _SessionEndedError(
                 Ending.CRASHED,
-                f"{self._program.name} did not answer {method} within {START_SECONDS:g} s: check that it speaks ACP,"
+                f"{self._program.name} did not answer {method} within {START_SECONDS:g} s. Check that it speaks ACP"
                 f" and is logged in.{f' It printed: {printed}' if printed else ''}",
             ) from None
 
     def _read(self, model: type[Any], method: str, answer: object) -> Any:
-        """Give an answer as what it should be."""
+        """Validate an answer against its schema."""
         from pydantic import ValidationError
 
         try:
             return model.model_validate(answer)
         except ValidationError:
-            got = one_line(clean(json.dumps(answer)))
-            raise _Over(
-                Ending.CRASHED, f"{self._program.name} answered {method} with what is no ACP answer: {got}"
+            received = one_line(clean(json.dumps(answer)))
+            raise _SessionEndedError(
+                Ending.CRASHED, f"{self._program.name} sent an invalid ACP response to {method}: {received}"
             ) from None
 
-    async def _broken_off(self) -> tuple[Ending, str]:
-        """Say why the connection ended in the middle."""
+    async def _explain_disconnect(self) -> tuple[Ending, str]:
+        """Explain why the connection ended in the middle of the session."""
         if self._allowance.is_flooded:
             return Ending.FLOODED, self._allowance.sentence(self._program.name, Ending.FLOODED)
-        await self._wire.gone(DRAIN_SECONDS)
+        await self._transport.wait_until_gone(DRAIN_SECONDS)
         if self._program.exit_code is None:
-            if not self._wire.is_guard_gone:
+            if not self._transport.is_guard_gone:
                 return Ending.CRASHED, f"{self._program.name} closed its output in the middle of the session."
             if self._session.should_stop():
-                # Ctrl+C reaches a guard that has not yet left our session; that is a stop like any other.
+                # Ctrl+C also reaches a guard that has not left our session yet.
                 return Ending.STOPPED, self._allowance.sentence(self._program.name, Ending.STOPPED)
-        return Ending.CRASHED, self._program.death(self._wire.stderr.text().strip() or self._wire.stray)
+        return Ending.CRASHED, self._program.death(self._transport.stderr.text().strip() or self._transport.stray)
 
-    # What is asked back.
+    # Requests from the agent.
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
         from acp.exceptions import RequestError
@@ -309,28 +311,28 @@ class Talk:
         if is_notification:
             return None
         if method == "session/request_permission":
-            return self._permit(params)
+            return self._answer_permission(params)
         raise RequestError.method_not_found(method)
 
-    def _permit(self, params: Any) -> Any:
-        """Choose an answer to the question whether a tool may be used."""
+    def _answer_permission(self, params: Any) -> Any:
+        """Answer a permission request for a tool."""
         from acp.schema import RequestPermissionRequest
 
-        asked = RequestPermissionRequest.model_validate(params)
-        if self._heard.is_cancelled:
+        request = RequestPermissionRequest.model_validate(params)
+        if self._updates.is_cancelled:
             return {"outcome": {"outcome": "cancelled"}}
-        kind = text_at(params, "toolCall", "kind") or self._heard.kinds.get(asked.tool_call.tool_call_id, "")
+        kind = text_at(params, "toolCall", "kind") or self._updates.kinds.get(request.tool_call.tool_call_id, "")
         if self._allowed is None:
-            wanted = ["allow_once", "allow_always"]
+            kinds = ["allow_once", "allow_always"]
         elif kind in self._allowed:
-            # What is allowed for good may be more than was asked for.
-            wanted = ["allow_once"]
+            # A permanent permission may cover more than this request.
+            kinds = ["allow_once"]
         else:
-            wanted = []
-            # A fault of whoever listens must not look like one of the question.
-            asyncio.get_running_loop().call_soon(self._heard.denied, asked.tool_call.title or kind or "a tool")
-        for choice in [*wanted, "reject_once", "reject_always"]:
-            for option in asked.options:
+            kinds = []
+            # An exception in the listener must not be reported as the answer to this request.
+            asyncio.get_running_loop().call_soon(self._updates.denied, request.tool_call.title or kind or "a tool")
+        for choice in [*kinds, "reject_once", "reject_always"]:
+            for option in request.options:
                 if option.kind == choice:
                     return {"outcome": {"outcome": "selected", "optionId": option.option_id}}
         return {"outcome": {"outcome": "cancelled"}}
@@ -344,16 +346,17 @@ def _params(request: Any) -> dict[str, Any]:
 # --- the pipes ---------------------------------------------------------------------
 
 
-class _Wire:
-    """The agent's pipes as the SDK wants to have them: messages in, messages out.
+class _Transport:
+    """Transport between the SDK and the agent's pipes.
 
-    Nothing here raises for what the agent does: the SDK would log it, onto the terminal of whoever runs Ralph.
+    Nothing here raises for what the agent does: the SDK would log it to the user's terminal.
+
     """
 
     def __init__(self, program: Guarded, allowance: Allowance, updated: Callable[[object], None]) -> None:
         self.stderr = Kept(0, STDERR_BYTES)
         self.is_closed = False
-        """Whether no more messages will come."""
+        """Whether no more messages will arrive."""
         self.is_guard_gone = False
         self._program = program
         self._allowance = allowance
@@ -362,81 +365,81 @@ class _Wire:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._incoming: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._unsent = bytearray()
-        self._gone = asyncio.Event()
-        self._attended: set[int] = set()
+        self._is_gone = asyncio.Event()
+        self._watched_fds: set[int] = set()
 
     @property
     def stray(self) -> str:
-        """The last line on stdout that was no message, in short."""
+        """Last line on stdout that was not a message, shortened."""
         return self._lines.stray
 
-    def last_words(self) -> str:
-        """Give the last line on stderr, in short."""
+    def last_stderr_line(self) -> str:
+        """Return the last line on stderr, shortened."""
         return one_line(self.stderr.text().rstrip().rpartition("\n")[2])
 
-    # For the SDK.
+    # Transport interface of the SDK.
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Write a message, or forget it when the agent does not listen any more."""
+        """Write a message, or drop it if the agent no longer reads."""
         stdin = self._program.stdin
         if stdin and not stdin.closed:
             self._unsent += json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
             self._watch(stdin, self._write, to_write=True)
 
     async def receive(self) -> dict[str, Any] | None:
-        """Give the next message, None when there will be none."""
+        """Return the next message, or None at the end of the stream."""
         return await self._incoming.get()
 
     async def close(self) -> None:
-        """Write no more."""
-        self.hang_up()
+        """Close the agent's stdin."""
+        self.close_stdin()
 
-    # For the session.
+    # Used by the session.
 
-    def attend(self) -> None:
-        """Begin to listen."""
+    def start_reading(self) -> None:
+        """Start reading."""
         self._watch(self._program.news, self._read_news)
         self._watch(self._program.stdout, self._read_stdout)
         self._watch(self._program.stderr, self._read_stderr)
         if self._program.stdin:
             os.set_blocking(self._program.stdin.fileno(), False)
 
-    def hang_up(self) -> None:
-        """Let the agent know that we have nothing more to say."""
+    def close_stdin(self) -> None:
+        """Close the agent's stdin and discard unsent data."""
         self._unsent.clear()
-        self._drop(self._program.stdin)
+        self._close_pipe(self._program.stdin)
 
-    async def gone(self, seconds: float) -> None:
-        """Wait until the agent and all that it started are gone, but no longer than that."""
+    async def wait_until_gone(self, seconds: float) -> None:
+        """Wait until the agent and all its descendants are gone, up to a timeout in seconds."""
         try:
-            await asyncio.wait_for(self._gone.wait(), seconds)
+            await asyncio.wait_for(self._is_gone.wait(), seconds)
         except TimeoutError:
             pass
 
-    def let_go(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen no more."""
-        for fd in self._attended:
+    def stop_reading(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop reading."""
+        for fd in self._watched_fds:
             loop.remove_reader(fd)
             loop.remove_writer(fd)
-        self._attended.clear()
+        self._watched_fds.clear()
 
     def _watch(self, pipe: IO[bytes] | None, react: Callable[[], None], *, to_write: bool = False) -> None:
         if pipe:
             loop = asyncio.get_running_loop()
             os.set_blocking(pipe.fileno(), False)
             (loop.add_writer if to_write else loop.add_reader)(pipe.fileno(), react)
-            self._attended.add(pipe.fileno())
+            self._watched_fds.add(pipe.fileno())
 
-    def _drop(self, pipe: IO[bytes] | None) -> None:
+    def _close_pipe(self, pipe: IO[bytes] | None) -> None:
         if pipe and not pipe.closed:
             loop = asyncio.get_running_loop()
             loop.remove_reader(pipe.fileno())
             loop.remove_writer(pipe.fileno())
-            self._attended.discard(pipe.fileno())
+            self._watched_fds.discard(pipe.fileno())
             pipe.close()
 
     def _read(self, pipe: IO[bytes] | None) -> bytes | None:
-        """Give what there is to read, None when that is nothing just now; close the pipe at its end."""
+        """Return available bytes, or None if there are none yet; close the pipe at its end."""
         if not pipe or pipe.closed:
             return b""
         try:
@@ -444,7 +447,7 @@ class _Wire:
         except BlockingIOError:
             return None
         if not chunk:
-            self._drop(pipe)
+            self._close_pipe(pipe)
         return chunk
 
     def _read_stdout(self) -> None:
@@ -452,9 +455,9 @@ class _Wire:
         if chunk is None:
             return
         self._allowance.took(len(chunk))
-        found = self._lines.add(self._decoder.decode(chunk, final=not chunk))
-        for message in found if chunk else [*found, *self._lines.finish()]:
-            self._take(message)
+        messages = self._lines.add(self._decoder.decode(chunk, final=not chunk))
+        for message in messages if chunk else [*messages, *self._lines.finish()]:
+            self._dispatch(message)
         if not chunk or self._allowance.is_flooded:
             self._close()
 
@@ -464,7 +467,7 @@ class _Wire:
             self.stderr.add(chunk)
             self._allowance.took(len(chunk))
             if self._allowance.is_flooded:
-                self._drop(self._program.stderr)
+                self._close_pipe(self._program.stderr)
 
     def _read_news(self) -> None:
         chunk = self._read(self._program.news)
@@ -472,20 +475,20 @@ class _Wire:
             return
         self._program.hear_news(chunk)
         if not chunk or self._program.exit_code is not None:
-            # Whoever it started may hold its output open, or it itself, when its guard was killed.
+            # Descendants may keep the output open, or the agent itself if its guard was killed.
             asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._close)
         if not chunk:
             self.is_guard_gone = True
-            self._gone.set()
+            self._is_gone.set()
 
     def _close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self._drop(self._program.stdout)
+            self._close_pipe(self._program.stdout)
             self._incoming.put_nowait(None)
 
-    def _take(self, message: dict[str, Any]) -> None:
-        """Pass on what the SDK understands; updates are taken at once, in the order they came."""
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        """Handle updates immediately, in order, and pass other valid messages to the SDK."""
         method, id = message.get("method"), message.get("id")
         if method == "session/update":
             self._updated(message.get("params"))
@@ -502,18 +505,18 @@ class _Wire:
             del self._unsent[: os.write(stdin.fileno(), self._unsent[:CHUNK_BYTES])]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # It does not want to hear more.
-            self.hang_up()
+        except BrokenPipeError:  # The agent closed its stdin.
+            self.close_stdin()
             return
         if not self._unsent:
             asyncio.get_running_loop().remove_writer(stdin.fileno())
 
 
-def _error(told: object) -> dict[str, Any]:
-    """Give an error as an answer should have it."""
-    code = at(told, "code")
+def _error(error: object) -> dict[str, Any]:
+    """Return an error object in the form the SDK expects."""
+    code = at(error, "code")
     return {
         "code": code if isinstance(code, int) else INTERNAL,
-        "message": text_at(told, "message") or "it does not say why",
-        "data": at(told, "data"),
+        "message": text_at(error, "message") or "no reason given",
+        "data": at(error, "data"),
     }

@@ -1,6 +1,7 @@
-"""Read what an agent tells over the Agent Client Protocol: what its session offers, what it does, how it ended.
+"""Parsing of Agent Client Protocol payloads: session options, stop reasons, errors, usage and updates.
 
-Everything is read with forgiveness, as JSON that may have any shape: a value that is not there is passed over.
+Payloads are untrusted JSON: missing values and values of the wrong type are ignored.
+
 """
 
 from __future__ import annotations
@@ -21,40 +22,41 @@ if TYPE_CHECKING:
     from acp.exceptions import RequestError
 
 INTERNAL = -32603
+"""JSON-RPC code for an internal error."""
 
 
-# --- what a session offers ---------------------------------------------------------
+# --- session options --------------------------------------------------------------
 
 
 @record
 class Setting:
-    """Something about a session that can be chosen."""
+    """A selectable option of a session: its mode or its model."""
 
     method: str
     option: str
-    """The id of the option; empty where the setting has a method of its own."""
+    """Id of the config option; empty if the setting has its own method."""
     offered: dict[str, str]
-    """The name of each value."""
+    """Display name by value."""
     current: str
 
     def params(self, value: str) -> dict[str, str]:
-        """Give what has to be said to have this value."""
+        """Return the request parameters that select this value."""
         if self.option:
             return {"configId": self.option, "value": value}
         return {"modeId" if self.method == "session/set_mode" else "modelId": value}
 
-    def find(self, wanted: str) -> str | None:
-        """Give the value that is meant: by itself, or else by its name."""
+    def find(self, name: str) -> str | None:
+        """Return the offered value that matches by value or by name, or None."""
         for value in self.offered:
-            if value.casefold() == wanted.casefold():
+            if value.casefold() == name.casefold():
                 return value
-        return next((value for value, name in self.offered.items() if name.casefold() == wanted.casefold()), None)
+        return next((value for value, title in self.offered.items() if title.casefold() == name.casefold()), None)
 
 
-def setting_in(session: object, what: str, method: str) -> Setting:
-    """Give how a new session lets its mode or its model be chosen."""
+def setting_in(session: object, category: str, method: str) -> Setting:
+    """Return how a new session lets its mode or model be selected."""
     for option in list_at(session, "configOptions"):
-        if text_at(option, "category") == what or text_at(option, "id") == what:
+        if text_at(option, "category") == category or text_at(option, "id") == category:
             groups = list_at(option, "options")
             choices = [one for group in groups for one in (list_at(group, "options") or [group])]
             return Setting(
@@ -63,13 +65,15 @@ def setting_in(session: object, what: str, method: str) -> Setting:
                 offered=_names(choices, "value"),
                 current=text_at(option, "currentValue"),
             )
-    # As it was before there were options; agents of that age are still about.
-    kind = what.capitalize()
+    # Agents that predate config options list modes and models separately.
+    kind = category.capitalize()
     return Setting(
         method=method,
         option="",
-        offered=_names(list_at(session, f"{what}s", f"available{kind}s"), "modelId" if what == "model" else "id"),
-        current=text_at(session, f"{what}s", f"current{kind}Id"),
+        offered=_names(
+            list_at(session, f"{category}s", f"available{kind}s"), "modelId" if category == "model" else "id"
+        ),
+        current=text_at(session, f"{category}s", f"current{kind}Id"),
     )
 
 
@@ -77,7 +81,7 @@ def _names(choices: list[Any], key: str) -> dict[str, str]:
     return {text_at(one, key): text_at(one, "name") for one in choices if text_at(one, key)}
 
 
-# --- how it ended ------------------------------------------------------------------
+# --- endings -----------------------------------------------------------------------
 
 _LIMIT_WORDS = re.compile(
     r"max(?:imum)?[_ -](?:output[_ -])?tokens?|output token (?:maximum|limit)|max(?:imum)?[_ -](?:number of )?turns"
@@ -85,54 +89,57 @@ _LIMIT_WORDS = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL_WORDS = re.compile(r"\brefus(?:al|ed)\b|usage polic|content[_ ]filter|prohibited_content", re.IGNORECASE)
-_SERVICE_WORDS = re.compile(
+_API_ERROR_WORDS = re.compile(
     r"\bapi\b|\b[45]\d\d\b|http|rate.?limit|overload|quota|credit|billing|\bkey\b|auth|log ?in|credential|\bmodel\b"
     r"|network|connect|fetch failed|timed? ?out|server_error|unavailable",
     re.IGNORECASE,
 )
 _NEEDS_LOGIN = -32000
-_PROTOCOL_FAULTS = (-32700, -32600, -32601, -32602, -32002)
+_PROTOCOL_ERRORS = (-32700, -32600, -32601, -32602, -32002)
 
 
 def ending_of_stop(reason: str, name: str) -> tuple[Ending, str]:
-    """Give the ending that a stop reason stands for."""
+    """Return the ending and detail for a stop reason."""
     return {
         "end_turn": (Ending.FINISHED, ""),
-        "max_tokens": (Ending.OUT_OF_TURNS, f"{name} stopped: its model may say no more than it said."),
-        "max_turn_requests": (Ending.OUT_OF_TURNS, f"{name} stopped: it has asked its model as often as it may."),
-        "refusal": (Ending.REFUSED, f"{name} stopped: its model refuses to go on."),
-    }.get(reason, (Ending.CRASHED, f"{name} gave up its turn, though nobody asked it to."))
+        "max_tokens": (Ending.OUT_OF_TURNS, f"{name} stopped: the model reached its output token limit."),
+        "max_turn_requests": (Ending.OUT_OF_TURNS, f"{name} stopped: it reached its limit of model requests."),
+        "refusal": (Ending.REFUSED, f"{name} stopped: the model refused to continue."),
+    }.get(reason, (Ending.CRASHED, f"{name} canceled its turn without being asked to."))
 
 
 def ending_of_error(error: RequestError, name: str) -> tuple[Ending, str]:
-    """Give the ending that an error answer stands for."""
-    why = words_of(error)
-    shape = f"{text_at(error.data, 'errorKind')} {why}"
+    """Return the ending and detail for an error response."""
+    message = words_of(error)
+    description = f"{text_at(error.data, 'errorKind')} {message}"
     if error.code == _NEEDS_LOGIN:
-        return Ending.MODEL_FAILED, f"{name} is not logged in: start it once by hand and log in, or set its key. {why}"
-    if error.code in _PROTOCOL_FAULTS:
-        return Ending.CRASHED, f"{name} does not understand Ralph: {why}"
-    if _LIMIT_WORDS.search(shape):
-        return Ending.OUT_OF_TURNS, f"{name} stopped: {why}"
-    if _REFUSAL_WORDS.search(shape):
-        return Ending.REFUSED, f"{name} stopped: {why}"
-    # Some pass on the status that the service answered with.
-    if error.code > 0 or _SERVICE_WORDS.search(shape):
-        return Ending.MODEL_FAILED, f"{name} {without_model(shape)}: {why}"
-    return Ending.CRASHED, f"{name} failed: {why}"
+        return (
+            Ending.MODEL_FAILED,
+            f"{name} is not logged in. Start it once by hand and log in, or set its API key. {message}",
+        )
+    if error.code in _PROTOCOL_ERRORS:
+        return Ending.CRASHED, f"{name} rejected a protocol message: {message}"
+    if _LIMIT_WORDS.search(description):
+        return Ending.OUT_OF_TURNS, f"{name} stopped: {message}"
+    if _REFUSAL_WORDS.search(description):
+        return Ending.REFUSED, f"{name} stopped: {message}"
+    # Some agents use the HTTP status of the model API as the error code.
+    if error.code > 0 or _API_ERROR_WORDS.search(description):
+        return Ending.MODEL_FAILED, f"{name} {without_model(description)}: {message}"
+    return Ending.CRASHED, f"{name} failed: {message}"
 
 
 def words_of(error: RequestError) -> str:
-    """Give what an error says, in one line."""
-    parts = [_unwrapped(str(error)), text_at(error.data, "details"), text_at(error.data, "message")]
+    """Return an error's message as one line."""
+    parts = [_unwrap(str(error)), text_at(error.data, "details"), text_at(error.data, "message")]
     if isinstance(error.data, str):
         parts.append(error.data)
     parts = [part for index, part in enumerate(parts) if part and part not in parts[:index]]
     return one_line(clean(": ".join(parts)), 400)
 
 
-def _unwrapped(message: str) -> str:
-    """Give what an answer of the service says, where an agent passes it on as it came."""
+def _unwrap(message: str) -> str:
+    """Return the message inside a JSON response of the model API that an agent passed through."""
     try:
         return text_at(json.loads(message), "error", "message") or message
     except (ValueError, RecursionError):
@@ -140,12 +147,12 @@ def _unwrapped(message: str) -> str:
 
 
 def tokens_told(answer: object) -> tuple[int | None, int | None]:
-    """Give how many tokens went in and came out, where an agent tells; what was cached went in too."""
+    """Return input and output token counts where reported; cached tokens count as input."""
     usage = at(answer, "usage")
     tokens_in, tokens_out = count_at(usage, "inputTokens"), count_at(usage, "outputTokens")
     total = count_at(usage, "totalTokens")
     if tokens_in is not None and tokens_out is not None and total is not None:
-        # Some count what was cached among the input, some beside it; the total has it once.
+        # Agents disagree whether the input includes cached tokens; the total counts them once.
         return max(tokens_in, total - tokens_out), tokens_out
     if tokens_in is not None or tokens_out is not None:
         return tokens_in, tokens_out
@@ -153,60 +160,60 @@ def tokens_told(answer: object) -> tuple[int | None, int | None]:
     return count_at(quota, "input_tokens"), count_at(quota, "output_tokens")
 
 
-# --- what is heard -----------------------------------------------------------------
+# --- session updates ---------------------------------------------------------------
 
 
 class Heard:
-    """What the agent tells while it works."""
+    """Messages, tool calls and costs collected from session updates."""
 
     def __init__(self, heard: Callable[[str], None]) -> None:
         self.session_id = ""
         self.is_cancelled = False
         self.cost_usd = 0.0
         self.kinds: dict[str, str] = {}
-        """The kind of each tool that is used, by the id of the call."""
-        self._heard = heard
-        self._said = Said()
-        self._message: list[str] = []
+        """Tool kind by tool call id."""
+        self._on_output = heard
+        self._messages = Said()
+        self._chunks: list[str] = []
         self._message_id = ""
         self._titles: dict[str, str] = {}
-        self._ends_a_line = True
+        self._is_at_line_start = True
 
     def update(self, params: object) -> None:
-        """Take one update of a session."""
+        """Process one session update."""
         if self.session_id and text_at(params, "sessionId") != self.session_id:
             return
         update = at(params, "update")
         kind = text_at(update, "sessionUpdate")
         if kind == "agent_message_chunk":
-            self._chunk(update)
+            self._add_chunk(update)
         elif kind in ("tool_call", "tool_call_update"):
-            self._tool(update)
+            self._add_tool_call(update)
         elif kind == "usage_update" and text_at(update, "cost", "currency").upper() == "USD":
             self.cost_usd = number_at(update, "cost", "amount") or self.cost_usd
 
     def denied(self, title: str) -> None:
-        """Tell that a tool was not allowed."""
-        self._on_a_new_line()
-        self._tell(noted(f"not allowed: {title}"))
+        """Show that a tool was denied."""
+        self._start_new_line()
+        self._emit(noted(f"not allowed: {title}"))
 
     def text(self) -> str:
-        """Give all messages in order."""
+        """Return all messages in order."""
         self._end_message()
-        return self._said.text()
+        return self._messages.text()
 
-    def _chunk(self, update: object) -> None:
+    def _add_chunk(self, update: object) -> None:
         if at(update, "_meta", "claudeCode", "parentToolUseId"):
-            return  # An agent of its own: what that one says is no answer to us.
+            return  # Messages of a subagent are not part of the reply.
         message_id, text = text_at(update, "messageId"), text_at(update, "content", "text")
         if message_id != self._message_id:
             self._end_message()
             self._message_id = message_id
         if text:
-            self._message.append(text)
-            self._tell(clean(text))
+            self._chunks.append(text)
+            self._emit(clean(text))
 
-    def _tool(self, update: object) -> None:
+    def _add_tool_call(self, update: object) -> None:
         call_id, kind, title = text_at(update, "toolCallId"), text_at(update, "kind"), text_at(update, "title")
         if kind:
             self.kinds[call_id] = kind
@@ -214,20 +221,20 @@ class Heard:
             self._end_message()
         if title and self._titles.get(call_id) != title:
             self._titles[call_id] = title
-            self._on_a_new_line()
-            self._tell(noted(title))
+            self._start_new_line()
+            self._emit(noted(title))
 
     def _end_message(self) -> None:
-        if self._message:
-            self._said.add("".join(self._message))
-            self._message = []
-            self._on_a_new_line()
+        if self._chunks:
+            self._messages.add("".join(self._chunks))
+            self._chunks = []
+            self._start_new_line()
 
-    def _on_a_new_line(self) -> None:
-        if not self._ends_a_line:
-            self._tell("\n")
+    def _start_new_line(self) -> None:
+        if not self._is_at_line_start:
+            self._emit("\n")
 
-    def _tell(self, text: str) -> None:
+    def _emit(self, text: str) -> None:
         if text:
-            self._ends_a_line = text.endswith("\n")
-            self._heard(text)
+            self._is_at_line_start = text.endswith("\n")
+            self._on_output(text)

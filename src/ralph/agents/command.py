@@ -1,4 +1,4 @@
-"""Drive any program that reads a prompt on stdin and answers on stdout."""
+"""Any program that reads a prompt from stdin and answers on stdout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CommandAgent:
-    """A program of the user's own as the agent."""
+    """A user-supplied program as the agent."""
 
     name = "command"
     knows_files = False
@@ -26,20 +26,21 @@ class CommandAgent:
     reports_tokens = False
 
     def __init__(self, command: tuple[str, ...], directory: Path, named: tuple[str, ...] = ()) -> None:
-        """`named` are variables that it gets besides the usual ones."""
+        """Create the agent; `named` are variables it inherits in addition to the default ones."""
         self._command = command
-        self._named = named
+        self._variable_names = named
         self._directory = directory
         self.takes_model = any(MODEL_MARK in part for part in command[1:])
 
     def check(self) -> None:
-        """Raise `AgentUnavailableError`, with what to do, when the program cannot be started."""
+        """Raise `AgentUnavailableError` if the program cannot be started."""
         self._program()
 
     def work(self, prompt: str, session: Session) -> Reply:
-        """Give the program the prompt and take what it prints for the answer.
+        """Send the prompt and return the program's output as the reply.
 
-        `{model}` in its arguments stands for the model's name.
+        `{model}` in the arguments is replaced by the name of the model.
+
         """
         arguments = [part.replace(MODEL_MARK, session.model or "") for part in self._command[1:]]
         ended = run_program(
@@ -47,7 +48,7 @@ class CommandAgent:
             directory=session.directory,
             limits=session.limits,
             stdin=prompt,
-            environment={**allowed(agent=self.name, named=self._named), **session.environment},
+            environment={**allowed(agent=self.name, named=self._variable_names), **session.environment},
             should_stop=session.should_stop,
             heard=session.heard,
         )
@@ -62,6 +63,6 @@ class CommandAgent:
     def _program(self) -> str:
         if not self._command:
             raise AgentUnavailableError(
-                "Say which program is the agent: ralph run -- sh agent.sh, or command under [agent] in .ralph.toml."
+                "No agent program is set. Run: ralph run -- sh agent.sh, or set command under [agent] in .ralph.toml."
             )
         return str(find_program(self._command[0], self._directory, os.environ.get("PATH", os.defpath)))

@@ -1,11 +1,12 @@
-"""Stand between Ralph and one program, so that nothing it starts outlives its session.
+"""Supervisor process that makes sure nothing a program starts outlives its session.
 
-Run as `python -I -S guard.py ORDERS NEWS PATH ARG0 ARG...`, where ORDERS and NEWS are
-pipes. A byte on ORDERS means "end it"; its closing means that Ralph is gone, which ends
-everything too. NEWS gets `failed ERRNO`, `exited CODE` and `left PID...`, a line each.
+Run as `python -I -S guard.py ORDERS NEWS PATH ARG0 ARG...`, where ORDERS and NEWS are file descriptors of pipes. A
+byte on ORDERS requests termination; end of file means that Ralph is gone, which terminates everything too. NEWS
+receives the lines `failed ERRNO`, `exited CODE` and `left PID...`.
 
-This starts before every agent and gate: an import here is paid for each time, so there
-is no pathlib, and no `signal`, which alone costs half as much as starting Python.
+This starts before every agent and gate, so every import costs startup time: there is no pathlib, and no `signal`,
+which alone takes half as long as starting Python.
+
 """
 
 import os
@@ -21,10 +22,11 @@ else:
     from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
 
 POLITE_SECONDS = 2.0
+"""Time a program has to obey SIGTERM, in seconds."""
 HASTY_SECONDS = 0.5
-"""How long a program may take to obey SIGTERM when Ralph is no longer there to wait for it."""
+"""The same when Ralph is no longer there to wait for it."""
 KILL_SECONDS = 5.0
-"""How long SIGKILL is repeated before a process counts as one we cannot end."""
+"""Time SIGKILL is repeated before a process counts as impossible to kill, in seconds."""
 TAG = "RALPH_SESSION"
 LINUX = sys.platform == "linux"
 
@@ -35,11 +37,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 # --- finding processes -----------------------------------------------------------
 
 Seen = tuple[int, int, int, int]
-"""A process: its id, its parent's, its group's and its session's."""
+"""A process: its id, parent, group and session."""
 
 
 def adopt_orphans(yes: bool) -> None:
-    """Have orphaned descendants handed to this process instead of to init, where the system can do that."""
+    """Make this process the parent of orphaned descendants instead of init, where supported."""
     if LINUX:
         import ctypes
 
@@ -47,75 +49,76 @@ def adopt_orphans(yes: bool) -> None:
 
 
 def descendants(root: int) -> set[Seen]:
-    """Give all processes below this one."""
-    everyone = _everyone()
-    return _with_children({seen for seen in everyone if seen[1] == root}, everyone)
+    """Return all descendants of a process."""
+    processes = _all_processes()
+    return _with_children({process for process in processes if process[1] == root}, processes)
 
 
 def strays(tag: str, sessions: set[int]) -> set[Seen]:
-    """Give all processes that have the tag in their environment or are in one of the sessions, and those below."""
-    everyone = _everyone()
-    known = {seen for seen in everyone if seen[3] in sessions or _tag_of(seen[0]) == tag}
-    return {seen for seen in _with_children(known, everyone) if seen[0] != os.getpid()}
+    """Return processes that carry the tag or belong to one of the sessions, with their descendants."""
+    processes = _all_processes()
+    known = {process for process in processes if process[3] in sessions or _tag_of(process[0]) == tag}
+    return {process for process in _with_children(known, processes) if process[0] != os.getpid()}
 
 
 def adopted(since: int, besides: set[int]) -> set[Seen]:
-    """Give the children of this process that started after `since`, and those below them.
+    """Return children of this process that started after `since`, with their descendants.
 
-    An orphan that hides its origin is handed to us all the same when its guard is gone.
+    This finds orphans of a killed guard even if they hide their origin.
+
     """
-    everyone = _everyone()
-    ours = {seen for seen in everyone if seen[1] == os.getpid() and seen[0] not in besides}
-    return _with_children({seen for seen in ours if started(seen[0]) > since}, everyone)
+    processes = _all_processes()
+    children = {process for process in processes if process[1] == os.getpid() and process[0] not in besides}
+    return _with_children({process for process in children if started(process[0]) > since}, processes)
 
 
 def started(pid: int) -> int:
-    """Give when a process started, in clock ticks since the machine did; 0 where nobody can tell."""
+    """Return the start time of a process, in clock ticks since boot; 0 where unknown."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split() if LINUX else []
     return int(fields[19]) if fields else 0
 
 
 def terminate(processes: set[Seen]) -> None:
-    """Ask each of them to end."""
+    """Send SIGTERM to each process."""
     for pid, *_ in processes:
-        _send(os.kill, pid, SIGTERM)
+        _signal_process(os.kill, pid, SIGTERM)
 
 
 def kill(processes: set[Seen]) -> None:
-    """Kill them and their groups: a group dies at one stroke, however fast its members fork."""
+    """Kill the processes and their groups: a group dies at once, however fast its members fork."""
     for group in {group for _, _, group, _ in processes} - {0, os.getpgrp()}:
-        _send(os.killpg, group, SIGKILL)
+        _signal_process(os.killpg, group, SIGKILL)
     for pid, *_ in processes:
-        _send(os.kill, pid, SIGKILL)
+        _signal_process(os.kill, pid, SIGKILL)
 
 
-def _send(how: "Callable[[int, int], None]", target: int, number: int) -> None:
+def _signal_process(send: "Callable[[int, int], None]", target: int, number: int) -> None:
     try:
-        how(target, number)
+        send(target, number)
     except (ProcessLookupError, PermissionError):
         pass
 
 
-def _with_children(roots: set[Seen], everyone: list[Seen]) -> set[Seen]:
+def _with_children(roots: set[Seen], processes: list[Seen]) -> set[Seen]:
     children: dict[int, list[Seen]] = {}
-    for seen in everyone:
-        children.setdefault(seen[1], []).append(seen)
+    for process in processes:
+        children.setdefault(process[1], []).append(process)
     found = set(roots)
-    waiting = list(roots)
-    while waiting:
-        new = [child for child in children.get(waiting.pop()[0], ()) if child not in found]
+    pending = list(roots)
+    while pending:
+        new = [child for child in children.get(pending.pop()[0], ()) if child not in found]
         found.update(new)
-        waiting += new
+        pending += new
     return found
 
 
-def _everyone() -> list[Seen]:
-    """Give all processes, newest first: the oldest can wait."""
+def _all_processes() -> list[Seen]:
+    """Return all processes, newest first."""
     if not LINUX:
-        return _everyone_by_psutil()
+        return _all_processes_by_psutil()
     found = []
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):  # noqa: PTH208
-        # The program's name stands in brackets and may itself hold brackets and spaces.
+        # The program name is in parentheses and may itself contain parentheses and spaces.
         fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
         if fields:
             found.append((int(name), int(fields[1]), int(fields[2]), int(fields[3])))
@@ -132,7 +135,7 @@ def _tag_of(pid: int) -> str | None:
 
 
 def _read(path: str) -> bytes:
-    """Give what a file under /proc says; nothing when its process is gone or not ours."""
+    """Return the content of a file under /proc; empty if the process is gone or not ours."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -148,8 +151,8 @@ def _read(path: str) -> bytes:
         os.close(file)
 
 
-def _everyone_by_psutil() -> list[Seen]:
-    _show_site_packages()
+def _all_processes_by_psutil() -> list[Seen]:
+    _enable_site_packages()
     import psutil
 
     found = []
@@ -162,7 +165,7 @@ def _everyone_by_psutil() -> list[Seen]:
 
 
 def _tag_by_psutil(pid: int) -> str | None:
-    _show_site_packages()
+    _enable_site_packages()
     import psutil
 
     try:
@@ -171,8 +174,8 @@ def _tag_by_psutil(pid: int) -> str | None:
         return None
 
 
-def _show_site_packages() -> None:
-    if "site" not in sys.modules:  # As a program we run with -S.
+def _enable_site_packages() -> None:
+    if "site" not in sys.modules:  # The guard process runs with -S.
         import site
 
         site.main()
@@ -182,24 +185,24 @@ def _show_site_packages() -> None:
 
 
 class Guard:
-    """Starts one program and ends all that comes of it."""
+    """Starts one program and terminates all its descendants."""
 
     def __init__(self, orders: int, news: int) -> None:
         self._orders = orders
         self._news = news
         self._main = 0
-        self._woken, waker = os.pipe()
+        self._wakeup_fd, waker = os.pipe()
         for fd in (orders, news):
             os.set_inheritable(fd, False)
         os.set_blocking(waker, False)
         set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal(SIGCHLD, lambda *_: None)
-        # Who tidies up with `pkill python` means other programs than this one.
+        # A `pkill python` by the agent must not end the guard.
         for number in (SIGHUP, SIGINT, SIGTERM):
             signal(number, SIG_IGN)
 
     def watch(self, path: str, argv: list[str]) -> None:
-        """Start the program and return when it and all that it started have ended."""
+        """Start the program and return when it and all its descendants have ended."""
         adopt_orphans(True)
         try:
             self._main = os.posix_spawn(
@@ -211,27 +214,27 @@ class Guard:
                 setsigdef=(SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ),
             )
         except OSError as error:
-            self._tell(f"failed {error.errno}")
+            self._report(f"failed {error.errno}")
             return
-        self._let_go_of_its_pipes()
+        self._release_stdio()
 
         grace_seconds = POLITE_SECONDS
         while self._reap():
-            ready, _, _ = select.select([self._orders, self._woken], [], [])
-            if self._woken in ready:
-                os.read(self._woken, 4096)
+            ready, _, _ = select.select([self._orders, self._wakeup_fd], [], [])
+            if self._wakeup_fd in ready:
+                os.read(self._wakeup_fd, 4096)
             if self._orders in ready:
                 grace_seconds = POLITE_SECONDS if os.read(self._orders, 1) else HASTY_SECONDS
                 break
-        self._end_all(grace_seconds)
+        self._terminate_all(grace_seconds)
 
-    def _let_go_of_its_pipes(self) -> None:
-        nothing = os.open(os.devnull, os.O_RDWR)
+    def _release_stdio(self) -> None:
+        devnull = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(nothing, fd)
+            os.dup2(devnull, fd)
 
     def _reap(self) -> bool:
-        """Take in the children that ended; say whether there are others."""
+        """Reap children that exited and return whether others remain."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -239,44 +242,44 @@ class Guard:
                     return True
                 if pid == self._main:
                     self._main = 0
-                    self._tell(f"exited {os.waitstatus_to_exitcode(status)}")
+                    self._report(f"exited {os.waitstatus_to_exitcode(status)}")
         except ChildProcessError:
             return False
 
-    def _end_all(self, grace_seconds: float) -> None:
-        if self._anyone_left():
-            terminate(self._relatives())
+    def _terminate_all(self, grace_seconds: float) -> None:
+        if self._has_descendants():
+            terminate(self._find_descendants())
         self._wait(grace_seconds)
         deadline = time.monotonic() + KILL_SECONDS
-        while self._anyone_left():
-            kill(self._relatives())
+        while self._has_descendants():
+            kill(self._find_descendants())
             if time.monotonic() > deadline:
-                self._tell("left " + " ".join(str(pid) for pid, *_ in sorted(self._relatives())[:20]))
+                self._report("left " + " ".join(str(pid) for pid, *_ in sorted(self._find_descendants())[:20]))
                 return
             self._wait(0.002)
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self._anyone_left() and time.monotonic() < deadline:
+        while self._has_descendants() and time.monotonic() < deadline:
             time.sleep(0.002)
 
-    def _anyone_left(self) -> bool:
-        # With orphans handed to us, no child means no descendant; elsewhere one has to look.
-        return self._reap() or (not LINUX and bool(self._relatives()))
+    def _has_descendants(self) -> bool:
+        # As the subreaper, we have no descendants once we have no children; other systems need a search.
+        return self._reap() or (not LINUX and bool(self._find_descendants()))
 
-    def _relatives(self) -> set[Seen]:
+    def _find_descendants(self) -> set[Seen]:
         found = descendants(os.getpid())
         return found if LINUX else found | strays(os.environ[TAG], {os.getpid()})
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         try:
             os.write(self._news, line.encode() + b"\n")
         except BrokenPipeError:
             pass
 
 
-def _show_a_name() -> None:
-    """Be called ralph-guard in process lists."""
+def _set_process_name() -> None:
+    """Appear as ralph-guard in process lists."""
     if LINUX:
         import ctypes
 
@@ -286,9 +289,9 @@ def _show_a_name() -> None:
 def main() -> None:
     """Guard the program named on the command line."""
     orders, news, path, *argv = sys.argv[1:]
-    _show_a_name()
+    _set_process_name()
     Guard(int(orders), int(news)).watch(path, argv)
-    os._exit(0)  # Nothing to tidy up, and it saves milliseconds.
+    os._exit(0)  # Skipping interpreter shutdown saves milliseconds.
 
 
 if __name__ == "__main__":

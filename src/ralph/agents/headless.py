@@ -1,7 +1,8 @@
-"""Drive Codex, the Gemini CLI and opencode without their terminals: the prompt goes in on stdin, events come out.
+"""Codex, the Gemini CLI and opencode in headless mode: the prompt goes to stdin, JSON events come from stdout.
 
-Each prints JSON, an object a line, and each in its own way; a `_Stream` is what one of them is asked with and how it
-is read. How a session ended is told by its last events, not by the exit code: a block for safety exits with 0.
+A `_Stream` defines the arguments and the event format of one of them. How a session ended is read from its last
+events, not from the exit code: a safety block exits with 0.
+
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from ralph.agents.process import Ended
     from ralph.config import AgentConfig
 
-# What their words for a bad end come to: the first that fits.
-_WORDS = (
+# Endings by error message; the first match wins.
+_ENDING_PATTERNS = (
     (Ending.REFUSED, r"blocked due to|content.?filter|\bflagged\b|\brefusal\b|\bsafety\b"),
     (
         Ending.OUT_OF_TURNS,
@@ -36,15 +37,15 @@ _WORDS = (
         r"|output.?length|context.?overflow|maximum context",
     ),
 )
-_PHRASES = {
-    Ending.REFUSED: "was refused by its model",
-    Ending.OUT_OF_TURNS: "came to a limit",
-    Ending.CRASHED: "stopped before it was done",
+_ENDING_PHRASES = {
+    Ending.REFUSED: "was refused by the model",
+    Ending.OUT_OF_TURNS: "reached a limit",
+    Ending.CRASHED: "stopped early",
 }
 
 
 class HeadlessAgent:
-    """Codex, the Gemini CLI or opencode, by its command line."""
+    """Codex, the Gemini CLI or opencode, run from its command line."""
 
     knows_files = False
     reports_tokens = True
@@ -53,7 +54,7 @@ class HeadlessAgent:
         self.name = config.name
         self._stream = _STREAMS[config.name]
         self.takes_model = takes_model
-        self.reports_cost = self._stream.tells_cost
+        self.reports_cost = self._stream.reports_cost
         self._program = Program(
             title=config.name,
             package=self._stream.package,
@@ -61,50 +62,55 @@ class HeadlessAgent:
             command=config.command or (config.name,),
         )
         self._permissions = config.permissions
-        self._named = config.environment
+        self._variable_names = config.environment
         self._directory = directory
         self._is_checked = False
 
     def check(self) -> None:
-        """Raise `AgentUnavailableError`, with what to do, when it is not here or only half installed."""
+        """Raise `AgentUnavailableError` if the program is missing or only partly installed."""
         if not self._is_checked:
-            self._program.version(self._directory, self._allowed())
+            self._program.version(self._directory, self._environment())
             self._is_checked = True
 
     def work(self, prompt: str, session: Session) -> Reply:
-        """Give it the prompt, listen to its events, and take all that it says for the answer."""
+        """Send the prompt, process the events and return the agent's messages as the reply."""
         program = self._program.path(self._directory)
-        may = "read" if session.read_only else self._permissions
+        permissions = "read" if session.read_only else self._permissions
         stream = self._stream(session.heard)
         ended = run_program(
-            [program, *self._program.command[1:], *stream.arguments(may, session.model or "")],
+            [program, *self._program.command[1:], *stream.arguments(permissions, session.model or "")],
             directory=session.directory,
             limits=session.limits,
             stdin=stream.prompt(prompt),
-            environment={**stream.defaults, **self._allowed(), **stream.variables(may), **session.environment},
+            environment={
+                **stream.defaults,
+                **self._environment(),
+                **stream.variables(permissions),
+                **session.environment,
+            },
             should_stop=session.should_stop,
             heard=stream.add,
             keep_bytes=0,
         )
         return reply_of(stream, program, ended)
 
-    def _allowed(self) -> dict[str, str]:
-        return allowed(agent=self.name, named=self._named)
+    def _environment(self) -> dict[str, str]:
+        return allowed(agent=self.name, named=self._variable_names)
 
 
-# --- what all of them have in common ---------------------------------------------------
+# --- common parts ----------------------------------------------------------------------
 
 
 class _Stream(ABC):
-    """How one agent is asked, and what is made of its events."""
+    """Command-line arguments and event parser of one agent."""
 
     package: ClassVar[str]
-    """What npm knows it by."""
-    tells_cost: ClassVar[bool] = False
+    """Name of the npm package."""
+    reports_cost: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, str]] = {}
-    """Variables for those who have not set them otherwise."""
+    """Default environment variables; the user's own values take precedence."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
+    def __init__(self, on_output: Callable[[str], None]) -> None:
         self.said = Said()
         self.session = ""
         self.cost_usd = 0.0
@@ -112,235 +118,241 @@ class _Stream(ABC):
         self.tokens_out: int | None = None
         self.turns: int | None = None
 
-        self._heard = heard
+        self._on_output = on_output
         self._lines = JsonLines()
-        self._end: tuple[Ending, str] | None = None
-        """How it says that it ended, and its words for that."""
-        self._trouble = ""
-        """The last thing that went wrong on the way."""
-
-    # How it is asked.
+        self._ending: tuple[Ending, str] | None = None
+        """Ending the agent reported, with its explanation."""
+        self._last_error = ""
+        """Last error reported on the way."""
 
     @abstractmethod
-    def arguments(self, may: str, model: str) -> list[str]:
-        """Give the arguments for a session that may do all, edit or read."""
+    def arguments(self, permissions: str, model: str) -> list[str]:
+        """Return the arguments for a session with these permissions: all, edit or read."""
 
-    def variables(self, may: str) -> Mapping[str, str]:
-        """Give what such a session needs in its environment."""
+    def variables(self, permissions: str) -> Mapping[str, str]:
+        """Return the environment variables such a session needs."""
         return {}
 
     def prompt(self, text: str) -> str:
-        """Give the prompt such that the agent takes it for text, all of it."""
+        """Return the prompt escaped so that the agent takes all of it as plain text."""
         return text
 
-    # How it is read.
-
     @abstractmethod
-    def take(self, event: dict[str, Any]) -> None:
-        """Take one event."""
+    def handle(self, event: dict[str, Any]) -> None:
+        """Process one event."""
 
     def add(self, text: str) -> None:
-        """Take what has arrived."""
+        """Process text as it arrives."""
         for event in self._lines.add(text):
-            self.take(event)
+            self.handle(event)
 
     def finish(self) -> None:
-        """Take what stands in a last line without an end."""
+        """Process a last line without a newline."""
         for event in self._lines.finish():
-            self.take(event)
+            self.handle(event)
 
-    def say(self, text: str) -> None:
-        """Take a message of the agent's own."""
+    def add_message(self, text: str) -> None:
+        """Add a message of the agent."""
         if message := self.said.add(text):
-            self._heard(f"{message}\n")
+            self._on_output(f"{message}\n")
 
     def note(self, text: str) -> None:
-        """Let those who watch know what it does."""
+        """Show an activity in the live output."""
         if line := noted(text):
-            self._heard(line)
+            self._on_output(line)
 
-    def went_wrong(self, text: str) -> None:
-        """Take what it says went wrong; it may go on all the same."""
-        self._trouble = _plain(text)
-        self.note(self._trouble)
+    def record_error(self, text: str) -> None:
+        """Record an error the agent reported; it may continue nevertheless."""
+        self._last_error = _error_message(text)
+        self.note(self._last_error)
 
-    def named(self, session: str) -> None:
-        """Take its name for the session."""
+    def set_session(self, session: str) -> None:
+        """Record the agent's id of the session."""
         self.session = one_line(clean(session[:200])) or self.session
 
-    def without_end(self, ended: Ended) -> Ending:
-        """Give what it comes to when it exits without having said how it ended."""
+    def ending_without_event(self, ended: Ended) -> Ending:
+        """Return the ending of a session that exited without a final event."""
         return Ending.CRASHED
 
     def verdict(self, name: str, ended: Ended) -> tuple[Ending, str]:
-        """Give how the session ended, and a sentence about that; what we ended ourselves, we know best."""
+        """Return the ending of the session and a sentence about it; limits we enforced take precedence."""
         if ended.ending not in (Ending.FINISHED, Ending.CRASHED):
-            return ended.ending, _with_last_word(ended.detail, self._trouble)
-        if self._end is None:
-            how = ended.detail or f"{name} {_PHRASES[Ending.CRASHED]}: it never said how it ended."
-            return self.without_end(ended), _with_last_word(how, self._trouble or accept(self._lines.stray))
-        ending, words = self._end
+            return ended.ending, _with_last_output(ended.detail, self._last_error)
+        if self._ending is None:
+            detail = ended.detail or f"{name} {_ENDING_PHRASES[Ending.CRASHED]}: it reported no ending."
+            return self.ending_without_event(ended), _with_last_output(
+                detail, self._last_error or accept(self._lines.stray)
+            )
+        ending, words = self._ending
         if ending is Ending.FINISHED:
-            # Its last word counts for more than its exit code, but not for processes that could not be ended.
+            # The reported ending outweighs the exit code; the detail may list processes that survived.
             return ending, ended.detail if ended.ending is Ending.FINISHED else ""
-        words = words or self._trouble
-        phrase = without_model(words) if ending is Ending.MODEL_FAILED else _PHRASES[ending]
+        words = words or self._last_error
+        phrase = without_model(words) if ending is Ending.MODEL_FAILED else _ENDING_PHRASES[ending]
         return ending, f"{name} {phrase}: {words}" if words else f"{name} {phrase}."
 
 
-def _with_last_word(sentence: str, word: str) -> str:
-    return f"{bare(sentence)}; its last word was: {word}" if word and word not in sentence else sentence
+def _with_last_output(sentence: str, output: str) -> str:
+    return f"{bare(sentence)}; its last output was: {output}" if output and output not in sentence else sentence
 
 
-def _ending_in(words: str) -> Ending | None:
-    return next((ending for ending, pattern in _WORDS if re.search(pattern, words, re.IGNORECASE)), None)
+def _match_ending(words: str) -> Ending | None:
+    return next((ending for ending, pattern in _ENDING_PATTERNS if re.search(pattern, words, re.IGNORECASE)), None)
 
 
-def _plain(message: str) -> str:
-    """Give what an error says as one line, also when it is what the service answered, in JSON."""
+def _error_message(message: str) -> str:
+    """Return an error as one line, extracting the message from a JSON API response."""
     message = message[:20_000]
-    found = re.search(r"\{.*\}", message, re.DOTALL)
+    match = re.search(r"\{.*\}", message, re.DOTALL)
     try:
-        answer = json.loads(found[0]) if found else None
+        response = json.loads(match[0]) if match else None
     except (ValueError, RecursionError):
-        answer = None
-    told = text_at(answer, "error", "message") or text_at(answer, "message")
-    return one_line(accept(told or message))
+        response = None
+    text = text_at(response, "error", "message") or text_at(response, "message")
+    return one_line(accept(text or message))
 
 
-# --- each of them ----------------------------------------------------------------------
+# --- agents ----------------------------------------------------------------------------
 
 
 class _Codex(_Stream):
-    """`codex exec --json`: only turn.failed is fatal, whatever went wrong before."""
+    """`codex exec --json`: only turn.failed is fatal, whatever errors came before."""
 
     package = "@openai/codex"
 
-    # It reads and edits by running commands, so "edit" is the sandbox that keeps these to the directory.
+    # Codex reads and edits by running commands, so "edit" is a sandbox that limits them to the directory.
     _SANDBOXES: ClassVar[Mapping[str, str]] = {
         "all": "danger-full-access",
         "edit": "workspace-write",
         "read": "read-only",
     }
 
-    def arguments(self, may: str, model: str) -> list[str]:
-        chosen = ["--model", model] if model else []
-        return ["exec", "--json", "--skip-git-repo-check", "--sandbox", self._SANDBOXES[may], *chosen, "-"]
+    def arguments(self, permissions: str, model: str) -> list[str]:
+        model_option = ["--model", model] if model else []
+        return [
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--sandbox",
+            self._SANDBOXES[permissions],
+            *model_option,
+            "-",
+        ]
 
-    def take(self, event: dict[str, Any]) -> None:
+    def handle(self, event: dict[str, Any]) -> None:
         kind = text_at(event, "type")
         if kind == "thread.started":
-            self.named(text_at(event, "thread_id"))
+            self.set_session(text_at(event, "thread_id"))
         elif kind == "turn.started":
-            self._end = None
+            self._ending = None
         elif kind in ("item.started", "item.completed"):
-            self._take_item(kind, at(event, "item"))
+            self._handle_item(kind, at(event, "item"))
         elif kind == "error":
-            self.went_wrong(text_at(event, "message"))
+            self.record_error(text_at(event, "message"))
         elif kind == "turn.completed":
-            self._end = Ending.FINISHED, ""
+            self._ending = Ending.FINISHED, ""
             self.tokens_in = count_at(event, "usage", "input_tokens")
             self.tokens_out = count_at(event, "usage", "output_tokens")
         elif kind == "turn.failed":
             words = text_at(event, "error", "message")
-            self._end = _ending_in(words) or Ending.MODEL_FAILED, _plain(words)
+            self._ending = _match_ending(words) or Ending.MODEL_FAILED, _error_message(words)
 
-    def _take_item(self, kind: str, item: object) -> None:
-        what, is_new = text_at(item, "type"), kind == "item.started"
-        if what == "agent_message" and not is_new:
-            self.say(text_at(item, "text"))
-        elif what == "error" and not is_new:
+    def _handle_item(self, kind: str, item: object) -> None:
+        item_type, is_new = text_at(item, "type"), kind == "item.started"
+        if item_type == "agent_message" and not is_new:
+            self.add_message(text_at(item, "text"))
+        elif item_type == "error" and not is_new:
             self.note(text_at(item, "message"))
-        elif what == "command_execution" and is_new:
+        elif item_type == "command_execution" and is_new:
             self.note(f"runs {text_at(item, 'command')}")
-        elif what not in ("agent_message", "error", "command_execution", "reasoning") and is_new:
-            self.note(f"{what} {text_at(item, 'tool') or text_at(item, 'query')}")
+        elif item_type not in ("agent_message", "error", "command_execution", "reasoning") and is_new:
+            self.note(f"{item_type} {text_at(item, 'tool') or text_at(item, 'query')}")
 
 
 class _Gemini(_Stream):
-    """`gemini -o stream-json`: messages come in pieces; the result says `error` for a block that exits with 0."""
+    """`gemini -o stream-json`: messages come in chunks; the result is `error` for a block that exits with 0."""
 
     package = "@google/gemini-cli"
-    # Or it refuses to start in a directory that nobody has opened in its terminal, as a new worktree is.
+    # Otherwise it refuses to start in an untrusted directory, such as a new worktree.
     defaults: ClassVar[Mapping[str, str]] = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
     _MODES: ClassVar[Mapping[str, str]] = {"all": "yolo", "edit": "auto_edit", "read": "default"}
-    """With nobody to ask, "default" leaves out every tool that it would ask for."""
+    """In headless mode, "default" disables every tool that would need approval."""
     _NO_KEY = 41
-    """Its exit code when it has no way to log in."""
+    """Exit code when no authentication is configured."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        super().__init__(heard)
-        self._pieces: list[str] = []
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        super().__init__(on_output)
+        self._chunks: list[str] = []
 
-    def arguments(self, may: str, model: str) -> list[str]:
-        chosen = ["--model", model] if model else []
-        return ["--output-format", "stream-json", "--approval-mode", self._MODES[may], *chosen]
+    def arguments(self, permissions: str, model: str) -> list[str]:
+        model_option = ["--model", model] if model else []
+        return ["--output-format", "stream-json", "--approval-mode", self._MODES[permissions], *model_option]
 
     def prompt(self, text: str) -> str:
-        """Give the prompt with its @ escaped: it would put every file that is named after one into the prompt."""
+        """Return the prompt with @ escaped, which would insert the content of the file named after it."""
         return re.sub(r"(?<!\\)@", r"\\@", text)
 
-    def take(self, event: dict[str, Any]) -> None:
+    def handle(self, event: dict[str, Any]) -> None:
         kind = text_at(event, "type")
         if kind == "message" and text_at(event, "role") == "assistant":
-            self._pieces.append(text_at(event, "content"))
+            self._chunks.append(text_at(event, "content"))
             if at(event, "delta") is True:
                 return
         self._end_message()
         if kind == "init":
-            self.named(text_at(event, "session_id"))
+            self.set_session(text_at(event, "session_id"))
         elif kind == "tool_use":
             self.note(f"{text_at(event, 'tool_name')} {used_on(at(event, 'parameters'))}")
         elif kind == "error":
-            self.went_wrong(text_at(event, "message"))
+            self.record_error(text_at(event, "message"))
         elif kind == "result":
-            self._take_result(event)
+            self._handle_result(event)
 
     def finish(self) -> None:
         super().finish()
         self._end_message()
 
-    def without_end(self, ended: Ended) -> Ending:
+    def ending_without_event(self, ended: Ended) -> Ending:
         return Ending.MODEL_FAILED if ended.exit_code == self._NO_KEY else Ending.CRASHED
 
     def _end_message(self) -> None:
-        if self._pieces:
-            self.say("".join(self._pieces))
-            self._pieces.clear()
+        if self._chunks:
+            self.add_message("".join(self._chunks))
+            self._chunks.clear()
 
-    def _take_result(self, event: dict[str, Any]) -> None:
+    def _handle_result(self, event: dict[str, Any]) -> None:
         total, tokens_in = count_at(event, "stats", "total_tokens"), count_at(event, "stats", "input_tokens")
         tokens_out = count_at(event, "stats", "output_tokens")
         self.tokens_in = tokens_in
-        # What it thought is in the total alone.
+        # Only the total includes thinking tokens.
         self.tokens_out = None if tokens_out is None else max(tokens_out, (total or 0) - (tokens_in or 0))
         words = text_at(event, "error", "message")
         if text_at(event, "status") == "success":
-            # It calls it a success to be stopped by a limit of its own.
-            is_stopped = _ending_in(self._trouble) is Ending.OUT_OF_TURNS
-            self._end = (Ending.OUT_OF_TURNS if is_stopped else Ending.FINISHED), ""
+            # Hitting one of its own limits still counts as success in its result.
+            is_stopped = _match_ending(self._last_error) is Ending.OUT_OF_TURNS
+            self._ending = (Ending.OUT_OF_TURNS if is_stopped else Ending.FINISHED), ""
         else:
-            self._end = _ending_in(words or self._trouble) or Ending.MODEL_FAILED, _plain(words)
+            self._ending = _match_ending(words or self._last_error) or Ending.MODEL_FAILED, _error_message(words)
 
 
-_OPENCODE_LOOKS = (
+_OPENCODE_READ_TOOLS = (
     *("read", "glob", "grep", "list", "lsp", "webfetch", "websearch"),
     *("todoread", "todowrite", "task", "skill"),
 )
 
 
-def opencode_variables(may: str) -> Mapping[str, str]:
-    """Give what tells opencode what it may do; when it is asked and told no, it would end its turn."""
-    rules = {"edit": {"bash": "deny"}, "read": {"*": "deny", **dict.fromkeys(_OPENCODE_LOOKS, "allow")}}
-    return {"OPENCODE_PERMISSION": json.dumps(rules[may])} if may in rules else {}
+def opencode_variables(permissions: str) -> Mapping[str, str]:
+    """Return the permission rules for opencode, which would end its turn if a request were denied."""
+    rules = {"edit": {"bash": "deny"}, "read": {"*": "deny", **dict.fromkeys(_OPENCODE_READ_TOOLS, "allow")}}
+    return {"OPENCODE_PERMISSION": json.dumps(rules[permissions])} if permissions in rules else {}
 
 
 class _OpenCode(_Stream):
-    """`opencode run --format json`: there is no last event, so its last step or error is."""
+    """`opencode run --format json`: there is no final event, so the last step or error decides."""
 
     package = "opencode-ai"
-    tells_cost = True
+    reports_cost = True
 
     _REASONS: ClassVar[Mapping[str, Ending]] = {
         "length": Ending.OUT_OF_TURNS,
@@ -348,34 +360,34 @@ class _OpenCode(_Stream):
         "tool-calls": Ending.CRASHED,
         "error": Ending.MODEL_FAILED,
     }
-    """Why a step was the last, where that is bad: one that has tools used is never the last by itself."""
+    """Endings by finish reason of the last step; a step with tool calls should not be the last."""
 
-    def arguments(self, may: str, model: str) -> list[str]:
-        chosen = ["--model", model] if model else []
-        return ["run", "--format", "json", "--auto", *chosen]
+    def arguments(self, permissions: str, model: str) -> list[str]:
+        model_option = ["--model", model] if model else []
+        return ["run", "--format", "json", "--auto", *model_option]
 
-    def variables(self, may: str) -> Mapping[str, str]:
-        return opencode_variables(may)
+    def variables(self, permissions: str) -> Mapping[str, str]:
+        return opencode_variables(permissions)
 
-    def take(self, event: dict[str, Any]) -> None:
+    def handle(self, event: dict[str, Any]) -> None:
         kind, part = text_at(event, "type"), at(event, "part")
-        self.named(text_at(event, "sessionID"))
+        self.set_session(text_at(event, "sessionID"))
         if kind == "step_start":
-            self._end = None
+            self._ending = None
         elif kind == "text":
-            self.say(text_at(part, "text"))
+            self.add_message(text_at(part, "text"))
         elif kind == "tool_use":
             self.note(f"{text_at(part, 'tool')} {used_on(at(part, 'state', 'input'))}")
         elif kind == "step_finish":
-            self._end = self._REASONS.get(text_at(part, "reason"), Ending.FINISHED), ""
-            self._count(part)
+            self._ending = self._REASONS.get(text_at(part, "reason"), Ending.FINISHED), ""
+            self._add_usage(part)
         elif kind == "error":
             words = text_at(event, "error", "data", "message") or text_at(event, "error", "name")
-            self.went_wrong(words)
-            ending = _ending_in(f"{text_at(event, 'error', 'name')} {words}")
-            self._end = ending or Ending.MODEL_FAILED, _plain(words)
+            self.record_error(words)
+            ending = _match_ending(f"{text_at(event, 'error', 'name')} {words}")
+            self._ending = ending or Ending.MODEL_FAILED, _error_message(words)
 
-    def _count(self, step: object) -> None:
+    def _add_usage(self, step: object) -> None:
         self.turns = (self.turns or 0) + 1
         self.cost_usd += number_at(step, "cost") or 0.0
         if not isinstance(at(step, "tokens"), dict):
@@ -385,8 +397,8 @@ class _OpenCode(_Stream):
         self.tokens_out = _sum(self.tokens_out, step, written)
 
 
-def _sum(so_far: int | None, step: object, places: tuple[tuple[str, ...], ...]) -> int:
-    return min(MOST_COUNTED, (so_far or 0) + sum(count_at(step, "tokens", *place) or 0 for place in places))
+def _sum(total: int | None, step: object, paths: tuple[tuple[str, ...], ...]) -> int:
+    return min(MOST_COUNTED, (total or 0) + sum(count_at(step, "tokens", *path) or 0 for path in paths))
 
 
 _STREAMS: Mapping[str, type[_Stream]] = {"codex": _Codex, "gemini": _Gemini, "opencode": _OpenCode}

@@ -1,9 +1,9 @@
-"""Run one program to its end within limits, and leave no process behind.
+"""Running a program to its end within limits, leaving no process behind.
 
-The program runs behind a guard (guard.py), which ends all that it started, also
-when Ralph is killed. One thread and one selector do the talking; whatever the
-program prints, only its first and last words stay in memory. Who has to answer a
-program while it runs opens it with `guarded`, and listens for itself.
+The program runs behind a guard (guard.py), which terminates everything it started, even if Ralph is killed. One
+thread with one selector does the I/O, and only the head and tail of the output stay in memory. Callers that have to
+answer a program while it runs open it with `guarded` and do their own I/O.
+
 """
 
 from __future__ import annotations
@@ -36,31 +36,34 @@ if TYPE_CHECKING:
     from ralph.agents import Limits
 
 KEEP_BYTES = 2 * 1024 * 1024
+"""Default amount of output kept in memory, in bytes."""
 HEAD_SHARE = 0.25
-"""Of the bytes kept; the rest is the tail, where the sigils are."""
+"""Share of the kept output taken from the start; the rest is the end, where the sigils are."""
 STDERR_BYTES = 16 * 1024
+"""Amount of stderr kept, in bytes."""
 CHUNK_BYTES = 64 * 1024
 TICK_SECONDS = 0.1
+"""Interval at which limits are checked, in seconds."""
 DRAIN_SECONDS = 0.5
-"""How long others may hold the output of a program open that has exited."""
+"""Time descendants may keep the output of an exited program open, in seconds."""
 QUIET_SECONDS = 0.1
-"""How long nothing must turn up before all strays count as found: they may fork faster than we look."""
+"""Time without new strays before all count as found, in seconds; they may fork faster than we look."""
 GUARD_SECONDS = guard.POLITE_SECONDS + guard.KILL_SECONDS + 2.0
-"""How long the guard may take to end everything before we do it ourselves."""
+"""Time the guard has to terminate everything before we do it ourselves, in seconds."""
 
 
 @record
 class Ended:
-    """How a program ended, and what it said."""
+    """Ending and output of a program."""
 
     text: str
     stderr: str
-    """Its last words there; empty when they were merged into the text."""
+    """Last part of stderr; empty when it was merged into the text."""
     exit_code: int | None
-    """Negative when a signal ended it, None when nobody was left to tell."""
+    """Negative when killed by a signal, None when unknown."""
     ending: Ending
     detail: str
-    """One sentence for an ending that is not `finished`."""
+    """One sentence for an ending other than `finished`."""
     seconds: float
 
 
@@ -76,27 +79,28 @@ def run_program(
     merge_stderr: bool = False,
     keep_bytes: int = KEEP_BYTES,
 ) -> Ended:
-    """Run a program to its end; when this returns, no process that it started is left.
+    """Run a program to its end; no process it started is left when this returns.
 
-    `environment` is all that the program gets, ours when None, but for what would lead git elsewhere. Raises
-    `AgentUnavailableError` when it cannot be started; whatever happens later is told by the ending.
+    `environment` is the full environment of the program, by default our own without the variables that would redirect
+    git. Raises `AgentUnavailableError` if the program cannot be started; everything later is reported in the ending.
+
     """
-    began = time.monotonic()
+    started = time.monotonic()
     with guarded(
         argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
     ) as program:
-        watch = _Watch(program, stdin, limits, should_stop, heard, keep_bytes)
-        watch.until_the_end()
+        monitor = _ProcessMonitor(program, stdin, limits, should_stop, heard, keep_bytes)
+        monitor.until_the_end()
     program.check_started()
-    stderr = watch.stderr.text()
-    ending, detail = watch.verdict(stderr)
+    stderr = monitor.stderr.text()
+    ending, detail = monitor.verdict(stderr)
     return Ended(
-        text=watch.stdout.text(),
+        text=monitor.stdout.text(),
         stderr=stderr,
         exit_code=program.exit_code,
         ending=ending,
         detail=detail,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
     )
 
 
@@ -109,13 +113,14 @@ def guarded(
     with_stdin: bool = True,
     merge_stderr: bool = False,
 ) -> Iterator[Guarded]:
-    """Give a program that runs, with its pipes open; when the block is left, no process that it started is left.
+    """Yield a running program with open pipes; no process it started is left when the block exits.
 
-    `environment` is as for `run_program`. Raises `AgentUnavailableError` when the program does not exist; whether the
+    `environment` is as for `run_program`. Raises `AgentUnavailableError` if the program does not exist; whether the
     system could start it is known when its status pipe closes.
+
     """
-    given = os.environ if environment is None else environment
-    variables = {name: value for name, value in given.items() if name not in ELSEWHERE}
+    inherited = os.environ if environment is None else environment
+    variables = {name: value for name, value in inherited.items() if name not in ELSEWHERE}
     path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
     _count_running(+1)
     try:
@@ -129,52 +134,53 @@ def guarded(
         _count_running(-1)
 
 
-# --- what can be started -----------------------------------------------------------
+# --- finding programs --------------------------------------------------------------
 
 
 def find_program(name: str, directory: Path, search_path: str) -> Path:
-    """Give the file that a program's name stands for; raise `AgentUnavailableError` when none can be run.
+    """Return the executable file for a program name, or raise `AgentUnavailableError`.
 
     A name with a slash is relative to the directory; any other is looked up in the search path.
+
     """
     if "/" in name:
-        places = [directory / name]
+        candidates = [directory / name]
     else:
-        places = [directory / place / name for place in search_path.split(os.pathsep)]
-    files = [place for place in places if place.is_file()]
+        candidates = [directory / candidate / name for candidate in search_path.split(os.pathsep)]
+    files = [candidate for candidate in candidates if candidate.is_file()]
     for file in files:
         if os.access(file, os.X_OK):
             return file.absolute()
     if files:
-        raise AgentUnavailableError(f"{files[0]} is not executable. Make it so with: chmod +x {files[0]}")
+        raise AgentUnavailableError(f"{files[0]} is not executable. Run: chmod +x {files[0]}")
     if "/" not in name and (directory / name).is_file():
-        raise AgentUnavailableError(f"{name} is not in the PATH, but in {directory}. To run that one, write: ./{name}")
+        raise AgentUnavailableError(f"{name} is in {directory}, but not in the PATH. To run that file, write: ./{name}")
     if "/" not in name:
-        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it, or give its full path.")
-    if places[0].is_dir():
-        raise AgentUnavailableError(f"{places[0]} is a directory, not a program. Give the path of a program.")
-    raise AgentUnavailableError(f"There is no program {places[0]}. Check the path.")
+        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it or give its full path.")
+    if candidates[0].is_dir():
+        raise AgentUnavailableError(f"{candidates[0]} is a directory. Give the path of a program.")
+    raise AgentUnavailableError(f"Program not found: {candidates[0]}. Check the path.")
 
 
-def _why_not_started(program: Path, error: int) -> str:
+def _start_error_message(program: Path, error: int) -> str:
     if error == errno.ENOENT:
         with program.open("rb") as file:
             first_line = one_line(clean(file.readline(200).decode("utf-8", "replace")))
-        missing = first_line[2:].strip() if first_line.startswith("#!") else "the loader it was built for"
-        return f"{program} cannot be started: {missing} was not found. Install it, or correct the program."
+        missing = first_line[2:].strip() if first_line.startswith("#!") else "its loader"
+        return f"{program} cannot be started: {missing} was not found. Install it or fix the program."
     if error == errno.ENOEXEC:
-        return f"{program} is no program for this machine. A script has to begin with a line like #!/bin/sh"
+        return f"{program} cannot run on this machine. A script must start with a line like #!/bin/sh"
     return f"{program} cannot be started: {os.strerror(error)}."
 
 
-# --- the program behind its guard ----------------------------------------------------
+# --- guarded programs ----------------------------------------------------------------
 
 _guards: set[int] = set()
-"""The guards at work, of all threads: whatever else is handed to us is an orphan."""
+"""Process ids of running guards in all threads; any other process handed to us is an orphan."""
 
 
 class Guarded:
-    """A program behind its guard: the pipes to both, and the means to end them."""
+    """A program behind its guard: pipes to both, and methods to terminate them."""
 
     def __init__(
         self,
@@ -187,15 +193,15 @@ class Guarded:
         merge_stderr: bool,
     ) -> None:
         self._tag = os.urandom(16).hex()
-        read_orders, write_orders = os.pipe()
-        read_news, write_news = os.pipe()
-        self._orders = io.FileIO(write_orders, "w")
-        self.news = io.FileIO(read_news)
+        control_read, control_write = os.pipe()
+        status_read, status_write = os.pipe()
+        self._control_pipe = io.FileIO(control_write, "w")
+        self.news = io.FileIO(status_read)
         try:
             with births:
                 self._guard = subprocess.Popen(
                     [
-                        *(sys.executable, "-I", "-S", guard.__file__, str(read_orders), str(write_news)),
+                        *(sys.executable, "-I", "-S", guard.__file__, str(control_read), str(status_write)),
                         *(str(program), *argv),
                     ],
                     stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
@@ -203,87 +209,87 @@ class Guarded:
                     stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
                     bufsize=0,
                     cwd=directory,
-                    # Some programs take PWD for where they are, which would be where we are.
+                    # Some programs trust PWD, which would otherwise be our own directory.
                     env={**environment, "PWD": str(directory.absolute()), guard.TAG: self._tag},
                     start_new_session=True,
-                    pass_fds=(read_orders, write_news),
+                    pass_fds=(control_read, status_write),
                 )
                 _guards.add(self._guard.pid)
         except OSError as error:
-            self._orders.close()
+            self._control_pipe.close()
             self.news.close()
             raise AgentUnavailableError(f"{program} cannot be started in {directory}: {error.strerror}.") from error
         finally:
-            os.close(read_orders)
-            os.close(write_news)
+            os.close(control_read)
+            os.close(status_write)
         self._path = program
         self.name = program.name
         self.exit_code: int | None = None
-        """Negative when a signal ended it, None as long as nobody has told."""
+        """Negative when killed by a signal, None until it is known."""
         self.survivors = ""
-        """Ids of processes that could not be ended."""
+        """Ids of processes that could not be terminated, separated by commas."""
         self._start_error = 0
-        self._is_given_up = False
-        self._told = b""
+        self._is_guard_killed = False
+        self._partial_status = b""
         self._started = guard.started(self._guard.pid)
         self.stdin = self._guard.stdin
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
 
     def hear_news(self, chunk: bytes) -> None:
-        """Take what was read from the news."""
-        *lines, self._told = (self._told + chunk).split(b"\n")
+        """Process status lines from the guard."""
+        *lines, self._partial_status = (self._partial_status + chunk).split(b"\n")
         for line in lines:
-            what, _, rest = line.decode().partition(" ")
-            if what == "exited":
-                self.exit_code = int(rest)
-            elif what == "failed":
-                self._start_error = int(rest)
-            elif what == "left":
-                self.survivors = rest.replace(" ", ", ")
+            status, _, value = line.decode().partition(" ")
+            if status == "exited":
+                self.exit_code = int(value)
+            elif status == "failed":
+                self._start_error = int(value)
+            elif status == "left":
+                self.survivors = value.replace(" ", ", ")
 
     def check_started(self) -> None:
-        """Raise `AgentUnavailableError`, with what to do, when the news was that it cannot be started."""
+        """Raise `AgentUnavailableError` if the guard reported that the program cannot be started."""
         if self._start_error:
-            raise AgentUnavailableError(_why_not_started(self._path, self._start_error))
+            raise AgentUnavailableError(_start_error_message(self._path, self._start_error))
 
     def death(self, stderr: str) -> str:
-        """Give a sentence about the exit of a program that should not have ended like that."""
+        """Return a sentence about an unexpected exit."""
         if self.exit_code is None:
-            return f"{self.name} was ended because its guard, a process of Ralph's, was killed."
+            return f"{self.name} was terminated because its Ralph guard process was killed."
         if self.exit_code < 0:
-            how = f"{self.name} was killed by signal {_signal_name(-self.exit_code)}"
+            description = f"{self.name} was killed by signal {_signal_name(-self.exit_code)}"
         else:
-            how = f"{self.name} exited with {self.exit_code}"
+            description = f"{self.name} exited with {self.exit_code}"
         last_line = one_line(stderr.rstrip().rpartition("\n")[2])
-        return f"{how}: {last_line}" if last_line else f"{how}."
+        return f"{description}: {last_line}" if last_line else f"{description}."
 
     def ask_to_end(self) -> None:
-        """Have everything ended, politely at first; the news closes when that is done."""
+        """Request termination of all processes; the status pipe closes when that is done."""
         try:
-            self._orders.write(b".")
+            self._control_pipe.write(b".")
         except BrokenPipeError:
-            pass  # The guard is done already.
+            pass  # The guard has exited.
 
     def kill_guard(self) -> None:
-        """Give the guard up; `end` does its work then."""
-        self._is_given_up = True
+        """Kill an unresponsive guard; `end` then cleans up in its place."""
+        self._is_guard_killed = True
         self._guard.kill()
 
     def end(self) -> None:
         """Return when every process of this program is gone."""
-        if self._orders.closed:
+        if self._control_pipe.closed:
             return
-        self._orders.close()
+        self._control_pipe.close()
         try:
-            self._guard.wait(DRAIN_SECONDS if self._is_given_up else GUARD_SECONDS)
+            self._guard.wait(DRAIN_SECONDS if self._is_guard_killed else GUARD_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill_guard()
-            # A program that traces its guard keeps the guard's end from us for as long as it lives.
-            _sweep(self._tag, self._guard.pid, self._started)
+            # A program that ptraces its guard hides the guard's exit from us while it lives.
+            _kill_strays(self._tag, self._guard.pid, self._started)
             self._guard.wait()
         if self._guard.returncode != 0:
-            _sweep(self._tag, self._guard.pid, self._started)
+            _kill_strays(self._tag, self._guard.pid, self._started)
         _guards.discard(self._guard.pid)
 
     def close(self) -> None:
@@ -293,8 +299,8 @@ class Guarded:
                 pipe.close()
 
 
-def _sweep(tag: str, session_id: int, since: int) -> None:
-    """Kill what was left by a guard that was killed."""
+def _kill_strays(tag: str, session_id: int, since: int) -> None:
+    """Kill the processes left by a guard that was killed."""
     sessions = {session_id}
     dying: set[int] = set()
     now = time.monotonic()
@@ -306,7 +312,7 @@ def _sweep(tag: str, session_id: int, since: int) -> None:
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
         dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
         if found or dying:
-            # A look may take longer than the time it must be quiet, on a machine that has much to do.
+            # On a busy machine one search may take longer than the quiet time.
             quiet_at = time.monotonic() + QUIET_SECONDS
         elif now >= quiet_at:
             return
@@ -332,122 +338,122 @@ _running_lock = threading.Lock()
 
 
 def _count_running(change: int) -> None:
-    """Let orphans come to us for as long as any program runs: it may kill its guard."""
+    """Adopt orphans while any program runs, in case it kills its guard."""
     global _running
     with _running_lock:
         _running += change
         guard.adopt_orphans(_running > 0)
 
 
-# --- listening ---------------------------------------------------------------------
+# --- input and output --------------------------------------------------------------
 
 
 class Kept:
-    """The head and the tail of a stream of bytes, and how much was between them."""
+    """Head and tail of a byte stream, and the number of bytes dropped in between."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self._head = bytearray()
         self._tail = bytearray()
-        self._left_out = 0
+        self._dropped_bytes = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Append bytes."""
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
         if len(self._tail) > 2 * self._tail_bytes:
-            self._cut()
+            self._trim()
 
     def text(self) -> str:
-        """Give what was kept as clean text, with a line that tells how much is missing."""
-        self._cut()
-        if not self._left_out:
+        """Return the stored output as clean text, with a line that says how much was dropped."""
+        self._trim()
+        if not self._dropped_bytes:
             return clean((self._head + self._tail).decode("utf-8", "replace"))
-        # Each by itself: an escape that was cut in half must not swallow what follows.
+        # Cleaned separately: an escape sequence cut in half must not swallow what follows.
         head, tail = (clean(part.decode("utf-8", "replace")) for part in (self._head, self._tail))
-        return f"{head}\n[... {self._left_out:,} bytes left out ...]\n{tail}"
+        return f"{head}\n[... {self._dropped_bytes:,} bytes left out ...]\n{tail}"
 
-    def _cut(self) -> None:
+    def _trim(self) -> None:
         excess = len(self._tail) - self._tail_bytes
         if excess > 0:
             del self._tail[:excess]
-            self._left_out += excess
+            self._dropped_bytes += excess
 
 
-class _Broadcast:
-    """Passes bytes on as clean text, whole characters and whole terminal escapes at a time."""
+class _TextForwarder:
+    """Forwards bytes as clean text, without splitting characters or terminal escapes."""
 
     _HALF_ESCAPE = re.compile(r"\x1b(?:\[[ -?]{0,64}|[\]PX^_][^\x07]{0,256})?\Z")
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self._heard = heard
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
         self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
-        self._held_back = ""
+        self._incomplete = ""
 
     def add(self, chunk: bytes) -> None:
-        """Pass on what is whole so far."""
-        text = self._held_back + self._decoder.decode(chunk, final=not chunk)
+        """Forward what is complete so far."""
+        text = self._incomplete + self._decoder.decode(chunk, final=not chunk)
         last_escape = text.rfind("\x1b")
         is_half = chunk and last_escape >= 0 and self._HALF_ESCAPE.match(text, last_escape)
         whole = text[:last_escape] if is_half else text
-        self._held_back = text[len(whole) :]
-        if said := clean(whole):
-            self._heard(said)
+        self._incomplete = text[len(whole) :]
+        if cleaned := clean(whole):
+            self._on_output(cleaned)
 
     def finish(self) -> None:
-        """Pass on what was held back."""
+        """Forward the rest."""
         self.add(b"")
 
 
 class Allowance:
-    """What a session may take, and whether it has taken more."""
+    """Limits of a session and how much of them is used."""
 
     def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
         self._limits = limits
         self._should_stop = should_stop
         self._output_bytes = 0
-        self._began = self._last_output = self._last_asked = time.monotonic()
+        self._started_at = self._last_output = self._last_stop_check = time.monotonic()
 
     @property
     def is_flooded(self) -> bool:
-        """Whether more was printed than may be."""
+        """Whether the output limit is exceeded."""
         return self._output_bytes > self._limits.output_bytes
 
     def took(self, output_bytes: int) -> None:
-        """Count what was printed."""
+        """Count printed bytes."""
         self._output_bytes += output_bytes
         self._last_output = time.monotonic()
 
     def passed(self, now: float) -> Ending | None:
-        """Give the limit that is passed, if any is."""
-        if now - self._began > self._limits.seconds:
+        """Return the limit that is exceeded, if any."""
+        if now - self._started_at > self._limits.seconds:
             return Ending.TIMED_OUT
         if now - self._last_output > self._limits.idle_seconds:
             return Ending.WENT_SILENT
         if self.is_flooded:
             return Ending.FLOODED
-        if now - self._last_asked >= TICK_SECONDS:
-            self._last_asked = now
+        if now - self._last_stop_check >= TICK_SECONDS:
+            self._last_stop_check = now
             if self._should_stop():
                 return Ending.STOPPED
         return None
 
     def sentence(self, name: str, limit: Ending) -> str:
-        """Say which limit a program passed."""
+        """Return a sentence that names the exceeded limit."""
         limits = self._limits
-        what = {
-            Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was ended",
-            Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was ended",
-            Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was ended",
+        description = {
+            Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
+            Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
+            Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
             Ending.STOPPED: "was stopped",
         }[limit]
-        return f"{name} {what}."
+        return f"{name} {description}."
 
 
-class _Watch:
-    """Listens to a program, and decides when it has to end."""
+class _ProcessMonitor:
+    """Reads a program's output and decides when it must end."""
 
     def __init__(
         self,
@@ -455,7 +461,7 @@ class _Watch:
         stdin: str,
         limits: Limits,
         should_stop: Callable[[], bool],
-        heard: Callable[[str], None] | None,
+        on_output: Callable[[str], None] | None,
         keep_bytes: int,
     ) -> None:
         head_bytes = int(keep_bytes * HEAD_SHARE)
@@ -465,52 +471,50 @@ class _Watch:
         self._program = program
         self._allowance = Allowance(limits, should_stop)
         self._should_stop = should_stop
-        self._broadcast = _Broadcast(heard) if heard else None
+        self._forwarder = _TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._limit: Ending | None = None
         self._exited_at: float | None = None
-        self._ending_since: float | None = None
+        self._termination_requested_at: float | None = None
 
         self._selector = selectors.DefaultSelector()
-        self._attend(program.news, selectors.EVENT_READ, self._read_news)
-        self._attend(program.stdin, selectors.EVENT_WRITE, self._write_stdin)
-        self._attend(program.stdout, selectors.EVENT_READ, self._read_stdout)
-        self._attend(program.stderr, selectors.EVENT_READ, self._read_stderr)
+        self._watch_pipe(program.news, selectors.EVENT_READ, self._read_status)
+        self._watch_pipe(program.stdin, selectors.EVENT_WRITE, self._write_stdin)
+        self._watch_pipe(program.stdout, selectors.EVENT_READ, self._read_stdout)
+        self._watch_pipe(program.stderr, selectors.EVENT_READ, self._read_stderr)
 
     def until_the_end(self) -> None:
-        """Listen until the program and all that it started are gone."""
+        """Process I/O until the program and all its descendants are gone."""
         with self._selector:
             while not self._program.news.closed:
                 for key, _ in self._selector.select(TICK_SECONDS):
                     key.data()
-                self._decide(time.monotonic())
+                self._check_limits(time.monotonic())
             self._program.end()
             while not self._allowance.is_flooded and (self._read_stdout() or self._read_stderr()):
                 pass
-        if self._broadcast:
-            self._broadcast.finish()
+        if self._forwarder:
+            self._forwarder.finish()
 
     def verdict(self, stderr: str) -> tuple[Ending, str]:
-        """Give how it ended, and a sentence about that."""
-        ending, detail = self._judge(stderr)
+        """Return the ending and a sentence about it."""
+        ending, detail = self._classify(stderr)
         if self._program.survivors:
-            detail = f"{detail} These processes could not be ended: {self._program.survivors}.".lstrip()
+            detail = f"{detail} These processes could not be terminated: {self._program.survivors}.".lstrip()
         return ending, detail
 
-    def _judge(self, stderr: str) -> tuple[Ending, str]:
+    def _classify(self, stderr: str) -> tuple[Ending, str]:
         program = self._program
         if self._limit:
             return self._limit, self._allowance.sentence(program.name, self._limit)
         if program.exit_code == 0:
             return Ending.FINISHED, ""
         if program.exit_code is None and self._should_stop():
-            # Ctrl+C reaches a guard that has not yet left our session; that is a stop like any other.
+            # Ctrl+C also reaches a guard that has not left our session yet.
             return Ending.STOPPED, self._allowance.sentence(program.name, Ending.STOPPED)
         return Ending.CRASHED, program.death(stderr)
 
-    # The pipes.
-
-    def _attend(self, pipe: IO[bytes] | None, events: int, react: Callable[[], object]) -> None:
+    def _watch_pipe(self, pipe: IO[bytes] | None, events: int, react: Callable[[], object]) -> None:
         if pipe:
             os.set_blocking(pipe.fileno(), False)
             self._selector.register(pipe, events, react)
@@ -521,7 +525,7 @@ class _Watch:
             pipe.close()
 
     def _read(self, pipe: IO[bytes] | None) -> bytes:
-        """Give what there is to read now, if anything; close the pipe at its end."""
+        """Return available bytes, if any; close the pipe at its end."""
         if not pipe or pipe.closed:
             return b""
         try:
@@ -534,16 +538,16 @@ class _Watch:
 
     def _read_stdout(self) -> bool:
         chunk = self._read(self._program.stdout)
-        if chunk and self._broadcast:
-            self._broadcast.add(chunk)
-        return self._keep(chunk, self.stdout)
+        if chunk and self._forwarder:
+            self._forwarder.add(chunk)
+        return self._store(chunk, self.stdout)
 
     def _read_stderr(self) -> bool:
-        return self._keep(self._read(self._program.stderr), self.stderr)
+        return self._store(self._read(self._program.stderr), self.stderr)
 
-    def _keep(self, chunk: bytes, kept: Kept) -> bool:
+    def _store(self, chunk: bytes, output: Kept) -> bool:
         if chunk:
-            kept.add(chunk)
+            output.add(chunk)
             self._allowance.took(len(chunk))
         return bool(chunk)
 
@@ -554,35 +558,33 @@ class _Watch:
             self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:CHUNK_BYTES]) :]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # It does not want to hear more.
+        except BrokenPipeError:  # The program closed its stdin.
             self._unsent = self._unsent[:0]
         if not self._unsent:
             self._close(stdin)
 
-    def _read_news(self) -> None:
+    def _read_status(self) -> None:
         self._program.hear_news(self._read(self._program.news))
         if self._program.exit_code is not None and self._exited_at is None:
             self._exited_at = time.monotonic()
 
-    # The end.
-
-    def _decide(self, now: float) -> None:
+    def _check_limits(self, now: float) -> None:
         stdout = self._program.stdout
-        if self._ending_since is not None:
-            if now - self._ending_since > GUARD_SECONDS:
+        if self._termination_requested_at is not None:
+            if now - self._termination_requested_at > GUARD_SECONDS:
                 self._program.kill_guard()
         elif self._exited_at is not None:
             if not stdout or stdout.closed or now - self._exited_at > DRAIN_SECONDS:
-                self._ask_to_end(now)
+                self._request_end(now)
         elif limit := self._allowance.passed(now):
             self._limit = limit
             if limit is Ending.FLOODED:
                 self._close(stdout)
                 self._close(self._program.stderr)
-            self._ask_to_end(now)
+            self._request_end(now)
 
-    def _ask_to_end(self, now: float) -> None:
-        self._ending_since = now
+    def _request_end(self, now: float) -> None:
+        self._termination_requested_at = now
         self._program.ask_to_end()
 
 

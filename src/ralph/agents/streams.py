@@ -1,7 +1,8 @@
-"""Read what an agent prints as JSON, one object a line, while it prints it.
+"""Incremental parsing of the JSON lines that agents print.
 
-Nothing here raises, whatever comes in, and memory stays bounded: a line that is no object, or that is too long, is
-counted and skipped. No field can be trusted to have the type it should have: read them with `at` and its sisters.
+Nothing here raises on bad input, and memory stays bounded: a line that is not a JSON object or is too long is counted
+and skipped. Field types cannot be trusted; read fields with `at` and the functions that build on it.
+
 """
 
 from __future__ import annotations
@@ -16,68 +17,69 @@ if TYPE_CHECKING:
     from typing import Any
 
 LINE_CHARACTERS = 4 * 1024 * 1024
-"""A longer line is skipped: nothing an agent says in earnest is that long, only what its tools read."""
+"""Maximum length of a line, in characters; only raw tool output is longer."""
 SAID_CHARACTERS = 2 * 1024 * 1024
+"""Maximum length of all messages kept, in characters."""
 HEAD_SHARE = 0.25
-"""Of what is kept; the rest is the end, where the sigils are."""
+"""Share of the kept text taken from the start; the rest is the end, where the sigils are."""
 MOST_COUNTED = 2**53
-"""A larger count is nonsense, and no database takes it."""
+"""Largest plausible count, which every database can store."""
 
 
 class JsonLines:
-    """Makes objects of text that arrives in pieces."""
+    """Parser for JSON objects, one per line, in text that arrives in chunks."""
 
     def __init__(self, line_characters: int = LINE_CHARACTERS) -> None:
         self.skipped = 0
-        """How many lines were no JSON objects."""
+        """Number of lines that were not JSON objects."""
         self.stray = ""
-        """The last of these, in short: often the only word a program has for what went wrong."""
+        """Last of these lines, shortened; often the only explanation a program gives."""
         self._line_characters = line_characters
-        self._pieces: list[str] = []
+        self._chunks: list[str] = []
         self._length = 0
 
     def add(self, text: str) -> list[dict[str, Any]]:
-        """Take the next piece of text; give the objects whose lines it completes."""
+        """Add a chunk of text and return the objects whose lines it completes."""
         *ends, rest = text.split("\n")
-        found = []
+        objects = []
         for end in ends:
-            self._keep(end)
-            found += self._line()
-        self._keep(rest)
-        return found
+            self._append(end)
+            objects += self._take_line()
+        self._append(rest)
+        return objects
 
     def finish(self) -> list[dict[str, Any]]:
-        """Give the object of a last line without an end, if it is whole; otherwise that line counts as skipped."""
-        return self._line()
+        """Return the object of a last line without a newline; an incomplete one counts as skipped."""
+        return self._take_line()
 
-    def _keep(self, piece: str) -> None:
+    def _append(self, piece: str) -> None:
         self._length += len(piece)
-        # Of a line that is too long the beginning is enough, to tell what it was.
-        if piece and (self._length <= self._line_characters or not self._pieces):
-            self._pieces.append(piece[: self._line_characters])
+        # The beginning of an overlong line is enough to identify it.
+        if piece and (self._length <= self._line_characters or not self._chunks):
+            self._chunks.append(piece[: self._line_characters])
 
-    def _line(self) -> list[dict[str, Any]]:
-        line, length = "".join(self._pieces), self._length
-        self._pieces, self._length = [], 0
+    def _take_line(self) -> list[dict[str, Any]]:
+        line, length = "".join(self._chunks), self._length
+        self._chunks, self._length = [], 0
         if not line.strip():
             return []
-        found = _parsed(line) if length <= self._line_characters else None
-        if isinstance(found, dict):
-            return [found]
+        value = _parse(line) if length <= self._line_characters else None
+        if isinstance(value, dict):
+            return [value]
         self.skipped += 1
         self.stray = one_line(accept(line[:2000]))
         return []
 
 
-def _parsed(line: str) -> object:
+def _parse(line: str) -> object:
     try:
         return json.loads(line)
-    except (ValueError, RecursionError):  # no JSON, a number of too many digits, or nested too deep
+    except (ValueError, RecursionError):  # not JSON, too many digits, or nested too deeply
         return None
 
 
 class Said:
-    """What an agent said, a message at a time: the beginning and the end, when it is too much to keep."""
+    """Messages of an agent; only the beginning and the end are kept if they get too long."""
 
     def __init__(self, characters: int = SAID_CHARACTERS) -> None:
         self._head_characters = int(characters * HEAD_SHARE)
@@ -85,42 +87,42 @@ class Said:
         self._head = ""
         self._parts: list[str] = []
         self._length = 0
-        self._left_out = 0
+        self._dropped = 0
 
     def add(self, message: str) -> str:
-        """Take a message, and give it the way it is kept: clean, without empty lines around it."""
+        """Add a message and return it as stored: clean, without surrounding blank lines."""
         message = clean(message).strip()
         if message:
             self._parts.append(message)
             self._length += len(message) + 2
             if self._length > 2 * (self._head_characters + self._tail_characters):
-                self._cut()
+                self._trim()
         return message
 
     def text(self) -> str:
-        """Give all that was said in order, messages apart by an empty line, and say how much is missing."""
-        self._cut()
+        """Return all messages in order, separated by blank lines, with a note about what was dropped."""
+        self._trim()
         tail = "\n\n".join(self._parts)
-        if not self._left_out:
+        if not self._dropped:
             return tail
-        return f"{self._head}\n[... {self._left_out:,} characters left out ...]\n{tail}"
+        return f"{self._head}\n[... {self._dropped:,} characters left out ...]\n{tail}"
 
-    def _cut(self) -> None:
+    def _trim(self) -> None:
         whole = "\n\n".join(self._parts)
-        if not self._left_out:
+        if not self._dropped:
             if len(whole) <= self._head_characters + self._tail_characters:
                 return
             self._head, whole = whole[: self._head_characters], whole[self._head_characters :]
-        self._left_out += max(0, len(whole) - self._tail_characters)
+        self._dropped += max(0, len(whole) - self._tail_characters)
         self._parts = [whole[-self._tail_characters :]]
         self._length = len(self._parts[0])
 
 
-# --- fields of any type ----------------------------------------------------------------
+# --- untrusted fields ------------------------------------------------------------------
 
 
 def at(event: object, *keys: str) -> object:
-    """Give what is found by following the keys from object to object; None when one of them is not there."""
+    """Return the value found by following keys from object to object, or None."""
     for key in keys:
         if not isinstance(event, dict):
             return None
@@ -129,26 +131,26 @@ def at(event: object, *keys: str) -> object:
 
 
 def text_at(event: object, *keys: str) -> str:
-    """Give the text found there, as it came; empty when there is none."""
-    found = at(event, *keys)
-    return found if isinstance(found, str) else ""
+    """Return the string at a path, or an empty one."""
+    value = at(event, *keys)
+    return value if isinstance(value, str) else ""
 
 
 def list_at(event: object, *keys: str) -> list[Any]:
-    """Give the list found there; empty when there is none."""
-    found = at(event, *keys)
-    return found if isinstance(found, list) else []
+    """Return the list at a path, or an empty one."""
+    value = at(event, *keys)
+    return value if isinstance(value, list) else []
 
 
 def number_at(event: object, *keys: str) -> float | None:
-    """Give the number found there; None when there is none, or it is below 0 or not finite."""
-    found = at(event, *keys)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    """Return the number at a path; None if it is missing, negative or not finite."""
+    value = at(event, *keys)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return found if 0 <= found <= MOST_COUNTED and math.isfinite(found) else None
+    return value if 0 <= value <= MOST_COUNTED and math.isfinite(value) else None
 
 
 def count_at(event: object, *keys: str) -> int | None:
-    """Give the whole number found there; None when there is none, or it is below 0 or absurd."""
-    found = number_at(event, *keys)
-    return None if found is None else int(found)
+    """Return the integer at a path; None if it is missing, negative or absurdly large."""
+    value = number_at(event, *keys)
+    return None if value is None else int(value)
