@@ -432,9 +432,9 @@ class Branches:
         if current and current.commit != before.commit:
             return False
         blocking = [line.strip() for line in ran.error.split("\n") if line.startswith("\t")]
-        why = f"uncommitted changes in {before.top} block the merge, in {_few(blocking)}. Commit or stash them."
+        why = f"commit or stash the changes to {_few(blocking)} in {before.top}."
         raise _MergeRefusedError(
-            f"The work is on {branch} and not merged into {self.base}: {why if blocking else words(ran)}",
+            f"The work on {branch} is not merged into {self.base}: {why if blocking else words(ran)}",
             waits_for_person=True,
         )
 
@@ -498,24 +498,22 @@ class Branches:
 def _mergeable_branch(repository: Repository) -> str:
     """Return the branch that is checked out; raise WorktreeError if work cannot be merged into it."""
     if operation := unfinished(repository.own):
-        raise WorktreeError(f"A {operation} is in progress in {repository.top}. Finish it before a parallel run.")
+        message = f"A {operation} is in progress in {repository.top}. Finish it before a parallel run."
+        raise WorktreeError(message, code="git-operation-in-progress")
     state = repository.state(repository.top, "--untracked-files=normal", "--ignore-submodules=dirty")
     if not state.head:
-        raise WorktreeError("--parallel needs a commit to start from. Make a first commit.")
+        raise WorktreeError("--parallel needs a commit to start from. Make a first commit.", code="no-commit")
     if not state.branch:
-        raise WorktreeError(
-            f"No branch is checked out in {repository.top}. Switch to the one to merge into: git switch BRANCH"
-        )
+        message = f"No branch is checked out in {repository.top}. Switch to the one to merge into: git switch BRANCH"
+        raise WorktreeError(message, code="detached-head")
     own = tuple(repository.prefix + name for name in _OWN_FILES)
     changed = [path for path in state.changed if not path.startswith(own)]
     if changed:
-        raise WorktreeError(
-            f"Uncommitted changes: {_few(changed)}. Commit, stash or ignore them before a parallel run."
-        )
+        message = f"Uncommitted changes: {_few(changed)}. Commit, stash or ignore them before a parallel run."
+        raise WorktreeError(message, code="uncommitted-changes")
     if NAMESPACE in repository.branches(NAMESPACE):
-        raise WorktreeError(
-            "A branch named ralph prevents branches named ralph/…. Rename it: git branch -m ralph NEW-NAME"
-        )
+        message = "A branch named ralph prevents branches named ralph/…. Rename it: git branch -m ralph NEW-NAME"
+        raise WorktreeError(message, code="reserved-branch-name")
     return state.branch
 
 

@@ -106,7 +106,9 @@ class Repository:
         ran = run_git(root, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
         if not ran.ok:
             if "not a git repository" in ran.error:
-                raise WorktreeError("--parallel needs a git repository. Run git init and make a first commit.")
+                raise WorktreeError(
+                    "--parallel needs a git repository. Run git init and make a first commit.", code="no-repository"
+                )
             raise WorktreeError(f"--parallel needs git, which failed in {root}: {words(ran)}")
         top, own, common, prefix = (*ran.out.split("\n"), "")[:4]
         real = Path(os.path.realpath(root / common))
@@ -225,7 +227,9 @@ def _git_version(root: Path) -> tuple[int, ...]:
     version = tuple(int(part) for part in re.findall(r"\d+", ran.out)[:2])
     if version < OLDEST_GIT:
         oldest, found = (".".join(map(str, one)) for one in (OLDEST_GIT, version))
-        raise WorktreeError(f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.")
+        raise WorktreeError(
+            f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old"
+        )
     return version
 
 
