@@ -467,11 +467,13 @@ class Branches:
         if not self._repository.branches(self.base):
             return ()
         merged = self._repository.branches(f"{NAMESPACE}/", merged_into=self.base)
-        kept = {f"{NAMESPACE}/{safe_name(task_id)}" for task_id in keep()}
-        gone = tuple(branch for branch, found in merged.items() if branch not in kept and self._is_idle(branch, found))
-        for branch in gone:
+        kept_branches = {f"{NAMESPACE}/{safe_name(task_id)}" for task_id in keep()}
+        removable = tuple(
+            branch for branch, found in merged.items() if branch not in kept_branches and self._is_idle(branch, found)
+        )
+        for branch in removable:
             self._remove(self._top_of(branch), branch)
-        return gone
+        return removable
 
     def _top_of(self, branch: str) -> Path:
         return self._folder / branch.removeprefix(f"{NAMESPACE}/")

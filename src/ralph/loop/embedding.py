@@ -62,7 +62,7 @@ class Embedding:
 
 
 def give_way() -> None:
-    """Give this thread the lowest priority, where threads have one."""
+    """Set the lowest priority for this thread, where threads have one."""
     try:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)
     except (AttributeError, OSError):

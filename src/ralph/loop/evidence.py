@@ -31,7 +31,7 @@ class Gathered:
 
     @property
     def trouble(self) -> Trouble:
-        """How stuck the task is."""
+        """Common traits of the task's failures."""
         return self.evidence.trouble
 
 

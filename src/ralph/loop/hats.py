@@ -71,7 +71,7 @@ class Move:
     text: str = ""
     """Message for the next hat."""
     problem: str = ""
-    """What was wrong with the agent's hand-over, for the log."""
+    """Problem with the agent's hand-over, for the log."""
 
 
 def order_for(config: HatsConfig, strategy: str) -> tuple[str, ...]:

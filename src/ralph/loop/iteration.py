@@ -35,7 +35,6 @@ from ralph.text import accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
 
     from ralph.loop.branches import Place
     from ralph.loop.crew import Crew
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from ralph.records import Capture, Prompt
     from ralph.store import Store
     from ralph.store.attempts import Begun
-
-    R = TypeVar("R")
 
 NO_LIMIT = float("inf")
 LEAST_SECONDS = 1.0
@@ -128,7 +125,7 @@ class Iteration:
             model_reason=plan.choice.reason,
             shown=prompt.shown,
         )
-        self._retry(lambda: self._store.attempts.note(self._attempt))
+        self._crew.patiently(lambda: self._store.attempts.note(self._attempt))
         self._emit(progress.attempt_started(task, self._attempt))
         self._emit(progress.recalled(prepared.known, prompt))
         setting = self._setting(plan)
@@ -146,14 +143,11 @@ class Iteration:
         capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
         return replace(capture, memories=tuple(with_marks(memory, self._crew.root) for memory in capture.memories))
 
-    def _retry(self, work: Callable[[], R], *, is_settling: bool = False) -> R:
-        return self._crew.patiently(work, is_settling=is_settling)
-
     # --- preparation -------------------------------------------------------------------
 
     def _prepare(self) -> Prepared:
         attempt = self._attempt
-        return self._retry(
+        return self._crew.patiently(
             lambda: prepare(
                 self._store,
                 self._config,
@@ -173,12 +167,12 @@ class Iteration:
         """Return the limits and the history that the result is judged by."""
         attempts, task, order = self._store.attempts, self._task, self._crew.order
         failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
-        reports = self._retry(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
+        reports = self._crew.patiently(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
         return Setting(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
             order=order,
-            used=self._retry(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
+            used=self._crew.patiently(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
             before=reports[0] if reports else None,
             may_split=plan is not None and plan.may_split,
         )
@@ -295,7 +289,7 @@ class Iteration:
         task = self._task
         self._emit(event("review_started", task_id=task.id))
         feature_id = task.feature_id
-        feature = self._retry(lambda: self._store.features.get(feature_id)) if feature_id else None
+        feature = self._crew.patiently(lambda: self._store.features.get(feature_id)) if feature_id else None
         prompt = review_prompt(task, feature, reply.files or (), sigils.journal)
         model = self._review_model() if self._crew.agent.takes_model else None
         # Changes must not be reverted where another run works in the same directory.
@@ -359,7 +353,7 @@ class Iteration:
     def _has_claim(self) -> bool:
         """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._retry(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
+        return self._crew.patiently(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
 
     # --- result --------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class Past:
 
 @record
 class Trouble:
-    """What the failures of a task since it was last reset or done have in common."""
+    """Common traits of the failures of a task since it was last reset or done."""
 
     failures: int = 0
     step: Step = Step.NONE
@@ -73,7 +73,7 @@ class Trouble:
     advice: tuple[str, ...] = ()
     """Alternative approach for each of the signs."""
     is_repeating: bool = False
-    """Whether the same error came twice in a row, the same change again, or no change twice in a row."""
+    """Whether the same error occurred twice in a row, the same change again, or no change twice in a row."""
     is_progressing: bool = False
     """Whether the latest failure got further than all before it."""
     failed_model: str = ""

@@ -38,8 +38,8 @@ def put_together(store: Store, found: Iterable[tuple[Memory, Sequence[Memory]]],
     superseded: set[str] = set()
     with store.transaction():
         at = now()
-        for kept, others in found:
-            if store.memories.supersede(kept, merge(kept, others, at), others, change):
+        for first, others in found:
+            if store.memories.supersede(first, merge(first, others, at), others, change):
                 superseded |= {other.id for other in others}
     return superseded
 

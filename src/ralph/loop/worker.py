@@ -18,8 +18,7 @@ from ralph.store.memories import Change
 from ralph.store.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from typing import TypeVar
+    from collections.abc import Collection
 
     from ralph.loop.crew import Crew
     from ralph.loop.progress import Event
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.attempts import Begun
     from ralph.store.database import Watch
-
-    R = TypeVar("R")
 
 POLL_SECONDS = 1.0
 """Interval at which an idle worker looks for tasks of dead workers, in seconds; task changes wake it at once."""
@@ -72,7 +69,7 @@ class Worker:
         """Work on tasks until all are done, a limit is reached or a person stops the run."""
         with self._heartbeat:
             try:
-                self._last_event = self._retry(self._store.memories.last_event)
+                self._last_event = self._crew.patiently(self._store.memories.last_event)
                 return self._run_iterations()
             finally:
                 self._stop_watching()
@@ -94,9 +91,6 @@ class Worker:
             event = replace(event, details={**event.details, "worker": self._number})
         self._crew.tell(event)
 
-    def _retry(self, work: Callable[[], R], again: Callable[[], R] | None = None, *, is_settling: bool = False) -> R:
-        return self._crew.patiently(work, again, is_settling=is_settling)
-
     def _run_iterations(self) -> RunEnding:
         crew = self._crew
         while (limit := crew.budget.limit()) is None:
@@ -116,13 +110,13 @@ class Worker:
                 begun = self._claim()
                 if begun is None:
                     crew.budget.give_back()
-            ending = self._iterate(begun) if begun else self._retry(self._reason_to_stop)
+            ending = self._iterate(begun) if begun else self._crew.patiently(self._reason_to_stop)
             if ending is not None:
                 return ending
             if begun is None:
                 self._wait()
-                self._retry(self.recover)
-        return limit if self._retry(self._store.tasks.has_open) else RunEnding.COMPLETE
+                self._crew.patiently(self.recover)
+        return limit if self._crew.patiently(self._store.tasks.has_open) else RunEnding.COMPLETE
 
     def _claim(self) -> Begun | None:
         is_held_out = bool(self._order.holdout) and random.random() < self._order.holdout  # noqa: S311
@@ -143,7 +137,7 @@ class Worker:
             self._store.attempts.recover({self._worker})
             return begin()
 
-        return self._retry(begin, begin_again)
+        return self._crew.patiently(begin, begin_again)
 
     def _wait(self) -> None:
         """Wait until a task changes or it is time to look for dead workers."""
@@ -163,13 +157,13 @@ class Worker:
 
     def _announce_memories(self) -> None:
         """Announce memories that others have added since the last iteration."""
-        events = self._retry(lambda: self._store.memories.events(self._last_event, MOST_HEARD))
+        events = self._crew.patiently(lambda: self._store.memories.events(self._last_event, MOST_HEARD))
         if not events:
             return
         self._last_event = events[-1].seq
         own = self._own_changes | {f"extracted from {self._crew.run_id}"}
         new = [one.memory_id for one in events if one.what in LEARNED and one.why not in own]
-        memories = self._retry(lambda: self._store.memories.find_each(self._crew.unheard(new)))
+        memories = self._crew.patiently(lambda: self._store.memories.find_each(self._crew.unheard(new)))
         titles = [memory.title for memory in memories if _origin(memory) not in self._own_attempts]
         if titles:
             self._emit(event("heard", count=len(titles), titles=titles[:SHOWN_HEARD]))
@@ -243,7 +237,7 @@ class Worker:
         attempt = capture.attempt
         try:
             finish = self._store.attempts.finish
-            learned = self._retry(
+            learned = self._crew.patiently(
                 lambda: finish(capture, token),
                 again=lambda: finish(capture, token, is_again=True),
                 is_settling=True,
@@ -269,7 +263,7 @@ class Worker:
     def _try_update_staleness(self, attempt: Attempt) -> None:
         """Update the staleness of memories; the attempt is settled, so a failure is only a warning."""
         try:
-            self._retry(lambda: self._update_staleness(attempt), is_settling=True)
+            self._crew.patiently(lambda: self._update_staleness(attempt), is_settling=True)
         except StatementError as error:
             self._emit(event("warning", message=f"Could not update stale memories: {error}"))
 
