@@ -99,9 +99,8 @@ class Safekeeping:
 
 def is_due(made: list[str], since: str, seconds: float) -> bool:
     """Return whether a backup is due, given the times of earlier ones and the creation of the project."""
-    made = [
-        one for one in made if one <= timestamp(seconds)
-    ]  # ignore backups from the future: the clock may have been wrong
+    # Ignore backups from the future: the clock may have been wrong.
+    made = [one for one in made if one <= timestamp(seconds)]
     if not made:
         return since < timestamp(seconds - FIRST_BACKUP_SECONDS)
     return max(made) < timestamp(seconds - BACKUP_SECONDS)
