@@ -249,7 +249,9 @@ def test_a_run_that_waited_too_long_says_so_and_can_be_resumed(root: Path, mount
     )
 
     assert run.returncode == 1, run.stdout + run.stderr
-    assert "the disk could not be written to for too long; mend that, and go on with: ralph run --resume" in run.stdout
+    assert (
+        "the disk could not be written for too long; free space, then continue with: ralph run --resume" in run.stdout
+    )
     assert "Traceback" not in run.stdout + run.stderr
     with Project.open(root) as project:
         assert [task.status for task in project.tasks()].count(Status.DONE) == (0 if in_session else 1)

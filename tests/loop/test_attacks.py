@@ -121,7 +121,7 @@ def test_work_that_would_replace_what_ralph_keeps_is_not_merged(together: Togeth
     together.work(Company(play), 2, iterations=1)
 
     assert together.outcomes() == [Outcome.RETRIED]
-    assert "which is Ralph's own" in together.last().reason
+    assert "a file of Ralph" in together.last().reason
     assert together.project.store.damaged() == []
 
 
@@ -151,7 +151,7 @@ def test_settings_that_an_agent_changes_wait_for_a_person(together: Together) ->
     together.work(Company(play), 2, iterations=1)
 
     assert together.status(task) is Status.BLOCKED
-    assert "says how work is checked" in together.reason(task)
+    assert "which defines the gates" in together.reason(task)
 
 
 def test_a_task_that_was_taken_away_is_not_merged(together: Together) -> None:

@@ -93,8 +93,14 @@ def refusal(root: Path) -> str:
     return str(caught.value)
 
 
+def refusal_code(root: Path) -> str:
+    with pytest.raises(WorktreeError) as caught:
+        Branches.open(root)
+    return caught.value.code
+
+
 def test_without_a_repository_it_says_what_to_do(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "--parallel needs a git repository: git init, and commit once."
+    assert refusal_code(tmp_path) == "no-repository"
 
 
 def test_without_git_it_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,19 +116,19 @@ def test_an_old_git_is_refused(root: Path, tmp_path: Path, monkeypatch: pytest.M
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
-    assert refusal(root) == "--parallel needs git 2.23 or newer; this is 2.17."
+    assert refusal_code(root) == "git-too-old"
 
 
 def test_without_a_commit_there_is_nothing_to_start_from(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
 
-    assert refusal(tmp_path) == "--parallel needs something to start from: commit once."
+    assert refusal_code(tmp_path) == "no-commit"
 
 
 def test_without_a_branch_nobody_knows_where_work_should_go(root: Path) -> None:
     git(root, "checkout", "-q", "--detach")
 
-    assert refusal(root).startswith("No branch is checked out")
+    assert refusal_code(root) == "detached-head"
 
 
 def test_a_merge_in_progress_comes_first(root: Path) -> None:
@@ -152,7 +158,8 @@ def test_changes_that_are_not_committed_are_named(root: Path) -> None:
 
     said = refusal(root)
 
-    assert said.startswith("Not committed: a.txt, new0.txt, new1.txt and 2 more. Commit, stash or ignore")
+    assert ": a.txt, new0.txt, new1.txt and 2 more." in said
+    assert refusal_code(root) == "uncommitted-changes"
 
 
 @pytest.mark.usefixtures("store_url")
@@ -175,7 +182,7 @@ def test_a_folder_that_cannot_be_made_is_named(root: Path) -> None:
 
     said = refusal(root)
 
-    assert said.startswith("Worktrees cannot be made")
+    assert said.startswith("Could not create worktrees")
     assert ".ralph" in said
 
 
@@ -247,7 +254,7 @@ def test_a_conflict_that_is_not_resolved_is_not_merged(root: Path, branches: Bra
     added = branches.finish(again, "t-1", "Write")
 
     for one in (merge, added):
-        assert one == Merge(conflicts=("a.txt",), why="The conflict is not resolved in a.txt.")
+        assert one == Merge(conflicts=("a.txt",), why="The merge conflict is not resolved in a.txt.")
     assert (root / "a.txt").read_text() == "person\n"
 
 
@@ -307,7 +314,7 @@ def test_something_else_in_the_way_is_named_and_left_alone(root: Path, branches:
     (root / ".ralph/worktrees/t-2/notes.txt").write_text("notes\n")
 
     for id in ("t-1", "t-2"):
-        with pytest.raises(WorktreeError, match=rf"worktrees/{id} is in the way"):
+        with pytest.raises(WorktreeError, match=rf"worktrees/{id} exists"):
             branches.work_on(id, "Write")
 
     assert (root / ".ralph/worktrees/t-2/notes.txt").read_text() == "notes\n"
@@ -445,7 +452,7 @@ def test_a_branch_that_leads_elsewhere_is_not_merged(root: Path, branches: Branc
 
     merge = branches.finish(place, "t-1", "Write")
 
-    assert "does not go on from ralph/t-1" in merge.why
+    assert "does not descend from ralph/t-1" in merge.why
     assert not merge.waits_for_person
     assert git(branches.work_on("t-1", "Write").directory, "branch", "--show-current") == "ralph/t-1"
 
@@ -459,7 +466,7 @@ def test_a_rebase_that_was_left_half_done_is_taken_back(root: Path, branches: Br
     merge = branches.finish(place, "t-1", "Write")
     again = branches.work_on("t-1", "Write")
 
-    assert "rebase was left half done" in merge.why
+    assert "rebase was left unfinished" in merge.why
     assert again.conflicts == ("a.txt",)
 
 
@@ -670,9 +677,9 @@ def test_a_base_that_vanished_is_named_and_the_work_stays(root: Path, branches: 
 
     merge = branches.finish(place, "t-1", "Write")
 
-    assert merge == Merge(why="The branch main is gone; the work is on ralph/t-1.", waits_for_person=True)
+    assert merge == Merge(why="The branch main no longer exists; the work is on ralph/t-1.", waits_for_person=True)
     assert "new.txt" in git(root, "ls-tree", "--name-only", "ralph/t-1")
-    with pytest.raises(WorktreeError, match="branch main is gone"):
+    with pytest.raises(WorktreeError, match="branch main no longer exists"):
         branches.work_on("t-2", "Write")
 
 
@@ -682,7 +689,7 @@ def test_a_worktree_that_vanished_before_its_end_is_told(branches: Branches) -> 
 
     merge = branches.finish(place, "t-1", "Write")
 
-    assert merge.why == f"The worktree {place.top} is gone."
+    assert merge.why == f"The worktree {place.top} no longer exists."
 
 
 def test_what_cannot_be_committed_goes_back_to_the_task(branches: Branches) -> None:
@@ -726,7 +733,7 @@ def test_somebody_who_merges_is_waited_for_until_it_is_time_to_stop(root: Path, 
     with Repository.at(root).alone():
         merge = branches.finish(place, "t-1", "Write", should_stop=lambda: True)
 
-    assert merge == Merge(why="It was stopped before the work was merged.")
+    assert merge == Merge(why="The run was stopped before the work was merged.")
     assert branches.finish(place, "t-1", "Write").files == ("new.txt",)
 
 

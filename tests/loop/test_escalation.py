@@ -59,10 +59,10 @@ def test_each_failure_in_a_row_is_one_step_on_the_way_to_a_person(trial: Trial) 
     ]
     for (printed, _), (model, reason) in list(zip(shown, trial.models(), strict=True))[1:]:
         assert f"   {model}: {reason}\n" in printed
-    assert f"{task.id} failed 1 time in a row (1 of 3 retries used); next: again, told what failed" in shown[0][1]
+    assert f"{task.id} failed 1 time in a row (1 of 3 retries used); next: retry with the failure report" in shown[0][1]
     assert f"{task.id} failed 2 times in a row (2 of 3 retries used); next: a stronger model" in shown[1][1]
     assert "with sonnet: escalate: 2 failures, 1 rung up" in shown[1][1]
-    assert "(3 of 3 retries used), stuck; next: asked to split it" in shown[2][1]
+    assert "(3 of 3 retries used), stuck; next: ask the agent to split it" in shown[2][1]
     assert f"{task.id} Hard: blocked, failed 4 times, waits for a person; last: a wrong thing" in shown[3][1]
 
 
@@ -81,8 +81,8 @@ def test_every_prompt_says_how_the_loop_stands_and_why_this_model(trial: Trial) 
         assert f"- Attempt {number} at this task" in status
         assert f"- Model: {model} ({reason})\n" in status
         assert "(haiku, sonnet, opus): <next-model>NAME</next-model>" in status
-    assert "No attempt has ended yet in this project" in prompts[0]
-    assert "Last 3 attempts in this project: 0 % done, 100 % failed" in prompts[3]
+    assert "No attempt has finished yet in this project" in prompts[0]
+    assert "Last 3 attempts in this project: 0% done, 100% failed" in prompts[3]
     assert "a slow thing stood in the way" in prompts[3].split("### Previous Attempts")[1]
     assert [STUCK in prompt for prompt in prompts] == [False, False, False, True]
 
@@ -107,7 +107,7 @@ def test_the_same_failure_again_brings_a_stronger_model_sooner(trial: Trial) -> 
 
     trial.run(ScriptedAgent(failure("KeyError: 'name'")), Order(iterations=3))
 
-    assert trial.models()[-1] == ("opus", "escalate: 2 failures, 1 rung up, 1 more as they repeat")
+    assert trial.models()[-1] == ("opus", "escalate: 2 failures, 1 rung up, 1 more because they repeat")
 
 
 def test_a_hard_task_is_tried_again_with_a_stronger_model_at_once(trial: Trial) -> None:
@@ -147,7 +147,7 @@ def test_an_interrupted_attempt_is_no_step_on_the_way(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("words", "model", "reason"),
     [
-        (("--strategy", "fixed"), "haiku", "fixed: the first of the ladder"),
+        (("--strategy", "fixed"), "haiku", "fixed: the first model of the ladder"),
         (("--strategy", "escalate"), "haiku", "escalate: no failure yet"),
         (("--strategy", "cost-optimized"), "haiku", "cost-optimized: haiku is expected to cost"),
         (("--strategy", "plan-then-execute"), "opus", "plan-then-execute: the planner gets the strongest"),
@@ -234,8 +234,8 @@ def test_a_wish_for_a_model_that_nobody_knows_is_ignored_and_logged(trial: Trial
     one(trial)
 
     assert [model for model, _ in trial.models()] == ["haiku", "haiku"]
-    assert "ignored: No model called gpt-99 is known" in printed
-    assert "Ignored: No model called gpt-99 is known" in trial.log(task)
+    assert "ignored: Unknown model gpt-99" in printed
+    assert "Ignored: Unknown model gpt-99" in trial.log(task)
     assert "asks for" not in trial.log(task)
     assert trial.attempts()[0].next_model == ""
 
@@ -272,8 +272,8 @@ def test_the_warning_names_what_the_failures_have_in_common(trial: Trial) -> Non
 
     warning = agent.prompts[3].split(STUCK)[1].split("\n### ")[0]
     assert "This task has failed 3 times in a row." in warning
-    assert "The same error came 3 times in a row: reproduce it in the smallest way" in warning
-    assert "The last two attempts changed no file: make a change at all" in warning
+    assert "The same error occurred 3 times in a row: reproduce it" in warning
+    assert "The last two attempts changed no file: make a change" in warning
     assert "<subtask title=" in warning
 
 
@@ -295,7 +295,7 @@ def test_the_same_change_again_is_named(trial: Trial) -> None:
     trial.run(agent)
 
     assert "The last two attempts left the same change: that change does not help." in agent.prompts[3]
-    assert "1 more as they repeat" in trial.models()[2][1]
+    assert "1 more because they repeat" in trial.models()[2][1]
 
 
 @pytest.mark.parametrize(
@@ -396,8 +396,8 @@ def test_the_attempt_that_split_a_task_says_so(trial: Trial) -> None:
     stuck(trial, split(("Roof", "Walls"), ("Walls", "")), FAILED)
 
     attempt = trial.attempts()[3]
-    assert (attempt.outcome, attempt.reason) == (Outcome.FAILED, "split into 2 smaller tasks")
-    assert "split into 2 smaller tasks" in trial.log(task)
+    assert (attempt.outcome, attempt.reason) == (Outcome.FAILED, "split into 2 subtasks")
+    assert "split into 2 subtasks" in trial.log(task)
     (ended,) = [details for details in trial.told("attempt_ended") if details["parts"]]
     assert ended["parts"] == ["Roof", "Walls"]
     walls = next(part for part in trial.project.task(task.id).parts if part.title == "Walls")
@@ -430,7 +430,7 @@ def test_parts_of_a_task_that_is_not_stuck_are_not_taken(trial: Trial) -> None:
 
     assert trial.project.task(task.id).parts == ()
     assert trial.outcomes() == [Outcome.FAILED]
-    assert "Ignored: sub-tasks: a task is split when it is stuck or planned" in trial.log(task)
+    assert "Ignored: subtasks: only a stuck or planned task can be split" in trial.log(task)
 
 
 def test_parts_of_a_task_that_is_done_are_not_taken(trial: Trial) -> None:

@@ -119,7 +119,7 @@ def test_own_words_take_the_place_of_the_part_but_not_of_how_it_ends() -> None:
 
     editor, critic = (instructions(hat, ORDER, config) for hat in ("editor", "critic"))
 
-    assert editor.startswith("## Your Hat: Editor\n\nShorten.\n- This is one part")
+    assert editor.startswith("## Your Hat: Editor\n\nShorten.\n- You do one part")
     assert "Polish" not in editor
     assert len(critic) < LONGEST_INSTRUCTIONS + 1_000
 
@@ -165,14 +165,28 @@ def test_an_answer_moves_its_task(hat: str, sigils: Sigils, claims_done: bool, m
 @pytest.mark.parametrize(
     ("hat", "sigils", "claims_done", "kind", "to", "problem"),
     [
-        ("editor", handed(""), False, Turn.STAY, "editor", "nobody comes after the editor: it must say task-done"),
+        ("editor", handed(""), False, Turn.STAY, "editor", "no hat comes after the editor: it must end with task-done"),
         ("critic", handed("critic"), False, Turn.STAY, "critic", "the critic handed over to itself"),
         ("critic", handed("critic"), True, Turn.ONWARD, "editor", "the critic handed over to itself"),
         ("editor", handed("editor"), True, Turn.DONE, "", "the editor handed over to itself"),
         ("critic", handed("creator"), True, Turn.BACK, "creator", "the critic said task-done, but handed back to the"),
         ("editor", handed("creator"), True, Turn.BACK, "creator", "the editor said task-done, but handed back to the"),
-        ("creator", handed("explorer"), False, Turn.ONWARD, "critic", "hand-over to the explorer, but tasks here go"),
-        ("editor", handed("explorer"), False, Turn.STAY, "editor", "hand-over to the explorer, but tasks here go"),
+        (
+            "creator",
+            handed("explorer"),
+            False,
+            Turn.ONWARD,
+            "critic",
+            "hand-over to the explorer, but the order of hats is",
+        ),
+        (
+            "editor",
+            handed("explorer"),
+            False,
+            Turn.STAY,
+            "editor",
+            "hand-over to the explorer, but the order of hats is",
+        ),
     ],
 )
 def test_a_hand_over_that_makes_no_sense_is_named_and_the_order_decides(
@@ -190,7 +204,7 @@ def test_without_hats_a_hand_over_changes_nothing() -> None:
 
     assert (done.kind, done.to) == (Turn.DONE, "")
     assert (silent.kind, silent.to) == (Turn.STAY, "creator")
-    assert done.problem == silent.problem == "hand-over to the critic, but tasks here go creator"
+    assert done.problem == silent.problem == "hand-over to the critic, but the order of hats is creator"
 
 
 @given(

@@ -144,7 +144,7 @@ def test_what_a_hat_says_wrong_is_logged_and_the_task_goes_on(trial: Trial) -> N
     trial.run(agent, hats=hats("planner", "creator"))
 
     assert agent.hats == ["planner", "creator", "creator"]
-    assert "hand-over to the critic, but tasks here go planner → creator" in trial.log(task)
+    assert "hand-over to the critic, but the order of hats is planner → creator" in trial.log(task)
     assert "the creator handed over to itself" in trial.log(task)
     assert trial.status(task) is Status.DONE
 
@@ -399,7 +399,7 @@ def test_what_a_planner_splits_is_not_planned_again(trial: Trial) -> None:
 
     assert agent.hats == ["planner", "creator", "creator"]
     planned = trial.attempts()[0]
-    assert (planned.outcome, planned.reason) == (Outcome.DONE, "split into 2 smaller tasks")
+    assert (planned.outcome, planned.reason) == (Outcome.DONE, "split into 2 subtasks")
     assert [details["title"] for details in trial.told("attempt_started")] == ["Build a house", "Ground", "Walls"]
     assert (summary.ending, summary.done) == (RunEnding.COMPLETE, 2)
     assert trial.status(task) is Status.DONE

@@ -155,7 +155,7 @@ def test_a_limit_that_cannot_be_measured_is_said_to_be_one(trial: Trial) -> None
     ran = trial.ralph("run", "--max-cost", "1", "--max-tokens", "9", "--", "sh", "agent.sh")
 
     assert "the cost limit cannot stop this run" in ran.out
-    assert "the limit on tokens cannot stop this run" in ran.out
+    assert "the token limit cannot stop this run" in ran.out
 
 
 def test_a_cost_limit_with_a_model_that_has_no_price_is_said_to_be_none(trial: Trial) -> None:
@@ -297,7 +297,7 @@ def test_cost_tokens_and_time_of_before_count_too(trial: Trial) -> None:
 
     for words, ending in (
         (("--max-cost", "0.8"), "the cost limit"),
-        (("--max-tokens", "50"), "the limit on tokens"),
+        (("--max-tokens", "50"), "the token limit"),
         (("--max-minutes", "10"), "the time limit"),
     ):
         ran = trial.ralph("run", "--resume", run, *words, "--max-iterations", "9")
@@ -370,7 +370,7 @@ def test_what_is_asked_now_counts_more_than_what_was_asked_before(trial: Trial) 
     trial.ralph("run", "--resume", "--max-iterations", "3", "--gate", "test -e nothing")
 
     assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE, Outcome.RETRIED]
-    assert trial.models()[1:] == [("haiku", "fixed: the first of the ladder")] * 2
+    assert trial.models()[1:] == [("haiku", "fixed: the first model of the ladder")] * 2
 
 
 def test_a_secret_on_the_command_line_is_not_remembered(trial: Trial) -> None:
@@ -566,8 +566,8 @@ def test_two_runs_in_one_directory_do_every_task_once_and_are_warned(
     first, _ = started[0].communicate(timeout=60)
 
     assert ran.code == 0
-    assert "Another run works in this directory" in ran.out
-    assert "Another run works in this directory" not in first
+    assert "Another run is active in this directory" in ran.out
+    assert "Another run is active in this directory" not in first
     assert trial.outcomes() == [Outcome.DONE] * 6
     assert len({attempt.task_id for attempt in trial.attempts()}) == 6
     assert len({attempt.run_id for attempt in trial.attempts()}) == 2

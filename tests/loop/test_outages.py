@@ -73,8 +73,8 @@ def test_a_run_waits_before_it_asks_again_twice_as_long_each_time(trial: Trial) 
     told = trial.ralph("run")
 
     assert time.monotonic() - began > 1.5
-    assert "going on in 0.5 s" in told.out + told.err
-    assert "going on in 1 s" in told.out + told.err
+    assert "Retrying in 0.5 s" in told.out + told.err
+    assert "Retrying in 1 s" in told.out + told.err
 
 
 def test_a_service_that_stays_away_ends_the_run_and_blocks_nothing(trial: Trial) -> None:
@@ -84,7 +84,7 @@ def test_a_service_that_stays_away_ends_the_run_and_blocks_nothing(trial: Trial)
     told = trial.ralph("run")
 
     assert told.code == 1
-    assert "could not use its model, again and again" in told.out + told.err
+    assert "repeatedly could not use its model" in told.out + told.err
     assert len(trial.project.journal(100)) == crew.MOST_OUTAGES
     assert {trial.project.task(task.id).task.status for task in tasks} == {Status.PENDING}
 

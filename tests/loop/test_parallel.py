@@ -288,10 +288,10 @@ def test_of_two_tasks_that_change_one_line_the_second_resolves_the_conflict(toge
     assert together.outcomes_of(second) == [Outcome.RETRIED, Outcome.DONE]
     (report,) = together.project.failures_of(second.id)
     assert (report.category, report.files) == ("merge_conflict", ("shared.txt",))
-    assert "The work does not go together with what is in main now, in shared.txt." in report.why
+    assert "The work conflicts with the current main, in shared.txt." in report.why
     prompt = agent.part(second, 2).prompt
     assert "shared.txt" in prompt.split("### Merge Conflicts")[1].split("###")[0]
-    assert "does not go together" in prompt.split("### Previous Attempts")[1]
+    assert "conflicts with the current main" in prompt.split("### Previous Attempts")[1]
     assert set((together.root / "shared.txt").read_text().splitlines()) >= {task.id for task in tasks}
     assert together.left() == ""
 
@@ -312,7 +312,7 @@ def test_a_conflict_nobody_resolves_waits_for_a_person_in_the_end(together: Toge
 
     assert ending is RunEnding.WAITS
     assert together.outcomes_of(task) == [Outcome.RETRIED] * 4
-    assert "The conflict is not resolved in shared.txt." in together.reason(task)
+    assert "The merge conflict is not resolved in shared.txt." in together.reason(task)
     assert (together.root / "shared.txt").read_text() == "theirs\n"
     assert together.changes() == ""
     assert together.git("show", f"ralph/{task.id}:shared.txt") == "mine\n"
@@ -530,7 +530,7 @@ def test_without_a_repository_nothing_starts(trial: Trial) -> None:
     ran = trial.ralph("run", "--parallel", "2", "--", "sh", "agent.sh")
 
     assert ran.code == 2
-    assert "--parallel needs a git repository: git init, and commit once." in ran.err
+    assert ran.error == "no-repository"
     assert ran.err.count("\n") == 1
     assert trial.project.store.attempts.runs(1) == []
 
@@ -543,7 +543,7 @@ def test_without_a_commit_nothing_starts(trial: Trial) -> None:
     ran = trial.ralph("run", "--parallel", "2", "--", "sh", "agent.sh")
 
     assert ran.code == 2
-    assert "--parallel needs something to start from: commit once." in ran.err
+    assert ran.error == "no-commit"
     assert trial.project.store.attempts.runs(1) == []
 
 
@@ -553,7 +553,7 @@ def test_without_a_branch_nothing_starts(together: Together) -> None:
 
     why = refused(together, "--parallel", "2")
 
-    assert why.endswith(f"No branch is checked out in {together.root}: switch to the one that takes the work.")
+    assert f"No branch is checked out in {together.root}." in why
 
 
 def test_with_changes_that_are_not_committed_nothing_starts(together: Together) -> None:
@@ -563,7 +563,7 @@ def test_with_changes_that_are_not_committed_nothing_starts(together: Together) 
 
     why = refused(together, "--parallel", "2")
 
-    assert why.endswith("Not committed: shared.txt, new.txt. Commit, stash or ignore that before a parallel run.")
+    assert ": shared.txt, new.txt. Commit, stash or ignore" in why
     assert (together.root / "shared.txt").read_text() == "changed\n"
     assert together.branches() == []
 
@@ -600,7 +600,7 @@ def test_a_worktree_that_cannot_be_made_is_an_error_of_its_task_alone(together: 
     assert [together.status(task) for task in good] == [Status.DONE] * 2
     attempts = [attempt for attempt in together.attempts() if attempt.task_id == bad.id]
     assert {attempt.outcome for attempt in attempts} == {Outcome.ERROR}
-    sentence = f"{folder / bad.id} is in the way: it is no worktree of this repository. Move it away."
+    sentence = f"{folder / bad.id} exists but is not a worktree of this repository. Move it away."
     assert {attempt.reason for attempt in attempts} == {sentence}
     assert together.status(bad) is Status.BLOCKED
     assert sentence in together.reason(bad)
@@ -619,7 +619,7 @@ def test_when_the_branch_vanishes_the_work_stays_and_waits(together: Together) -
 
     assert ending is RunEnding.WAITS
     assert together.outcomes_of(task) == [Outcome.RETRIED]
-    assert together.reason(task).endswith(f"The branch main is gone; the work is on ralph/{task.id}.")
+    assert together.reason(task).endswith(f"The branch main no longer exists; the work is on ralph/{task.id}.")
     assert together.git("show", f"ralph/{task.id}:{task.id}.txt") == task.id
 
 
@@ -639,7 +639,7 @@ def test_tasks_that_find_no_branch_to_start_from_say_so(together: Together) -> N
     assert ending.exit_code == 1
     assert all(together.status(task) is not Status.DONE for task in tasks)
     reasons = {attempt.reason for attempt in together.attempts() if attempt.outcome is Outcome.ERROR}
-    assert reasons == {"The branch main is gone: there is nothing to start from."}
+    assert reasons == {"The branch main no longer exists, so there is nothing to start from."}
 
 
 def test_what_the_person_commits_meanwhile_is_kept(together: Together) -> None:
@@ -691,7 +691,10 @@ def test_changes_of_the_person_in_the_way_are_named_and_the_work_waits(together:
     assert ending is RunEnding.WAITS
     assert together.outcomes_of(blocked) == [Outcome.RETRIED]
     assert together.status(blocked) is Status.BLOCKED
-    for words in (f"The work is on ralph/{blocked.id} and not in main", "are in the way, in shared.txt. Commit or"):
+    for words in (
+        f"The work on ralph/{blocked.id} is not merged into main",
+        "commit or stash the changes to shared.txt",
+    ):
         assert words in together.reason(blocked)
     assert together.git("show", f"ralph/{blocked.id}:shared.txt") == "done\n"
     assert (together.root / "shared.txt").read_text() == "mine, not committed\n"
@@ -717,7 +720,7 @@ def test_a_place_that_vanishes_under_the_agent_is_told(together: Together) -> No
     ending = together.work(Company(play), 2)
 
     assert ending is RunEnding.WAITS
-    assert f"The worktree {together.root}/.ralph/worktrees/{task.id} is gone." in together.reason(task)
+    assert f"The worktree {together.root}/.ralph/worktrees/{task.id} no longer exists." in together.reason(task)
 
 
 def test_a_repository_that_an_agent_makes_does_not_swallow_its_work(together: Together) -> None:
@@ -741,7 +744,7 @@ def test_a_repository_that_an_agent_makes_does_not_swallow_its_work(together: To
 
     assert ending is RunEnding.COMPLETE
     assert together.outcomes_of(task) == [Outcome.RETRIED, Outcome.DONE]
-    assert "site/ is a repository of its own" in agent.part(task, 2).prompt
+    assert "site/ is a nested git repository" in agent.part(task, 2).prompt
     assert (together.root / "site/index.html").read_text() == "hello\n"
     assert together.left() == ""
 

@@ -158,6 +158,6 @@ def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
 
     text = project.prompt(task.id).text
 
-    assert "Last 4 attempts in this project: 25 % done, 75 % failed" in text
+    assert "Last 4 attempts in this project: 25% done, 75% failed" in text
     assert "Attempt 5 at this task, 3 failed in a row" in text
     assert project.store.attempts.metrics(task.id).difficulty is Difficulty.HARD

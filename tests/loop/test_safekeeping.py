@@ -127,7 +127,7 @@ def test_a_run_whose_file_is_damaged_says_so_once_and_stops(trial: Trial, monkey
     assert summary.iterations < 20
     assert len(warnings) == 1
     assert warnings[0].startswith(f"The database {path} is damaged: 1 memory does not match its checksum: ")
-    assert warnings[0].endswith("Bring a backup back with: ralph restore")
+    assert warnings[0].endswith("Restore a backup with: ralph restore")
 
 
 def test_a_backup_that_cannot_be_made_is_told_once_and_stops_nothing(
@@ -178,9 +178,9 @@ def test_a_file_that_cannot_be_read_for_a_moment_stops_nothing(trial: Trial) -> 
     stopped: list[bool] = []
     keeping = Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))
 
-    first = keeping._look()
+    first = keeping._check()
     aside.rename(path)
-    second = keeping._look()
+    second = keeping._check()
 
     assert (first, second) == (safekeeping.SOON_AFTER, safekeeping.AGAIN_AFTER)
     assert (warned, stopped) == ([], [])
@@ -191,7 +191,7 @@ def test_a_database_that_a_newer_ralph_has_taken_over_is_not_called_damaged(tria
 
     warned: list[str] = []
     stopped: list[bool] = []
-    Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))._look()
+    Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))._check()
 
     assert stopped == [True]
     assert "written by a newer Ralph" in warned[0]

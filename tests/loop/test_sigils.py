@@ -526,7 +526,7 @@ def test_a_need_that_is_no_part_is_dropped() -> None:
     sigils = read_sigils(parts_of(("A", "B; the rest"), ("B", "")))
 
     assert [part.needs for part in sigils.subtasks] == [("B",), ()]
-    assert sigils.problems == ("subtask needs a part that is not there: the rest",)
+    assert sigils.problems == ("subtask needs an unknown subtask: the rest",)
 
 
 def test_the_need_that_closes_a_circle_is_dropped() -> None:
@@ -534,8 +534,8 @@ def test_the_need_that_closes_a_circle_is_dropped() -> None:
 
     assert [part.needs for part in sigils.subtasks] == [("B",), ("C",), ("D",), ()]
     assert sigils.problems == (
-        "subtasks would wait for each other: C needs a",
-        "subtasks would wait for each other: D needs d",
+        "subtasks depend on each other: C needs a",
+        "subtasks depend on each other: D needs d",
     )
 
 

@@ -90,7 +90,7 @@ def test_a_hint_nobody_knows_is_put_into_one_sentence() -> None:
 
     sentence = unknown_hint(config, "", "gpt\x1b[31m-99\n" + "x" * 500)
 
-    assert sentence.startswith("No model called gpt-99 x")
+    assert sentence.startswith("Unknown model gpt-99 x")
     assert "\n" not in sentence
     assert len(sentence) < 200
     assert (
@@ -127,10 +127,10 @@ def test_escalate_says_what_led_to_a_model() -> None:
     assert chosen("escalate", failures=1).reason == "escalate: 1 failure"
     assert chosen("escalate", failures=2).reason == "escalate: 2 failures, 1 rung up"
     assert chosen("escalate", failures=3, repeating=True).reason == (
-        "escalate: 3 failures, 2 rungs up, 1 more as they repeat; this is the top"
+        "escalate: 3 failures, 2 rungs up, 1 more because they repeat; this is the top"
     )
     assert chosen("escalate", difficulty=Difficulty.HARD, recent=BADLY).reason == (
-        "escalate: no failure yet, 1 up for difficulty hard, 1 up as 40% got done lately"
+        "escalate: no failure yet, 1 up for difficulty hard, 1 up because 40% got done recently"
     )
 
 
@@ -180,7 +180,7 @@ def test_the_model_that_got_the_task_done_before_is_not_undercut(strategy: str) 
 def test_escalate_does_not_fall_back_below_the_model_that_failed_last() -> None:
     again, stronger = (chosen("escalate", failures=count, failed_model="sonnet") for count in (1, 2))
 
-    assert again == Choice(model="sonnet", reason="escalate: sonnet failed last, the same again")
+    assert again == Choice(model="sonnet", reason="escalate: sonnet failed last, so the same again")
     assert stronger == Choice(model="opus", reason="escalate: sonnet failed last, so a stronger one")
 
 
@@ -322,9 +322,9 @@ def test_every_step_says_what_happens_next() -> None:
 
     assert said == {
         Step.NONE: "",
-        Step.REPORT: "next: again, told what failed",
+        Step.REPORT: "next: retry with the failure report",
         Step.STRONGER: "next: a stronger model",
-        Step.DECOMPOSE: "next: asked to split it",
+        Step.DECOMPOSE: "next: ask the agent to split it",
         Step.PERSON: "waits for a person",
     }
 

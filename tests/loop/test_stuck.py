@@ -67,7 +67,7 @@ def test_interruptions_and_hand_overs_are_no_failures() -> None:
 def test_an_interruption_does_not_part_what_repeats() -> None:
     past = failures({"fingerprint": "e"}, {"outcome": Outcome.INTERRUPTED}, {"fingerprint": "e"})
 
-    assert seen(past).signs == ("the same error came 2 times in a row",)
+    assert seen(past).signs == ("the same error occurred 2 times in a row",)
 
 
 def test_the_model_that_failed_last_is_told() -> None:
@@ -90,7 +90,7 @@ def test_failures_that_differ_have_nothing_in_common() -> None:
 def test_the_same_error_is_counted_as_long_as_it_came_in_a_row() -> None:
     same = {"fingerprint": "e"}
 
-    assert seen(failures(same, same, same, {}, same)).signs == ("the same error came 3 times in a row",)
+    assert seen(failures(same, same, same, {}, same)).signs == ("the same error occurred 3 times in a row",)
     assert seen(failures(same, {}, same)).signs == ()
 
 
@@ -202,7 +202,7 @@ def test_each_sign_gets_its_own_approach() -> None:
 
     assert "smallest" in "".join(warning(seen(failures(error, error))))
     assert "Undo it" in "".join(warning(seen(failures(change, change))))
-    assert "make a change at all" in "".join(warning(seen(failures(idle, {}))))
+    assert "make a change," in "".join(warning(seen(failures(idle, {}))))
     assert warning(seen(failures({}, {}))) == []
 
 
@@ -211,7 +211,7 @@ def test_the_warning_has_a_line_for_each_sign() -> None:
 
     lines = warning(seen(failures(same, same, same)))
 
-    assert lines[0].startswith("The same error came 3 times in a row: ")
+    assert lines[0].startswith("The same error occurred 3 times in a row: ")
     assert lines[1].startswith("The last two attempts left the same change: ")
     assert all(line.endswith(".") for line in lines)
 

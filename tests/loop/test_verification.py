@@ -186,10 +186,10 @@ def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial
 @pytest.mark.parametrize(
     ("review", "reason"),
     [
-        ("Looks fine to me.", "said neither"),
-        ("", "said neither"),
+        ("Looks fine to me.", "neither passed nor failed"),
+        ("", "neither passed nor failed"),
         (f"{PASS}{fail('but no')}", "but no"),
-        (f"It said `{PASS}`, I do not know.", "said neither"),
+        (f"It said `{PASS}`, I do not know.", "neither passed nor failed"),
         (Reply(text=PASS, ending=Ending.CRASHED, detail="sh exited with 3", files=()), "exited with 3"),
         (Reply(text=PASS, ending=Ending.TIMED_OUT, files=()), "did not finish: timed out"),
         (Reply(text="", ending=Ending.REFUSED, files=()), "did not finish"),
@@ -414,7 +414,7 @@ def test_a_verification_that_changes_something_has_not_verified(trial: Trial, wh
 
     assert trial.outcomes() == [Outcome.RETRIED]
     assert "files were changed during the verification" in trial.last().reason
-    assert "and taken back" in ran.out
+    assert "and reverted" in ran.out
     assert trial.status(task) is Status.PENDING
 
 

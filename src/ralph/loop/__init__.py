@@ -1,1 +1,1 @@
-"""The loop: claim, recall, prompt, agent, sigils, verify, capture, settle, next."""
+"""The agent loop: claim, recall, prompt, run the agent, read sigils, verify, capture, settle."""

@@ -1,4 +1,4 @@
-"""What a run and its tasks may use up, and how much of it is gone. Shared by all workers of a run."""
+"""Limits of a run and of its tasks, and what has been used of them. Shared by all workers of a run."""
 
 from __future__ import annotations
 
@@ -15,54 +15,55 @@ if TYPE_CHECKING:
 
 
 CENTS_FROM_USD = 0.1
+"""Amount from which costs are shown with two decimals, in USD."""
 ALMOST = 0.99
-"""A session that is ended when its task's time is over may end a moment before."""
+"""Share of a task's minutes that counts as all of them: a session may end slightly early."""
 
 
 class Budget:
-    """Counts what a run takes, and says when it has taken enough."""
+    """Thread-safe account of what a run has used of its limits."""
 
     def __init__(self, order: Order, used: Used | None = None) -> None:
-        """`used` is what the run took before, when it goes on."""
+        """`used` is what a resumed run has used before."""
         self._order = order
         self._lock = threading.Lock()
         self._used = used or Used()
-        self._begun = self._used.iterations
-        self._began_with = self._used.iterations
-        self._started = time.monotonic() - self._used.seconds
+        self._started_iterations = self._used.iterations
+        self._initial_iterations = self._used.iterations
+        self._started_at = time.monotonic() - self._used.seconds
 
     @property
     def seconds(self) -> float:
-        """How long the run has worked in all."""
-        return time.monotonic() - self._started
+        """Total duration of the run, in seconds."""
+        return time.monotonic() - self._started_at
 
     @property
     def used(self) -> Used:
-        """What the run has taken in all."""
+        """Total usage of the run."""
         with self._lock:
-            return replace(self._used, iterations=self._begun, seconds=round(self.seconds, 3))
+            return replace(self._used, iterations=self._started_iterations, seconds=round(self.seconds, 3))
 
     @property
     def iterations(self) -> int:
-        """The iterations begun since the run was started or went on."""
-        return self._begun - self._began_with
+        """Number of iterations started since the run was started or resumed."""
+        return self._started_iterations - self._initial_iterations
 
     def take(self) -> bool:
-        """Take one iteration of those that are left; False when there is none."""
+        """Reserve one iteration; return False if none is left."""
         with self._lock:
-            most = self._order.iterations
-            if most and self._begun >= most:
+            limit = self._order.iterations
+            if limit and self._started_iterations >= limit:
                 return False
-            self._begun += 1
+            self._started_iterations += 1
             return True
 
     def give_back(self) -> None:
-        """Put one iteration back: nothing was there to begin."""
+        """Return a reserved iteration that was not used."""
         with self._lock:
-            self._begun -= 1
+            self._started_iterations -= 1
 
     def settle(self, attempt: Attempt) -> None:
-        """Count what an attempt took."""
+        """Add the usage of a finished attempt."""
         with self._lock:
             self._used = replace(
                 self._used,
@@ -72,7 +73,7 @@ class Budget:
             )
 
     def limit(self) -> RunEnding | None:
-        """Give the limit that is reached, if one is; those on iterations are for `take`."""
+        """Return the limit on time, cost or tokens that has been reached, if any; `take` checks iterations."""
         if self.is_over_time():
             return RunEnding.LIMIT_MINUTES
         if self._order.cost_usd and self._used.cost_usd >= self._order.cost_usd:
@@ -82,18 +83,18 @@ class Budget:
         return None
 
     def is_over_time(self) -> bool:
-        """Say whether the run's minutes are over."""
+        """Return whether the time limit of the run has been reached."""
         limit = self._order.minutes
         return bool(limit) and self.seconds >= limit * 60
 
     def left(self) -> list[str]:
-        """Give how much is used up of every limit there is, for people."""
+        """Return the usage of each limit as text, such as "3 of 10 iterations"."""
         return _shares(self.used, _caps(self._order))
 
 
 @record
 class Caps:
-    """How much may be used up; 0 means no limit."""
+    """Limits on usage; 0 means no limit."""
 
     iterations: int
     minutes: float
@@ -106,7 +107,7 @@ def _caps(order: Order, prefix: str = "") -> Caps:
 
 
 def _shares(used: Used, caps: Caps) -> list[str]:
-    """Give for each limit how much of it is used up."""
+    """Return the usage of each limit as text."""
     shares = [
         (caps.iterations, f"{used.iterations} of {caps.iterations} iterations"),
         (caps.minutes, f"{used.seconds / 60:.1f} of {caps.minutes:g} minutes"),
@@ -116,11 +117,11 @@ def _shares(used: Used, caps: Caps) -> list[str]:
     return [text for cap, text in shares if cap]
 
 
-# --- what a task may take ----------------------------------------------------------------
+# --- limits of a task --------------------------------------------------------------------
 
 
 def used_by_task(before: Used, attempt: Attempt) -> Used:
-    """Give what a task has taken with one more attempt."""
+    """Return the usage of a task including one more attempt."""
     return Used(
         iterations=before.iterations + 1,
         seconds=before.seconds + attempt.seconds,
@@ -130,13 +131,13 @@ def used_by_task(before: Used, attempt: Attempt) -> Used:
 
 
 def left_of_task(order: Order, used: Used) -> list[str]:
-    """Give how much a task has used up of every limit on it, for people."""
+    """Return the usage of each limit of a task as text."""
     shares = _shares(used, _caps(order, "task_"))
     return [f"by this task {', '.join(shares)}"] if shares else []
 
 
 def used_up(order: Order, used: Used) -> str:
-    """Give which of its limits a task has used up; nothing when it may go on."""
+    """Return the limit a task has used up as text, or an empty string."""
     caps = _caps(order, "task_")
     spent = [
         (caps.iterations, used.iterations >= caps.iterations, f"its {caps.iterations} iterations"),
@@ -148,10 +149,10 @@ def used_up(order: Order, used: Used) -> str:
 
 
 def has_task_limits(order: Order) -> bool:
-    """Say whether there is a limit on what a task may take."""
+    """Return whether any limit per task is set."""
     return any(fields_of(_caps(order, "task_")).values())
 
 
 def usd(amount: float) -> str:
-    """Give an amount of money, small ones with more digits."""
+    """Format an amount in USD, with more digits for small ones."""
     return f"${amount:.2f}" if amount == 0 or amount >= CENTS_FROM_USD else f"${amount:.4f}"

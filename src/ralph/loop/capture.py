@@ -1,8 +1,8 @@
-"""Decide what an attempt came to and what it taught. Pure.
+"""Outcome, failure report and memories of an attempt. Pure.
 
-Done is never taken on trust alone: the sigil must name this task, the session
-must have ended well, every gate and the verification must have passed, and the
-work must have found its way into the branch it is meant for.
+A claimed done is never trusted: the sigil must name this task, the session must have
+finished normally, all gates and the review must have passed, and the work must have
+been merged.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, GateResult, Reply, Sigils, SubTask, Task, Verdict
 
 MOST_PROBLEMS = 10
+"""Maximum number of sigil problems recorded per attempt."""
 MAX_SESSION = 200
-"""Characters of an agent's own name for its session."""
+"""Maximum length of an agent's session id, in characters."""
 SAID_IN_FULL = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
-"""Of these the reason is only the beginning of what was said."""
+"""Categories whose reason is only the beginning of the full text."""
 MOST_COUNTS = 4
-"""The last so many counts of failing checks: a summary comes last."""
+"""Number of failure counts read from the end of an output, where the summary is."""
 NO_SIGIL = "no sigil"
 NO_REASON = "the agent gave no reason"
 UNSAID = (
@@ -53,9 +54,9 @@ UNSAID = (
 )
 
 UNTELLING = (Ending.CRASHED, Ending.FLOODED, Ending.REFUSED, Ending.MODEL_FAILED)
-"""However a prompt was, a session that ends like this is nobody's merit or fault."""
+"""Endings that say nothing about the memories that were shown."""
 
-# How a session that did not finish counts: outcome, error type, and category of its report.
+# Outcome, error type and report category of sessions that did not finish.
 _ENDINGS = {
     Ending.CRASHED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "crash"),
     Ending.TIMED_OUT: (Outcome.ERROR, ErrorType.TIMEOUT, "timeout"),
@@ -67,8 +68,8 @@ _ENDINGS = {
     Ending.STOPPED: (Outcome.INTERRUPTED, None, ""),
 }
 
-# The first that fits names the trouble: its category in reports, and its error type.
-_TROUBLES = (
+# Category and error type by error text; the first match counts.
+_ERROR_PATTERNS = (
     (
         r"assertionerror|assert(?:ion)? failed|\bfailures?=\d|\b\d+ failed\b|(?-i:\bFAIL(?:ED)?\b)|tests? fail",
         "test_failure",
@@ -87,49 +88,49 @@ _TROUBLES = (
 
 @record
 class Obstacle:
-    """Why finished work could not be put where it belongs."""
+    """Reason why finished work could not be merged."""
 
     why: str
     files: tuple[str, ...] = ()
     waits_for_person: bool = False
-    """Another attempt would not help."""
+    """Whether another attempt would not help."""
 
 
 @record
 class Setting:
-    """What is known when an attempt ends: what went before, and what is allowed."""
+    """History and limits by which the result of an attempt is judged."""
 
     metrics: TaskMetrics
-    """Those before this attempt."""
+    """Metrics before this attempt."""
     max_retries: int
     order: Order = Order()
     used: Used = Used()
-    """What the task took before."""
+    """Usage of the task before this attempt."""
     before: FailureReport | None = None
-    """The task's latest failure report."""
+    """Latest failure report of the task."""
     may_split: bool = False
-    """Whether the agent was asked to split the task, or may by its hat."""
+    """Whether the agent may split the task."""
 
 
 @record
 class Judgement:
-    """How an attempt ended, and why."""
+    """Outcome of an attempt, with the reason."""
 
     outcome: Outcome
     reason: str = ""
     error_type: ErrorType | None = None
     category: str = "unknown"
-    """For the failure report, if there is one and the agent gave none."""
+    """Category of the failure report, if the agent gave none."""
     handed_to: str = ""
-    """The hat that goes on."""
+    """Next hat, if the task is handed over."""
     subtasks: tuple[SubTask, ...] = ()
-    """The parts it is split into."""
+    """Subtasks it is split into."""
     why: str = ""
-    """More than the reason says, for the report."""
+    """Full text of the reason, for the report."""
 
 
 def claims_done(task_id: str, reply: Reply, sigils: Sigils) -> bool:
-    """Say whether the agent finished properly and calls this very task done."""
+    """Return whether the session finished normally and claims that this task is done."""
     return reply.ending is Ending.FINISHED and task_id in sigils.done_ids
 
 
@@ -144,9 +145,9 @@ def judge(
     may_split: bool = False,
     plans: bool = False,
 ) -> Judgement:
-    """Say how the attempt ended; `move` is what its hat makes of the answer, `obstacle` what kept its work out.
+    """Return how the attempt ended; `move` is its hand-over, `obstacle` what prevented the merge.
 
-    `plans` says that it is this hat's part to split a task: then it has done its part with that.
+    `plans` tells that splitting tasks is this hat's job, so that a split counts as done.
     """
     if reply.ending is not Ending.FINISHED:
         outcome, error_type, category = _ENDINGS[reply.ending]
@@ -155,31 +156,31 @@ def judge(
             error_type = ErrorType.TIMEOUT
         return Judgement(outcome=outcome, reason=reason, error_type=error_type, category=category)
     if task_id in sigils.done_ids and not verdict.passed:
-        return _refused(verdict)
-    is_over = task_id in sigils.done_ids and (move is None or move.kind is Turn.DONE)
-    if sigils.subtasks and may_split and not is_over:
+        return _failed_verification(verdict)
+    is_done = task_id in sigils.done_ids and (move is None or move.kind is Turn.DONE)
+    if sigils.subtasks and may_split and not is_done:
         return _split(sigils.subtasks, move if plans else None)
     if move and move.kind is Turn.BACK:
         return _handed_back(move)
     says_failed = task_id in sigils.failed_ids and task_id not in sigils.done_ids
     if move and move.kind is Turn.ONWARD and not says_failed:
         return Judgement(outcome=Outcome.DONE, handed_to=move.to)
-    if is_over:
-        return _kept_out(obstacle) if obstacle else Judgement(outcome=Outcome.DONE)
+    if is_done:
+        return _not_merged(obstacle) if obstacle else Judgement(outcome=Outcome.DONE)
     if task_id in sigils.failed_ids:
         why = sigils.report.why if sigils.report else NO_REASON
         category, error_type = trouble(why)
         return Judgement(outcome=Outcome.FAILED, reason=one_line(why), error_type=error_type, category=category)
     if others := [*sigils.done_ids, *sigils.failed_ids]:
-        reason, category = f"spoke of another task: {one_line(', '.join(others), 80)}", "wrong_task"
+        reason, category = f"named another task: {one_line(', '.join(others), 80)}", "wrong_task"
     else:
         reason, category = NO_SIGIL, "no_sigil"
     return Judgement(outcome=Outcome.BLOCKED, reason=reason, error_type=ErrorType.UNKNOWN, category=category)
 
 
 def _split(parts: tuple[SubTask, ...], planned: Move | None) -> Judgement:
-    """Give the end of an attempt that splits its task; a planner hands the parts over, all others have failed."""
-    reason = f"split into {len(parts)} smaller tasks"
+    """Return the judgement of a split: done for a planner, which hands over the subtasks, else failed."""
+    reason = f"split into {len(parts)} subtasks"
     if planned:
         return Judgement(outcome=Outcome.DONE, reason=reason, handed_to=planned.to, subtasks=parts)
     return Judgement(
@@ -202,7 +203,7 @@ def _handed_back(move: Move) -> Judgement:
     )
 
 
-def _kept_out(obstacle: Obstacle) -> Judgement:
+def _not_merged(obstacle: Obstacle) -> Judgement:
     return Judgement(
         outcome=Outcome.RETRIED,
         reason=one_line(obstacle.why.partition("\n")[0], 200),
@@ -212,18 +213,18 @@ def _kept_out(obstacle: Obstacle) -> Judgement:
     )
 
 
-def _refused(verdict: Verdict) -> Judgement:
+def _failed_verification(verdict: Verdict) -> Judgement:
     failed = next((gate for gate in verdict.gates if not gate.passed), None)
     if failed is None:
-        said = verdict.review.reason if verdict.review else ""
+        reason = verdict.review.reason if verdict.review else ""
         return Judgement(
             outcome=Outcome.RETRIED,
-            reason=f"the verification failed: {one_line(said, 160)}",
+            reason=f"the verification failed: {one_line(reason, 160)}",
             error_type=ErrorType.ASSERTION_FAILURE,
             category="verification" if verdict.review and verdict.review.is_judged else "not_verified",
-            why=said,
+            why=reason,
         )
-    # How we ended it counts more than what it printed until then.
+    # A timeout counts more than the output before it.
     category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else trouble(failed.output)
     return Judgement(
         outcome=Outcome.RETRIED,
@@ -234,16 +235,16 @@ def _refused(verdict: Verdict) -> Judgement:
 
 
 def telling_line(gate: GateResult) -> str:
-    """Give the line of a failed gate's output that says most, or how it ended."""
+    """Return the most informative line of a failed gate's output, or how it ended."""
     lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
-    said = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
-    return one_line(accept(said), 160)
+    line = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
+    return one_line(accept(line), 160)
 
 
 def trouble(text: str) -> tuple[str, ErrorType]:
-    """Give the category and the error type that an error text speaks of."""
-    for pattern, category, error_type in _TROUBLES:
+    """Return the category and the error type of an error text."""
+    for pattern, category, error_type in _ERROR_PATTERNS:
         if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
             return category, error_type
     return "unknown", ErrorType.UNKNOWN
@@ -263,9 +264,9 @@ def conclude(
     feedback: str = "",
     injected: str = "",
 ) -> Capture:
-    """Give all that is to be kept of an attempt, ready to be settled.
+    """Return the result of an attempt, ready to be settled.
 
-    `feedback` is what a person said who interrupted it; `injected` is what the prompt told of earlier work.
+    `feedback` comes from the person who interrupted it; `injected` is the memory text of the prompt.
     """
     plans = attempt.hat == "planner"
     judgement = judge(task.id, reply, sigils, verdict, move, obstacle, may_split=setting.may_split, plans=plans)
@@ -285,7 +286,7 @@ def conclude(
         turns=_sum(reply.turns, review.turns if review else None),
         agent_session=accept(one_line(reply.session, MAX_SESSION)),
         files=tuple(accept(path) for path in reply.files or ()),
-        notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _on_handing_over(judgement, move)]))),
+        notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _handover_message(judgement, move)]))),
         difficulty=sigils.difficulty,
         next_model=sigils.next_model or "",
         handed_to=judgement.handed_to,
@@ -295,13 +296,13 @@ def conclude(
     )
     status, reason = _next_status(judgement, ended, setting, obstacle)
     failed = judgement.outcome in FAILURES
-    learned, repeated = _news(memories_of(sigils, ended, at), injected)
-    noticed, _ = _news(_noticed(ended, reply, sigils, verdict, setting.before, at), injected)
-    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated, *_unwelcome(sigils, judgement, move))
+    learned, repeated = _split_repeated(memories_of(sigils, ended, at), injected)
+    inferred, _ = _split_repeated(_inferred(ended, reply, sigils, verdict, setting.before, at), injected)
+    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated, *_rejected_requests(sigils, judgement, move))
     return Capture(
         attempt=ended,
         report=_report(ended, judgement, reply, sigils, verdict, at) if failed else None,
-        memories=(*learned, *(_from_attempt(memory, ended) for memory in noticed)),
+        memories=(*learned, *(_from_attempt(memory, ended) for memory in inferred)),
         task_status=status,
         task_reason=reason,
         used=tuple(left_of_task(setting.order, used_by_task(setting.used, ended))),
@@ -316,20 +317,20 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return one if other is None else other + (one or 0)
 
 
-def _on_handing_over(judgement: Judgement, move: Move | None) -> str:
+def _handover_message(judgement: Judgement, move: Move | None) -> str:
     return move.text if move and judgement.handed_to else ""
 
 
-def _unwelcome(sigils: Sigils, judgement: Judgement, move: Move | None) -> list[str]:
-    """Give what was said in sigils and cannot be done, a line each."""
-    found = [move.problem] if move and move.problem else []
+def _rejected_requests(sigils: Sigils, judgement: Judgement, move: Move | None) -> list[str]:
+    """Return one line for each request in the sigils that cannot be met."""
+    problems = [move.problem] if move and move.problem else []
     if sigils.subtasks and not judgement.subtasks:
-        found.append("sub-tasks: a task is split when it is stuck or planned, not once it is done, and not too deep")
-    return found
+        problems.append("subtasks: only a stuck or planned task can be split, not a finished or deeply nested one")
+    return problems
 
 
 def failing_checks(output: str) -> int:
-    """Give how many single checks a gate's output says have failed; 0 when it does not say."""
+    """Return the number of failed checks stated in a gate's output, or 0 if there is none."""
     counted = re.findall(r"\b(\d{1,6}) (?:failed|failing|failures?)\b|\bfailures=(\d{1,6})|\berrors=(\d{1,6})", output)
     return sum(int(number) for found in counted[-MOST_COUNTS:] for number in found if number)
 
@@ -353,10 +354,10 @@ def _next_status(
 
 def _log_line(attempt: Attempt, status: Status) -> str:
     reason = f" ({attempt.reason})" if attempt.reason else ""
-    goes_on = attempt.handed_to not in ("", attempt.hat)
-    handed = f", handed over to the {attempt.handed_to}" if goes_on else ""
-    wish = f", asks for the model {attempt.next_model}" if attempt.next_model else ""
-    return f"Attempt {attempt.number} {attempt.outcome}{reason}{handed}{wish}; the task is now {status}."
+    is_handed_over = attempt.handed_to not in ("", attempt.hat)
+    hand_over = f", handed over to the {attempt.handed_to}" if is_handed_over else ""
+    model = f", asks for the model {attempt.next_model}" if attempt.next_model else ""
+    return f"Attempt {attempt.number} {attempt.outcome}{reason}{hand_over}{model}; the task is now {status}."
 
 
 # --- failure reports ---------------------------------------------------------------
@@ -365,22 +366,22 @@ def _log_line(attempt: Attempt, status: Status) -> str:
 def _report(
     attempt: Attempt, judgement: Judgement, reply: Reply, sigils: Sigils, verdict: Verdict, at: str
 ) -> FailureReport:
-    """Give the agent's own report, completed by what the gates said; without one, the facts we have."""
+    """Return the agent's own report, completed by the gates; without one, a report from the known facts."""
     assert attempt.task_id is not None
     assert attempt.number is not None
     own, category = sigils.report, judgement.category
-    evidence = _evidence(reply, verdict) or judgement.why
-    tried = own.tried if own else sigils.journal or _last_words(reply.text) or "The agent said nothing."
+    evidence = _error_output(reply, verdict) or judgement.why
+    tried = own.tried if own else sigils.journal or _answer_tail(reply.text) or "The agent said nothing."
     why = own.why if own else ""
     if category == "findings":
-        tried, evidence = f"The {attempt.hat} looked at the work so far.", ""
-    # When a gate spoke, the agent's own view of things was mistaken: the gate comes first.
+        tried, evidence = f"The {attempt.hat} reviewed the work so far.", ""
+    # After a failed gate the agent's own view was mistaken, so the gate comes first.
     if category == "no_sigil" and not own:
         why = UNSAID
     elif category in SAID_IN_FULL:
         why = judgement.why or attempt.reason
     elif not own or not verdict.passed:
-        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _end_of(evidence), why])))
+        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _tail(evidence), why])))
     trace = (own.trace if own else "") or _trace(evidence)
     return FailureReport(
         run_id=attempt.run_id,
@@ -399,55 +400,55 @@ def _report(
     )
 
 
-def _evidence(reply: Reply, verdict: Verdict) -> str:
+def _error_output(reply: Reply, verdict: Verdict) -> str:
     failed = [gate for gate in verdict.gates if not gate.passed]
     if failed:
         return "\n".join(gate.output for gate in failed)
     return reply.detail if reply.ending is not Ending.FINISHED else ""
 
 
-def _last_words(text: str) -> str:
-    """Give the end of an answer, without the sigils in it."""
-    return _end_of(re.sub(r"<[/\w][^<>\n]{0,200}>", "", without_sigils(accept(text[-40_000:]))).strip(), 1000)
+def _answer_tail(text: str) -> str:
+    """Return the end of an answer without its sigils."""
+    return _tail(re.sub(r"<[/\w][^<>\n]{0,200}>", "", without_sigils(accept(text[-40_000:]))).strip(), 1000)
 
 
-def _end_of(text: str, length: int = 1500) -> str:
+def _tail(text: str, length: int = 1500) -> str:
     return text if len(text) <= length else "…" + text[-length:].lstrip()
 
 
 def _trace(evidence: str) -> str:
-    """Give the part of an error text that starts where the trouble starts."""
+    """Return an error text from its first error line on."""
     found = re.search(r"^.*(?:Traceback|Error\b|FAIL|panicked|Exception|error:).*$", evidence, re.MULTILINE)
     return evidence[found.start() :][:TRACE_CHARACTERS] if found else ""
 
 
 def fingerprint(category: str, error: str) -> str:
-    """Give a short mark that is the same for the same error at another time, line or address."""
+    """Return a hash that is equal for the same error at another time, line or address."""
     import hashlib
 
-    same = re.sub(r"0x[0-9a-f]+|\d+|/[\w./-]*/", "#", f"{category} {error}".lower())
-    return hashlib.sha256(" ".join(same.split()).encode("utf-8", "replace")).hexdigest()[:16]
+    normalized = re.sub(r"0x[0-9a-f]+|\d+|/[\w./-]*/", "#", f"{category} {error}".lower())
+    return hashlib.sha256(" ".join(normalized.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 # --- memories ----------------------------------------------------------------------
 
 
-def _news(memories: list[Memory], injected: str) -> tuple[list[Memory], list[str]]:
-    """Give the memories that say something new, and a line for each that only repeats what the prompt told."""
+def _split_repeated(memories: list[Memory], injected: str) -> tuple[list[Memory], list[str]]:
+    """Return the new memories, and one line for each that only repeats the prompt."""
     if not memories or not injected:
         return memories, []
     from ralph.memory.fingerprint import Echo
 
     echo = Echo(injected)
-    news = [memory for memory in memories if not echo.repeats(memory.body)]
-    repeated = [memory for memory in memories if memory not in news]
-    return news, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
+    new = [memory for memory in memories if not echo.repeats(memory.body)]
+    repeated = [memory for memory in memories if memory not in new]
+    return new, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
 
 
-def _noticed(
+def _inferred(
     attempt: Attempt, reply: Reply, sigils: Sigils, verdict: Verdict, before: FailureReport | None, at: str
 ) -> list[Memory]:
-    """Give what an attempt shows without saying so: what one hat tells the next, what mended a gate, what was done."""
+    """Return memories the agent did not state: from a hand-over, a fixed gate or a finished task."""
     if attempt.handed_to:
         from ralph.memory.handover import at_handover
 
@@ -458,14 +459,14 @@ def _noticed(
 
     found = at_completion(attempt.notes, attempt.files, at)
     for gate in verdict.gates if before else ():
-        problem = _what_failed(gate.command, before.why if before else "")
+        problem = _gate_problem(gate.command, before.why if before else "")
         if problem and (attempt.notes or attempt.files):
             found.append(after_gate(gate.command, problem, attempt.notes, attempt.files, at))
     return found
 
 
-def _what_failed(command: str, why: str) -> str:
-    """Give what a report says of the failure of a gate, if that is what it is about."""
+def _gate_problem(command: str, why: str) -> str:
+    """Return what a failure report says about a gate, or an empty string."""
     _, found, rest = why.partition(_gate_failed(command))
     return rest.split("\n", 1)[0] if found else ""
 
@@ -485,20 +486,20 @@ def _from_attempt(memory: Memory, attempt: Attempt) -> Memory:
 
 
 def memories_of(sigils: Sigils, attempt: Attempt, at: str) -> list[Memory]:
-    """Give what the agent of an attempt asked to have remembered."""
+    """Return the memories that the agent of an attempt stated."""
     return [_from_attempt(memory, attempt) for memory in stated(sigils, at)]
 
 
 def stated(sigils: Sigils, at: str) -> list[Memory]:
-    """Give what an agent asked to have remembered, whoever it is."""
-    said = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
-    said += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
-    said += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
-    return [statement(kind, title, body, tags, at) for kind, title, body, tags in said]
+    """Return the memories stated in sigils, without an origin."""
+    statements = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
+    statements += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
+    statements += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
+    return [statement(kind, title, body, tags, at) for kind, title, body, tags in statements]
 
 
 def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) -> Memory:
-    """Give what an agent asked to have remembered as a memory."""
+    """Return a memory that an agent stated explicitly."""
     return Memory(
         id=memory_id(),
         kind=kind,

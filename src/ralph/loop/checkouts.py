@@ -1,9 +1,9 @@
-"""Worktrees that come and go in one step.
+"""Atomic creation and removal of git worktrees.
 
-`git worktree add` and `remove` let every other git command in the repository
-see a half-made worktree, and die of it ("failed to read commondir"). Here the
-files that make one known to git are put together elsewhere and moved into
-place whole; on the way out they leave the same way.
+`git worktree add` and `remove` expose a half-made worktree to other git commands
+in the repository, which then fail ("failed to read commondir"). Here the files
+that register a worktree are written elsewhere and moved into place by one rename;
+removal works the same way.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from ralph.errors import WorktreeError
 from ralph.git import run_git
 
 ROOM = "ralph"
-"""Our folder in the repository's own: for locks, and for what is being made or thrown away."""
+"""Directory inside the git directory for locks and for worktrees being created or removed."""
 GONE = ".gone-"
-"""How the name of a worktree that is being removed begins; no task's does."""
+"""Name prefix of worktrees that are being removed."""
 LITTER_SECONDS = 3600.0
+"""Age from which leftovers of killed processes are deleted, in seconds."""
 TRIES = 5
+"""Number of attempts to run `git worktree add`."""
 
 
 def registered(top: Path) -> Path | None:
-    """Give the folder in which git keeps what it knows of a worktree; None if it knows nothing of it."""
+    """Return git's administrative directory of a worktree, or None if it is not registered."""
     try:
         text = (top / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -35,7 +37,7 @@ def registered(top: Path) -> Path | None:
 
 
 def register(common: Path, top: Path, branch: str) -> None:
-    """Make a worktree without files, on a branch that may not be there yet."""
+    """Create a worktree without files, on a branch that may not exist yet."""
     top.mkdir(exist_ok=True)
     if (common / "reftable").is_dir():
         _register_by_git(common, top, branch)
@@ -55,16 +57,16 @@ def register(common: Path, top: Path, branch: str) -> None:
 
 
 def _register_by_git(common: Path, top: Path, branch: str) -> None:
-    """Let git do it: references are kept in a way that only it knows."""
-    for again in range(TRIES):
+    """Create a worktree with git itself, as reftable repositories require."""
+    for retry in range(TRIES):
         ran = run_git(common, "worktree", "add", "-q", "-f", "--no-checkout", "--detach", str(top), "HEAD")
         if ran.ok or "commondir" not in ran.error:
             break
-        time.sleep(0.01 * 2**again)
+        time.sleep(0.01 * 2**retry)
     if ran.ok:
         ran = run_git(top, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
     if not ran.ok:
-        raise WorktreeError(f"git cannot make the worktree {top}: {ran.error.strip()}")
+        raise WorktreeError(f"git could not create the worktree {top}: {ran.error.strip()}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -72,50 +74,50 @@ def _write(path: Path, text: str) -> None:
 
 
 def forget(common: Path, top: Path) -> None:
-    """Remove a worktree, also one whose directory has vanished; its branch stays."""
-    folders = [registered(top)] if registered(top) else _known_at(common, top)
+    """Remove a worktree, even if its directory no longer exists; its branch stays."""
+    folders = [registered(top)] if registered(top) else _registered_at(common, top)
     if os.path.lexists(top):
         gone = top.with_name(f"{GONE}{os.urandom(6).hex()}")
         top.rename(gone)
         _delete(gone)
     for folder in folders:
         if folder:
-            _throw_away(common, folder)
+            _discard(common, folder)
 
 
-def _known_at(common: Path, top: Path) -> list[Path | None]:
-    """Give the folders of worktrees that git believes to be at a path."""
-    wanted = os.path.realpath(top / ".git")
+def _registered_at(common: Path, top: Path) -> list[Path | None]:
+    """Return the administrative directories of worktrees registered at a path."""
+    target = os.path.realpath(top / ".git")
     found: list[Path | None] = []
     for file in (common / "worktrees").glob("*/gitdir"):
         try:
             text = file.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             continue
-        if os.path.realpath(text.rstrip("\n")) == wanted:
+        if os.path.realpath(text.rstrip("\n")) == target:
             found.append(file.parent)
     return found
 
 
-def _throw_away(common: Path, folder: Path) -> None:
+def _discard(common: Path, folder: Path) -> None:
     gone = common / ROOM / f"gone-{os.urandom(6).hex()}"
     gone.parent.mkdir(exist_ok=True)
     try:
         folder.rename(gone)
     except FileNotFoundError:
-        return  # somebody else was faster
+        return  # another process was faster
     _delete(gone)
 
 
 def _delete(path: Path) -> None:
-    """Delete a folder, or a file; what cannot be deleted is in nobody's way any more."""
+    """Delete a file or a directory as far as possible."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
     try:
         shutil.rmtree(path)
     except OSError:
-        # Some tools write folders that nobody may change.
+        # Some tools create read-only directories.
         for folder, _, _ in os.walk(path):
             try:
                 os.chmod(folder, 0o700)  # noqa: PTH101
@@ -125,9 +127,9 @@ def _delete(path: Path) -> None:
 
 
 def sweep(common: Path, folder: Path) -> None:
-    """Delete what was being made or thrown away when somebody was killed."""
-    litter = [*folder.glob(f"{GONE}*"), *(path for path in (common / ROOM).glob("*-*") if path.is_dir())]
-    for path in litter:
+    """Delete leftovers of processes that were killed while creating or removing a worktree."""
+    leftovers = [*folder.glob(f"{GONE}*"), *(path for path in (common / ROOM).glob("*-*") if path.is_dir())]
+    for path in leftovers:
         try:
             age_seconds = time.time() - path.stat().st_mtime
         except OSError:

@@ -1,4 +1,4 @@
-"""What the workers of one run share: the order and what is used of it, the person's signals, the memory files."""
+"""State shared by the workers of one run: options, budget, interrupts and the memory files."""
 
 from __future__ import annotations
 
@@ -34,23 +34,27 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 AWAY_SECONDS = 600.0
-"""So long a run waits for a database that cannot be reached."""
+"""Time a run waits for a database that cannot be reached, in seconds."""
 DISK_SECONDS = 24 * 3600.0
-"""So long a run waits for a disk that is full: what mends that is a person, who may be asleep."""
+"""Time a run waits for a full disk, in seconds; long, because the person who can free space may be asleep."""
 LEAST_ROOM = 1024 * 1024
-"""With less than so many bytes on the disk no attempt is begun: the agent could not write what it makes."""
+"""Free disk space required to start an attempt, in bytes."""
 LONGEST_LOOK_SECONDS = 5.0
+"""Maximum interval between checks of the disk, in seconds."""
 SYNC_SECONDS = 0.5
+"""Minimum interval between two syncs of the memory files, in seconds."""
 MOST_OUTAGES = 10
-"""So often in a row a model's service may fail before a run gives up: with the usual waits about half an hour."""
+"""Consecutive model outages after which a run stops; about half an hour with the default backoff."""
 LONGEST_OUTAGE_SECONDS = 300.0
+"""Upper bound of the backoff after a model outage, in seconds."""
 LOOK_SECONDS = 0.2
+"""Poll interval while waiting, in seconds."""
 SAME_CRASHES = 5
-"""So many equal crashes in a row, over more than one task, are the agent's fault and not the tasks'."""
+"""Identical consecutive crashes, across more than one task, that are blamed on the agent."""
 
 
 class Crew:
-    """One run, seen by each of its workers."""
+    """Context of one run, shared by all of its workers."""
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class Crew:
         ask: Callable[[Task], str] | None,
         branches: Branches | None,
     ) -> None:
-        """`ask` gets a person's word after Ctrl+C, if there is a person."""
+        """`ask` asks a person for feedback after Ctrl+C; None when nobody is at the terminal."""
         self.run_id = run_id
         self.agent = agent
         self.config = config
@@ -76,65 +80,65 @@ class Crew:
         self.branches = branches
         self.interrupts = Interrupts()
         self.workers: set[str] = set()
-        """The names of all workers."""
+        """Names of all workers."""
         self.stopped: RunEnding | None = None
-        """Why all workers have to stop, once one of them knows."""
+        """Reason for all workers to stop, once one of them has found it."""
         self.beginning = threading.Lock()
-        """Held while a worker takes an iteration and a task: without a task it gives the iteration back."""
-        self._tell = forgiving(tell)
-        self._telling = threading.Lock()
-        self._syncing = threading.Lock()
-        self._counting = threading.Lock()
+        """Held while a worker reserves an iteration and claims a task."""
+        self._emit = forgiving(tell)
+        self._emit_lock = threading.Lock()
+        self._sync_lock = threading.Lock()
+        self._state_lock = threading.Lock()
         self.is_alone = True
-        """Whether no other run works in the same directory."""
-        self._heard: set[str] = set()
+        """Whether no other run uses the same directory."""
+        self._announced: set[str] = set()
         self._warned: set[str] = set()
         self._file_problems: set[str] = set()
-        self._synced = -SYNC_SECONDS
-        self._crash = ""
-        self._crashed: list[str | None] = []
-        """The tasks of the latest attempts, as long as all of them crashed for the same reason."""
+        self._last_sync = -SYNC_SECONDS
+        self._crash_reason = ""
+        self._crashed_tasks: list[str | None] = []
+        """Task ids of the latest attempts, as long as all of them crashed for the same reason."""
         self._outages = 0
-        """How many of the latest attempts could not use their model."""
+        """Number of consecutive attempts that could not use their model."""
         self._not_before = 0.0
 
     def tell(self, event: Event) -> None:
-        """Tell those who watch, one event after the other."""
-        with self._telling:
-            self._tell(event)
+        """Emit an event to whoever watches the run; safe to call from any thread."""
+        with self._emit_lock:
+            self._emit(event)
 
     @property
     def wants_to_stop(self) -> bool:
-        """Say whether sessions should be ended."""
+        """Whether agent sessions should be stopped."""
         return self.interrupts.wanted or self.stopped is not None or self.budget.is_over_time()
 
     def unheard(self, ids: Sequence[str]) -> list[str]:
-        """Give the memories that no worker has told of yet, and take them for told."""
-        with self._counting:
-            new = [id for id in dict.fromkeys(ids) if id not in self._heard]
-            self._heard.update(new)
+        """Return the ids of memories no worker has announced yet, and mark them as announced."""
+        with self._state_lock:
+            new = [id for id in dict.fromkeys(ids) if id not in self._announced]
+            self._announced.update(new)
         return new
 
     def unwarned(self, names: Sequence[str]) -> list[str]:
-        """Give the variables that no worker has warned of yet, and take them for told."""
-        with self._counting:
+        """Return the variables no worker has warned about yet, and mark them as reported."""
+        with self._state_lock:
             new = [name for name in names if name not in self._warned]
             self._warned.update(new)
         return new
 
     def note_crash(self, attempt: Attempt) -> bool:
-        """Take note of an attempt; say whether the agent fails the same way whatever the task."""
+        """Record an attempt and return whether the agent crashes the same way on every task."""
         crash = attempt.reason if attempt.outcome is Outcome.ERROR and not attempt.excused else ""
-        with self._counting:
-            if crash != self._crash:
-                self._crash, self._crashed = crash, []
+        with self._state_lock:
+            if crash != self._crash_reason:
+                self._crash_reason, self._crashed_tasks = crash, []
             if crash:
-                self._crashed.append(attempt.task_id)
-            return len(self._crashed) >= SAME_CRASHES and len(set(self._crashed)) > 1
+                self._crashed_tasks.append(attempt.task_id)
+            return len(self._crashed_tasks) >= SAME_CRASHES and len(set(self._crashed_tasks)) > 1
 
     def note_outage(self, attempt: Attempt) -> bool:
-        """Take note whether an attempt could use its model; say whether that is hopeless."""
-        with self._counting:
+        """Record whether an attempt could use its model and return whether the run should give up."""
+        with self._state_lock:
             if not attempt.excused:
                 self._outages = 0
                 return False
@@ -143,11 +147,11 @@ class Crew:
             self._not_before = time.monotonic() + wait
             is_hopeless = self._outages >= MOST_OUTAGES
         if wait and not is_hopeless:
-            self.tell(event("warning", message=f"The model's service failed: going on in {wait:g} s."))
+            self.tell(event("warning", message=f"The model service failed. Retrying in {wait:g} s."))
         return is_hopeless
 
     def await_service(self) -> bool:
-        """Wait until it is worth asking the model's service again; False when somebody wants to stop before."""
+        """Wait out the backoff after a model outage; return False if asked to stop meanwhile."""
         while (left := self._not_before - time.monotonic()) > 0:
             if self.wants_to_stop:
                 return False
@@ -157,16 +161,16 @@ class Crew:
     # --- the disk ------------------------------------------------------------------
 
     def trouble_of_disk(self) -> str:
-        """Say what keeps agents from writing, if anything does: then a failure says nothing about the task."""
+        """Return why agents cannot write to the disk, or an empty string."""
         return trouble_of_disk(self.root, LEAST_ROOM)
 
     def await_room(self) -> bool:
-        """Wait until there is room to work in; False when somebody wants to stop before, or nobody makes any."""
-        trouble = self.trouble_of_disk()
-        if not trouble:
+        """Wait until the disk has free space; return False if asked to stop or if that takes too long."""
+        problem = self.trouble_of_disk()
+        if not problem:
             return True
-        said = f"{trouble[0].upper()}{trouble[1:]}"
-        self.tell(event("warning", message=f"{said}: no task is begun until there is room again."))
+        message = f"{problem[0].upper()}{problem[1:]}. No task is started until there is free space again."
+        self.tell(event("warning", message=message))
         deadline, pause = time.monotonic() + DISK_SECONDS, LOOK_SECONDS
         while self.trouble_of_disk():
             if self.wants_to_stop:
@@ -176,11 +180,11 @@ class Crew:
                 return False
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_LOOK_SECONDS)
-        self.tell(event("note", message="There is room on the disk again."))
+        self.tell(event("note", message="The disk has free space again."))
         return True
 
     def broken_by(self, error: StoreError) -> RunEnding:
-        """Say what went wrong with the store, and give what that makes of the run."""
+        """Report a store error and return how it ends the run."""
         self.tell(event("warning", message=str(error)))
         if self.interrupts.insists:
             return RunEnding.INTERRUPTED
@@ -189,20 +193,20 @@ class Crew:
     # --- the store and the files ---------------------------------------------------
 
     def patiently(self, work: Callable[[], R], again: Callable[[], R] | None = None, *, is_settling: bool = False) -> R:
-        """Do something, also when the database cannot be reached, or the disk is full, for a while.
+        """Call `work`, retrying while the database cannot be reached or the disk is full.
 
-        `again` is done instead when it was tried before, and may have been done without an answer. What settles an
-        attempt is not given up when time is over or somebody wants to stop: a session's work would be lost.
+        Retries call `again` if given, because the first call may have been committed without an answer. With
+        `is_settling`, retries go on past the time limit and the first Ctrl+C, so that a session's work is not lost.
         """
         began = time.monotonic()
-        was_heard = False
+        has_warned = False
 
         def gives_up(error: StoreUnavailableError) -> bool:
-            nonlocal was_heard
+            nonlocal has_warned
             wants_to_stop = self.interrupts.wanted or self.budget.is_over_time()
-            if self.interrupts.wanted and is_settling and not (was_heard or self.interrupts.insists):
-                was_heard = True
-                message = "What the session said is not stored yet: it waits for that. Ctrl+C again gives it up."
+            if self.interrupts.wanted and is_settling and not (has_warned or self.interrupts.insists):
+                has_warned = True
+                message = "The result of the session is not stored yet. Press Ctrl+C again to discard it and stop."
                 self.tell(event("warning", message=message))
             waited = time.monotonic() - began
             is_over = waited > (DISK_SECONDS if isinstance(error, StoreNotWritableError) else AWAY_SECONDS)
@@ -214,19 +218,19 @@ class Crew:
         return patiently(work, gives_up, tell, again)
 
     def sync(self, store: Store, *, soon: bool = False) -> None:
-        """Take in what other projects share and what people wrote into the memory files; write out what was learned.
+        """Import shared memories and edits to the memory files, and write new memories to those files.
 
-        With `soon` it is enough if that happened a moment ago, or is happening.
+        With `soon`, do nothing if a sync has just finished or is under way.
         """
-        if not self._syncing.acquire(blocking=not soon):
+        if not self._sync_lock.acquire(blocking=not soon):
             return
         try:
-            if soon and time.monotonic() - self._synced < SYNC_SECONDS:
+            if soon and time.monotonic() - self._last_sync < SYNC_SECONDS:
                 return
-            self._synced = time.monotonic()
+            self._last_sync = time.monotonic()
             self._sync(store)
         finally:
-            self._syncing.release()
+            self._sync_lock.release()
 
     def _sync(self, store: Store) -> None:
         if self.config.memories.shared:

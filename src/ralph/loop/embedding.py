@@ -1,4 +1,4 @@
-"""Works out what memories mean while an agent is at work and nobody waits."""
+"""Background computation of embeddings while an agent is working."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 FIRST_AFTER, AGAIN_AFTER = 3.0, 5.0
-"""Seconds: a short run is over before the model is loaded."""
+"""Delay before the first and between later passes, in seconds; short runs end before the model is loaded."""
 LEAST_URGENT = 19
+"""Lowest scheduling priority (nice value)."""
 
 
 class Embedding:
-    """Makes missing vectors while the block runs, from a thread of its own that gives way to all others."""
+    """Low-priority background thread that computes missing embeddings."""
 
     def __init__(self, open_store: Callable[[], Store], is_wanted: bool) -> None:
         self._open_store = open_store
-        self._is_wanted = is_wanted
+        self._is_enabled = is_wanted
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="embedding", daemon=True)
+        self._thread = threading.Thread(target=self._embed_periodically, name="embedding", daemon=True)
 
     def __enter__(self) -> Embedding:
-        if self._is_wanted:
+        if self._is_enabled:
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        if self._is_wanted:
+        if self._is_enabled:
             self._thread.join()
 
-    def _work(self) -> None:
+    def _embed_periodically(self) -> None:
         if self._ended.wait(FIRST_AFTER):
             return
         from ralph.meaning import is_installed
@@ -53,7 +54,7 @@ class Embedding:
                 make_missing(store, lambda _: not self._ended.is_set())
                 store.rest()
             except RalphError:
-                pass  # the database is in trouble; the run itself will say so
+                pass  # the run itself reports database errors
             if self._ended.wait(AGAIN_AFTER):
                 break
         if store:
@@ -61,7 +62,7 @@ class Embedding:
 
 
 def give_way() -> None:
-    """Let everything else go first, where a thread has a priority of its own."""
+    """Set the lowest priority for this thread, where threads have one."""
     try:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)
     except (AttributeError, OSError):

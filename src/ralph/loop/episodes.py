@@ -1,4 +1,4 @@
-"""Our own runs as loop histories, so that they are learned from by the same rules as others'."""
+"""Runs of this project as loop histories, from which learnings are extracted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def histories(store: Store, run_id: str) -> list[LoopHistory]:
-    """Give what happened in a run, one history for each type of task it worked on."""
+    """Return the history of a run, one for each type of task it worked on."""
     run = store.attempts.run(run_id)
     groups: dict[str, tuple[list[str], list[Iteration]]] = {}
     for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
@@ -50,7 +50,7 @@ def _iteration(store: Store, attempt: Attempt) -> Iteration:
         succeeded=attempt.outcome is Outcome.DONE,
         failed=failed,
         seconds=attempt.seconds,
-        # What an attempt said in its own words is a memory already; here only the way it worked counts.
+        # What an attempt stated is a memory already; only its strategies are extracted here.
         learnings=tuple(filter(is_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
         files=attempt.files,
         error=_error(attempt, report) if failed else "",
@@ -58,6 +58,6 @@ def _iteration(store: Store, attempt: Attempt) -> Iteration:
 
 
 def _error(attempt: Attempt, report: FailureReport | None) -> str:
-    """Give what went wrong; nothing where nobody said."""
-    said = (report.trace or report.why) if report else attempt.reason
-    return "" if said == NO_REASON else said
+    """Return the error of a failed attempt, or an empty string if it gave no reason."""
+    error = (report.trace or report.why) if report else attempt.reason
+    return "" if error == NO_REASON else error

@@ -1,4 +1,4 @@
-"""Gather what the choice of a model and the watch for stuck tasks look at: queries over attempts, never their text."""
+"""Attempt statistics for model selection and stuck-task detection. Reads figures, never the text of attempts."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
     from ralph.store.database import Row
 
 TRAIL = 200
-"""So many of the latest attempts at a task are looked at."""
+"""Maximum number of earlier attempts considered for a task."""
 
 
 @record
 class Gathered:
-    """What is known of a task's past."""
+    """History of a task."""
 
     evidence: Evidence
     trail: tuple[tuple[Attempt, str], ...]
-    """Ended attempts since it was last done or reset, newest first, each with the fingerprint of its failure."""
+    """Finished attempts since it was last done or reset, newest first, each with its failure fingerprint."""
 
     @property
     def trouble(self) -> Trouble:
-        """How stuck it is."""
+        """Common traits of the task's failures."""
         return self.evidence.trouble
 
 
 def gather(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> Gathered:
-    """Give what the attempts so far say about a task and about tasks like it."""
+    """Return statistics on earlier attempts at a task and at similar tasks."""
     trail = store.attempts.trail(task, TRAIL) if metrics.total_attempts else []
     trouble = trouble_in(trail, config)
-    latest = next((attempt for attempt, _ in trail if _is_telling(attempt)), None)
+    latest = next((attempt for attempt, _ in trail if _is_conclusive(attempt)), None)
     difficulty = metrics.difficulty
     kind = type_of_work(task.title, task.body)
-    alike = store.sums.by("model", "outcome", is_handover=0, task_kind=kind) if _is_asked(config) else []
+    alike = store.sums.by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
     if difficulty and alike:
         same = store.sums.by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
         alike = same or alike
-    overall = store.sums.by("model", "outcome", is_handover=0) if _is_asked(config) else []
+    overall = store.sums.by("model", "outcome", is_handover=0) if _uses_statistics(config) else []
     return Gathered(
         evidence=Evidence(
             trouble=trouble,
             difficulty=difficulty,
             solved_by=metrics.suggested_model,
             recent=tuple(store.attempts.recent_outcomes(config.models.window)),
-            alike=_records(alike),
-            overall=_records(overall),
+            alike=_model_records(alike),
+            overall=_model_records(overall),
             hint=latest.next_model if latest else "",
             hint_from=(latest.number or 0) if latest else 0,
         ),
@@ -63,7 +63,7 @@ def gather(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> Ga
 
 
 def trouble_in(trail: Sequence[tuple[Attempt, str]], config: Config) -> Trouble:
-    """Say how stuck a task is by the trail of its attempts."""
+    """Return how stuck a task is, judging by its attempts."""
     past = [
         Past(
             number=attempt.number or 0,
@@ -77,34 +77,34 @@ def trouble_in(trail: Sequence[tuple[Attempt, str]], config: Config) -> Trouble:
             checks_failed=attempt.checks_failed,
         )
         for attempt, fingerprint in trail
-        if attempt.outcome is not None and _is_telling(attempt)
+        if attempt.outcome is not None and _is_conclusive(attempt)
     ]
     return look(past, stuck_after=config.execution.stuck_after, max_retries=config.execution.max_retries)
 
 
-def _is_telling(attempt: Attempt) -> bool:
-    """Say whether how an attempt ended tells something of its task."""
+def _is_conclusive(attempt: Attempt) -> bool:
+    """Return whether the outcome of an attempt says something about its task."""
     return attempt.outcome is not Outcome.INTERRUPTED and not attempt.excused
 
 
-def _is_asked(config: Config) -> bool:
-    """Say whether the strategy looks at how models did before."""
+def _uses_statistics(config: Config) -> bool:
+    """Return whether the strategy depends on the success of models so far."""
     return config.models.strategy == "cost-optimized"
 
 
-def _records(rows: Sequence[Row]) -> tuple[ModelRecord, ...]:
-    """Give what each model did, of sums by model and outcome."""
-    found: dict[str, list[Row]] = {}
+def _model_records(rows: Sequence[Row]) -> tuple[ModelRecord, ...]:
+    """Return one record per model from sums by model and outcome."""
+    by_model: dict[str, list[Row]] = {}
     for row in rows:
         if row["model"] and row["outcome"] != Outcome.INTERRUPTED:
-            found.setdefault(row["model"], []).append(row)
+            by_model.setdefault(row["model"], []).append(row)
     return tuple(
         ModelRecord(
             model=model,
-            attempts=sum(row["attempts"] for row in of_it),
-            done=sum(row["attempts"] for row in of_it if row["outcome"] == Outcome.DONE),
-            cost_usd=sum(row["cost_usd"] for row in of_it),
-            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in of_it),
+            attempts=sum(row["attempts"] for row in group),
+            done=sum(row["attempts"] for row in group if row["outcome"] == Outcome.DONE),
+            cost_usd=sum(row["cost_usd"] for row in group),
+            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in group),
         )
-        for model, of_it in found.items()
+        for model, group in by_model.items()
     )

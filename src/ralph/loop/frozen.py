@@ -1,8 +1,8 @@
-"""Keep a working tree as it is while somebody looks at it who should change nothing.
+"""Protection of a working tree during a read-only session.
 
-Git holds the state of before, also of files it does not follow yet; what it is told
-to ignore is not kept. What was taken back stays under refs/ralph/taken-back, and commits in
-the reflog. Without git nothing can be taken back.
+The state before is saved in git, including untracked but not ignored files. Reverted
+changes stay available under refs/ralph/taken-back, and commits in the reflog. Without
+git nothing is reverted.
 """
 
 from __future__ import annotations
@@ -20,106 +20,108 @@ if TYPE_CHECKING:
     from typing import Self
 
 SNAPSHOT_SECONDS = 120.0
+"""Timeout for adding all files to the snapshot, in seconds."""
 AT_ONCE = 200
+"""Number of files restored by one git command."""
 SOME_LEFT_OUT = 1
-"""How git ends that could not read a file, or found a repository without a commit."""
-_OURS = (".ralph", ".agent")
-_US = ("-c", "user.name=Ralph", "-c", "user.email=ralph@localhost")
+"""Exit code of `git add` when it skipped an unreadable file or a repository without a commit."""
+_OWN_FILES = (".ralph", ".agent")
+_IDENTITY = ("-c", "user.name=Ralph", "-c", "user.email=ralph@localhost")
 KEPT = "refs/ralph/taken-back"
 
 
 @record
-class _State:
-    """What git says of a repository at one moment."""
+class _RepositoryState:
+    """State of a repository at one moment."""
 
     tree: str
-    """Of everything there is; empty when git could not say."""
+    """Tree with all files; empty if git could not write it."""
     branch: str
-    """Empty when none is checked out."""
+    """Empty when HEAD is detached."""
     commit: str
-    """Empty when there is none yet."""
+    """Empty when there is no commit yet."""
 
 
 class Frozen:
-    """A working tree whose changes inside the block are taken back at its end."""
+    """Context manager that reverts changes made to a working tree inside the block."""
 
     def __init__(self, directory: Path, *, takes_back: bool = True) -> None:
-        """Without `takes_back` nothing is: somebody else works there too."""
+        """Without `takes_back` nothing is reverted, because another run works in the same directory."""
         top = ask_git(directory, "rev-parse", "--show-toplevel")
         prefix = (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
         self._top = Path(top.strip("\n")) if top and takes_back else None
-        self._files = (".", *(f":(exclude,top,literal){prefix}{name}" for name in _OURS))
-        self._before = _State(tree="", branch="", commit="")
+        self._files = (".", *(f":(exclude,top,literal){prefix}{name}" for name in _OWN_FILES))
+        self._before = _RepositoryState(tree="", branch="", commit="")
         self._index: bytes | None = None
         self._rules: dict[Path, bytes | None] = {}
-        """What decides which files git looks at."""
+        """Contents of the files that decide which paths git looks at."""
         self.taken_back: tuple[str, ...] = ()
-        """The files that were changed all the same, and HEAD if that was moved."""
+        """Files that were changed and reverted, and HEAD if it was moved."""
         self.kept_as = ""
-        """Where git has what was taken back: it may have been a person who wrote it."""
+        """Ref under which the reverted changes are saved; a person may have made them."""
 
     def __enter__(self) -> Self:
         if self._top:
-            self._index = content_of(_index_of(self._top))
-            self._before = self._state(self._top)
-            self._rules = {path: content_of(path) for path in _rules_of(self._top)}
+            self._index = content_of(_index_path(self._top))
+            self._before = self._read_state(self._top)
+            self._rules = {path: content_of(path) for path in _rule_paths(self._top)}
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self._top or not self._before.tree:
             return
-        meddled = self._put_back_rules()
-        after = self._state(self._top)
+        changed_rules = self._restore_rules()
+        after = self._read_state(self._top)
         if not after.tree:
-            self.taken_back = ("what git cannot tell any more",)
+            self.taken_back = ("the repository, which git can no longer read",)
             return
         if after.tree != self._before.tree:
-            self.kept_as = self._keep(self._top, after.tree)
+            self.kept_as = self._save_tree(self._top, after.tree)
             self.taken_back = self._restore(self._top, after.tree)
         if (after.branch, after.commit) != (self._before.branch, self._before.commit):
-            self._go_back(self._top)
+            self._restore_head(self._top)
             self.taken_back += ("HEAD",)
-        index = _index_of(self._top)
+        index = _index_path(self._top)
         if self._index is not None and content_of(index) != self._index:
             index.write_bytes(self._index)
-        self.taken_back += meddled
+        self.taken_back += changed_rules
 
-    def _put_back_rules(self) -> tuple[str, ...]:
-        """Put back what decides which files git looks at, or a change could hide; give what was changed of it."""
+    def _restore_rules(self) -> tuple[str, ...]:
+        """Restore git's ignore rules, which could hide a change, and return those that were changed."""
         changed = [path for path, before in self._rules.items() if content_of(path) != before]
         for path in changed:
             before = self._rules[path]
             try:
                 path.unlink(missing_ok=True) if before is None else path.write_bytes(before)
             except OSError:
-                continue  # then git can tell nothing, which is told
+                continue  # git then fails, which is reported
         return tuple(f".git/{path.name}" for path in changed)
 
-    def _state(self, top: Path) -> _State:
+    def _read_state(self, top: Path) -> _RepositoryState:
         branch = ask_git(top, "symbolic-ref", "-q", "HEAD") or ""
         commit = ask_git(top, "rev-parse", "-q", "--verify", "HEAD") or ""
-        return _State(tree=self._tree(top), branch=branch.strip(), commit=commit.strip())
+        return _RepositoryState(tree=self._write_tree(top), branch=branch.strip(), commit=commit.strip())
 
-    def _tree(self, top: Path) -> str:
-        """Give the id of a tree of everything there is, made beside the index that people use."""
+    def _write_tree(self, top: Path) -> str:
+        """Write a tree with all files, using a temporary index, and return its id."""
         with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
             copy = {"GIT_INDEX_FILE": f"{folder}/index"}
-            if self._index is not None:  # that of before: a later one may say that files need no looking at
+            if self._index is not None:  # the one from before: a later one may mark files as unchanged
                 Path(copy["GIT_INDEX_FILE"]).write_bytes(self._index)
             add = ("add", "-A", "--ignore-errors", "--", *self._files)
             added = run_git(top, *add, seconds=SNAPSHOT_SECONDS, environment=copy)
             written = run_git(top, "write-tree", environment=copy)
         return written.out.strip() if added.code in (0, SOME_LEFT_OUT) and written.ok else ""
 
-    def _keep(self, top: Path, after: str) -> str:
-        """Keep a tree under a name of its own; give the name."""
-        made = run_git(top, *_US, "commit-tree", after, "-m", "Taken back after a verification")
-        name = f"{KEPT}/{made.out.strip()[:12]}"
-        return name if made.ok and run_git(top, "update-ref", name, made.out.strip()).ok else ""
+    def _save_tree(self, top: Path, after: str) -> str:
+        """Save a tree under a ref and return the ref's name."""
+        commit = run_git(top, *_IDENTITY, "commit-tree", after, "-m", "Taken back after a verification")
+        name = f"{KEPT}/{commit.out.strip()[:12]}"
+        return name if commit.ok and run_git(top, "update-ref", name, commit.out.strip()).ok else ""
 
     def _restore(self, top: Path, after: str) -> tuple[str, ...]:
-        told = ask_git(top, "diff", "--name-status", "--no-renames", "-z", self._before.tree, after) or ""
-        fields = told.split("\0")
+        diff = ask_git(top, "diff", "--name-status", "--no-renames", "-z", self._before.tree, after) or ""
+        fields = diff.split("\0")
         changes = list(zip(fields[::2], fields[1::2], strict=False))
         for status, path in changes:
             if status == "A":
@@ -132,8 +134,8 @@ class Frozen:
                 run_git(top, "checkout-index", "-f", "--", *changed[start : start + AT_ONCE], environment=copy)
         return tuple(path for _, path in changes)
 
-    def _go_back(self, top: Path) -> None:
-        """Let HEAD be where it was; the files are there already."""
+    def _restore_head(self, top: Path) -> None:
+        """Move HEAD back; the files are restored already."""
         before, why = self._before, ("-m", "ralph: taken back after a verification")
         if before.branch:
             run_git(top, "symbolic-ref", *why, "HEAD", before.branch)
@@ -143,19 +145,19 @@ class Frozen:
             run_git(top, "update-ref", "-d", before.branch)
 
 
-def _index_of(top: Path) -> Path:
+def _index_path(top: Path) -> Path:
     return top / (ask_git(top, "rev-parse", "--git-path", "index") or "").strip("\n")
 
 
-def _rules_of(top: Path) -> list[Path]:
-    # The settings of a repository with several trees are everybody's.
+def _rule_paths(top: Path) -> list[Path]:
+    # A linked worktree shares its config with the other worktrees.
     own = ("config",) if (top / ".git").is_dir() else ()
-    asked = (*own, "info/exclude", "info/attributes")
-    return [top / (ask_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in asked]
+    names = (*own, "info/exclude", "info/attributes")
+    return [top / (ask_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in names]
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():  # a repository inside of this one
+    if path.is_dir() and not path.is_symlink():  # a nested repository
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What agents and gates find in their environment, and what they miss there."""
+"""Environment variables of agents and gates."""
 
 from __future__ import annotations
 
@@ -19,49 +19,53 @@ if TYPE_CHECKING:
 _URLS = (STORE_VARIABLE, "RALPH_STORE_DIRECT_URL")
 _PASSWORD = "PGPASSWORD"  # noqa: S105 -- the name of a variable
 READ_CHARACTERS = 20_000
+"""Number of characters at the end of an output that are searched for variable names."""
 LEAST_NAME = 4
-"""Shorter names are words that anything may say."""
+"""Minimum length of a variable name to look for; shorter ones are ordinary words."""
 
 
 def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_only: bool = False) -> dict[str, str]:
-    """Give what a session is told by its environment: what it is about, and where the project is kept.
+    """Return the variables that describe an attempt and its store to a session.
 
-    A password does not go along, unless a person named the variable that has it.
+    Passwords are removed unless the configuration passes on the variable that holds them.
     """
-    found = {
+    variables = {
         "RALPH_TASK_ID": task_id,
         "RALPH_RUN_ID": attempt.run_id,
         "RALPH_ATTEMPT": str(attempt.number),
         "RALPH_HAT": attempt.hat,
     }
     if read_only:
-        found["RALPH_READ_ONLY"] = "1"
+        variables["RALPH_READ_ONLY"] = "1"
     for variable in _URLS:
         if (url := os.environ.get(variable)) and not is_among(variable, config.agent.environment):
-            found[variable] = without_password(url.strip())
-    return found
+            variables[variable] = without_password(url.strip())
+    return variables
 
 
 def gate_variables(config: Config, session: Mapping[str, str]) -> dict[str, str]:
-    """Give all that a gate finds: as much as an agent, but for what that logs in to its model with."""
+    """Return the environment of a gate: that of an agent without its model credentials."""
     return {**allowed(named=config.agent.environment), **session}
 
 
 def missed(text: str, given: Mapping[str, str]) -> list[str]:
-    """Give the variables that a person has set, that a program did not get, and that its last words name."""
+    """Return variables that are set here, were not passed to a program, and are named at the end of its output."""
     words = set(re.findall(r"[A-Za-z_]\w*", text[-READ_CHARACTERS:], re.ASCII))
     return [name for name in held_back(given) if name in words and len(name) >= LEAST_NAME]
 
 
 def how_to_give(names: Sequence[str]) -> str:
-    """Say that variables are set and not passed on, and how they are."""
+    """Return a message on how to pass on variables that are set here."""
     listed = ", ".join(f'"{name}"' for name in names)
-    what = "is set here, but agents and gates do not get it" if len(names) == 1 else "are set here, but not passed on"
-    return f"{', '.join(names)} {what}. If they need it: environment = [{listed}] under [agent] in .ralph.toml."
+    what = "is set here but not" if len(names) == 1 else "are set here but not"
+    return (
+        f"{', '.join(names)} {what} passed to agents and gates."
+        f" To pass on: set environment = [{listed}] under [agent] in .ralph.toml."
+    )
 
 
 def kept_password(config: Config) -> str:
-    """Say that sessions cannot use the store by themselves, when its password is in a variable they do not get."""
+    """Return a warning if the store's password is in a variable that sessions do not get, else an empty string."""
     url = os.environ.get(STORE_VARIABLE, "").strip()
     if url == config.store.url and password_in(url):
         variable = STORE_VARIABLE
@@ -72,6 +76,6 @@ def kept_password(config: Config) -> str:
     if is_among(variable, config.agent.environment):
         return ""
     return (
-        f"Agents do not get the password in {variable}: ralph commands, hooks and MCP servers in their sessions need it"
-        f' in ~/.pgpass, or environment = ["{variable}"] under [agent] in .ralph.toml.'
+        f"The password in {variable} is not passed to agents, so ralph commands, hooks and MCP servers in a session"
+        f' cannot log in. Put it in ~/.pgpass, or set environment = ["{variable}"] under [agent] in .ralph.toml.'
     )

@@ -1,7 +1,7 @@
-"""Say which hat goes on with a task, and what each hat is told.
+"""Hats: their order, their instructions and the hand-over between them.
 
-A hat is the part an agent plays for one session. An order of hats always comes from
-`order_for`; a hat that is not in it (any more) stands before its first.
+A hat is the role an agent has in one session. The order of hats comes from `order_for`;
+a hat that is not (or no longer) in it is treated as coming before the first.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ if TYPE_CHECKING:
     from ralph.records import HandOver, Sigils
 
 PLAIN = ("creator",)
-"""The order of a project that does not use hats."""
+"""Order of hats in a project that does not use them."""
 LONGEST_INSTRUCTIONS = 4_000
+"""Maximum length of configured instructions for a hat, in characters."""
 LONGEST_PROSE = 40_000
-"""Characters of an answer's end that are searched for what is worth keeping."""
+"""Number of characters at the end of an answer that are searched for memories."""
 
-_PARTS = {
+_INSTRUCTIONS = {
     "explorer": """\
-- Find out what this task is about, and change nothing: read, run, look at the history.
-- Say what is where (paths and names), how it hangs together, what it depends on and how it is tested. Keep what you
-  saw apart from what you suppose.
+- Explore what this task is about without changing anything: read the code, run it, look at the history.
+- Describe what is where (paths and names), how it fits together, what it depends on and how it is tested. Separate
+  what you observed from what you assume.
 """,
     "planner": """\
-- Decide how this task is to be done, and change no product code. Write down the steps in order, what was ruled out and
-  why, and the constraints: what must stay as it is, and what the work has to keep to.
-- Too much for one session? Split it into parts that can each be finished and checked; `needs` is what comes first:
-  <subtask title="title of a part" needs="title of another; and of a third">what is to be done in it</subtask>
+- Decide how to do this task without changing product code. Write down the steps in order, the alternatives you ruled
+  out and why, and the constraints: what must not change, and what the work has to respect.
+- Too much for one session? Split it into subtasks that can each be finished and verified; `needs` lists prerequisites:
+  <subtask title="title of a subtask" needs="title of another; and of a third">what to do in it</subtask>
 """,
     "creator": """\
-- Do the task. Where what was handed over to you turns out wrong, go by what you see and say so.
-- Check your work the way the project does before you give it away.
+- Do the task. If the notes handed over to you turn out wrong, trust what you see and say so.
+- Check your work the way the project does before you hand it over.
 """,
     "critic": """\
-- Look for what is wrong with the work so far: read the diff, run it, try what its author did not think of.
-- Change nothing. A finding says where it is, what happens and what should happen; a matter of taste is none.
+- Look for problems in the work so far: read the diff, run it, try cases its author did not think of.
+- Change nothing. A finding states where it is, what happens and what should happen; matters of taste are not findings.
 """,
     "editor": """\
-- Polish what is there: names, documentation, comments, tests that prove what they say.
-- Add no behaviour and take none away; the checks that passed must pass again.
+- Polish what is there: names, documentation, comments, and tests that prove what they claim.
+- Do not add or remove behavior; the checks that passed must pass again.
 """,
 }
 
 
 class Turn(StrEnum):
-    """What becomes of a task after an answer."""
+    """Direction in which an answer moves its task."""
 
     DONE = "done"
     ONWARD = "onward"
@@ -62,124 +63,124 @@ class Turn(StrEnum):
 
 @record
 class Move:
-    """Which way an answer moves its task."""
+    """Move of a task to the next hat after an answer."""
 
     kind: Turn
     to: str
-    """The hat that goes on; the same one when it stays, none when the task is done."""
+    """Next hat: the same one when the task stays, empty when it is done."""
     text: str = ""
-    """What the next hat has to know."""
+    """Message for the next hat."""
     problem: str = ""
-    """What was wrong with how the agent said it; for the log."""
+    """Problem with the agent's hand-over, for the log."""
 
 
 def order_for(config: HatsConfig, strategy: str) -> tuple[str, ...]:
-    """Give the hats a task passes through: as configured, with a planner before the work if the strategy wants one."""
+    """Return the hats a task passes through: as configured, with a planner added if the strategy needs one."""
     order = config.order or PLAIN
-    workers = [place for place, hat in enumerate(order) if changes_files(hat)]
-    if strategy != PLAN or "planner" in order or not workers:
+    writers = [index for index, hat in enumerate(order) if changes_files(hat)]
+    if strategy != PLAN or "planner" in order or not writers:
         return order
-    return (*order[: workers[0]], "planner", *order[workers[0] :])
+    return (*order[: writers[0]], "planner", *order[writers[0] :])
 
 
 def next_of(hat: str, order: tuple[str, ...]) -> str | None:
-    """Give the hat after this one; None after the last."""
-    place = _place(hat, order) + 1
-    return order[place] if place < len(order) else None
+    """Return the hat after this one, or None after the last."""
+    index = _index(hat, order) + 1
+    return order[index] if index < len(order) else None
 
 
 def changes_files(hat: str) -> bool:
-    """Say whether it is this hat's part to change the project."""
+    """Return whether this hat is expected to change files."""
     return hat in WRITING_HATS
 
 
-def _place(hat: str, order: tuple[str, ...]) -> int:
+def _index(hat: str, order: tuple[str, ...]) -> int:
     return order.index(hat) if hat in order else -1
 
 
-# --- what a hat is told ------------------------------------------------------------
+# --- instructions ------------------------------------------------------------------
 
 
 def instructions(hat: str, order: tuple[str, ...], config: HatsConfig) -> str:
-    """Give the section of the prompt that says what this hat does; nothing in a project without hats."""
+    """Return the prompt section for a hat; empty in a project without hats."""
     own = config.instructions.get(hat, "").strip()
     if order == PLAIN and not own:
         return ""
-    part = cut(own, LONGEST_INSTRUCTIONS) + "\n" if own else _PARTS.get(hat, "")
-    return f"## Your Hat: {hat.capitalize()}\n\n{part}{_ending(hat, order)}"
+    text = cut(own, LONGEST_INSTRUCTIONS) + "\n" if own else _INSTRUCTIONS.get(hat, "")
+    return f"## Your Hat: {hat.capitalize()}\n\n{text}{_how_to_finish(hat, order)}"
 
 
-def _ending(hat: str, order: tuple[str, ...]) -> str:
-    """Say how this hat's session ends: whom it hands over to, and who says that the task is done."""
+def _how_to_finish(hat: str, order: tuple[str, ...]) -> str:
+    """Return how this hat ends its session: with a hand-over or with task-done."""
     if len(order) == 1:
         return ""
-    following, back = next_of(hat, order), _worker_before(hat, order)
-    text = f"- This is one part of the task; others play theirs: {' → '.join(order)}.\n"
-    if following:
-        text += f"  Hand over when yours is done; only the {order[-1]} ends with task-done:\n"
-        text += f'  <hand-over to="{following}">what the {following} must know</hand-over>\n'
+    successor, back = next_of(hat, order), _previous_writer(hat, order)
+    text = f"- You do one part of this task; the hats take turns: {' → '.join(order)}.\n"
+    if successor:
+        text += f"  Hand over when your part is done; only the {order[-1]} ends with task-done:\n"
+        text += f'  <hand-over to="{successor}">what the {successor} needs to know</hand-over>\n'
     else:
         text += "  You are the last: when nothing is left to do, end with task-done.\n"
     if back:
-        text += f"- If the {back} has to go over it again, hand it back, and do not say that it is done:\n"
+        text += f"- If the {back} has to rework it, hand it back and do not end with task-done:\n"
         text += f'  <hand-over to="{back}">each finding, and where it is</hand-over>\n'
     return text
 
 
-def _worker_before(hat: str, order: tuple[str, ...]) -> str | None:
-    """Give the hat before this one whose work can be sent back."""
-    earlier = [one for one in order[: max(0, _place(hat, order))] if changes_files(one)]
+def _previous_writer(hat: str, order: tuple[str, ...]) -> str | None:
+    """Return the last hat before this one that changes files, if any."""
+    earlier = [one for one in order[: max(0, _index(hat, order))] if changes_files(one)]
     return earlier[-1] if earlier else None
 
 
-# --- what becomes of an answer -----------------------------------------------------
+# --- moves -------------------------------------------------------------------------
 
 
 def resolve(hat: str, sigils: Sigils, claims_done: bool, order: tuple[str, ...]) -> Move:
-    """Give which way an answer moves its task; whether a done is true is for the gates to say.
+    """Return how an answer moves its task; the gates decide whether a claimed done is true.
 
-    A hand-over says more than a task-done: with findings for an earlier hat, nothing is done.
+    A hand-over outweighs a task-done: with findings for an earlier hat, the task is not done.
     """
-    said, following = sigils.hand_over, next_of(hat, order)
-    wanted = said.to if said else ""
-    if wanted in order and wanted != hat:
-        turn, to = Turn.ONWARD if _place(wanted, order) > _place(hat, order) else Turn.BACK, wanted
-    elif claims_done and not following:
+    hand_over, successor = sigils.hand_over, next_of(hat, order)
+    target = hand_over.to if hand_over else ""
+    if target in order and target != hat:
+        turn, to = Turn.ONWARD if _index(target, order) > _index(hat, order) else Turn.BACK, target
+    elif claims_done and not successor:
         turn, to = Turn.DONE, ""
-    elif following and (claims_done or (said and wanted != hat)):
-        turn, to = Turn.ONWARD, following
+    elif successor and (claims_done or (hand_over and target != hat)):
+        turn, to = Turn.ONWARD, successor
     else:
         turn, to = Turn.STAY, hat
-    text = (said.text if said else "") or sigils.journal
+    text = (hand_over.text if hand_over else "") or sigils.journal
     return Move(
         kind=turn,
         to=to,
         text=text if turn in (Turn.ONWARD, Turn.BACK) else "",
-        problem=_problem(hat, said, turn, claims_done, order),
+        problem=_problem(hat, hand_over, turn, claims_done, order),
     )
 
 
-def _problem(hat: str, said: HandOver | None, turn: Turn, claims_done: bool, order: tuple[str, ...]) -> str:
-    """Give what is wrong with how a hat hands over, if anything is."""
-    if not said:
+def _problem(hat: str, hand_over: HandOver | None, turn: Turn, claims_done: bool, order: tuple[str, ...]) -> str:
+    """Return what is wrong with a hand-over, or an empty string."""
+    if not hand_over:
         return ""
-    if said.to == hat:
+    if hand_over.to == hat:
         return f"the {hat} handed over to itself"
-    if said.to and said.to not in order:
-        return f"hand-over to the {said.to}, but tasks here go {' → '.join(order)}"
+    if hand_over.to and hand_over.to not in order:
+        return f"hand-over to the {hand_over.to}, but the order of hats is {' → '.join(order)}"
     if turn is Turn.BACK and claims_done:
-        return f"the {hat} said task-done, but handed back to the {said.to}"
-    return f"nobody comes after the {hat}: it must say task-done" if turn is Turn.STAY else ""
+        return f"the {hat} said task-done, but handed back to the {hand_over.to}"
+    return f"no hat comes after the {hat}: it must end with task-done" if turn is Turn.STAY else ""
 
 
 def handover_text(sigils: Sigils, answer: str) -> str:
-    """Give the words of a hat that hands over: what it says to the next one, its notes, and the end of its answer.
+    """Return the text of a hand-over: the message to the next hat, the notes and the end of the answer.
 
-    Each has a heading, so that an unwanted section at the end of one does not hide the next.
+    Each part has a heading, so that an ignored section at the end of one does not hide the next.
     """
     from ralph.loop.sigils import without_sigils
 
-    said = sigils.hand_over.text if sigils.hand_over else ""
+    message = sigils.hand_over.text if sigils.hand_over else ""
     prose = without_sigils(answer)[-LONGEST_PROSE:]
-    parts = (("Message", said), ("Notes", sigils.journal), ("Answer", prose))
+    parts = (("Message", message), ("Notes", sigils.journal), ("Answer", prose))
     return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts if text)

@@ -1,7 +1,8 @@
-"""Ctrl+C without tearing anything: a signal only leaves a note, and the loop looks at it when it is safe.
+"""Handling of Ctrl+C and termination signals.
 
-The first one ends the agent's session and asks the person; the second stops
-the run. While the person is being asked, a signal interrupts the question.
+Signals are only counted; the loop acts on them when it is safe. The first one ends
+the agent's session and asks for feedback, the second one stops the run. While
+the person is being asked, a signal interrupts the question.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """Collects Ctrl+C and termination signals while the block runs."""
+    """Counter of Ctrl+C and termination signals, active inside the `with` block."""
 
     def __init__(self) -> None:
         self.count = 0
         self.terminated = False
         self.asking = False
-        self._before: dict[signal.Signals, Any] = {}
+        self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(kind) is not signal.SIG_IGN:  # as under nohup
-                    self._before[kind] = signal.signal(kind, self._note)
+                if signal.getsignal(kind) is not signal.SIG_IGN:  # ignored under nohup
+                    self._previous_handlers[kind] = signal.signal(kind, self._count_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for kind, handler in self._before.items():
+        for kind, handler in self._previous_handlers.items():
             signal.signal(kind, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _count_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         self.terminated = self.terminated or number != signal.SIGINT
         if self.asking:
@@ -43,14 +44,14 @@ class Interrupts:
 
     @property
     def wanted(self) -> bool:
-        """Say whether the session should be ended."""
+        """Whether the session should be ended."""
         return self.count > 0
 
     @property
     def insists(self) -> bool:
-        """Say whether the whole run should stop, without a question."""
+        """Whether the whole run should stop without asking for feedback."""
         return self.count > 1 or self.terminated
 
     def forget(self) -> None:
-        """Start counting anew: the person has been heard."""
+        """Reset the count after the person has been asked."""
         self.count = 0

@@ -1,8 +1,7 @@
-"""One attempt at a claimed task, from its prompt to what is to be kept of it.
+"""One attempt at a claimed task, from its prompt to the result to store.
 
-The stages in their order. Whatever happens in one, `run` gives something that can
-be settled: what is known by then, and what went wrong. Only a store that cannot
-be used is for others to deal with.
+Whatever fails in one of the stages, `run` returns something that can be settled:
+what is known by then and what went wrong. Only store errors are raised.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from ralph.text import accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
 
     from ralph.loop.branches import Place
     from ralph.loop.crew import Crew
@@ -44,18 +42,17 @@ if TYPE_CHECKING:
     from ralph.loop.planning import Plan
     from ralph.loop.prepare import Prepared
     from ralph.loop.progress import Tell
-    from ralph.records import Capture, GateResult, Prompt
+    from ralph.records import Capture, Prompt
     from ralph.store import Store
     from ralph.store.attempts import Begun
 
-    R = TypeVar("R")
-
 NO_LIMIT = float("inf")
 LEAST_SECONDS = 1.0
+"""Minimum time a session gets when its task has almost used up its limit, in seconds."""
 
 
 class Iteration:
-    """One attempt while it is made."""
+    """One attempt in progress."""
 
     def __init__(self, crew: Crew, store: Store, begun: Begun, tell: Tell, has_lost_claim: Callable[[], bool]) -> None:
         self._crew = crew
@@ -65,26 +62,26 @@ class Iteration:
         self._metrics = begun.metrics
         self._attempt = begun.attempt
         self._reply: Reply | None = None
-        self._tell = tell
+        self._emit = tell
         self._has_lost_claim = has_lost_claim
         self._place: Place | None = None
         self._directory = crew.root
         self.was_asked = False
-        """Whether a person was asked what the next attempt should know."""
+        """Whether a person was asked for feedback."""
         self.needs_agent = False
-        """Whether the agent could not be started at all."""
+        """Whether the agent could not be started."""
         self.needs_branch = False
-        """Whether the branch that work is merged into is gone."""
+        """Whether the branch that work is merged into no longer exists."""
 
     def run(self) -> Capture:
-        """Give what the attempt came to, whatever happened on the way."""
+        """Make the attempt and return its result, whatever happens on the way."""
         try:
-            return self._stages()
+            return self._run_stages()
         except StoreError:
             raise
         except AgentUnavailableError as error:
             if not self._directory.is_dir():
-                return self.failed(f"{self._directory} is gone: the agent had no place to work in.")
+                return self.failed(f"{self._directory} no longer exists, so the agent had no directory to work in.")
             self.needs_agent = True
             return self.failed(str(error), Ending.STOPPED)
         except StopRequestedError:
@@ -93,31 +90,31 @@ class Iteration:
             self.needs_branch = self._crew.branches is not None and not self._crew.branches.has_base()
             return self.failed(str(error), obstacle=Obstacle(why=str(error), waits_for_person=True))
         except Exception as error:  # noqa: BLE001
-            # The one place where any fault, also our own, becomes a recorded attempt.
-            if trouble := self._crew.trouble_of_disk():
-                return self.failed(f"{trouble[0].upper()}{trouble[1:]}: {error}", Ending.STOPPED)
+            # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
+            if problem := self._crew.trouble_of_disk():
+                return self.failed(f"{problem[0].upper()}{problem[1:]}: {error}", Ending.STOPPED)
             return self.failed(f"Ralph failed: {type(error).__name__}: {error}")
 
     def failed(self, why: str, ending: Ending = Ending.CRASHED, obstacle: Obstacle | None = None) -> Capture:
-        """Give the attempt as one that failed by no fault of its own, with what is known of it so far."""
-        self._tell(event("warning", message=why))
+        """Return the attempt as failed for a reason outside of the task, with what is known so far."""
+        self._emit(event("warning", message=why))
         reply = replace(self._reply or Reply(text=""), text="", ending=ending, detail=why)
         return self._conclude(reply, Sigils(), Verdict(), self._setting(), obstacle=obstacle)
 
-    def _stages(self) -> Capture:
-        """Go through the stages, in a place of the task's own if it has one."""
+    def _run_stages(self) -> Capture:
+        """Run all stages, in the task's own worktree if there is one."""
         task, branches = self._task, self._crew.branches
         if not branches:
-            return self._work()
+            return self._attempt_task()
         with branches.alone_with(task.id, self._should_stop):
             self._place = branches.work_on(task.id, task.title)
             self._directory = self._place.directory
-            capture = self._work()
+            capture = self._attempt_task()
             if self._place:
                 branches.leave(self._place)
         return capture
 
-    def _work(self) -> Capture:
+    def _attempt_task(self) -> Capture:
         task = self._task
         prepared = self._prepare()
         prompt, plan = prepared.prompt, prepared.plan
@@ -128,32 +125,29 @@ class Iteration:
             model_reason=plan.choice.reason,
             shown=prompt.shown,
         )
-        self._patiently(lambda: self._store.attempts.note(self._attempt))
-        self._tell(progress.attempt_started(task, self._attempt))
-        self._tell(progress.recalled(prepared.known, prompt))
+        self._crew.patiently(lambda: self._store.attempts.note(self._attempt))
+        self._emit(progress.attempt_started(task, self._attempt))
+        self._emit(progress.recalled(prepared.known, prompt))
         setting = self._setting(plan)
-        reply = self._session(prompt, setting.used)
-        sigils = self._understood(read_sigils(reply.text, prompt.text))
+        reply = self._run_session(prompt, setting.used)
+        sigils = self._drop_unknown_model(read_sigils(reply.text, prompt.text))
         says_done = claims_done(task.id, reply, sigils)
         move = hats.resolve(self._attempt.hat, sigils, says_done, plan.hats)
-        verdict, obstacle = self._check(reply, sigils, move) if says_done else (Verdict(), None)
+        verdict, obstacle = self._verify(reply, sigils, move) if says_done else (Verdict(), None)
         if self._should_stop() and reply.ending is Ending.FINISHED and not (verdict.passed and obstacle is None):
-            # Gates that were ended by us, or a merge nobody waited for: that says nothing about the work.
+            # Gates that Ralph stopped, or a merge that was not awaited, say nothing about the work.
             reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
-        if not (says_done and verdict.passed and obstacle is None) and (trouble := self._crew.trouble_of_disk()):
-            # Whatever it says, it could not write: the task is not to blame, and what it learned is kept.
-            reply = replace(reply, ending=Ending.STOPPED, detail=trouble)
+        if not (says_done and verdict.passed and obstacle is None) and (problem := self._crew.trouble_of_disk()):
+            # The agent could not write: the task is not to blame, and its learnings are kept.
+            reply = replace(reply, ending=Ending.STOPPED, detail=problem)
         capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
         return replace(capture, memories=tuple(with_marks(memory, self._crew.root) for memory in capture.memories))
 
-    def _patiently(self, work: Callable[[], R], *, is_settling: bool = False) -> R:
-        return self._crew.patiently(work, is_settling=is_settling)
-
-    # --- before ------------------------------------------------------------------------
+    # --- preparation -------------------------------------------------------------------
 
     def _prepare(self) -> Prepared:
         attempt = self._attempt
-        return self._patiently(
+        return self._crew.patiently(
             lambda: prepare(
                 self._store,
                 self._config,
@@ -170,35 +164,33 @@ class Iteration:
         )
 
     def _setting(self, plan: Plan | None = None) -> Setting:
-        """Give what is known around an attempt."""
+        """Return the limits and the history that the result is judged by."""
         attempts, task, order = self._store.attempts, self._task, self._crew.order
         failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
-        reports = self._patiently(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
+        reports = self._crew.patiently(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
         return Setting(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
             order=order,
-            used=self._patiently(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
+            used=self._crew.patiently(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
             before=reports[0] if reports else None,
             may_split=plan is not None and plan.may_split,
         )
 
     # --- the agent ---------------------------------------------------------------------
 
-    def _session(self, prompt: Prompt, used: Used) -> Reply:
-        """Give the agent's answer, with the files it changed."""
+    def _run_session(self, prompt: Prompt, used: Used) -> Reply:
+        """Run the agent and return its reply, with the files it changed."""
         agent, directory = self._crew.agent, self._directory
         before = None if agent.knows_files else worktree.snapshot(directory)
         seconds = self._config.agent.seconds or NO_LIMIT
         if self._crew.order.task_minutes:
             seconds = min(seconds, max(LEAST_SECONDS, self._crew.order.task_minutes * 60 - used.seconds))
         settings = content_of(self._crew.root / TOML_NAME)
-        self._reply = self._ask(prompt.text, self._attempt.model, seconds)
+        self._reply = self._call_agent(prompt.text, self._attempt.model, seconds)
         if content_of(self._crew.root / TOML_NAME) != settings:
-            message = (
-                f"{TOML_NAME} has changed during the session: look at it before the next run, it says how to check."
-            )
-            self._tell(event("warning", message=message))
+            message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
+            self._emit(event("warning", message=message))
         knows_files = agent.knows_files
         if self._reply.files is None:
             after = worktree.snapshot(directory)
@@ -208,7 +200,7 @@ class Iteration:
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
 
-    def _ask(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> Reply:
+    def _call_agent(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> Reply:
         agent = self._config.agent
         session = Session(
             directory=self._directory,
@@ -220,30 +212,31 @@ class Iteration:
             ),
             environment=self._environment(read_only=read_only),
             should_stop=self._should_stop,
-            heard=lambda text: self._tell(event("output", text=text)),
+            heard=lambda text: self._emit(event("output", text=text)),
             read_only=read_only,
         )
-        self._store.rest()  # an agent takes minutes: others can use the connection meanwhile
+        self._store.rest()  # an agent takes minutes: free the connection for others
         reply = self._crew.agent.work(prompt, session)
         if reply.ending in (Ending.CRASHED, Ending.MODEL_FAILED):
-            given = allowed(agent=self._crew.agent.name, named=agent.environment)
-            self._tell_missed(f"{reply.text[-READ_CHARACTERS:]}\n{reply.detail}", {**given, **session.environment})
+            passed = allowed(agent=self._crew.agent.name, named=agent.environment)
+            output = f"{reply.text[-READ_CHARACTERS:]}\n{reply.detail}"
+            self._warn_missing_variables(output, {**passed, **session.environment})
         if reply.ending is Ending.STOPPED:
             reply = replace(reply, detail=self._why_stopped())
         cost = cost_of(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
 
     def _environment(self, *, read_only: bool = False) -> dict[str, str]:
-        """Give what agents and gates find in their environment besides what they get of ours."""
+        """Return the variables that describe this attempt to agents and gates."""
         return session_variables(self._config, self._task.id, self._attempt, read_only=read_only)
 
-    def _tell_missed(self, text: str, given: Mapping[str, str]) -> None:
-        """Tell once of variables that something which failed asks for, and that a person has set."""
-        if names := self._crew.unwarned(missed(text, given)):
-            self._tell(event("warning", message=how_to_give(names)))
+    def _warn_missing_variables(self, output: str, environment: Mapping[str, str]) -> None:
+        """Warn once about variables that are set here, named in the output, and not passed on."""
+        if names := self._crew.unwarned(missed(output, environment)):
+            self._emit(event("warning", message=how_to_give(names)))
 
-    def _understood(self, sigils: Sigils) -> Sigils:
-        """Give the sigils without a wish for a model that nobody knows."""
+    def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
+        """Remove a request for an unknown model from the sigils and report it."""
         problem = unknown_hint(self._config.models, self._config.agent.model, sigils.next_model or "")
         return replace(sigils, next_model=None, problems=(*sigils.problems, problem)) if problem else sigils
 
@@ -253,90 +246,88 @@ class Iteration:
     def _why_stopped(self) -> str:
         crew = self._crew
         if crew.interrupts.wanted:
-            return "stopped by a person" if not crew.interrupts.terminated else "Ralph was asked to end"
+            return "stopped by a person" if not crew.interrupts.terminated else "Ralph was terminated"
         if self._has_lost_claim():
             return "the claim was lost"
         return crew.stopped or RunEnding.LIMIT_MINUTES
 
-    # --- whether it is true --------------------------------------------------------------
+    # --- verification --------------------------------------------------------------------
 
-    def _check(self, reply: Reply, sigils: Sigils, move: Move) -> tuple[Verdict, Obstacle | None]:
-        """Check work that is said to be done; that of the last hat is merged, if it has a branch of its own."""
-        is_end = move.kind is Turn.DONE
-        if not is_end and not hats.changes_files(self._attempt.hat):
+    def _verify(self, reply: Reply, sigils: Sigils, move: Move) -> tuple[Verdict, Obstacle | None]:
+        """Verify finished work; that of the last hat is merged if the task has its own branch."""
+        is_last = move.kind is Turn.DONE
+        if not is_last and not hats.changes_files(self._attempt.hat):
             return Verdict(), None
-        if is_end and (obstacle := self._catch_up()):
+        if is_last and (obstacle := self._catch_up()):
             return Verdict(), obstacle
         verdict = self._run_gates()
-        # Also when it is time to stop: then the session is ended at once, and the work is not taken for done unseen.
-        if is_end and verdict.passed and self._config.execution.verify and self._config.execution.review:
+        # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
+        if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
             verdict = self._review(verdict, reply, sigils)
-        if is_end and verdict.passed and self._place:
+        if is_last and verdict.passed and self._place:
             return self._merge(self._place, verdict)
         return verdict, None
 
     def _run_gates(self) -> Verdict:
         execution = self._config.execution
-        given = gate_variables(self._config, self._environment())
+        environment = gate_variables(self._config, self._environment())
         verdict = run_gates(
             execution.gates if execution.verify else (),
             self._directory,
             execution.gate_seconds or NO_LIMIT,
-            given,
+            environment,
             self._should_stop,
-            self._tell_gate,
+            lambda command, result: self._emit(progress.gate(command, result)),
         )
         for gate in verdict.gates:
             if not gate.passed:
-                self._tell_missed(f"{gate.command}\n{gate.output}", given)
+                self._warn_missing_variables(f"{gate.command}\n{gate.output}", environment)
         return verdict
 
-    def _tell_gate(self, command: str, result: GateResult | None) -> None:
-        self._tell(progress.gate(command, result))
-
     def _review(self, verdict: Verdict, reply: Reply, sigils: Sigils) -> Verdict:
-        """Let a session that may change nothing look at the work."""
+        """Review the work in a read-only session."""
         task = self._task
-        self._tell(event("review_started", task_id=task.id))
+        self._emit(event("review_started", task_id=task.id))
         feature_id = task.feature_id
-        feature = self._patiently(lambda: self._store.features.get(feature_id)) if feature_id else None
+        feature = self._crew.patiently(lambda: self._store.features.get(feature_id)) if feature_id else None
         prompt = review_prompt(task, feature, reply.files or (), sigils.journal)
         model = self._review_model() if self._crew.agent.takes_model else None
-        # Where another run works too, what it does must not be taken back.
+        # Changes must not be reverted where another run works in the same directory.
         is_ours = self._place is not None or self._crew.is_alone
         with Frozen(self._directory, takes_back=is_ours) as frozen:
-            said = self._ask(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
-        found = read_sigils(without_echo(said.text, prompt))
-        review = judge_review(said, found, passes(said.text, task.id), frozen.taken_back, frozen.kept_as)
-        self._tell(progress.reviewed(review))
+            answer = self._call_agent(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
+        answer_sigils = read_sigils(without_echo(answer.text, prompt))
+        is_passed = passes(answer.text, task.id)
+        review = judge_review(answer, answer_sigils, is_passed, frozen.taken_back, frozen.kept_as)
+        self._emit(progress.reviewed(review))
         return replace(verdict, review=review)
 
     def _review_model(self) -> str | None:
-        """Give the model that verifies: where the ladder's are not in use, the agent may not even know them."""
+        """Return the model for the review: the strongest, unless the ladder is not in use."""
         models, used = self._config.models, self._attempt.model
         return self._config.execution.review_model or (strongest(models) if used in models.ladder else used)
 
     # --- branches ------------------------------------------------------------------------
 
     def _catch_up(self) -> Obstacle | None:
-        """Bring finished work up to date before it is checked: what others did meanwhile is part of what must pass."""
+        """Merge the base branch into finished work, so that the gates run on the combined result."""
         branches, execution = self._crew.branches, self._config.execution
-        is_checked = execution.verify and (execution.gates or execution.review)
-        if not branches or not self._place or not is_checked:
+        is_verified = execution.verify and (execution.gates or execution.review)
+        if not branches or not self._place or not is_verified:
             return None
         try:
             if branches.is_behind(self._place):
                 self._place = branches.work_on(self._task.id, self._task.title)
-        except WorktreeError as error:  # what the session said is kept all the same
+        except WorktreeError as error:  # the result of the session is kept all the same
             return Obstacle(why=str(error), waits_for_person=True)
         conflicts = self._place.conflicts
         if not conflicts:
             return None
-        why = f"the work conflicts with what others did meanwhile, in {', '.join(conflicts)}"
+        why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
         return Obstacle(why=why, files=conflicts)
 
     def _merge(self, place: Place, verdict: Verdict) -> tuple[Verdict, Obstacle | None]:
-        """Put finished work into the branch it is meant for; the gates have the last word on what is merged."""
+        """Merge finished work into the base branch; the gates run again if that branch has moved."""
         assert self._crew.branches
         if self._has_lost_claim():
             return verdict, Obstacle(why="the claim was lost before the work was merged")
@@ -356,15 +347,15 @@ class Iteration:
         if merge.why:
             return latest, Obstacle(why=merge.why, files=merge.conflicts, waits_for_person=merge.waits_for_person)
         self._place = None
-        self._tell(event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
+        self._emit(event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
         return latest, None
 
     def _has_claim(self) -> bool:
-        """Say whether the task is still ours, by the database's own word."""
+        """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._patiently(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
+        return self._crew.patiently(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
 
-    # --- what is kept --------------------------------------------------------------------
+    # --- result --------------------------------------------------------------------------
 
     def _conclude(
         self,
@@ -386,16 +377,16 @@ class Iteration:
             at=now(),
             move=move,
             obstacle=obstacle,
-            feedback=self._feedback() if reply.ending is Ending.STOPPED else "",
+            feedback=self._ask_feedback() if reply.ending is Ending.STOPPED else "",
             injected=told(prompt) if prompt else "",
         )
 
-    def _feedback(self) -> str:
-        """Ask the person who pressed Ctrl+C; a second one stops the run instead."""
+    def _ask_feedback(self) -> str:
+        """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""
         crew = self._crew
         if crew.ask is None or crew.interrupts.insists or not crew.interrupts.wanted:
             return ""
-        self._tell(event("interrupted", task_id=self._task.id))
+        self._emit(event("interrupted", task_id=self._task.id))
         self.was_asked = True
         try:
             crew.interrupts.asking = True

@@ -1,4 +1,4 @@
-"""What a person asks of a run, and what comes of it."""
+"""Options of a run, how a run can end, and its summary."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class RunEnding(StrEnum):
     LIMIT_MINUTES = "the time limit was reached"
     LIMIT_COST = "the cost limit was reached"
     LIMIT_TOKENS = "the limit on tokens was reached"
-    WAITS = "the tasks that are left wait for a person"
-    BUSY = "the tasks that are left are being worked on elsewhere"
-    NOT_READY = "the task is not ready: it has parts, waits for others, or waits for a person"
+    WAITS = "the remaining tasks wait for a person"
+    BUSY = "the remaining tasks are being worked on elsewhere"
+    NOT_READY = "the task is not ready: it has subtasks, waits for other tasks, or waits for a person"
     NOTHING = "there is nothing to do"
     INTERRUPTED = "it was interrupted"
     BROKEN = "the database could not be written"
     DAMAGED = "the database is damaged"
-    NO_DISK = "the disk could not be written to for too long; mend that, and go on with: ralph run --resume"
-    WORKER_DIED = "a worker ended in a way that nobody foresaw; what it printed says more"
+    NO_DISK = "the disk could not be written for too long; free space, then continue with: ralph run --resume"
+    WORKER_DIED = "a worker crashed; see its traceback above"
     NO_AGENT = "the agent could not be started"
-    NO_BRANCH = "the branch that work is merged into is gone; what is finished waits on branches of its own"
-    NO_MODEL = "the agent could not use its model, again and again; see what it says, and run again"
-    AGENT_FAILS = "the agent fails the same way whatever the task; mend it and run again"
+    NO_BRANCH = "the branch to merge into no longer exists; finished work is on its own branches"
+    NO_MODEL = "the agent repeatedly could not use its model; see its error, then run again"
+    AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
 
     @property
     def can_go_on(self) -> bool:
-        """Say whether the run was stopped though there was more to do."""
-        return self in _CUT_SHORT
+        """Whether the run stopped early and can be resumed."""
+        return self in _RESUMABLE
 
     @property
     def exit_code(self) -> int:
-        """Give what a command that ran the loop should exit with."""
+        """Exit code of a command that ran the loop."""
         return {
             RunEnding.WAITS: 1,
             RunEnding.NOT_READY: 1,
@@ -60,7 +60,7 @@ class RunEnding(StrEnum):
         }.get(self, 0)
 
 
-_CUT_SHORT = (
+_RESUMABLE = (
     RunEnding.LIMIT_ITERATIONS,
     RunEnding.LIMIT_MINUTES,
     RunEnding.LIMIT_COST,
@@ -73,7 +73,7 @@ _CUT_SHORT = (
 
 @record
 class Summary:
-    """What a run came to."""
+    """Result of a run."""
 
     run_id: str
     ending: RunEnding
@@ -86,29 +86,29 @@ class Summary:
 
 @record
 class Order:
-    """What a person asks of one run."""
+    """Options of one run, as given on the command line."""
 
     iterations: int = 0
     minutes: float = 0.0
     cost_usd: float = 0.0
     tokens: int = 0
     task_iterations: int = 0
-    """The same for each task; then it waits for a person."""
+    """Limits per task; a task that reaches one waits for a person."""
     task_minutes: float = 0.0
     task_cost_usd: float = 0.0
     task_tokens: int = 0
     model: str | None = None
     with_memory: bool = True
     holdout: float = 0.0
-    """The share of iterations that do without memory, to measure what it brings."""
+    """Share of iterations that run without memory, to measure its lift."""
     only: str | None = None
-    """Work on this task alone."""
+    """Id of the only task to work on."""
     stays: bool = False
-    """Wait for new tasks instead of ending when there is nothing to do."""
+    """Whether to wait for new tasks instead of ending when there is nothing to do."""
     parallel: int = 0
-    """How many workers, one when it is 0; with more, each task has a branch and a working tree of its own."""
+    """Number of workers, 0 for one; with several, each task has its own branch and worktree."""
     agent: str = ""
-    """This and what follows stands over the settings."""
+    """This and the following fields override the configuration."""
     program: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     verify: bool = True
@@ -117,65 +117,65 @@ class Order:
 
 
 def with_limits(order: Order, limits: LimitsConfig) -> Order:
-    """Give an order with the configured limits where it has none of its own."""
+    """Return the options with the configured limits filled in where none is set."""
     return replace(order, **{name: getattr(order, name) or limit for name, limit in fields_of(limits).items()})
 
 
 def options_of(order: Order, worker: str = "") -> str:
-    """Give what is to be asked again of a run that goes on, and who works on it, as JSON.
+    """Return the options to store with a run for resuming it, and its worker, as JSON.
 
-    One task alone is asked for each time; what holds a secret is not kept.
+    Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
     import json
 
-    usual = fields_of(Order())
-    asked = {name: value for name, value in fields_of(order).items() if value != usual[name] and name != "only"}
-    safe = {name: value for name, value in asked.items() if redact(text := json.dumps(value)) == text}
+    defaults = fields_of(Order())
+    changed = {name: value for name, value in fields_of(order).items() if value != defaults[name] and name != "only"}
+    safe = {name: value for name, value in changed.items() if redact(text := json.dumps(value)) == text}
     return json.dumps({**safe, WORKER: worker} if worker else safe)
 
 
 def worker_of(options: str) -> str:
-    """Give who worked on a run, by its options; empty where they do not say."""
-    name = _read(options).get(WORKER)
+    """Return the worker stored in the options of a run, or an empty string."""
+    name = _load(options).get(WORKER)
     return name if isinstance(name, str) else ""
 
 
 def resumed(order: Order, options: str) -> Order:
-    """Give an order that asks what a run was asked before, where it asks nothing else itself."""
-    usual = fields_of(Order())
-    asked = {name for name, value in fields_of(order).items() if value != usual[name]}
-    kept = {
+    """Return the options with those stored with an earlier run filled in where none is set."""
+    defaults = fields_of(Order())
+    changed = {name for name, value in fields_of(order).items() if value != defaults[name]}
+    stored = {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in _read(options).items()
-        if name in usual and not asked & {name, *_INSTEAD.get(name, ())} and _fits(value, usual[name])
+        for name, value in _load(options).items()
+        if name in defaults and not changed & {name, *_EXCLUSIVE.get(name, ())} and _has_type_of(value, defaults[name])
     }
-    return replace(order, **kept)
+    return replace(order, **stored)
 
 
 WORKER = "worker"
-_INSTEAD = {
+_EXCLUSIVE = {
     "agent": ("program",),
     "program": ("agent",),
     "verify": ("gates", "review"),
     "with_memory": ("holdout",),
 }
-"""What was asked before does not count when one of these is asked now: both together make no sense."""
+"""Options that, when given, discard the stored option: both together make no sense."""
 
 
-def _read(options: str) -> dict[str, Any]:
+def _load(options: str) -> dict[str, Any]:
     import json
 
     try:
-        found = json.loads(options or "{}")
+        stored = json.loads(options or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
-def _fits(value: object, usual: object) -> bool:
-    """Say whether a value is of the kind that an order has there."""
-    if isinstance(usual, tuple):
+def _has_type_of(value: object, default: object) -> bool:
+    """Return whether a JSON value has the type of an option's default."""
+    if isinstance(default, tuple):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if isinstance(usual, int | float) and not isinstance(usual, bool):
+    if isinstance(default, int | float) and not isinstance(default, bool):
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, bool if isinstance(usual, bool) else str)
+    return isinstance(value, bool if isinstance(default, bool) else str)

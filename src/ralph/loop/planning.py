@@ -1,4 +1,4 @@
-"""Say who makes the next attempt at a task: which hat, with which model, and why."""
+"""Choice of hat and model for the next attempt at a task."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 DEEPEST = 3
-"""A task with so many above it is not split any further."""
+"""Depth at which a task is not split any further, in levels of parents."""
 
 
 @record
 class Plan:
-    """Who makes the next attempt at a task, and why."""
+    """Hat and model of the next attempt at a task, with the reasons."""
 
     hat: str
     hats: tuple[str, ...]
-    """All that the task passes through."""
+    """All hats the task passes through, in order."""
     choice: Choice
     trouble: Trouble
     may_split: bool
-    """Whether the task may become several: it is stuck or planned, and not too deep below others."""
+    """Whether the task may be split: it is stuck or being planned, and not nested too deeply."""
     trail: tuple[tuple[Attempt, str], ...]
 
 
@@ -46,7 +46,7 @@ def next_attempt(
     model: str | None = None,
     takes_model: bool = True,
 ) -> Plan:
-    """Give the hat and the model of the next attempt at a task. Changes nothing."""
+    """Return the hat and the model of the next attempt at a task. Read-only."""
     gathered = gather(store, config, task, metrics)
     order = hats.order_for(config.hats, strategy_name(config.models, config.agent.model))
     hat = hat_of(store, task, gathered, order)
@@ -58,25 +58,25 @@ def next_attempt(
         hat=hat,
         takes_model=takes_model,
     )
-    asked_to_split = gathered.trouble.step is Step.DECOMPOSE or hat == "planner"
+    is_asked_to_split = gathered.trouble.step is Step.DECOMPOSE or hat == "planner"
     return Plan(
         hat=hat,
         hats=order,
         choice=choice,
         trouble=gathered.trouble,
-        may_split=asked_to_split and store.tasks.depth(task.id) < DEEPEST,
+        may_split=is_asked_to_split and store.tasks.depth(task.id) < DEEPEST,
         trail=gathered.trail,
     )
 
 
 def hat_of(store: Store, task: Task, gathered: Gathered, order: Sequence[str]) -> str:
-    """Give the hat whose turn it is: the one that was handed the task last.
+    """Return the hat whose turn it is: the one the task was last handed to.
 
-    A part of a task that a planner has split starts behind the planner.
+    A subtask made by a planner starts with the hat after the planner.
     """
-    handed = next((attempt.handed_to for attempt, _ in gathered.trail if attempt.handed_to in order), None)
-    if handed:
-        return handed
+    current = next((attempt.handed_to for attempt, _ in gathered.trail if attempt.handed_to in order), None)
+    if current:
+        return current
     if task.parent_id and "planner" in order[:-1] and store.attempts.was_planned(task.parent_id):
         return order[order.index("planner") + 1]
     return order[0]

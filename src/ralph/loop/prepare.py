@@ -1,4 +1,4 @@
-"""Everything between a task and its prompt: the hat, the model, what is known, put into words."""
+"""Preparation of an attempt: plan, context and prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @record
 class Prepared:
-    """What an agent session is started with."""
+    """Plan, context and prompt of one attempt."""
 
     plan: Plan
     known: Recollection
@@ -41,7 +41,7 @@ def prepare(
     takes_model: bool = True,
     conflicts: Sequence[str] = (),
 ) -> Prepared:
-    """Give the hat, the model, the recollection and the prompt of an attempt. Changes nothing."""
+    """Return the plan, the context and the prompt of an attempt. Read-only."""
     plan = next_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
     known = recollect(
         store,

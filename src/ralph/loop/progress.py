@@ -1,4 +1,4 @@
-"""What the loop tells those who watch it, one event at a time."""
+"""Events that a run emits to the terminal, the dashboard and `ralph watch`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @record
 class Event:
-    """Something that happened in a run.
+    """Event of a run.
 
-    what: run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended, review_started,
-    review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting, note, warning, extracted,
-    consolidated, run_ended. With several workers, `worker` says which one it is of.
+    `what` is one of run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended,
+    review_started, review_ended, merged, ignored, learned, heard, stale, attempt_ended, interrupted, waiting, note,
+    warning, extracted, consolidated, run_ended. With several workers, `details["worker"]` is the worker's number.
     """
 
     what: str
@@ -30,23 +30,23 @@ class Event:
 
 
 def event(what: str, **details: object) -> Event:
-    """Give an event of this moment."""
+    """Return an event that happened now."""
     return Event(what=what, at=now(), details=details)
 
 
 def forgiving(tell: Tell) -> Tell:
-    """Give a way to tell that falls silent once nobody can hear: a closed terminal must not end a session."""
-    hears = True
+    """Wrap an event handler so that it is disabled after an I/O error: a closed terminal must not end a session."""
+    is_open = True
 
-    def told(event: Event) -> None:
-        nonlocal hears
-        if hears:
+    def handle(event: Event) -> None:
+        nonlocal is_open
+        if is_open:
             try:
                 tell(event)
             except (OSError, ValueError):
-                hears = False
+                is_open = False
 
-    return told
+    return handle
 
 
 def run_started(
@@ -61,7 +61,7 @@ def run_started(
     is_resumed: bool,
     used: Sequence[str],
 ) -> Event:
-    """Tell that a run begins or goes on; `gates` are those that are set, run or not."""
+    """Return the event of a run that starts or resumes; `gates` are the configured ones, run or not."""
     return event(
         "run_started",
         run_id=run_id,
@@ -79,7 +79,7 @@ def run_started(
 
 
 def attempt_started(task: Task, attempt: Attempt) -> Event:
-    """Tell that a session is about to begin."""
+    """Return the event of a session that is about to start."""
     return event(
         "attempt_started",
         iteration=attempt.iteration,
@@ -94,7 +94,7 @@ def attempt_started(task: Task, attempt: Attempt) -> Event:
 
 
 def recalled(known: Recollection, prompt: Prompt) -> Event:
-    """Tell what the agent will be told."""
+    """Return the event that lists what the prompt shows."""
     titles = {one.memory.id: one.memory.title for one in known.memories}
     return event(
         "recalled",
@@ -107,7 +107,7 @@ def recalled(known: Recollection, prompt: Prompt) -> Event:
 
 
 def gate(command: str, result: GateResult | None) -> Event:
-    """Tell that a gate starts or, with its result, that it ended."""
+    """Return the event of a gate that starts or, with a result, has ended."""
     if result is None:
         return event("gate_started", command=command)
     return event(
@@ -120,20 +120,20 @@ def gate(command: str, result: GateResult | None) -> Event:
 
 
 def reviewed(review: Review) -> Event:
-    """Tell what a verification session said."""
+    """Return the event of a review that has ended."""
     return event("review_ended", passed=review.passed, reason=review.reason, seconds=round(review.reply.seconds, 3))
 
 
 def attempt_ended(attempt: Attempt, capture: Capture, used: Sequence[str]) -> Event:
-    """Tell how an attempt ended, where its task stands now, and how much of the run's limits is used up."""
-    told = {
+    """Return the event of an attempt that has ended, with its task's status and the usage of limits."""
+    fields = {
         name: value
         for name, value in fields_of(attempt).items()
         if name not in ("run_id", "number", "feature_id", "agent", "worker", "shown", "started_at", "change_mark")
     }
     return event(
         "attempt_ended",
-        **told,
+        **fields,
         attempt=attempt.number,
         task_status=capture.task_status,
         task_reason=capture.task_reason,

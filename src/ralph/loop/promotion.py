@@ -1,4 +1,4 @@
-"""The way of an extracted learning: staged, checked against the rules, promoted."""
+"""Staging, validation and promotion of extracted learnings."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
 
 @record
 class Counts:
-    """What happened to learnings on one pass."""
+    """Numbers of learnings by what happened to them."""
 
     extracted: int = 0
     merged: int = 0
-    """Of the extracted, those that were known and gained support."""
+    """Extracted learnings that supported an existing one."""
     validated: int = 0
     rejected: int = 0
     waiting: int = 0
-    """Estimates that need more data before they are judged."""
+    """Estimates that need more data before they are validated."""
     promoted: int = 0
 
 
 def stage(store: Store, histories: Iterable[LoopHistory], change: Change) -> Counts:
-    """Extract what histories teach and stage it; what is known gains support instead."""
+    """Extract learnings from histories and stage them; known ones gain support instead."""
     with store.transaction():
         at = now()
-        kept = [store.memories.add(one, change) for history in histories for one in extract(history, at)]
-    return Counts(extracted=len(kept), merged=sum(one.what != "added" for one in kept))
+        results = [store.memories.add(one, change) for history in histories for one in extract(history, at)]
+    return Counts(extracted=len(results), merged=sum(result.what != "added" for result in results))
 
 
 def staged(store: Store) -> list[Memory]:
-    """Give what is staged, oldest first."""
+    """Return staged memories, oldest first."""
     return list(store.memories.find(Wanted(states=(State.STAGED,))))[::-1]
 
 
 def validate(store: Store, change: Change, *, only_extracted: bool = False) -> Counts:
-    """Check what is pending against the rules."""
+    """Validate or reject pending learnings by the rules."""
     validated = rejected = waiting = 0
     with store.transaction():
         at = now()
         for memory in staged(store):
             if memory.validated_at or (only_extracted and memory.source is not Source.AUTOMATIC):
                 continue
-            why = refusal(memory)
-            if why and waits(memory):
+            reason = refusal(memory)
+            if reason and waits(memory):
                 waiting += 1
-            elif why:
+            elif reason:
                 rejected += 1
                 store.memories.change(
-                    memory.id, "rejected", change, state=State.REJECTED, state_reason=why, updated_at=at
+                    memory.id, "rejected", change, state=State.REJECTED, state_reason=reason, updated_at=at
                 )
             else:
                 validated += 1
@@ -67,7 +67,7 @@ def validate(store: Store, change: Change, *, only_extracted: bool = False) -> C
 
 
 def promote(store: Store, change: Change, ids: Sequence[str] = (), *, only_extracted: bool = False) -> Counts:
-    """Make validated learnings active: all of them, or the named ones."""
+    """Activate validated learnings: all of them, or those with the given ids."""
     with store.transaction():
         at = now()
         ready = [
@@ -83,17 +83,17 @@ def promote(store: Store, change: Change, ids: Sequence[str] = (), *, only_extra
 
 
 def learn_from(store: Store, histories: Sequence[LoopHistory], change: Change, *, review: bool) -> Counts:
-    """Do the whole way at once; with `review` the promotion is left to a person."""
+    """Stage, validate and promote learnings; with `review`, leave the promotion to a person."""
     with store.transaction():
-        taken = stage(store, histories, change)
-        # What a person staged waits for a person.
-        checked = validate(store, change, only_extracted=True)
+        staging = stage(store, histories, change)
+        # Learnings that a person staged wait for a person.
+        validation = validate(store, change, only_extracted=True)
         promoted = 0 if review else promote(store, change, only_extracted=True).promoted
     return Counts(
-        extracted=taken.extracted,
-        merged=taken.merged,
-        validated=checked.validated,
-        rejected=checked.rejected,
-        waiting=checked.waiting,
+        extracted=staging.extracted,
+        merged=staging.merged,
+        validated=validation.validated,
+        rejected=validation.rejected,
+        waiting=validation.waiting,
         promoted=promoted,
     )

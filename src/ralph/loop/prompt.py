@@ -1,8 +1,8 @@
-"""Make the prompt of one attempt out of what is known.
+"""Prompt of one attempt, built from its context.
 
-The stable part comes first, so that a model's cache can keep it. Every part has
-a cap, and when the whole is too large the journal gives way first, then the
-knowledge; the task, the latest failure and the instructions never do.
+The stable part comes first, so that it can be cached by the model provider. Every
+section has a token budget; when the whole is too large, the journal is cut first and
+then the knowledge, but never the task, the latest failure or the instructions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, FailureReport, Recollection, Task
 
 KNOWLEDGE = "Project Knowledge"
+"""Name of the section that shows memories."""
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
@@ -29,41 +30,42 @@ HANDED_TOKENS = 1_500
 ELSEWHERE_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
-"""For the spec and for the plan, each."""
+"""Token budget of the spec and of the plan, each."""
 PREREQUISITE_CHARACTERS = 300
+"""Maximum length of the notes of a prerequisite, in characters."""
 
 INSTRUCTIONS = """\
 # How to work here
 
-You work alone on one task of this project, in a fresh session, in the project's own directory. Nobody answers
-questions. Finish the task below completely, and nothing else.
+You work on one task of this project, alone, in a fresh session in the project directory. Nobody can answer questions.
+Complete the task below, and nothing else.
 
-- Read what you change before you change it. Keep to the conventions you find.
-- Check your work the way the project does (its tests, its build) before you say that it is done.
+- Read code before you change it. Follow the conventions you find.
+- Check your work the way the project does (its tests, its build) before you claim that it is done.
 - When the task is finished, end with this sigil on a line of its own, with the task's id in place of TASK_ID:
 
   <task-done>TASK_ID</task-done>
 
-- When you cannot finish it, say why, so that the next attempt does not start blind:
+- If you cannot finish it, explain why, so that the next attempt can build on that:
 
   <failure-report>
   what_tried: what you did
-  why_failed: what went wrong, as exactly as you know
-  error_category: test_failure, build_error, missing_file, logic_error, timeout, or your own word
-  relevant_files: the files it is about, separated by commas
+  why_failed: what went wrong, as precisely as you know
+  error_category: test_failure, build_error, missing_file, logic_error, timeout, or a word of your own
+  relevant_files: the files involved, separated by commas
   stack_trace: the first lines of the error
   </failure-report>
   <retry-suggestion>what the next attempt should do differently</retry-suggestion>
   <task-failed>TASK_ID</task-failed>
 
-- If you can, say how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
+- If you can, rate how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
 """
 
 MEMORY = """\
 ## Memory
 
-What you write in these sigils is kept and shown to later sessions, when it is relevant to them. Use them sparingly and
-be exact: one fact that saves somebody an hour is worth more than ten that are obvious.
+What you write in these sigils is stored and shown to later sessions when it is relevant to them. Use them sparingly
+and be precise: one fact that saves an hour is worth more than ten obvious ones.
 
 ### End-of-Task Journal
 End every session with a few sentences on what you decided and why, and what the next session should know:
@@ -73,51 +75,54 @@ Decisions, discoveries, and what is left to do.
 </journal>
 
 ### Knowledge
-When you find out something about this project that will be true tomorrow (how it is built, a convention, a trap and
-the way around it), keep it. At least one lowercase tag; at most 500 words:
+When you learn something lasting about this project (how it is built, a convention, a pitfall and its workaround),
+record it. At least one lowercase tag; at most 500 words:
 
-<knowledge tags="tag1,tag2" title="Short title that says it">
-What is so, where, and what to do about it.
+<knowledge tags="tag1,tag2" title="Short, specific title">
+What is the case, where, and what to do about it.
 </knowledge>
 
 ### Learnings
-For a lesson about the work itself (category: success_pattern, pitfall, tool_usage, code_structure, testing_strategy,
+For a lesson about how to work here (category: success_pattern, pitfall, tool_usage, code_structure, testing_strategy,
 debugging_technique or other):
 
 <learning category="pitfall" tags="tag1,path/to/file.py">One to three sentences.</learning>
 
-A single line does as well; the word after MEMORY is one of architecture, dependency, decision, constraint, pattern,
+A single line works as well; the word after MEMORY is one of architecture, dependency, decision, constraint, pattern,
 convention, pitfall, fix:
 
 MEMORY:pattern:How something specific is done here
 
-Also keep CLAUDE.md current with what every session in this project should know.
+Also keep CLAUDE.md up to date with what every session in this project should know.
 """
 
 CONFLICTS = """\
 ### Merge Conflicts
 
-The work so far on this task was put together with what others did meanwhile, and these files conflict. Resolve them
-first: keep what both sides are for, and leave no conflict marks.
+The work so far on this task was merged with changes that others made meanwhile, and these files conflict. Resolve
+the conflicts first: preserve the intent of both sides, and leave no conflict markers.
 """
 MOST_CONFLICTS = 30
+"""Maximum number of conflicting files listed."""
 
-REPRODUCE = "Reproduce the failure in the smallest way you can, and look at the real output before you change anything."
+REPRODUCE = (
+    "Reproduce the failure with the smallest example you can, and read the real output before you change anything."
+)
 STUCK = """\
 ### Stuck Loop Warning
 
-This task has failed {failures} times in a row. Doing the same again will fail again.
+This task has failed {failures} times in a row. Repeating the same approach will fail again.
 
-- Do not start from the approaches listed under Previous Attempts. Question what they all took for granted.
-{signs}- Consider another approach: another place to make the change, another tool, undoing earlier changes first.
+- Do not start from the approaches listed under Previous Attempts. Question the assumptions they share.
+{signs}- Consider another approach: another place for the change, another tool, or reverting earlier changes first.
 """
 
 SPLIT = """\
-- If the task is too large or holds several things, split it: give each part that can be finished and verified
-  alone in a sigil of its own, with all that whoever does it has to know, and end with task-failed. `needs` names what
-  must come first. The parts become tasks:
+- If the task is too large or combines several things, split it into subtasks that can each be finished and verified
+  alone. Write one sigil for each, with everything its session needs to know, and end with task-failed. `needs` names
+  the subtasks that must come first:
 
-  <subtask title="title of a part" needs="title of another">what is to be done in it</subtask>
+  <subtask title="title of a subtask" needs="title of another">what to do in it</subtask>
 """
 
 FIXED_SECTIONS = {"Instructions": INSTRUCTIONS, "Memory": MEMORY}
@@ -137,22 +142,21 @@ def build_prompt(
     models: Sequence[str] = (),
     may_split: bool = True,
 ) -> Prompt:
-    """Give the prompt for one attempt, with the receipt of what it shows and leaves out.
+    """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
-    `memories_tokens` is what the project allows for knowledge, if that is less than usual; `with_skill` adds how
-    to use the memory by command; `hat` is what the hat of this attempt is told; `conflicts` are files in which the
-    work so far and what others did meanwhile do not go together; `models` are those the agent may ask for;
-    `may_split` says whether a stuck task may become several.
+    `memories_tokens` is the project's budget for knowledge, if lower than the default; `with_skill` adds how to use
+    the memory from the command line; `hat` is the instructions of the hat; `conflicts` are files with merge
+    conflicts; `models` are those the agent may ask for; `may_split` tells whether a stuck task may be split.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
     if with_skill and known.with_memory:
         fixed.append(_section("Skill", SKILL))
     task = [*([_section("Hat", hat)] if hat else []), _task(known), *_conflicts(conflicts), *_feature(known)]
     tail = [
-        *_handed(known),
-        *_attempts(known),
-        *_elsewhere(known),
-        *_stuck(known, trouble, may_split),
+        *_handovers(known),
+        *_previous_attempts(known),
+        *_similar_failures(known),
+        *_stuck_warning(known, trouble, may_split),
         _status(known, iteration, choice, trouble, models),
     ]
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
@@ -165,7 +169,7 @@ def build_prompt(
 
 
 def told(prompt: Prompt) -> str:
-    """Give what a prompt told from memory: an agent that says it again has learned nothing."""
+    """Return the memory text of a prompt; an agent that repeats it has learned nothing new."""
     return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE)
 
 
@@ -183,27 +187,27 @@ def _task(known: Recollection) -> Section:
     if known.prerequisites:
         lines += ["", "### Completed Prerequisites", ""]
         lines += [_prerequisite(done, notes) for done, notes in known.prerequisites]
-    lines += [f"\nWhen it is finished, the sigil's TASK_ID is {task.id}."]
+    lines += [f"\nThe TASK_ID for the sigils is {task.id}."]
     return _section("Task", "\n".join(lines) + "\n")
 
 
 def _prerequisite(done: Task, notes: str) -> str:
-    said = f": {cut(one_line(quoted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
-    return f"- {done.id} {in_line(done.title)}{said}"
+    suffix = f": {cut(one_line(quoted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
+    return f"- {done.id} {in_line(done.title)}{suffix}"
 
 
 def _feature(known: Recollection) -> list[Section]:
     feature = known.feature
     if not feature:
         return []
-    most = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
+    limit = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
     parts = [f"## Feature: {in_line(feature.name)}"]
-    left = []
+    left_out = []
     for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
         if text:
-            parts.append(f"### {name}\n\n{well_fenced(cut(quoted(text), most))}")
-        if len(text) > most:
-            left.append(LeftOut(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
+            parts.append(f"### {name}\n\n{well_fenced(cut(quoted(text), limit))}")
+        if len(text) > limit:
+            left_out.append(LeftOut(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
     text = "\n\n".join(parts) + "\n"
     return [
         Section(
@@ -212,20 +216,20 @@ def _feature(known: Recollection) -> list[Section]:
             tokens=count_tokens(text),
             cap_tokens=2 * FEATURE_TOKENS,
             shown=(feature.id,),
-            left_out=tuple(left),
+            left_out=tuple(left_out),
         )
     ]
 
 
 def _knowledge(known: Recollection, cap_tokens: int, budget_tokens: int) -> Section:
-    text, shown, left = knowledge_section(known.memories, budget_tokens)
+    text, shown, left_out = knowledge_section(known.memories, budget_tokens)
     return Section(
         name=KNOWLEDGE,
         text=text,
         tokens=count_tokens(text),
         cap_tokens=cap_tokens,
         shown=tuple(memory.id for memory in shown),
-        left_out=(*left, *known.left_out),
+        left_out=(*left_out, *known.left_out),
     )
 
 
@@ -238,16 +242,16 @@ def _journal(known: Recollection, budget_tokens: int) -> Section:
         cap_tokens=JOURNAL_TOKENS,
         shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in known.journal[:shown]),
         left_out=tuple(
-            LeftOut(what=f"{entry.run_id}/{entry.iteration}", why=f"no room left in {budget_tokens} tokens")
+            LeftOut(what=f"{entry.run_id}/{entry.iteration}", why=f"exceeds the budget of {budget_tokens} tokens")
             for entry in known.journal[shown:]
         ),
     )
 
 
 def journal_text(entries: Sequence[Attempt], budget_tokens: int, run_id: str | None = None) -> tuple[str, int]:
-    """Give the journal section and how many entries it shows: in order, until the next would not fit.
+    """Return the journal section and the number of entries it shows: in order, as many as fit.
 
-    With the run at hand given, entries of other runs say where they come from.
+    With `run_id`, entries of other runs name their run.
     """
     text = "## Run Journal\n"
     shown = 0
@@ -275,25 +279,25 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
     return "\n".join(lines)
 
 
-def _attempts(known: Recollection) -> list[Section]:
-    """Give the failed attempts at this task, freshest first; the freshest is cut rather than left out."""
-    text = "### Previous Attempts\n\nThis task was tried before. Build on what is listed here; do not repeat it.\n"
+def _previous_attempts(known: Recollection) -> list[Section]:
+    """Return the failed attempts at this task, newest first."""
+    text = "### Previous Attempts\n\nThis task was attempted before. Build on what is listed here; do not repeat it.\n"
     blocks = [(report.attempt_number, report_text(report)) for report in known.reports]
     blocks += [(entry.number or 0, _interruption(entry)) for entry in known.interruptions]
-    return _filled("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
+    return _attempts_section("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
 
 
-def _filled(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[Section]:
-    """Give a section with as many attempts as fit, the latest first; that one is cut rather than left out."""
-    most = cap_tokens * CHARACTERS_PER_TOKEN
+def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[Section]:
+    """Return a section with as many attempts as fit, newest first; the newest is cut rather than left out."""
+    limit = cap_tokens * CHARACTERS_PER_TOKEN
     shown: list[str] = []
-    left: list[LeftOut] = []
+    left_out: list[LeftOut] = []
     for number, block in sorted(blocks, key=lambda block: -block[0]):
         block = "\n" + block
         if not shown:
-            block = well_fenced(cut(block, most - len(text), mark=" [cut]\n"))
-        if len(text) + len(block) > most:
-            left.append(LeftOut(what=f"attempt {number}", why=f"no room left in {cap_tokens} tokens"))
+            block = well_fenced(cut(block, limit - len(text), mark=" [cut]\n"))
+        if len(text) + len(block) > limit:
+            left_out.append(LeftOut(what=f"attempt {number}", why=f"exceeds the budget of {cap_tokens} tokens"))
         else:
             text += block
             shown.append(f"attempt {number}")
@@ -306,17 +310,17 @@ def _filled(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens:
             tokens=count_tokens(text),
             cap_tokens=cap_tokens,
             shown=tuple(shown),
-            left_out=tuple(left),
+            left_out=tuple(left_out),
         )
     ]
 
 
-def _elsewhere(known: Recollection) -> list[Section]:
-    """Give what went wrong in tasks like this one."""
+def _similar_failures(known: Recollection) -> list[Section]:
+    """Return failures of similar tasks."""
     if not known.elsewhere:
         return []
-    most = ELSEWHERE_TOKENS * CHARACTERS_PER_TOKEN
-    text = "### Failures of Other Tasks\n\nSomething like this went wrong elsewhere in this project.\n"
+    limit = ELSEWHERE_TOKENS * CHARACTERS_PER_TOKEN
+    text = "### Failures of Other Tasks\n\nSimilar failures occurred in other tasks of this project.\n"
     shown = []
     for report in known.elsewhere:
         name = f"{report.task_id}, attempt {report.attempt_number}"
@@ -326,7 +330,7 @@ def _elsewhere(known: Recollection) -> list[Section]:
         )
         if report.retry_suggestion:
             block += f"  Try instead: {cut(one_line(quoted(report.retry_suggestion), 2000), 400)}\n"
-        if len(text) + len(block) <= most:
+        if len(text) + len(block) <= limit:
             text += block
             shown.append(name)
     return [
@@ -341,7 +345,7 @@ def _elsewhere(known: Recollection) -> list[Section]:
 
 
 def report_text(report: FailureReport) -> str:
-    """Give a failure report as an agent reads it."""
+    """Render a failure report for a prompt."""
     lines = [f"#### Attempt {report.attempt_number} [{in_line(report.category)}], {report.created_at[:10]}"]
     if report.retry_suggestion:
         lines.append(f"- **Try instead**: {quoted(report.retry_suggestion)}")
@@ -360,19 +364,19 @@ def report_text(report: FailureReport) -> str:
 
 
 _AVOID = {
-    "no_sigil": "ending a session without the sigil that says how it went",
-    "findings": "leaving what was found as it is",
-    "verification": "saying that it is done before what was missed is there",
-    "not_verified": "nothing in particular: the work was not judged",
-    "merge_conflict": "undoing what others did meanwhile",
-    "not_merged": "nothing in particular: something else was in the way",
+    "no_sigil": "ending a session without task-done or task-failed",
+    "findings": "leaving the findings unresolved",
+    "verification": "claiming that it is done before the missing parts are there",
+    "not_verified": "nothing in particular: the work was not reviewed",
+    "merge_conflict": "undoing the changes that others made meanwhile",
+    "not_merged": "nothing in particular: the merge failed for another reason",
 }
 
 
 def _avoid(report: FailureReport) -> str:
     if report.category in _AVOID:
         return _AVOID[report.category]
-    return f"doing the same again: {one_line(quoted(report.tried), 120)}"
+    return f"repeating the same approach: {one_line(quoted(report.tried), 120)}"
 
 
 def _interruption(entry: Attempt) -> str:
@@ -389,20 +393,20 @@ def _conflicts(files: Sequence[str]) -> list[Section]:
     return [_section("Merge Conflicts", f"{CONFLICTS}\n{named}")]
 
 
-def _handed(known: Recollection) -> list[Section]:
-    """Give what the hats before this one said when they handed over, freshest first."""
+def _handovers(known: Recollection) -> list[Section]:
+    """Return the hand-over notes of earlier hats, newest first."""
     text = "### Handed Over\n\nOther sessions did their part of this task before you, in other roles.\n"
     blocks = [
         (
             entry.number or 0,
-            f"#### From the {entry.hat}, attempt {entry.number}\n{quoted(entry.notes) or 'It left no words.'}\n",
+            f"#### From the {entry.hat}, attempt {entry.number}\n{quoted(entry.notes) or 'It left no notes.'}\n",
         )
         for entry in known.handed
     ]
-    return _filled("Handed Over", text, blocks, HANDED_TOKENS)
+    return _attempts_section("Handed Over", text, blocks, HANDED_TOKENS)
 
 
-def _stuck(known: Recollection, trouble: Trouble, may_split: bool) -> list[Section]:
+def _stuck_warning(known: Recollection, trouble: Trouble, may_split: bool) -> list[Section]:
     if not known.with_memory or trouble.step not in (Step.DECOMPOSE, Step.PERSON):
         return []
     signs = "".join(f"- {line}\n" for line in warning(trouble) or [REPRODUCE])
@@ -419,21 +423,21 @@ def _status(known: Recollection, iteration: int, choice: Choice, trouble: Troubl
         f"- Iteration {iteration} of {known.run_id or 'the next run'}",
         f"- Attempt {known.attempt_number} at this task{failures}",
         f"- {_rates(known.recent_outcomes)}",
-        f"- Model: {one_line(model or 'the agent’s own choice', 60)} ({one_line(model_reason, 120)})",
+        f"- Model: {one_line(model or 'the agent’s default', 60)} ({one_line(model_reason, 120)})",
     ]
     if model and models:
-        known_models = one_line(", ".join(models), 80)
-        lines.append(f"- For another model next time ({known_models}): <next-model>NAME</next-model>")
+        names = one_line(", ".join(models), 80)
+        lines.append(f"- To ask for another model next time ({names}): <next-model>NAME</next-model>")
     return _section("Loop Status", "\n".join(lines) + "\n", STATUS_TOKENS)
 
 
 def _rates(outcomes: Sequence[Outcome]) -> str:
-    counted = [outcome for outcome in outcomes if outcome is not Outcome.INTERRUPTED]
-    if not counted:
-        return "No attempt has ended yet in this project"
-    done = sum(1 for outcome in counted if outcome is Outcome.DONE)
-    failed = sum(1 for outcome in counted if outcome in FAILURES)
+    finished = [outcome for outcome in outcomes if outcome is not Outcome.INTERRUPTED]
+    if not finished:
+        return "No attempt has finished yet in this project"
+    done = sum(1 for outcome in finished if outcome is Outcome.DONE)
+    failed = sum(1 for outcome in finished if outcome in FAILURES)
     return (
-        f"Last {len(counted)} attempts in this project: {100 * done / len(counted):.0f} % done,"
-        f" {100 * failed / len(counted):.0f} % failed"
+        f"Last {len(finished)} attempts in this project: {100 * done / len(finished):.0f}% done,"
+        f" {100 * failed / len(finished):.0f}% failed"
     )

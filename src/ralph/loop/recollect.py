@@ -1,4 +1,4 @@
-"""Gather what is known for an attempt. Reading changes nothing."""
+"""Context for the prompt of an attempt, gathered from the store. Read-only."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 RECENT, MATCHED, ELSEWHERE = 5, 5, 2
+"""Number of journal entries of this run, of matching entries of other runs, and of failures of other tasks."""
 REPORTS = 10
+"""Maximum number of failure reports of the task itself."""
 DAY = 86_400
 NO_KIND = ("none",)
-"""A kind that no memory has."""
+"""Filter that matches no memory."""
 
 
 def recollect(
@@ -38,12 +40,12 @@ def recollect(
     hat: str = "creator",
     trail: Sequence[tuple[Attempt, str]] = (),
 ) -> Recollection:
-    """Give all that the next attempt at a task should know.
+    """Return the context for the next attempt at a task.
 
-    Without memory the task, its prerequisites, its feature and what other hats handed over are all there is.
-    `trail` are the attempts at it so far, newest first.
+    Without memory it holds only the task, its prerequisites, its feature and the hand-overs of other hats.
+    `trail` holds the earlier attempts, newest first.
     """
-    needed = [store.tasks.get(other) for other in task.needs]
+    prerequisites = [store.tasks.get(other) for other in task.needs]
     attempts = store.attempts
     known = Recollection(
         task=task,
@@ -52,21 +54,23 @@ def recollect(
         with_memory=with_memory,
         metrics=metrics,
         prerequisites=tuple(
-            (one, attempts.last_notes(one.id) if with_memory else "") for one in needed if one.status is Status.DONE
+            (one, attempts.last_notes(one.id) if with_memory else "")
+            for one in prerequisites
+            if one.status is Status.DONE
         ),
         parent=store.tasks.get(task.parent_id) if task.parent_id else None,
         feature=store.features.get(task.feature_id) if task.feature_id else None,
-        # What was handed back with findings is among the failures, as far as those are shown.
+        # Attempts handed back with findings are shown among the failures.
         handed=tuple(one for one, _ in trail if one.handed_to and (one.outcome is Outcome.DONE or not with_memory)),
         recent_outcomes=tuple(attempts.recent_outcomes(config.models.window)),
     )
-    return _with_memory(store, known, config, hat) if with_memory else known
+    return _add_memory(store, known, config, hat) if with_memory else known
 
 
 def context_of(
     store: Store, task: Task, *, run_id: str = "", reports: Sequence[FailureReport] = (), hat: str = "creator"
 ) -> Context:
-    """Give what a recall for a task asks: what it says, what it touches, what went wrong last."""
+    """Return the recall query for a task: its text, its files and its latest failure."""
     feature = store.features.get(task.feature_id) if task.feature_id else None
     recent = store.attempts.recent(run_id, 1) if run_id else []
     last = reports[0] if reports else None
@@ -86,33 +90,33 @@ def context_of(
 
 
 def known_for(store: Store, context: Context, config: Config) -> Recall:
-    """Give the memories a prompt shows for a context, as far as the project's settings let them, and why not others."""
-    only = config.memories.filter
-    since = timestamp(time.time() - only.recent * DAY) if only.recent else ""
-    wanted = Wanted(kinds=_kinds(only.types, config.hats.kinds.get(context.hat or "", ())), after=since)
-    return recall(store, context, wanted, tags=only.tags, by_meaning=config.memories.meaning)
+    """Recall the memories to show for a context, filtered by the project's settings."""
+    settings = config.memories.filter
+    since = timestamp(time.time() - settings.recent * DAY) if settings.recent else ""
+    filter = Wanted(kinds=_combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ())), after=since)
+    return recall(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
 
 
-def _kinds(allowed: tuple[str, ...], of_hat: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the kinds that both the project and a hat let through; none named means all."""
-    if not allowed or not of_hat:
-        return allowed or of_hat
-    return tuple(kind for kind in allowed if kind in of_hat) or NO_KIND
+def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the kinds allowed by both the project and the hat; an empty tuple allows all."""
+    if not allowed or not hat_kinds:
+        return allowed or hat_kinds
+    return tuple(kind for kind in allowed if kind in hat_kinds) or NO_KIND
 
 
-def _with_memory(store: Store, known: Recollection, config: Config, hat: str) -> Recollection:
+def _add_memory(store: Store, known: Recollection, config: Config, hat: str) -> Recollection:
     task, attempts = known.task, store.attempts
-    tried = known.attempt_number > 1
-    reports = attempts.reports(REPORTS, task=task.id) if tried else []
-    interrupted = attempts.latest(3, task=task.id, outcome=Outcome.INTERRUPTED) if tried else []
+    is_retry = known.attempt_number > 1
+    reports = attempts.reports(REPORTS, task=task.id) if is_retry else []
+    interrupted = attempts.latest(3, task=task.id, outcome=Outcome.INTERRUPTED) if is_retry else []
     context = context_of(store, task, run_id=known.run_id, reports=reports, hat=hat)
-    found = known_for(store, context, config) if config.injects else Recall()
+    recalled = known_for(store, context, config) if config.injects else Recall()
     return replace(
         known,
         journal=(*attempts.recent(known.run_id, RECENT), *matching_attempts(store, context, MATCHED, known.run_id)),
         reports=tuple(reports),
         elsewhere=tuple(matching_failures(store, context, ELSEWHERE, task.id)),
         interruptions=tuple(entry for entry in interrupted if entry.notes),
-        memories=found.shown,
-        left_out=found.left_out,
+        memories=recalled.shown,
+        left_out=recalled.left_out,
     )

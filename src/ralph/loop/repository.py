@@ -1,6 +1,6 @@
-"""A repository in which several work at once: what its branches and trees are like, and whose turn it is.
+"""Git repository shared by several workers: branches, working trees and locks.
 
-Every call is bounded in time, starts nothing that goes on by itself, and asks nobody.
+Every call has a timeout, starts no background process and never prompts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ if TYPE_CHECKING:
     from ralph.git import Ran
 
 OLDEST_GIT = (2, 23)
+"""Minimum supported version of git."""
 GIT_SECONDS = 300.0
+"""Timeout of one git command, in seconds."""
 LOCK_SECONDS = 4 * 3600.0
-"""Others may run their gates over what they merge, one after the other."""
+"""Timeout for the merge lock, in seconds; long, because others run their gates while they hold it."""
 LOCK_POLL_SECONDS = 0.005
+"""Poll interval for the merge lock, in seconds."""
 BUSY_SECONDS = 5.0
-"""So long another git command in the same tree is waited for."""
+"""Time to wait for another git command in the same tree, in seconds."""
 BUSY_POLL_SECONDS = 0.02
+"""Poll interval while another git command holds a lock, in seconds."""
 TRIES = 5
+"""Number of attempts to run a git command that met a half-made worktree."""
 LONGEST_WORDS = 500
+"""Maximum length of a quoted git error, in characters."""
 NOBODY = (("user.name", "Ralph"), ("user.email", "ralph@localhost"))
-"""Who commits where git knows nobody."""
+"""Identity for commits where none is configured."""
 
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "commit.gpgSign=false", "-c", "merge.autoStash=false"),
@@ -53,82 +59,84 @@ _UNFINISHED = {
 
 @record
 class Ref:
-    """A branch as it is now."""
+    """Current state of a branch."""
 
     commit: str
     tree: str
     top: str
-    """Where it is checked out; empty when nowhere."""
+    """Worktree in which it is checked out; empty if none."""
 
 
 @record
 class State:
-    """What git says of a tree."""
+    """Status of a working tree."""
 
     head: str
-    """The commit; empty when there is none yet."""
+    """Commit that is checked out; empty if there is none yet."""
     branch: str
-    """Empty when none is checked out."""
+    """Empty when HEAD is detached."""
     changed: tuple[str, ...]
     unmerged: tuple[tuple[str, str], ...]
-    """Paths with the kind of conflict, in git's letters."""
+    """Paths with git's two-letter code of the conflict."""
 
 
 class StopRequestedError(WorktreeError):
-    """Somebody wanted to stop while we waited for our turn."""
+    """The run was stopped while waiting for a lock."""
 
 
 class Repository:
-    """One repository, seen from one of its trees; threads may share it."""
+    """Git repository, seen from one of its worktrees; safe to share between threads."""
 
     def __init__(self, *, top: Path, prefix: str, own: Path, common: Path, version: tuple[int, ...]) -> None:
-        """Use `at`."""
+        """Use `at` instead."""
         self.top = top
         self.prefix = prefix
-        """The way from the top to the project, with a slash at its end if there is one."""
+        """Path from the top to the project, empty or with a trailing slash."""
         self.own = own
-        """What git keeps of this tree."""
+        """Git directory of this worktree."""
         self.common = common
-        """What git keeps of the repository."""
+        """Common git directory of the repository."""
         self.version = version
         self._identity = _missing_identity(top)
 
     @classmethod
     def at(cls, root: Path) -> Repository:
-        """Give the repository a directory is in; refuses when there is none to work with."""
-        version = _version(root)
+        """Return the repository that contains a directory; raise WorktreeError if it cannot be used."""
+        version = _git_version(root)
         ran = run_git(root, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
         if not ran.ok:
             if "not a git repository" in ran.error:
-                raise WorktreeError("--parallel needs a git repository: git init, and commit once.")
-            raise WorktreeError(f"--parallel needs git, and it does not work in {root}: {words(ran)}")
+                raise WorktreeError(
+                    "--parallel needs a git repository. Run git init and make a first commit.", code="no-repository"
+                )
+            raise WorktreeError(f"--parallel needs git, which failed in {root}: {words(ran)}")
         top, own, common, prefix = (*ran.out.split("\n"), "")[:4]
         real = Path(os.path.realpath(root / common))
         return cls(top=Path(top), prefix=prefix, own=Path(own), common=real, version=version)
 
-    # --- ask and tell ------------------------------------------------------------------
+    # --- commands and queries ----------------------------------------------------------
 
     def attempt(self, directory: Path, *arguments: str, **environment: str) -> Ran:
-        """Let git do something and give what it says, also when it would not."""
-        for again in range(TRIES):
+        """Run a git command and return its result, failed or not."""
+        for retry in range(TRIES):
             ran = run_git(
                 directory, *_OPTIONS, *self._identity, *arguments, seconds=GIT_SECONDS, environment=environment
             )
-            # Git gives up, before it does anything, when it looks at a worktree that is just being made or removed.
+            # Git fails, before it changes anything, when it meets a worktree that is being created or removed.
             if ran.ok or not ("commondir" in ran.error or ("Invalid path" in ran.error and "/worktrees/" in ran.error)):
                 break
-            time.sleep(0.01 * 2**again)
+            time.sleep(0.01 * 2**retry)
         return ran
 
     def git(self, directory: Path, *arguments: str) -> str:
-        """Give what git answers; refuses with its words when it does not do what it is asked."""
+        """Run a git command and return its output; raise WorktreeError if it fails."""
         ran = self.attempt(directory, *arguments)
         if not ran.ok:
             raise WorktreeError(f"git failed in {directory}: {words(ran)}")
         return ran.out.rstrip("\n")
 
     def when_free(self, directory: Path, *arguments: str, **environment: str) -> Ran:
-        """Let git do something, again when another command was at work in the same tree."""
+        """Run a git command, retrying while another one holds the lock of the same tree."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             ran = self.attempt(directory, *arguments, **environment)
@@ -137,48 +145,48 @@ class Repository:
             time.sleep(BUSY_POLL_SECONDS)
 
     def branches(self, *names: str, merged_into: str = "") -> dict[str, Ref]:
-        """Give those branches that are there, of the names or folders."""
+        """Return the existing branches among the given names or prefixes."""
         merged = [f"--merged={ref(merged_into)}"] if merged_into else []
         ran = self.attempt(self.top, "for-each-ref", f"--format={_REF}", *merged, *map(ref, names))
         if not ran.ok:
-            raise WorktreeError(f"git cannot say which branches there are: {words(ran)}")
+            raise WorktreeError(f"git could not list the branches: {words(ran)}")
         lines = (line.split("\0") for line in ran.out.split("\n") if line)
         return {name.removeprefix(ref("")): Ref(commit=commit, tree=tree, top=top) for name, commit, tree, top in lines}
 
     def state(self, top: Path, *options: str) -> State:
-        """Give what is in a tree and not committed, and what it has checked out."""
+        """Return the status of a working tree."""
         ran = self.when_free(top, *_STATUS, *options)
         if not ran.ok:
-            raise WorktreeError(f"git cannot say what has changed in {top}: {words(ran)}")
-        return _read_state(ran.out)
+            raise WorktreeError(f"git could not list the changes in {top}: {words(ran)}")
+        return _parse_status(ran.out)
 
     def has(self, top: Path, commit: str) -> bool:
-        """Say whether what is checked out in a tree goes on from a commit."""
+        """Return whether a commit is an ancestor of what is checked out in a tree."""
         return self.attempt(top, "merge-base", "--is-ancestor", commit, "HEAD").ok
 
     def shown(self, path: str) -> str:
-        """Give a path as seen from the project's directory."""
+        """Return a path relative to the project's directory."""
         if path.startswith(self.prefix):
             return path.removeprefix(self.prefix)
         return os.path.relpath(path, self.prefix)
 
-    # --- turns -------------------------------------------------------------------------
+    # --- locks -------------------------------------------------------------------------
 
     @contextmanager
     def alone(self, should_stop: Callable[[], bool] = lambda: False, name: str = "merge.lock") -> Iterator[None]:
-        """Be the only one who merges here, or does what a lock is named for, among all threads and processes."""
+        """Hold a lock of the repository, across threads and processes."""
         path = self.common / checkouts.ROOM / name
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise WorktreeError(f"{path} cannot be written: {error.strerror}.") from error
+            raise WorktreeError(f"Could not write {path}: {error.strerror}.") from error
         deadline = time.monotonic() + LOCK_SECONDS
         try:
-            while not _is_locked_by_us(handle):
+            while not _try_lock(handle):
                 if should_stop():
-                    raise StopRequestedError("It was stopped before the work was merged.")
+                    raise StopRequestedError("The run was stopped before the work was merged.")
                 if time.monotonic() > deadline:
-                    raise WorktreeError(f"Somebody else has been at it for {LOCK_SECONDS:.0f} s: {path} is locked.")
+                    raise WorktreeError(f"{path} has been locked by another process for {LOCK_SECONDS:.0f} s.")
                 time.sleep(LOCK_POLL_SECONDS)
             yield
         finally:
@@ -186,17 +194,17 @@ class Repository:
 
 
 def ref(branch: str) -> str:
-    """Give the full name of a branch."""
+    """Return the full ref name of a branch."""
     return f"refs/heads/{branch}"
 
 
 def unfinished(folder: Path) -> str:
-    """Give what somebody has begun in a tree and not ended, by what git keeps of it; empty when nothing."""
+    """Return the operation in progress (merge, rebase, ...) in a git directory, or an empty string."""
     return next((name for file, name in _UNFINISHED.items() if (folder / file).exists()), "")
 
 
 def without_locks(folder: Path) -> None:
-    """Take away the locks of commands that were killed with their agent."""
+    """Remove locks left by git commands that were killed with their agent."""
     deadline = time.monotonic() + BUSY_SECONDS
     locks = [folder / "index.lock", folder / "HEAD.lock"]
     while any(lock.exists() for lock in locks) and time.monotonic() < deadline:
@@ -206,25 +214,27 @@ def without_locks(folder: Path) -> None:
 
 
 def words(ran: Ran) -> str:
-    """Give what git said went wrong, in one line."""
-    said = " ".join((ran.error.strip() or ran.out.strip() or f"it ended with {ran.code}").split())
-    return said if len(said) <= LONGEST_WORDS else f"{said[:LONGEST_WORDS]}…"
+    """Return the error message of a git command in one line."""
+    message = " ".join((ran.error.strip() or ran.out.strip() or f"exit code {ran.code}").split())
+    return message if len(message) <= LONGEST_WORDS else f"{message[:LONGEST_WORDS]}…"
 
 
-def _version(root: Path) -> tuple[int, ...]:
-    """Give the version of git; refuses when there is none, or an old one."""
+def _git_version(root: Path) -> tuple[int, ...]:
+    """Return the version of git; raise WorktreeError if it is missing or too old."""
     ran = run_git(root, "version")
     if not ran.ok:
         raise WorktreeError(f"--parallel needs git: {words(ran)}")
     version = tuple(int(part) for part in re.findall(r"\d+", ran.out)[:2])
     if version < OLDEST_GIT:
         oldest, found = (".".join(map(str, one)) for one in (OLDEST_GIT, version))
-        raise WorktreeError(f"--parallel needs git {oldest} or newer; this is {found}.")
+        raise WorktreeError(
+            f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old"
+        )
     return version
 
 
 def _missing_identity(top: Path) -> tuple[str, ...]:
-    """Give options for git that say who commits, as far as it does not know."""
+    """Return git options for the parts of the committer identity that are not configured."""
     ran = run_git(top, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
     known = {name for name, _, value in (entry.partition("\n") for entry in ran.out.split("\0")) if value}
     if os.environ.get("EMAIL"):
@@ -232,7 +242,7 @@ def _missing_identity(top: Path) -> tuple[str, ...]:
     return tuple(part for name, value in NOBODY if name not in known for part in ("-c", f"{name}={value}"))
 
 
-def _read_state(status: str) -> State:
+def _parse_status(status: str) -> State:
     head = branch = ""
     changed, unmerged = [], []
     for field in status.split("\0"):
@@ -249,7 +259,7 @@ def _read_state(status: str) -> State:
     return State(head=head, branch=branch, changed=tuple(changed), unmerged=tuple(unmerged))
 
 
-def _is_locked_by_us(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""A run: one worker or several, from the first claim to what the whole of it taught."""
+"""A run of the loop: one or more workers, from the first claim to the learnings extracted at the end."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 JOIN_SECONDS = 0.2
-"""So often the main thread looks up: signals reach it alone."""
-_FOR_ALL = (
+"""Interval at which the main thread wakes up to handle signals, in seconds."""
+_STOP_ALL = (
     RunEnding.BROKEN,
     RunEnding.DAMAGED,
     RunEnding.NO_DISK,
@@ -49,9 +49,9 @@ _FOR_ALL = (
     RunEnding.NO_MODEL,
     RunEnding.INTERRUPTED,
 )
-"""What ends the work of all, whatever is left."""
+"""Endings that stop all workers, whatever is left to do."""
 _WORST_FIRST = (
-    *_FOR_ALL,
+    *_STOP_ALL,
     RunEnding.LIMIT_MINUTES,
     RunEnding.LIMIT_COST,
     RunEnding.LIMIT_TOKENS,
@@ -63,7 +63,7 @@ _WORST_FIRST = (
 
 
 class Loop:
-    """One run of an agent over a project's tasks."""
+    """One run of an agent over the tasks of a project."""
 
     def __init__(
         self,
@@ -78,24 +78,24 @@ class Loop:
         resumes: Run | None = None,
         options: str = "",
     ) -> None:
-        """`ask` gets a person's word after Ctrl+C, if there is a person; `resumes` is a run to go on with.
+        """`ask` asks a person for feedback after Ctrl+C; `resumes` is the run to continue.
 
-        `options` are what a person asks, to be asked again when the run goes on.
+        `options` is the JSON stored with the run, from which it can be resumed.
         """
         self._store = store
         self._agent = agent
         self._config = config
         self._directory = directory
-        # A run that goes on with one task alone may have had several workers before.
+        # A run resumed for a single task may have had several workers before.
         self._order = replace(order, parallel=1) if order.only else order
-        self._tell = tell
+        self._emit = tell
         self._ask = ask if self._order.parallel < 2 else None
         self._resumes = resumes
         self._options = options
 
     def run(self) -> Summary:
-        """Work until everything is done, a limit is reached or a person stops it."""
-        branches = self._branches()
+        """Work on tasks until all are done, a limit is reached or a person stops the run."""
+        branches = self._open_branches()
         run = self._start()
         crew = Crew(
             run_id=run.id,
@@ -104,17 +104,20 @@ class Loop:
             root=self._directory,
             order=self._order,
             budget=Budget(self._order, self._used_before()),
-            tell=self._tell,
+            tell=self._emit,
             ask=self._ask,
             branches=branches,
         )
         embedding = Embedding(self._store.reopen, self._order.with_memory and self._config.memories.meaning)
-        with OnlyRun(self._directory) as only, crew.interrupts, embedding, self._safekeeping(crew):
-            crew.is_alone = only.is_alone
-            if not only.is_alone and not branches:
-                message = "Another run works in this directory, and both change the same files; ralph run --parallel"
-                crew.tell(event("warning", message=f"{message} gives each task a working tree of its own."))
-            ending = self._work(crew)
+        with OnlyRun(self._directory) as lock, crew.interrupts, embedding, self._monitor_database(crew):
+            crew.is_alone = lock.is_alone
+            if not lock.is_alone and not branches:
+                message = (
+                    "Another run is active in this directory, and both change the same files."
+                    " Use ralph run --parallel to give each task its own worktree."
+                )
+                crew.tell(event("warning", message=message))
+            ending = self._run_tasks(crew)
         used = crew.budget.used
         summary = Summary(
             run_id=run.id,
@@ -128,13 +131,13 @@ class Loop:
         crew.tell(event("run_ended", **fields_of(summary), can_go_on=summary.ending.can_go_on))
         return summary
 
-    def _safekeeping(self, crew: Crew) -> Safekeeping:
+    def _monitor_database(self, crew: Crew) -> Safekeeping:
         def stop() -> None:
             crew.stopped = crew.stopped or RunEnding.DAMAGED
 
         return Safekeeping(self._store, lambda message: crew.tell(event("warning", message=message)), stop)
 
-    def _branches(self) -> Branches | None:
+    def _open_branches(self) -> Branches | None:
         if self._order.parallel < 2:
             return None
         from ralph.loop.branches import Branches
@@ -147,36 +150,36 @@ class Loop:
         return self._store.attempts.start_run(self._agent.name, self._options)
 
     def _used_before(self) -> Used | None:
-        """Give what a run that goes on has used up already."""
+        """Return what a resumed run has used so far."""
         if not self._resumes:
             return None
         run, used = self._resumes, self._store.attempts.used_in(self._resumes.id)
-        # A run that was killed could not say how long it worked: its workers did so at the same time.
+        # A killed run did not record its duration; its workers ran concurrently.
         seconds = run.seconds if run.ended_at else max(run.seconds, used.seconds / max(1, self._order.parallel))
         return replace(used, iterations=run.iterations, seconds=seconds)
 
-    def _work(self, crew: Crew) -> RunEnding:
+    def _run_tasks(self, crew: Crew) -> RunEnding:
         first = Worker(crew, self._store, 1 if self._order.parallel > 1 else 0)
         try:
             first.recover()
-            self._tell_start(crew)
-            self._look_at_files(crew)
-            ending = first.work() if self._order.parallel < 2 else self._work_together(crew)
+            self._announce_start(crew)
+            self._check_staleness(crew)
+            ending = first.work() if self._order.parallel < 2 else self._run_workers(crew)
             crew.patiently(
                 lambda: self._store.attempts.end_run(crew.run_id, ending, crew.budget.seconds), is_settling=True
             )
-            self._learn_quietly(crew)
+            self._try_learn(crew)
         except StoreError as error:
             return crew.broken_by(error)
         return ending
 
-    def _work_together(self, crew: Crew) -> RunEnding:
-        """Let several workers work, each in a thread with a connection of its own; give how that ended."""
+    def _run_workers(self, crew: Crew) -> RunEnding:
+        """Run several workers, each in a thread with its own connection, and return how the run ended."""
         endings: list[RunEnding] = []
 
         def work(number: int) -> None:
             try:
-                endings.append(self._work_as(crew, number))
+                endings.append(self._run_worker(crew, number))
             except StoreError as error:
                 crew.stopped = crew.broken_by(error)
                 endings.append(crew.stopped)
@@ -190,13 +193,13 @@ class Loop:
         for thread in threads:
             while thread.is_alive():
                 thread.join(JOIN_SECONDS)
-        self._tidy_branches(crew)
+        self._remove_merged_branches(crew)
         if len(endings) < len(threads):
             endings.append(RunEnding.WORKER_DIED)
-        return crew.patiently(lambda: self._ending_of(crew, endings), is_settling=True)
+        return crew.patiently(lambda: self._combine_endings(crew, endings), is_settling=True)
 
-    def _work_as(self, crew: Crew, number: int) -> RunEnding:
-        """Work as one of several; whatever ends this worker, the others can go on with its task."""
+    def _run_worker(self, crew: Crew, number: int) -> RunEnding:
+        """Run one worker; if it crashes, release its claims so that others can continue."""
         store = self._store.reopen()
         worker = Worker(crew, store, number)
         try:
@@ -209,25 +212,25 @@ class Loop:
         finally:
             store.close()
 
-    def _tidy_branches(self, crew: Crew) -> None:
-        """Remove what is left of done tasks; what cannot be removed does no harm."""
+    def _remove_merged_branches(self, crew: Crew) -> None:
+        """Remove worktrees and branches of finished tasks; a failure is only a warning."""
         assert crew.branches
         try:
-            crew.branches.tidy(self._unfinished)
+            crew.branches.tidy(self._unfinished_ids)
         except WorktreeError as error:
             crew.tell(event("warning", message=str(error)))
 
-    def _unfinished(self) -> set[str]:
+    def _unfinished_ids(self) -> set[str]:
         return {task.id for task in self._store.tasks.all() if task.status is not Status.DONE}
 
-    def _ending_of(self, crew: Crew, endings: list[RunEnding]) -> RunEnding:
-        """Give the worst of the workers' endings, unless others have done meanwhile what one of them left."""
+    def _combine_endings(self, crew: Crew, endings: list[RunEnding]) -> RunEnding:
+        """Return the most severe ending, or COMPLETE if no open task is left."""
         worst = next((ending for ending in _WORST_FIRST if ending in endings), endings[-1])
-        if worst in _FOR_ALL or self._store.tasks.has_open():
+        if worst in _STOP_ALL or self._store.tasks.has_open():
             return worst
         return RunEnding.COMPLETE if crew.budget.iterations else RunEnding.NOTHING
 
-    def _tell_start(self, crew: Crew) -> None:
+    def _announce_start(self, crew: Crew) -> None:
         ready = len(self._store.tasks.ready())
         crew.tell(
             progress.run_started(
@@ -244,51 +247,52 @@ class Loop:
         )
         agent = self._agent
         if (self._config.models.strategy or self._order.model) and not agent.takes_model:
-            message = f"No model is chosen: {NO_MODEL}."
+            message = f"No model is selected: {NO_MODEL}."
             crew.tell(event("warning", message=message))
         if message := kept_password(self._config):
             crew.tell(event("warning", message=message))
         if (self._order.cost_usd or self._order.task_cost_usd) and (why := self._why_unpriced()):
-            crew.tell(event("warning", message=f"{why}: the cost limit cannot stop this run."))
+            crew.tell(event("warning", message=f"{why}, so the cost limit cannot stop this run."))
         if (self._order.tokens or self._order.task_tokens) and not agent.reports_tokens:
-            message = f"The {agent.name} agent does not say what it uses: the limit on tokens cannot stop this run."
+            message = f"The {agent.name} agent does not report tokens, so the token limit cannot stop this run."
             crew.tell(event("warning", message=message))
 
     def _why_unpriced(self) -> str:
-        """Give why nobody can say what sessions cost; empty when somebody can."""
+        """Return why the cost of sessions is unknown, or an empty string."""
         agent, models, configured = self._agent, self._config.models, self._config.agent.model
         if agent.reports_cost:
             return ""
         if not agent.reports_tokens:
-            return f"The {agent.name} agent does not say what it costs"
-        asked = (
-            (self._order.model,) if self._order.model else models_of(models, configured) if agent.takes_model else ()
-        )
-        unpriced = [model for model in asked if model not in models.prices]
-        if unpriced or not asked:
+            return f"The {agent.name} agent does not report its cost"
+        if self._order.model:
+            candidates: tuple[str, ...] = (self._order.model,)
+        else:
+            candidates = models_of(models, configured) if agent.takes_model else ()
+        unpriced = [model for model in candidates if model not in models.prices]
+        if unpriced or not candidates:
             return f"No price is set under [models.prices] for {', '.join(unpriced) or 'an agent without a model'}"
         return ""
 
-    def _look_at_files(self, crew: Crew) -> None:
-        """Mark what is remembered of files that have changed since."""
+    def _check_staleness(self, crew: Crew) -> None:
+        """Mark memories about files that have changed since as stale."""
         stale = crew.patiently(lambda: check(self._store, self._directory)).marked
         if stale:
             crew.tell(event("stale", count=len(stale)))
 
-    def _learn_quietly(self, crew: Crew) -> None:
-        """Draw from the run what it taught; whatever goes wrong there, the run itself went well."""
+    def _try_learn(self, crew: Crew) -> None:
+        """Extract learnings; a failure here does not fail the run."""
         try:
             self._learn(crew)
         except StoreUnavailableError as error:
-            message = f"What the run taught was not drawn from it: {error}"
-            crew.tell(event("warning", message=f"{message} Do it later with: ralph learn extract --promote"))
+            message = f"Could not extract learnings from this run: {error}"
+            crew.tell(event("warning", message=f"{message} Retry with: ralph learn extract --promote"))
         except StoreError:
             raise
         except RalphError as error:
-            crew.tell(event("warning", message=f"Nothing was drawn from the run: {error}"))
+            crew.tell(event("warning", message=f"Could not extract learnings from this run: {error}"))
 
     def _learn(self, crew: Crew) -> None:
-        """Draw from the whole run what no single attempt could say, and tidy up what is remembered."""
+        """Extract learnings from the whole run, then consolidate and retire memories."""
         if not crew.budget.iterations:
             return
         change = Change(who="ralph", why=f"extracted from {crew.run_id}")

@@ -1,12 +1,12 @@
-"""Read the sigils an agent leaves in its answer.
+"""Parser for the sigils in an agent's answer.
 
-Reading is forgiving: text that is not a sigil is ignored and a malformed one is
+Parsing is tolerant: text that is not a sigil is ignored, and a malformed sigil is
 skipped with a line in `problems`, because an answer must never crash the loop.
-It is strict in one thing only: a quoted sigil says nothing, since a false "done"
+It is strict about quotations only: a quoted sigil is ignored, since a false "done"
 costs more than a missed one and the prompt asks for sigils on their own lines.
 
-Every step takes time in proportion to the text. Whoever adds a regex keeps it
-so: nothing lazy, and nothing that goes back over what it has given up on.
+Every step runs in linear time. New regular expressions must not backtrack: use
+possessive quantifiers and atomic groups, and no lazy ones.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
 KNOWLEDGE_WORDS = 500
+"""Maximum length of a knowledge entry, in words."""
 MAX_NOTES = 20_000
-"""Characters of a journal, a retry suggestion, a hand-over or a reason."""
+"""Maximum length of a journal, a retry suggestion, a hand-over or a reason, in characters."""
 MAX_KNOWLEDGE = 8_000
+"""Maximum length of a knowledge entry, in characters."""
 MAX_FIELD = 4_000
-"""Characters of a learning, a MEMORY line, a sub-task or a field of a failure report."""
+"""Maximum length of a learning, a MEMORY line, a subtask or a field of a failure report, in characters."""
 MAX_TITLE = 200
 MAX_ID = 64
 MAX_TAG = 64
@@ -45,34 +47,35 @@ MAX_TAGS = 20
 MAX_FILES = 50
 MAX_PATH = 300
 MAX_ITEMS = 100
-"""So many learnings, knowledge, reports, MEMORY lines and task ids are read, of each."""
+"""Maximum number of learnings, knowledge entries, reports, MEMORY lines and task ids, each."""
 MAX_SUBTASKS = 12
-"""A task of more parts than this is better planned again when the first of them are done."""
+"""Maximum number of subtasks of one task."""
 MAX_PROBLEMS = 50
 MAX_MARKS = 50_000
-"""An answer with more sigils, code fences and MEMORY lines than this is read no further."""
+"""Maximum number of sigils, code fences and MEMORY lines read from one answer."""
 FEW_MARKS = 50
+"""Number of sigils up to which each is searched for in the prompt."""
 MAX_HEAD = 2_000
-"""Characters between a tag's name and its `>`."""
+"""Maximum length of a tag's attributes, in characters."""
 MAX_WAITING = 1_000
-"""Tags of one name that may be open at the same time."""
+"""Maximum number of open tags with the same name."""
 MAX_HEIGHT = 8
-"""Sigils of one name inside each other."""
+"""Maximum nesting depth of sigils with the same name."""
 MAX_FENCE = 9
-"""Longer runs of backticks or tildes count as this long."""
+"""Maximum length of a code fence, in characters; longer ones count as this long."""
 LINE_SIGHT = 200
-"""How much of a line is looked at to see what kind of line it is."""
+"""Number of characters inspected to classify a line."""
 SECRET_SIGHT = 1_000
-"""So much is accepted beyond the place of a cut, that a secret on the edge is seen whole."""
+"""Number of characters read past a cut, so that a secret at the edge is redacted whole."""
 
-_MOST = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS}
+_LIMITS = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS}
 _DECIDING = ("task-done", "task-failed", "verify-pass", "verify-fail", "hand-over", "subtask")
-"""Sigils that decide how a task goes on."""
+"""Sigils that decide what happens to a task."""
 _LONG = (
     *("failure-report", "learning", "retry-suggestion", "journal", "knowledge", "verify-fail"),
     *("hand-over", "subtask"),
 )
-"""Sigils whose text may well quote another sigil."""
+"""Sigils whose text may quote another sigil."""
 _SPELLINGS = {"handover": "hand-over", "sub-task": "subtask"}
 _FENCES = ("```", "~~~")
 _SIGNAL = "MEMORY"
@@ -84,12 +87,12 @@ _MARK = re.compile(
     r"|(?P<fence>```++|~~~++)"
     rf"|{_SIGNAL}[ \t]*+:[ \t]*+(?P<kind>[A-Za-z]{{1,20}}+)[ \t]*+:"
 )
-# No attribute runs over the next tag: a quote that is never closed must not swallow it.
+# No attribute extends past the next tag: an unclosed quote must not swallow it.
 _QUOTED = "|".join(
     rf"[{opening}](?>(?:[^<{closing}]++|(?!{_TAG})<)*)[{closing}]"
     for opening, closing in (('"', '"'), ("'", "'"), ("“”„", "“”"), ("‘’", "‘’"))
 )
-# Groups are kept together by (?>...): before Python 3.11.5 a possessive group with choices inside can miss a match.
+# Atomic groups (?>...), because before Python 3.11.5 a possessive group with alternatives can miss a match.
 _HEAD = re.compile(rf"(?>(?:[^<>=]++|=\s*+(?:{_QUOTED})|=)*)>")
 _ATTRIBUTE = re.compile(
     r"(?<![\w-])([A-Za-z][\w-]*+) ?= ?"
@@ -103,8 +106,8 @@ _QUOTATION = re.compile(
     r"|(?=[^\s:]*[/.])[^\s:]++:\d++[:-])"  # grep
 )
 _AROUND = " \t\n*`'\""
-_NOTHING = ("none", "n/a", "na", "-", "unknown")
-"""What agents write into a list that is empty."""
+_EMPTY_WORDS = ("none", "n/a", "na", "-", "unknown")
+"""Words that agents write for an empty list."""
 _ID = re.compile(rf"[^\s<>]{{1,{MAX_ID}}}+")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}+")
 
@@ -114,24 +117,24 @@ _KIND_OF = {
 
 
 def read_sigils(text: str, prompt: str = "") -> Sigils:
-    """Give all that an answer says in sigils and MEMORY lines. Never raises, whatever the text.
+    """Parse the sigils and MEMORY lines of an answer. Never raises, whatever the text.
 
-    - Of a sigil that may come once, the first that says something counts; one `<verify-fail>`
+    - Of a sigil that is allowed once, the first non-empty one counts; one `<verify-fail>`
       outweighs any `<verify-pass/>`.
-    - An end tag closes the nearest open tag of its name: `<journal>a<journal>b</journal>` says
-      "b". What stands inside a sigil or a MEMORY line is its text and is not acted on.
-    - A tag that is never closed says nothing, and hides nothing that follows.
-    - In a closed code block a sigil is a quotation, unless the block holds nothing but sigils;
-      in a blockquote, a diff or a listing it always is.
-    - What decides how a task goes on (done, failed, pass, fail, a hand-over, a sub-task) may be
-      a plan or half a quotation in backticks, or after a long sigil that is never closed: there
-      it counts only on a line of its own.
-    - A sigil or MEMORY line that stands word for word in the prompt is an echo and says nothing.
+    - An end tag closes the nearest open tag of its name: `<journal>a<journal>b</journal>` yields
+      "b". Sigils inside a sigil or a MEMORY line are part of its text.
+    - A tag that is never closed is ignored and hides nothing that follows.
+    - In a closed code block a sigil is a quotation, unless the block holds only sigils; in a
+      blockquote, a diff or a listing it always is.
+    - A sigil that decides what happens to a task (done, failed, pass, fail, hand-over, subtask)
+      counts in backticks, or after an unclosed long sigil, only on a line of its own: it may be
+      a plan or a partial quotation.
+    - A sigil or MEMORY line that occurs word for word in the prompt is an echo and is ignored.
     """
     text, prompt = clean(text), clean(prompt)
     findings = _Findings(text)
-    marks = list(_spoken(text, findings))
-    # A few are looked for in the prompt one by one, which is quick; of many, only whole sigils are compared.
+    marks = list(_unquoted_marks(text, findings))
+    # Searching the prompt for each is fast for a few; for many, compare whole sigils only.
     echoes: str | set[str] = _fold(prompt) if len(marks) <= FEW_MARKS else _echoes(prompt)
     for mark in marks:
         raw = text[mark.start : mark.end]
@@ -145,22 +148,22 @@ def read_sigils(text: str, prompt: str = "") -> Sigils:
 
 
 def without_sigils(text: str) -> str:
-    """Give an answer without its sigils and MEMORY lines, said or quoted. Never raises."""
+    """Remove all sigils and MEMORY lines from an answer, quoted ones included. Never raises."""
     text = clean(text)
-    kept: list[str] = []
+    parts: list[str] = []
     at = 0
     for mark in _outermost(text, _Findings(text)):
         if mark.name not in _FENCES:
-            kept.append(text[at : mark.start])
+            parts.append(text[at : mark.start])
             at = max(at, mark.end)
-    return " ".join([*kept, text[at:]]).strip()
+    return " ".join([*parts, text[at:]]).strip()
 
 
-# --- what stands out in a text -------------------------------------------------
+# --- scanning ------------------------------------------------------------------
 
 
 class _Mark:
-    """A sigil, a MEMORY line, or a line that opens or closes a code block."""
+    """Sigil, MEMORY line or code fence found in a text."""
 
     __slots__ = ("attributes", "body", "body_end", "end", "height", "is_closed", "name", "start")
 
@@ -168,32 +171,32 @@ class _Mark:
         self.name = name
         self.start = start
         self.attributes = attributes
-        """Where they begin."""
+        """Offset of the attributes."""
         self.body = body
         self.body_end = body
         self.end = body
         self.height = 0
-        """Of a sigil: how many of its name are inside each other. Of a fence: its characters."""
+        """Nesting depth of a sigil, or length of a fence."""
         self.is_closed = False
-        """Of a sigil: whether its end was found. Of a fence: whether it can close a block."""
+        """Whether the end tag of a sigil was found, or whether a fence can close a block."""
 
     def close(self, body_end: int, end: int) -> None:
-        """Set where the body and the whole end."""
+        """Set the end of the body and of the whole mark."""
         self.body_end = body_end
         self.end = end
         self.height += 1
         self.is_closed = True
 
 
-def _scan(text: str, waiting: dict[str, list[_Mark]]) -> Iterator[_Mark]:
-    """Yield each mark at its end, so inner sigils before outer ones; tags never closed stay in `waiting`."""
+def _scan(text: str, open_tags: dict[str, list[_Mark]]) -> Iterator[_Mark]:
+    """Yield marks ordered by their end, inner sigils first; unclosed tags stay in `open_tags`."""
     line_end = 0
     for found in _MARK.finditer(text):
         start, end = found.span()
         if found.lastgroup == "name":
             name = found["name"].lower()
             name = _SPELLINGS.get(name, name)
-            mark = _tag(text, found, name, waiting.setdefault(name, []))
+            mark = _tag(text, found, name, open_tags.setdefault(name, []))
             if mark:
                 yield mark
         elif start < line_end:
@@ -214,89 +217,89 @@ def _scan(text: str, waiting: dict[str, list[_Mark]]) -> Iterator[_Mark]:
                 yield mark
 
 
-def _tag(text: str, found: re.Match[str], name: str, waiting: list[_Mark]) -> _Mark | None:
-    """Give the sigil that a tag completes, or note that it waits for its end."""
+def _tag(text: str, found: re.Match[str], name: str, open_tags: list[_Mark]) -> _Mark | None:
+    """Return the sigil that a tag completes, or None after noting an open tag."""
     start, end = found.span()
     head = _HEAD.match(text, end, end + MAX_HEAD)
     if head is None:
         return None
     head_end = head.end()
     if found["slash"]:
-        if not waiting:
+        if not open_tags:
             return None
-        mark = waiting.pop()
+        mark = open_tags.pop()
         mark.close(start, head_end)
-        if waiting:
-            waiting[-1].height = max(waiting[-1].height, mark.height)
+        if open_tags:
+            open_tags[-1].height = max(open_tags[-1].height, mark.height)
         return mark
     mark = _Mark(name, start, end, head_end)
     if text[head_end - 2] == "/":
         mark.close(head_end, head_end)
         return mark
-    waiting.append(mark)
-    if len(waiting) > MAX_WAITING:
-        del waiting[1 : MAX_WAITING // 2]
+    open_tags.append(mark)
+    if len(open_tags) > MAX_WAITING:
+        del open_tags[1 : MAX_WAITING // 2]
     return None
 
 
 def _echoes(prompt: str) -> set[str]:
-    """Give every sigil and MEMORY line in the prompt, white space and case folded."""
+    """Return all sigils and MEMORY lines in the prompt, with whitespace and case folded."""
     marks = (mark for mark in _scan(prompt, {}) if mark.name not in _FENCES and mark.height <= MAX_HEIGHT)
     return {_fold(prompt[mark.start : mark.end]) for mark in marks}
 
 
 def _outermost(text: str, findings: _Findings) -> list[_Mark]:
-    """Give the marks that are inside no other, in order, and the tags that were never closed."""
-    waiting: dict[str, list[_Mark]] = {}
+    """Return the marks that are not inside another one, and unclosed tags, in order."""
+    open_tags: dict[str, list[_Mark]] = {}
     marks: list[_Mark] = []
-    for mark in _scan(text, waiting):
+    for mark in _scan(text, open_tags):
         while marks and marks[-1].start > mark.start:
             marks.pop()
         marks.append(mark)
         if len(marks) >= MAX_MARKS:
             findings.problem(f"more than {MAX_MARKS} sigils; the rest was not read")
             break
-    for unclosed in waiting.values():
+    for unclosed in open_tags.values():
         marks.extend(unclosed)
     return sorted(marks, key=lambda mark: mark.start)
 
 
-def _spoken(text: str, findings: _Findings) -> Iterator[_Mark]:
-    """Yield the sigils and MEMORY lines that the agent says rather than quotes."""
+def _unquoted_marks(text: str, findings: _Findings) -> Iterator[_Mark]:
+    """Yield the sigils and MEMORY lines that are not quotations."""
     marks = _outermost(text, findings)
     blocks = _Blocks(text, marks)
     line = _Line(text)
-    until = block_end = 0
-    after_unclosed = False
+    skip_until = block_end = 0
+    is_after_unclosed = False
     for index, mark in enumerate(marks):
-        if mark.start < until:
+        if mark.start < skip_until:
             if mark.start < block_end and mark.name in _DECIDING:
                 findings.problem("quoted in a code block", text[mark.start : mark.end])
             continue
         line.go_to(mark.start)
         if mark.name in _FENCES:
-            until = block_end = blocks.quoted_until(index)
+            skip_until = block_end = blocks.quoted_until(index)
         elif mark.name == _SIGNAL:
             if _BULLET.fullmatch(text, line.start, mark.start):
-                until = mark.end
+                skip_until = mark.end
                 yield mark
         elif not mark.is_closed:
             findings.problem("never closed", f"<{mark.name}>")
-            after_unclosed |= mark.name in _LONG and not line.is_quotation and not line.is_in_code
+            is_after_unclosed |= mark.name in _LONG and not line.is_quotation and not line.is_in_code
         else:
-            until = mark.end
-            is_doubtful = mark.name in _DECIDING and (line.is_in_code or after_unclosed)
+            skip_until = mark.end
+            is_doubtful = mark.name in _DECIDING and (line.is_in_code or is_after_unclosed)
             if line.is_quotation:
                 findings.problem("quoted", text[mark.start : mark.end])
             elif is_doubtful and not line.holds_only(mark):
                 findings.problem("not on a line of its own", text[mark.start : mark.end])
             else:
                 yield mark
-        line.skip_to(until)
+        line.skip_to(skip_until)
 
 
 class _Line:
-    """The line that leads up to a place in the text; places are asked for in order."""
+    """Line up to an offset in the text; offsets only increase."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -305,13 +308,13 @@ class _Line:
         self.start = 0
 
     def go_to(self, at: int) -> None:
-        """Take in the text up to a place."""
+        """Advance to an offset."""
         since = self._at
         self.skip_to(at)
         self._backticks += self._text.count("`", max(since, self.start), at)
 
     def skip_to(self, at: int) -> None:
-        """Pass over the text up to a place; its backticks do not count."""
+        """Advance to an offset without counting backticks."""
         newline = self._text.rfind("\n", self._at, at)
         if newline >= 0:
             self.start = newline + 1
@@ -320,16 +323,16 @@ class _Line:
 
     @property
     def is_in_code(self) -> bool:
-        """Say whether a backtick is open."""
+        """Whether the offset is inside inline code."""
         return self._backticks % 2 == 1
 
     @property
     def is_quotation(self) -> bool:
-        """Say whether it shows somebody else's text."""
+        """Whether the line is a blockquote, a diff or a listing."""
         return _QUOTATION.match(self._text, self.start, min(self._at, self.start + LINE_SIGHT)) is not None
 
     def holds_only(self, mark: _Mark) -> bool:
-        """Say whether nothing else is on the line or lines of a sigil, but for other sigils after it."""
+        """Return whether nothing but sigils is on the line or lines of a sigil."""
         if mark.start > self.start + LINE_SIGHT:
             return False
         before = self._text[self.start : mark.start].strip(_AROUND + "-")
@@ -338,24 +341,24 @@ class _Line:
 
 
 class _Blocks:
-    """The code blocks among the marks of a text."""
+    """Code blocks of a text."""
 
     def __init__(self, text: str, marks: list[_Mark]) -> None:
         self._text = text
         self._marks = marks
-        self._seen_end = -1
-        """The mark that ended the last block of sigils."""
+        self._last_end = -1
+        """Index of the fence that closed the last block of sigils."""
         self._never_closed: dict[str, int] = {}
-        """From how many characters on a fence has no end; saves looking again."""
+        """Fence length from which no closing fence follows, by kind; avoids repeated searches."""
 
     def quoted_until(self, index: int) -> int:
-        """Give where the block that this fence opens ends; 0 if it is none or has nothing but sigils."""
+        """Return the end of the block that this fence opens, or 0 if there is none or it holds only sigils."""
         fence = self._marks[index]
-        if index == self._seen_end or fence.height >= self._never_closed.get(fence.name, MAX_FENCE + 1):
+        if index == self._last_end or fence.height >= self._never_closed.get(fence.name, MAX_FENCE + 1):
             return 0
         end = self._end_after_sigils(index)
         if end is not None:
-            self._seen_end = end
+            self._last_end = end
             return 0
         for other in range(index + 1, len(self._marks)):
             if _closes(fence, self._marks[other]):
@@ -383,7 +386,7 @@ def _closes(fence: _Mark, mark: _Mark) -> bool:
 
 
 def _starts_line(text: str, at: int) -> bool:
-    """Say whether nothing but some white space comes before a place on its line."""
+    """Return whether only whitespace precedes an offset on its line."""
     newline = text.rfind("\n", max(0, at - LINE_SIGHT), at)
     return (newline >= 0 or at <= LINE_SIGHT) and not text[newline + 1 : at].strip()
 
@@ -397,11 +400,11 @@ def _fold(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-# --- what the marks say --------------------------------------------------------
+# --- interpretation ------------------------------------------------------------
 
 
 class _Findings:
-    """What was read so far."""
+    """Accumulated content of the sigils."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -417,20 +420,20 @@ class _Findings:
         self._next_model: str | None = None
         self._hand_over: HandOver | None = None
         self._subtasks: dict[str, SubTask] = {}
-        """By what is compared of their titles. Their needs are as the agent wrote them."""
+        """Subtasks by normalized title, with `needs` as the agent wrote them."""
         self._verify_passed: bool | None = None
         self._verify_reason = ""
         self._problems: dict[tuple[str, str], None] = {}
         self._counts: dict[str, int] = {}
 
     def problem(self, what: str, raw: str = "") -> None:
-        """Note what was skipped and why, once."""
+        """Record once what was skipped and why."""
         line = (what, raw[:MAX_TITLE])
         if line not in self._problems and self._has_room("problems"):
             self._problems[line] = None
 
     def sigils(self) -> Sigils:
-        """Give it all as one record."""
+        """Return the result as one record."""
         subtasks = tuple(self._ordered_subtasks())
         return Sigils(
             done_ids=tuple(self._done),
@@ -454,12 +457,12 @@ class _Findings:
         for what, raw in self._problems:
             yield f"{what}: {one_line(accept(raw), 80)}" if raw else what
         for what, count in self._counts.items():
-            most = _MOST.get(what, MAX_ITEMS)
-            if count > most:
-                yield f"{count - most} more {what} left out"
+            limit = _LIMITS.get(what, MAX_ITEMS)
+            if count > limit:
+                yield f"{count - limit} more {what} left out"
 
     def take(self, mark: _Mark) -> None:
-        """Understand one sigil or MEMORY line."""
+        """Interpret one sigil or MEMORY line."""
         body = self._text[mark.body : mark.body_end]
         match mark.name:
             case "task-done":
@@ -473,9 +476,9 @@ class _Findings:
             case "failure-report":
                 self._set_report(body)
             case "journal":
-                self._journal = self._journal or _accepted(body, MAX_NOTES)
+                self._journal = self._journal or _clean_text(body, MAX_NOTES)
             case "retry-suggestion":
-                self._retry_suggestion = self._retry_suggestion or _accepted(body, MAX_NOTES)
+                self._retry_suggestion = self._retry_suggestion or _clean_text(body, MAX_NOTES)
             case "difficulty-estimate":
                 self._set_difficulty(body)
             case "next-model":
@@ -491,7 +494,7 @@ class _Findings:
 
     def _has_room(self, what: str) -> bool:
         self._counts[what] = self._counts.get(what, 0) + 1
-        return self._counts[what] <= _MOST.get(what, MAX_ITEMS)
+        return self._counts[what] <= _LIMITS.get(what, MAX_ITEMS)
 
     def _add_id(self, ids: dict[str, None], mark: _Mark, body: str) -> None:
         task_id = body.strip(_AROUND)
@@ -504,9 +507,9 @@ class _Findings:
         if not self._has_room("learnings"):
             return
         attributes = self._attributes(mark)
-        content = _accepted(body, MAX_FIELD)
+        content = _clean_text(body, MAX_FIELD)
         if not content:
-            self.problem("learning without a text")
+            self.problem("learning without text")
             return
         category = _label(attributes.get("category", "")) or "other"
         learning = Learning(category=category, content=content, tags=_tags(attributes.get("tags", "")))
@@ -518,7 +521,7 @@ class _Findings:
         attributes = self._attributes(mark)
         title = one_line(accept(attributes.get("title", "")), MAX_TITLE)
         tags = _tags(attributes.get("tags", ""))
-        content = cut_words(_accepted(body, MAX_KNOWLEDGE, mark=" [truncated]"), KNOWLEDGE_WORDS)
+        content = cut_words(_clean_text(body, MAX_KNOWLEDGE, mark=" [truncated]"), KNOWLEDGE_WORDS)
         missing = [what for what, value in (("title", title), ("tags", tags), ("body", content)) if not value]
         if missing:
             self.problem(f"knowledge without {' and '.join(missing)}", title or body)
@@ -533,9 +536,9 @@ class _Findings:
         if kind is None:
             self.problem("MEMORY line of an unknown type", self._text[mark.start : mark.end])
         elif not content:
-            self.problem("MEMORY line without a text", kind)
+            self.problem("MEMORY line without text", kind)
         elif self._has_room("MEMORY lines"):
-            content = _accepted(content, MAX_FIELD)
+            content = _clean_text(content, MAX_FIELD)
             self._signals[Signal(kind=kind, title=title_of(content), content=content)] = None
 
     def _set_report(self, body: str) -> None:
@@ -547,8 +550,8 @@ class _Findings:
             self.problem(f"failure-report without {' and '.join(missing)}", body)
             return
         self._report = Report(
-            tried=_accepted(fields["what_tried"], MAX_FIELD),
-            why=_accepted(fields["why_failed"], MAX_FIELD),
+            tried=_clean_text(fields["what_tried"], MAX_FIELD),
+            why=_clean_text(fields["why_failed"], MAX_FIELD),
             category=_label(fields.get("error_category", "")) or "unknown",
             files=_files(fields.get("relevant_files", "")),
             trace=accept(fields.get("stack_trace", ""))[:TRACE_CHARACTERS].rstrip(),
@@ -572,33 +575,33 @@ class _Findings:
         if self._hand_over:
             return
         attributes = self._attributes(mark)
-        said = attributes.get("to") or attributes.get("hat", "")
-        hats = {word for word in re.findall(r"\w+", said.lower()) if word in HATS}
-        if said and len(hats) != 1:
-            self.problem("hand-over to an unknown hat", said)
-        self._hand_over = HandOver(to=hats.pop() if len(hats) == 1 else "", text=_accepted(body, MAX_NOTES))
+        target = attributes.get("to") or attributes.get("hat", "")
+        hats = {word for word in re.findall(r"\w+", target.lower()) if word in HATS}
+        if target and len(hats) != 1:
+            self.problem("hand-over to an unknown hat", target)
+        self._hand_over = HandOver(to=hats.pop() if len(hats) == 1 else "", text=_clean_text(body, MAX_NOTES))
 
     def _add_subtask(self, mark: _Mark, body: str) -> None:
         attributes = self._attributes(mark)
         title, text = one_line(accept(attributes.get("title", "")), MAX_TITLE), body
         if not _title_key(title):
-            title, text = _headed(body)
+            title, text = _split_title(body)
         key = _title_key(title)
         if not key:
             self.problem("subtask without a title")
         elif key not in self._subtasks and self._has_room("sub-tasks"):
             needs = attributes.get("needs", "")
-            self._subtasks[key] = SubTask(title=title, body=_accepted(text, MAX_FIELD), needs=(needs,))
+            self._subtasks[key] = SubTask(title=title, body=_clean_text(text, MAX_FIELD), needs=(needs,))
 
     def _ordered_subtasks(self) -> Iterator[SubTask]:
-        """Yield the sub-tasks with the needs that name another one and close no circle."""
+        """Yield the subtasks with only those needs that name another one and form no cycle."""
         needs: dict[str, dict[str, None]] = {key: {} for key in self._subtasks}
         for key, part in self._subtasks.items():
-            for name in _names(part.needs[0], self._subtasks):
+            for name in _needed_titles(part.needs[0], self._subtasks):
                 if name not in needs:
-                    self.problem("subtask needs a part that is not there", name)
-                elif key in _all_before(name, needs):
-                    self.problem("subtasks would wait for each other", f"{part.title} needs {name}")
+                    self.problem("subtask needs an unknown subtask", name)
+                elif key in _with_needs(name, needs):
+                    self.problem("subtasks depend on each other", f"{part.title} needs {name}")
                 else:
                     needs[key][name] = None
         for key, part in self._subtasks.items():
@@ -607,7 +610,7 @@ class _Findings:
     def _set_verdict(self, mark: _Mark, body: str) -> None:
         if mark.name == "verify-fail":
             self._verify_passed = False
-            self._verify_reason = self._verify_reason or _accepted(body, MAX_NOTES)
+            self._verify_reason = self._verify_reason or _clean_text(body, MAX_NOTES)
         elif re.search(_TAG, body):
             self.problem("verify-pass around other sigils")
         elif self._verify_passed is None:
@@ -622,8 +625,8 @@ class _Findings:
         return found
 
 
-def _accepted(text: str, length: int, mark: str = " [cut]") -> str:
-    """Give foreign text the way it may be stored, at most `length` characters of it."""
+def _clean_text(text: str, length: int, mark: str = " [cut]") -> str:
+    """Return untrusted text cleaned for storage, cut to `length` characters."""
     return cut(accept(text.strip()[: length + SECRET_SIGHT]), length, mark)
 
 
@@ -637,11 +640,11 @@ def _tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]
 
 
-# --- the parts of a task -------------------------------------------------------
+# --- subtasks ------------------------------------------------------------------
 
 
-def _headed(body: str) -> tuple[str, str]:
-    """Give the first line of a text as its title, and the rest; the whole text if the line is too long for a title."""
+def _split_title(body: str) -> tuple[str, str]:
+    """Split a text into its first line as the title and the rest; keep the whole text if the title was cut."""
     first, _, rest = body.strip()[: MAX_FIELD + SECRET_SIGHT].partition("\n")
     line = accept(first.strip().lstrip("#")).removeprefix("- ").removeprefix("**").removesuffix("**")
     title = one_line(line, MAX_TITLE)
@@ -649,12 +652,12 @@ def _headed(body: str) -> tuple[str, str]:
 
 
 def _title_key(title: str) -> str:
-    """Give what is compared of a title: agents do not repeat them to the letter."""
+    """Normalize a title for comparison, because agents do not repeat titles exactly."""
     return _fold(title.casefold()).strip("[]“”‘’." + _AROUND)
 
 
-def _names(needs: str, known: Container[str]) -> list[str]:
-    """Give the titles in a list with semicolons; with commas where that finds more, for a title may hold some."""
+def _needed_titles(needs: str, known: Container[str]) -> list[str]:
+    """Split a list of titles at semicolons, or at commas where that yields known titles."""
     if _need_key(needs) in known:
         return [_need_key(needs)]
     found: list[str] = []
@@ -662,26 +665,26 @@ def _names(needs: str, known: Container[str]) -> list[str]:
         pieces = [_title_key(piece) for piece in key.split(",")]
         has_commas = key not in known and any(piece in known for piece in pieces)
         found += pieces if has_commas else [key]
-    return [key for key in found if key and key not in _NOTHING]
+    return [key for key in found if key and key not in _EMPTY_WORDS]
 
 
 def _need_key(need: str) -> str:
     return _title_key(one_line(accept(need), MAX_TITLE))
 
 
-def _all_before(name: str, needs: dict[str, dict[str, None]]) -> set[str]:
-    """Give a part and all that must be done before it."""
+def _with_needs(name: str, needs: dict[str, dict[str, None]]) -> set[str]:
+    """Return a subtask and all its transitive needs."""
     found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += needs[one]
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending += needs[current]
     return found
 
 
-# --- the failure report --------------------------------------------------------
+# --- failure reports -----------------------------------------------------------
 
 _REPORT_KEYS = {
     alias: key
@@ -704,12 +707,12 @@ _BLOCK_SCALARS = ("|", ">", "|-", ">-", "|+", ">+")
 
 
 def _report_fields(body: str) -> dict[str, str]:
-    """Give the text under each known key; lines go with the key above them."""
+    """Return the text of each known key; lines without a key belong to the one above."""
     texts: dict[str, list[str]] = {}
     key: str | None = None
-    for line in _REPORT_TAG.sub(_as_line, body).split("\n"):
+    for line in _REPORT_TAG.sub(_tag_to_line, body).split("\n"):
         found = _REPORT_LINE.fullmatch(line)
-        name = _key(found[2]) if found else ""
+        name = _normalize_key(found[2]) if found else ""
         if found and name in _REPORT_KEYS:
             key = _REPORT_KEYS[name]
             texts.setdefault(key, []).append(_unquoted(found[3].strip()))
@@ -720,15 +723,15 @@ def _report_fields(body: str) -> dict[str, str]:
     return {name: "\n".join(lines).strip("\n").rstrip() for name, lines in texts.items()}
 
 
-def _as_line(tag: re.Match[str]) -> str:
+def _tag_to_line(tag: re.Match[str]) -> str:
     """Turn `<what_tried>` into `what_tried:` on a new line, its end tag into a line break."""
-    name = _key(tag[2])
+    name = _normalize_key(tag[2])
     if name not in _REPORT_KEYS:
         return tag[0]
     return "\n" if tag[1] else f"\n{name}: "
 
 
-def _key(name: str) -> str:
+def _normalize_key(name: str) -> str:
     return name.lower().replace("-", "_").replace(" ", "_").strip("_")
 
 
@@ -743,5 +746,5 @@ def _unquoted(value: str) -> str:
 def _files(text: str) -> tuple[str, ...]:
     pieces = re.split(r"[,;\n]", accept(text[:MAX_NOTES]))
     paths = (piece.strip().removeprefix("- ").split(" (", 1)[0].strip("[]" + _AROUND) for piece in pieces)
-    files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _NOTHING)
+    files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _EMPTY_WORDS)
     return tuple(files)[:MAX_FILES]

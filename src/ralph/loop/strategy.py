@@ -1,7 +1,7 @@
-"""Choose the model for an attempt, and say why.
+"""Model selection strategies, with a reason for each choice.
 
-A choice rests on what attempts came to, never on text: the one exception is a
-model that an attempt asked for, and only if we know it.
+A choice depends on the outcomes of attempts, never on their text; the one exception
+is a model that an attempt asked for, if it is a known one.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ ESCALATE = "escalate"
 PLAN = "plan-then-execute"
 
 REASON_CHARACTERS = 120
+"""Maximum length of a reason, in characters."""
 NAME_CHARACTERS = 24
-"""Of a model, in a reason."""
+"""Maximum length of a model's name in a reason, in characters."""
 PLANNING_HATS = ("planner", "critic")
 HARD = (Difficulty.HARD, Difficulty.BLOCKED)
 BAD_RATE = 0.5
-"""When less than this share of the latest attempts got done, things go badly."""
+"""Share of recent attempts done below which a stronger model is chosen."""
 LEAST_RECENT = 10
-"""Fewer attempts than this say nothing about that."""
+"""Minimum number of recent attempts for that share to count."""
 
-# --- what cost-optimized believes before it has seen anything ------------------------
+# --- priors of the cost-optimized strategy --------------------------------------------
 
 PRIOR_ATTEMPTS = 4.0
-"""What is believed of a model counts like so many attempts with it."""
+"""Weight of the prior for a model, in attempts."""
 WEAKEST_SUCCESS, STRONGEST_SUCCESS = 0.5, 0.9
-"""The probability that one attempt gets a task done, at both ends of the ladder."""
+"""Prior probability that one attempt gets a task done, at both ends of the ladder."""
 HARD_POWER, BAD_POWER = 2, 1
-"""A hard task, and a bad time, raise those to a power that is so much higher."""
+"""Amounts added to the exponent of that probability for a hard task and for a low recent success rate."""
 OTHERS_WEIGHT = 0.25
-"""An attempt at a task of another kind counts like so much of one at a task like this."""
+"""Weight of an attempt at a task of another kind."""
 OTHERS_MOST = 10.0
-"""However many they are, they never count like more attempts than this."""
+"""Maximum total weight of attempts at tasks of other kinds, in attempts."""
 TYPICAL_TOKENS_IN, TYPICAL_TOKENS_OUT = 200_000, 10_000
-"""Of one session: what matters is how prices compare."""
+"""Tokens of a typical session, used to compare prices."""
 RUNG_PRICE = 2.0
-"""A model whose price nobody knows costs so many times what the one below it costs."""
+"""Assumed price ratio between neighboring models of the ladder without a known price."""
 UNKNOWN_USD = 0.1
-"""A session with the weakest, when no price is known at all."""
+"""Assumed cost of a session with the weakest model when no price is known, in USD."""
 MILLION = 1_000_000
 CENTS_FROM_USD = 0.1
-"""Less than this is shown with more digits."""
+"""Amount from which costs are shown with two decimals, in USD."""
 
 
 @record
 class ModelRecord:
-    """What a model's ended attempts add up to, without hand-overs and interruptions."""
+    """Totals of a model's finished attempts, without hand-overs and interruptions."""
 
     model: str
     attempts: int = 0
@@ -67,47 +68,47 @@ class ModelRecord:
 
 @record
 class Evidence:
-    """All that the choice of a model rests on."""
+    """Facts that the choice of a model depends on."""
 
     trouble: Trouble = Trouble()
     difficulty: Difficulty | None = None
     solved_by: str | None = None
-    """The model that got this very task done before."""
+    """Model that got this task done before."""
     recent: tuple[Outcome, ...] = ()
-    """Of the latest attempts in the project, newest first."""
+    """Outcomes of the latest attempts in the project, newest first."""
     alike: tuple[ModelRecord, ...] = ()
-    """Over attempts at tasks of the same kind, and of the same difficulty if one is known."""
+    """Totals for tasks of the same kind, and of the same difficulty if it is known."""
     overall: tuple[ModelRecord, ...] = ()
     hint: str = ""
-    """The model that the latest attempt at this task asked for."""
+    """Model that the latest attempt at this task asked for."""
     hint_from: int = 0
-    """The number of that attempt."""
+    """Number of that attempt."""
 
 
 @record
 class Choice:
-    """A model and the reason for it."""
+    """Chosen model, with the reason."""
 
     model: str | None
     reason: str
 
 
-NO_MODEL = "none is named for this agent: set [agent] model, or write {model} into its command"
+NO_MODEL = "none is named for this agent: set model under [agent], or put {model} into its command"
 
 
 def choose_model(
     config: ModelsConfig, evidence: Evidence, *, configured: str, flag: str | None, hat: str, takes_model: bool
 ) -> Choice:
-    """Give the model for the next attempt, and the reason in one line.
+    """Return the model for the next attempt, with the reason in one line.
 
-    `configured` is the model set for the agent, `flag` the one asked for on the command line. An agent that takes no
-    model gets none, unless a person insists.
+    `configured` is the model configured for the agent, `flag` the one from the command line. An agent that takes no
+    model gets none unless `flag` is given.
     """
     if flag:
         return Choice(model=flag, reason="asked for with --model")
     if not takes_model:
         return Choice(model=None, reason=NO_MODEL)
-    hinted = _known(config, configured, evidence.hint)
+    hinted = _find_model(config, configured, evidence.hint)
     if hinted:
         return Choice(model=hinted, reason=f"asked for by attempt {evidence.hint_from}")
     model, why = _by_strategy(config, evidence, configured, hat)
@@ -115,24 +116,24 @@ def choose_model(
 
 
 def strategy_name(config: ModelsConfig, configured: str) -> str:
-    """Give the strategy in force: without one in the settings, a configured model is fixed."""
+    """Return the strategy in effect; by default, a configured model is fixed."""
     return config.strategy or (FIXED if configured else ESCALATE)
 
 
 def models_of(config: ModelsConfig, configured: str) -> tuple[str, ...]:
-    """Give the models that the strategy in force may choose."""
+    """Return the models that the strategy in effect may choose."""
     if strategy_name(config, configured) == FIXED:
         return (_fixed(config, configured)[0],)
     return _rungs(config, configured)
 
 
 def strongest(config: ModelsConfig) -> str:
-    """Give the model at the top of the ladder."""
+    """Return the model at the top of the ladder."""
     return config.ladder[-1]
 
 
 def cost_of(config: ModelsConfig, model: str | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
-    """Give what a session costs by the prices in USD; None when price or tokens are not known."""
+    """Return the cost of a session in USD, or None when its price or tokens are unknown."""
     price = config.prices.get(model or "")
     if price is None or (tokens_in is None and tokens_out is None):
         return None
@@ -140,31 +141,32 @@ def cost_of(config: ModelsConfig, model: str | None, tokens_in: int | None, toke
 
 
 def unknown_hint(config: ModelsConfig, configured: str, name: str) -> str:
-    """Give the sentence for the log when an attempt asked for a model that nobody knows; else nothing."""
-    if not name or _known(config, configured, name):
+    """Return a message if an attempt asked for an unknown model, else an empty string."""
+    if not name or _find_model(config, configured, name):
         return ""
     shown = one_line(clean(name), 2 * NAME_CHARACTERS)
-    return f"No model called {shown} is known: it is neither on the ladder nor in the prices, so the strategy decides."
+    return f"Unknown model {shown}: it is neither on the ladder nor in the prices, so the strategy decides."
 
 
 def next_step(trouble: Trouble, strategy: str = ESCALATE, *, takes_model: bool = True) -> str:
-    """Give in a few words what happens next with a task that failed; nothing for one that did not."""
+    """Return what happens next with a failing task in a few words, or an empty string."""
     if trouble.step is Step.STRONGER and (strategy == FIXED or not takes_model):
-        return f"next: again, told what failed; {'the model is fixed' if takes_model else 'the agent takes no model'}"
+        why = "the model is fixed" if takes_model else "the agent takes no model"
+        return f"next: retry with the failure report; {why}"
     return {
         Step.NONE: "",
-        Step.REPORT: "next: again, told what failed",
+        Step.REPORT: "next: retry with the failure report",
         Step.STRONGER: "next: a stronger model",
-        Step.DECOMPOSE: "next: asked to split it",
+        Step.DECOMPOSE: "next: ask the agent to split it",
         Step.PERSON: "waits for a person",
     }[trouble.step]
 
 
-def _known(config: ModelsConfig, configured: str, name: str) -> str:
-    """Give the model of that name as it is spelled in the settings; nothing if it is in none of them."""
+def _find_model(config: ModelsConfig, configured: str, name: str) -> str:
+    """Return a model's name as spelled in the configuration, or an empty string if it is unknown."""
     known = [*config.ladder, *config.prices, *filter(None, [configured])]
-    wanted = name.strip().lower()
-    return next((model for model in known if model.lower() == wanted), "") if wanted else ""
+    key = name.strip().lower()
+    return next((model for model in known if model.lower() == key), "") if key else ""
 
 
 def _by_strategy(config: ModelsConfig, evidence: Evidence, configured: str, hat: str) -> tuple[str, str]:
@@ -174,33 +176,33 @@ def _by_strategy(config: ModelsConfig, evidence: Evidence, configured: str, hat:
     if strategy == COST_OPTIMIZED:
         return _cost_optimized(config, evidence, _rungs(config, configured))
     if strategy == PLAN and hat in PLANNING_HATS:
-        return strongest(config), f"{PLAN}: the {hat} gets the strongest"
+        return strongest(config), f"{PLAN}: the {hat} gets the strongest model"
     if strategy == PLAN:
-        return _escalated(PLAN, config.ladder, 0, evidence)
+        return _escalate(PLAN, config.ladder, 0, evidence)
     rungs = _rungs(config, configured)
-    return _escalated(ESCALATE, rungs, rungs.index(configured) if configured else 0, evidence)
+    return _escalate(ESCALATE, rungs, rungs.index(configured) if configured else 0, evidence)
 
 
 def _fixed(config: ModelsConfig, configured: str) -> tuple[str, str]:
     if configured:
         return configured, "fixed in the configuration"
-    return config.ladder[0], "fixed: the first of the ladder"
+    return config.ladder[0], "fixed: the first model of the ladder"
 
 
 def _rungs(config: ModelsConfig, configured: str) -> tuple[str, ...]:
-    """Give the ladder; a configured model that is not on it is the rung below it."""
+    """Return the ladder, with a configured model that is not on it added at the bottom."""
     if configured and configured not in config.ladder:
         return (configured, *config.ladder)
     return config.ladder
 
 
-def _name(model: str) -> str:
+def _short_name(model: str) -> str:
     return one_line(clean(model), NAME_CHARACTERS)
 
 
-def _as_fits(text: str, more: Sequence[str]) -> str:
-    """Give the text with as much of the rest, in order, as a reason has room for."""
-    for part in more:
+def _append_fitting(text: str, parts: Sequence[str]) -> str:
+    """Append as many of the parts, in order, as fit into a reason."""
+    for part in parts:
         if len(text) + len(part) > REASON_CHARACTERS:
             break
         text += part
@@ -210,24 +212,25 @@ def _as_fits(text: str, more: Sequence[str]) -> str:
 # --- escalate --------------------------------------------------------------------------
 
 
-def _escalated(strategy: str, rungs: Sequence[str], start: int, evidence: Evidence) -> tuple[str, str]:
-    """Give the rung that the trouble so far calls for, and what led to it."""
+def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: Evidence) -> tuple[str, str]:
+    """Return the model that the failures so far call for, with the reason."""
     trouble = evidence.trouble
     climbed = max(0, trouble.failures - 1)
     reasons = _reasons_to_climb(evidence)
     rung = start + climbed + len(reasons)
-    why = _as_fits(f"{strategy}: {_after_failures(trouble.failures)}", reasons)
+    why = _append_fitting(f"{strategy}: {_after_failures(trouble.failures)}", reasons)
     failed, solved = _rung_of(rungs, trouble.failed_model), _rung_of(rungs, evidence.solved_by)
-    # The planner of plan-then-execute fails with the strongest: that says nothing about who should execute.
+    # In plan-then-execute the planner fails with the strongest model, which says nothing about the other hats.
     if failed is not None and strategy == ESCALATE and failed + min(1, climbed) > rung:
         rung = failed + min(1, climbed)
         if rung == len(rungs):
-            return rungs[-1], f"{strategy}: {_name(rungs[-1])} failed last, and nothing is stronger"
-        why = f"{strategy}: {_name(rungs[failed])} failed last, {'so a stronger one' if climbed else 'the same again'}"
+            return rungs[-1], f"{strategy}: {_short_name(rungs[-1])} failed last, and there is no stronger model"
+        how = "a stronger one" if climbed else "the same again"
+        why = f"{strategy}: {_short_name(rungs[failed])} failed last, so {how}"
     if solved is not None and solved > rung:
         rung, why = solved, f"{strategy}: it got this task done before"
     top = len(rungs) - 1
-    return rungs[min(rung, top)], _as_fits(why, ["; this is the top"] if rung > top else [])
+    return rungs[min(rung, top)], _append_fitting(why, ["; this is the top"] if rung > top else [])
 
 
 def _after_failures(failures: int) -> str:
@@ -239,18 +242,18 @@ def _after_failures(failures: int) -> str:
 
 
 def _reasons_to_climb(evidence: Evidence) -> list[str]:
-    """Give what calls for one rung more, each."""
+    """Return the reasons that each raise the model by one rung."""
     reasons = []
     if evidence.trouble.is_repeating:
-        reasons.append(", 1 more as they repeat")
+        reasons.append(", 1 more because they repeat")
     if evidence.difficulty in HARD:
         reasons.append(f", 1 up for difficulty {evidence.difficulty}")
-    if _goes_badly(evidence.recent):
-        reasons.append(f", 1 up as {_share_done(evidence.recent):.0%} got done lately")
+    if _has_low_success(evidence.recent):
+        reasons.append(f", 1 up because {_share_done(evidence.recent):.0%} got done recently")
     return reasons
 
 
-def _goes_badly(recent: Sequence[Outcome]) -> bool:
+def _has_low_success(recent: Sequence[Outcome]) -> bool:
     return len(_ended(recent)) >= LEAST_RECENT and _share_done(recent) < BAD_RATE
 
 
@@ -272,17 +275,17 @@ def _rung_of(rungs: Sequence[str], model: str | None) -> int | None:
 
 @record
 class _Prospect:
-    """A model, and what it is expected to cost until a task like this one is done."""
+    """Model with its expected cost of getting a task like this one done."""
 
     model: str
     cost_usd: float
     seen: str
-    """What became of tasks like this one with it; empty when there were none."""
+    """Its success with similar tasks as text; empty when there were none."""
 
 
 @record
-class _Weighed:
-    """The attempts with a model, each counted by how much it says about this task."""
+class _WeightedRecord:
+    """Totals of a model's attempts, weighted by similarity to this task."""
 
     attempts: float
     done: float
@@ -290,39 +293,39 @@ class _Weighed:
 
 
 def _cost_optimized(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -> tuple[str, str]:
-    """Give the model with the least expected cost of a done task, of those that are strong enough for this one."""
+    """Return the model with the lowest expected cost among those strong enough for the task."""
     prospects = _prospects(config, evidence, rungs)
     least, why = _least_rung(rungs, evidence)
     best = min(prospects[least:], key=lambda one: one.cost_usd)
     if least:
         return best.model, f"{COST_OPTIMIZED}: {why}; expected to cost {_usd(best.cost_usd)} for a done task"
-    said = f"{COST_OPTIMIZED}: {_name(best.model)} is expected to cost {_usd(best.cost_usd)} for a done task"
+    reason = f"{COST_OPTIMIZED}: {_short_name(best.model)} is expected to cost {_usd(best.cost_usd)} for a done task"
     others = [one for one in prospects if one is not best]
     if not others:
-        return best.model, _as_fits(said, [f" ({best.seen})" if best.seen else ""])
+        return best.model, _append_fitting(reason, [f" ({best.seen})" if best.seen else ""])
     second = min(others, key=lambda one: one.cost_usd)
-    seen = f" ({second.seen})" if second.seen else f" ({_name(best.model)}: {best.seen})" if best.seen else ""
-    return best.model, _as_fits(said, [f", {_name(second.model)} {_usd(second.cost_usd)}", seen])
+    seen = f" ({second.seen})" if second.seen else f" ({_short_name(best.model)}: {best.seen})" if best.seen else ""
+    return best.model, _append_fitting(reason, [f", {_short_name(second.model)} {_usd(second.cost_usd)}", seen])
 
 
 def _least_rung(rungs: Sequence[str], evidence: Evidence) -> tuple[int, str]:
-    """Give the lowest rung that makes sense for a task with this past, and why."""
+    """Return the lowest suitable rung given the task's earlier attempts, with the reason."""
     failures, failed = evidence.trouble.failures, _rung_of(rungs, evidence.trouble.failed_model)
     solved = _rung_of(rungs, evidence.solved_by) or 0
     above = failures - 1 if failed is None else failed + 1
     above = min(above, len(rungs) - 1) if failures >= STRONGER_AFTER else 0
     if solved >= above:
-        return solved, f"{_name(rungs[solved])} got this task done before"
-    return above, f"{failures} failures, so at least {_name(rungs[above])}"
+        return solved, f"{_short_name(rungs[solved])} got this task done before"
+    return above, f"{failures} failures, so at least {_short_name(rungs[above])}"
 
 
 def _prospects(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -> list[_Prospect]:
-    """Give for each rung the price of an attempt, divided by the probability that it gets the task done."""
+    """Return the expected cost per rung: price of an attempt divided by its success probability."""
     alike = {one.model: one for one in evidence.alike if one.attempts}
     overall = {one.model: one for one in evidence.overall if one.attempts}
     weighed = [_weigh(alike.get(model), overall.get(model)) for model in rungs]
-    power = 1 + HARD_POWER * (evidence.difficulty in HARD) + BAD_POWER * _goes_badly(evidence.recent)
-    chances = [_chance(_believed(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighed)]
+    power = 1 + HARD_POWER * (evidence.difficulty in HARD) + BAD_POWER * _has_low_success(evidence.recent)
+    chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighed)]
     prices = _attempt_prices(_listed_prices(config, rungs), weighed)
     return [
         _Prospect(model=model, cost_usd=price / chance, seen=_seen(alike.get(model)))
@@ -330,32 +333,32 @@ def _prospects(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -
     ]
 
 
-def _weigh(alike: ModelRecord | None, overall: ModelRecord | None) -> _Weighed:
-    """Count attempts at tasks like this one whole, and the others as a part of that."""
+def _weigh(alike: ModelRecord | None, overall: ModelRecord | None) -> _WeightedRecord:
+    """Add up attempts, with full weight for similar tasks and a reduced one for others."""
     near = alike or ModelRecord(model="")
     far = overall or near
     others = max(0, far.attempts - near.attempts)
     weight = min(OTHERS_WEIGHT, OTHERS_MOST / others) if others else 0.0
-    return _Weighed(
+    return _WeightedRecord(
         attempts=near.attempts + weight * others,
         done=near.done + weight * min(others, max(0, far.done - near.done)),
         cost_usd=near.cost_usd + weight * max(0.0, far.cost_usd - near.cost_usd),
     )
 
 
-def _believed(rung: int, rungs: int) -> float:
-    """Give how likely a model is to get a usual task done, by its place on the ladder alone."""
+def _prior(rung: int, rungs: int) -> float:
+    """Return the prior success probability of a model by its position on the ladder."""
     height = rung / (rungs - 1) if rungs > 1 else 1.0
     return WEAKEST_SUCCESS + height * (STRONGEST_SUCCESS - WEAKEST_SUCCESS)
 
 
-def _chance(believed: float, seen: _Weighed) -> float:
-    """Give how likely a model is to get the task done, by what was believed and what was seen."""
-    return (PRIOR_ATTEMPTS * believed + seen.done) / (PRIOR_ATTEMPTS + seen.attempts)
+def _posterior(prior: float, seen: _WeightedRecord) -> float:
+    """Return the posterior success probability of a model."""
+    return (PRIOR_ATTEMPTS * prior + seen.done) / (PRIOR_ATTEMPTS + seen.attempts)
 
 
 def _listed_prices(config: ModelsConfig, rungs: Sequence[str]) -> list[float]:
-    """Give what a typical session costs with each model by the prices; a model without one is guessed by its rung."""
+    """Return the list price of a typical session per model, estimated from the rung where it is unknown."""
     listed = [cost_of(config, model, TYPICAL_TOKENS_IN, TYPICAL_TOKENS_OUT) for model in rungs]
     paid = {rung: price for rung, price in enumerate(listed) if price} or {0: UNKNOWN_USD}
 
@@ -366,15 +369,19 @@ def _listed_prices(config: ModelsConfig, rungs: Sequence[str]) -> list[float]:
     return [guess(rung) if price is None else price for rung, price in enumerate(listed)]
 
 
-def _attempt_prices(listed: Sequence[float], weighed: Sequence[_Weighed]) -> list[float]:
-    """Give what an attempt with each model costs: as it did so far, and by the prices where little was seen.
+def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord]) -> list[float]:
+    """Return the price of an attempt per model: list prices blended with the costs observed so far.
 
-    The sessions here may be longer or shorter than typical ones, so prices are brought to the scale of what was paid.
+    Sessions here may be longer or shorter than typical ones, so list prices are scaled to the observed costs.
     """
-    told = [(price, one) for price, one in zip(listed, weighed, strict=True) if one.cost_usd and price]
-    scale = sum(one.cost_usd for _, one in told) / sum(price * one.attempts for price, one in told) if told else 1.0
+    observed = [(price, one) for price, one in zip(listed, weighed, strict=True) if one.cost_usd and price]
+    scale = (
+        sum(one.cost_usd for _, one in observed) / sum(price * one.attempts for price, one in observed)
+        if observed
+        else 1.0
+    )
     return [
-        # An agent that does not say what it costs leaves attempts that seem to be free.
+        # Attempts of agents that do not report costs look free.
         (PRIOR_ATTEMPTS * scale * price + one.cost_usd) / (PRIOR_ATTEMPTS + one.attempts)
         if one.cost_usd
         else scale * price

@@ -1,7 +1,7 @@
-"""Tell a task that is stuck from one that only takes longer.
+"""Detection of stuck tasks.
 
-A count of failures alone raises false alarms: an attempt that got further than
-all before it is progress, whatever else it has in common with them.
+Counting failures alone gives false alarms: an attempt that got further than all
+before it is progress, whatever else it has in common with them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from ralph.records import Outcome
 
 STRONGER_AFTER = 2
-"""So many failures in a row bring a stronger model."""
+"""Number of consecutive failures after which a stronger model is used."""
 NOTHING = "nothing"
-"""The mark of an attempt that changed no file."""
+"""Change mark of an attempt that changed no file."""
 WRITING_HATS = ("creator", "editor")
-"""Only of these it is a sign when no file changed."""
+"""Hats that are expected to change files."""
 
-SMALLEST = "reproduce it in the smallest way that still shows it, and read that output before you change anything."
-CHANGE = "make a change at all, however small, or say in the failure report what stands in the way."
-ELSEWHERE = "that change does not help. Undo it and start in another place."
+SMALLEST = "reproduce it with the smallest example that shows it, and read the output before you change anything."
+CHANGE = "make a change, however small, or explain in the failure report what prevents it."
+ELSEWHERE = "that change does not help. Undo it and start elsewhere."
 
 
 class Step(StrEnum):
-    """How far a task is on the way from a failure to a person."""
+    """Step of the escalation path of a failing task."""
 
     NONE = "none"
     REPORT = "report"
@@ -39,52 +39,51 @@ class Step(StrEnum):
     DECOMPOSE = "decompose"
     """It is also warned, and asked to split the task."""
     PERSON = "person"
-    """There is no next attempt until a person has looked."""
+    """It waits for a person before the next attempt."""
 
 
 @record
 class Past:
-    """One ended attempt at a task since it was last reset or done."""
+    """Finished attempt at a task since it was last reset or done."""
 
     number: int
     hat: str = "creator"
     model: str = ""
     outcome: Outcome
     fingerprint: str = ""
-    """The same for the same error; empty when there is no failure report."""
+    """Hash of the error; empty when there is no failure report."""
     changed_files: bool = True
-    """Also true where nobody can tell."""
+    """True also where that is unknown."""
     change_mark: str = ""
-    """The same for attempts that left the same text in the same files."""
+    """Hash of the changed files and their content."""
     checks_passed: int = 0
-    """How many gates it passed."""
+    """Number of gates passed."""
     checks_failed: int = 0
-    """How many single checks were wrong; 0 when that is not known."""
-    """The model it asked for to go on with."""
+    """Number of failing checks reported by the gates; 0 when unknown."""
 
 
 @record
 class Trouble:
-    """What the failures at a task since it was last reset or done have in common."""
+    """Common traits of the failures of a task since it was last reset or done."""
 
     failures: int = 0
     step: Step = Step.NONE
     signs: tuple[str, ...] = ()
-    """Plain sentences without a full stop; for a task that gets further, how far."""
+    """Sentences without a period; for a task that makes progress, how far it got."""
     advice: tuple[str, ...] = ()
-    """Another approach for each of the signs."""
+    """Alternative approach for each of the signs."""
     is_repeating: bool = False
-    """The same error twice in a row, the same change again, or no change twice in a row."""
+    """Whether the same error occurred twice in a row, the same change again, or no change twice in a row."""
     is_progressing: bool = False
-    """The latest failure got further than all before it."""
+    """Whether the latest failure got further than all before it."""
     failed_model: str = ""
-    """The model of the latest failure."""
+    """Model of the latest failure."""
 
 
 def look(past: Sequence[Past], *, stuck_after: int, max_retries: int) -> Trouble:
-    """Give what the attempts at a task, newest first, say about how stuck it is.
+    """Return how stuck a task is, given its attempts, newest first.
 
-    Only failures count: an interruption says nothing about the task, and a hand-over is no failure.
+    Only failures count: interruptions and hand-overs say nothing about the task.
     """
     failures = [one for one in past if one.outcome in FAILURES]
     if not failures:
@@ -103,9 +102,9 @@ def look(past: Sequence[Past], *, stuck_after: int, max_retries: int) -> Trouble
 
 
 def warning(trouble: Trouble) -> list[str]:
-    """Give a sentence or two for each sign of a stuck task, with another approach that fits it; one line each."""
-    told = zip(trouble.signs, trouble.advice, strict=False)  # for a sign of progress there is no advice
-    return [f"{sign[0].upper()}{sign[1:]}: {advice}" for sign, advice in told]
+    """Return one line for each sign of a stuck task, with a suitable alternative approach."""
+    pairs = zip(trouble.signs, trouble.advice, strict=False)  # signs of progress have no advice
+    return [f"{sign[0].upper()}{sign[1:]}: {advice}" for sign, advice in pairs]
 
 
 def _step(failures: int, is_progressing: bool, *, stuck_after: int, max_retries: int) -> Step:
@@ -117,16 +116,16 @@ def _step(failures: int, is_progressing: bool, *, stuck_after: int, max_retries:
 
 
 def _progress(failures: Sequence[Past]) -> str:
-    """Give in what way the latest failure got further than all before it; empty if it did not."""
+    """Return how the latest failure got further than all before it, or an empty string."""
     latest, before = failures[0], failures[1:]
     if not before:
         return ""
     furthest = max(one.checks_passed for one in before)
     if latest.checks_passed > furthest:
         return f"gets further: {_count(furthest, 'gate')} passed, then {latest.checks_passed}"
-    wrong = [one.checks_failed for one in before if one.checks_passed == furthest and one.checks_failed]
-    if latest.checks_passed == furthest and wrong and 0 < latest.checks_failed < min(wrong):
-        return f"gets further: {_count(min(wrong), 'failing check')}, then {latest.checks_failed}"
+    failing = [one.checks_failed for one in before if one.checks_passed == furthest and one.checks_failed]
+    if latest.checks_passed == furthest and failing and 0 < latest.checks_failed < min(failing):
+        return f"gets further: {_count(min(failing), 'failing check')}, then {latest.checks_failed}"
     return ""
 
 
@@ -135,11 +134,11 @@ def _count(number: int, what: str) -> str:
 
 
 def _signs(failures: Sequence[Past]) -> tuple[tuple[str, str], ...]:
-    """Give what the failures have in common, and another approach for each."""
+    """Return what the failures have in common, with an alternative approach for each."""
     errors, idle, twin = _same_errors(failures), _idle(failures), _same_change(failures)
     found = []
     if errors > 1:
-        found.append((f"the same error came {errors} times in a row", SMALLEST))
+        found.append((f"the same error occurred {errors} times in a row", SMALLEST))
     if idle:
         found.append((f"the last {'two attempts' if idle > 1 else 'attempt'} changed no file", CHANGE))
     if twin and twin is failures[1]:
@@ -154,7 +153,7 @@ def _is_repeating(failures: Sequence[Past]) -> bool:
 
 
 def _same_errors(failures: Sequence[Past]) -> int:
-    """Give how often the latest error came in a row."""
+    """Return how many times in a row the latest error occurred."""
     latest = failures[0].fingerprint
     if not latest:
         return 0
@@ -162,7 +161,7 @@ def _same_errors(failures: Sequence[Past]) -> int:
 
 
 def _idle(failures: Sequence[Past]) -> int:
-    """Give how many of the latest failures in a row should have changed a file and did not."""
+    """Return how many of the latest failures in a row should have changed a file but did not."""
     return next((n for n, one in enumerate(failures) if not _is_idle(one)), len(failures))
 
 
@@ -171,7 +170,7 @@ def _is_idle(one: Past) -> bool:
 
 
 def _same_change(failures: Sequence[Past]) -> Past | None:
-    """Give the earlier failure that left the same change as the latest one."""
+    """Return the earlier failure that left the same change as the latest one."""
     latest = failures[0]
     if not latest.changed_files or not latest.change_mark:
         return None

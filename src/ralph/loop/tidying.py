@@ -1,4 +1,4 @@
-"""What is done to the memory at the end of a run, so that it stays small and true. Nothing is erased."""
+"""Consolidation and retirement of memories at the end of a run. Nothing is erased."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ DAY_SECONDS = 86_400
 
 
 def consolidate(store: Store) -> int:
-    """Let one memory stand for its near-duplicates when there are many; give how many were put aside."""
-    present = store.memories.count()
-    if not is_due(present, store.attempts.count_since(store.memories.last("consolidated"))):
+    """Merge near-duplicate memories when there are many; return how many were superseded."""
+    total = store.memories.count()
+    if not is_due(total, store.attempts.count_since(store.memories.last("consolidated"))):
         return 0
     found = clusters(store.memories.all(), now())
-    going = sum(len(others) for _, others in found)
-    if not going or too_many(going, present):
-        return 0  # so many at once are for a person to look at: ralph memory consolidate
+    count = sum(len(others) for _, others in found)
+    if not count or too_many(count, total):
+        return 0  # suspiciously many: leave it to a person, with ralph memory consolidate
     store.backup("before consolidation")
     return len(put_together(store, found, Change(who="ralph", why="consolidation", id=change_id())))
 
 
 def put_together(store: Store, found: Iterable[tuple[Memory, Sequence[Memory]]], change: Change) -> set[str]:
-    """Let the first of each cluster stand for the others; give the ids of those that were put aside."""
-    aside: set[str] = set()
+    """Supersede the other memories of each cluster by its first; return the superseded ids."""
+    superseded: set[str] = set()
     with store.transaction():
         at = now()
-        for kept, others in found:
-            if store.memories.supersede(kept, merge(kept, others, at), others, change):
-                aside |= {other.id for other in others}
-    return aside
+        for first, others in found:
+            if store.memories.supersede(first, merge(first, others, at), others, change):
+                superseded |= {other.id for other in others}
+    return superseded
 
 
 def retire(store: Store) -> int:
-    """Take out of use what runs taught long ago and nothing has spoken for since; give how many."""
+    """Prune old learnings of runs that have not been used since; return how many."""
     at = now()
-    old = Wanted(before=timestamp(time.time() - LEARNING_DAYS * DAY_SECONDS))
-    going = [memory for memory in store.memories.find(old) if outlived(memory, at)]
-    if not going or too_many(len(going), store.memories.count()):
+    filter = Wanted(before=timestamp(time.time() - LEARNING_DAYS * DAY_SECONDS))
+    outdated = [memory for memory in store.memories.find(filter) if outlived(memory, at)]
+    if not outdated or too_many(len(outdated), store.memories.count()):
         return 0
     why = "old, and not used for a month"
     change = Change(who="ralph", why=why, id=change_id())
-    pruned = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=at)) for one in going]
+    pruned = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=at)) for one in outdated]
     return len(store.memories.replace_all(pruned, "pruned", change))

@@ -1,4 +1,4 @@
-"""Run the quality gates over an agent's work."""
+"""Quality gates: shell commands that an agent's work must pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ralph.agents.process import Ended
 
 READ_CHARACTERS = 200_000
+"""Number of characters at the end of a gate's output that are redacted."""
 OUTPUT_CHARACTERS = 20_000
+"""Number of characters at the end of a gate's output that are stored."""
 
 
 def run_gates(
@@ -27,25 +29,25 @@ def run_gates(
     should_stop: Callable[[], bool],
     watch: Callable[[str, GateResult | None], None],
 ) -> Verdict:
-    """Run the gates one after the other until one fails; `watch` hears of each start and end.
+    """Run the gates in order until one fails; call `watch` at the start and the end of each.
 
-    `environment` is all that they get: they run what an agent wrote.
+    `environment` is their whole environment, because they run code that an agent wrote.
     """
     results: list[GateResult] = []
     for gate in gates:
         watch(gate, None)
-        results.append(_run(gate, directory, seconds, environment, should_stop))
+        results.append(_run_gate(gate, directory, seconds, environment, should_stop))
         watch(gate, results[-1])
         if not results[-1].passed:
             break
     return Verdict(gates=tuple(results))
 
 
-def _run(
+def _run_gate(
     gate: str, directory: Path, seconds: float, environment: Mapping[str, str], should_stop: Callable[[], bool]
 ) -> GateResult:
     if not directory.is_dir():
-        return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} is gone")
+        return GateResult(command=gate, passed=False, output="", seconds=0.0, detail=f"{directory} no longer exists")
     ended = run_program(
         ["/bin/sh", "-c", gate],
         stdin="",
@@ -59,15 +61,15 @@ def _run(
     return GateResult(
         command=gate,
         passed=passed,
-        # Secrets first: half a key is no longer known as one.
+        # Redact before cutting: half a key is not recognized as one.
         output=redact(ended.text[-READ_CHARACTERS:])[-OUTPUT_CHARACTERS:],
         seconds=ended.seconds,
-        detail="" if passed else _why(ended, seconds),
+        detail="" if passed else _failure_detail(ended, seconds),
         timed_out=ended.ending is Ending.TIMED_OUT,
     )
 
 
-def _why(ended: Ended, seconds: float) -> str:
+def _failure_detail(ended: Ended, seconds: float) -> str:
     if ended.ending is Ending.TIMED_OUT:
         return f"timed out after {seconds:.4g} s"
     return f"exited with {ended.exit_code}" if ended.exit_code and ended.exit_code > 0 else ended.detail

@@ -1,4 +1,4 @@
-"""Who works on a task: the name of this worker, its sign of life, and which others are gone."""
+"""Worker identity, heartbeats and detection of dead workers."""
 
 from __future__ import annotations
 
@@ -18,63 +18,64 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 BEATS_PER_LEASE = 3
+"""Number of heartbeats within one lease."""
 LOCK_NAME = ".ralph/ralph.db-run.lock"
-"""Git leaves alone what begins like this in a project."""
+"""Path of the run lock; matches a pattern in the .gitignore that Ralph writes."""
 
 
 def worker_name(number: int = 0) -> str:
-    """Give a worker of this process a name that no other one has or will have: `host/pid/start`, `+number`."""
-    return f"{_host()}/{os.getpid()}/{_start_of(os.getpid())}" + (f"+{number}" if number else "")
+    """Return a globally unique name for a worker of this process: `host/pid/start`, then `+number` if not 0."""
+    return f"{_host()}/{os.getpid()}/{_start_time(os.getpid())}" + (f"+{number}" if number else "")
 
 
 def vanished(workers: Iterable[str]) -> set[str]:
-    """Give those of the workers that ran on this machine and are certainly gone."""
-    return {name for name in workers if _is_gone(name)}
+    """Return the workers that ran on this machine and are certainly dead."""
+    return {name for name in workers if _is_dead(name)}
 
 
 def is_at_work(name: str) -> bool:
-    """Say whether a worker is certainly there: on this machine, in another process than this one."""
-    host, pid, start = _parts(name)
+    """Return whether a worker is certainly alive on this machine, in a process other than this one."""
+    host, pid, start = _split_name(name)
     is_other = host == _host() and pid.isdigit() and int(pid) != os.getpid()
-    return is_other and bool(start) and _start_of(int(pid)) == start
+    return is_other and bool(start) and _start_time(int(pid)) == start
 
 
-def _is_gone(name: str) -> bool:
-    host, pid, start = _parts(name)
+def _is_dead(name: str) -> bool:
+    host, pid, start = _split_name(name)
     if host != _host() or not pid.isdigit():
         return False
-    return _start_of(int(pid)) != start
+    return _start_time(int(pid)) != start
 
 
-def _parts(name: str) -> tuple[str, str, str]:
-    """Give host, process and start of a worker."""
+def _split_name(name: str) -> tuple[str, str, str]:
+    """Split a worker name into host, process id and start time."""
     host, _, pid = name.rpartition("/")[0].rpartition("/")
     return host, pid, name.rpartition("/")[2].partition("+")[0]
 
 
 def _host() -> str:
-    """Give the machine's name with what makes process ids unique on it: the boot, and a container's own space."""
+    """Return the host name with boot id and PID namespace, within which process ids are unique."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
-            boot = file.read(8)
-        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
+            boot_id = file.read(8)
+        namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
     except OSError:
         return socket.gethostname()
-    return f"{socket.gethostname()}:{boot}:{space}"
+    return f"{socket.gethostname()}:{boot_id}:{namespace}"
 
 
-def _start_of(pid: int) -> str:
-    """Give the moment a process started, as text; empty when there is none or it has ended."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process as text, or an empty string if it is not running."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             fields = file.read().rpartition(b")")[2].split()
-        # In clock ticks since the boot, so that setting the clock changes nothing.
+        # In clock ticks since boot, so that setting the clock does not matter.
         return "" if fields[0] == b"Z" else fields[19].decode()
     except OSError:
-        return "" if sys.platform == "linux" else _start_by_psutil(pid)
+        return "" if sys.platform == "linux" else _psutil_start_time(pid)
 
 
-def _start_by_psutil(pid: int) -> str:
+def _psutil_start_time(pid: int) -> str:
     import psutil
 
     try:
@@ -84,7 +85,7 @@ def _start_by_psutil(pid: int) -> str:
 
 
 class Heartbeat:
-    """Keeps the claim on the current task alive while the block runs, from a thread of its own."""
+    """Background thread that renews the claim on the current task."""
 
     def __init__(self, open_store: Callable[[], Store], lease_seconds: float) -> None:
         self._open_store = open_store
@@ -92,7 +93,7 @@ class Heartbeat:
         self._claim: tuple[str, int] | None = None
         self._lost: tuple[str, int] | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew_periodically, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -103,19 +104,19 @@ class Heartbeat:
         self._thread.join()
 
     def keep(self, task_id: str, token: int) -> None:
-        """Keep this claim alive from now on, instead of the one before."""
+        """Renew this claim from now on, instead of the previous one."""
         self._claim = (task_id, token)
 
     def rest(self) -> None:
-        """Keep nothing alive: the claim is settled."""
+        """Stop renewing: the claim is settled."""
         self._claim = None
 
     @property
     def lost(self) -> bool:
-        """Say whether somebody else took the current task over."""
+        """Whether another worker has taken over the current task."""
         return self._claim is not None and self._lost == self._claim
 
-    def _beat(self) -> None:
+    def _renew_periodically(self) -> None:
         store: Store | None = None
         while not self._ended.wait(self._lease_seconds / BEATS_PER_LEASE):
             claim = self._claim
@@ -127,13 +128,13 @@ class Heartbeat:
                     self._lost = claim
                 store.rest()  # until the next beat
             except RalphError:
-                continue  # the database is in trouble; the lease leaves time for two more beats
+                continue  # database error: the lease leaves time for two more heartbeats
         if store:
             store.close()
 
 
 class OnlyRun:
-    """Says whether no other run works in a directory, as long as the block runs."""
+    """Lock that tells whether another run uses the same directory."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOCK_NAME
@@ -148,7 +149,7 @@ class OnlyRun:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.is_alone = False
-        except (ImportError, OSError):  # where there are no locks nobody can tell
+        except (ImportError, OSError):  # no file locks here: assume to be alone
             pass
         return self
 
@@ -158,7 +159,7 @@ class OnlyRun:
 
 
 def is_run_at_work(directory: Path) -> bool:
-    """Say whether a run works in a directory, without touching anything; False where nobody can tell."""
+    """Return whether a run is active in a directory; False where that cannot be determined. Writes nothing."""
     try:
         import fcntl
 

@@ -1,4 +1,4 @@
-"""Ask git what an agent changed. Without git, or outside a repository, nobody knows."""
+"""Detection of changed files through git; unavailable outside of a repository."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_FILES = 200
-_OURS = (".ralph/",)
+"""Maximum number of changed files recorded."""
+_OWN_FILES = (".ralph/",)
 LARGEST_READ = 5 * 1024 * 1024
+"""Size of a file up to which its content is hashed, in bytes."""
 
 
 @record
 class Snapshot:
-    """The state of a working tree at one moment."""
+    """State of a working tree at one moment."""
 
     commit: str
     changed: tuple[tuple[str, str, int, int], ...]
-    """Of every file that differs from the commit: path, status, size, time of change."""
+    """Path, status, size and modification time of each file that differs from the commit."""
 
 
 def snapshot(directory: Path) -> Snapshot | None:
-    """Give the state of the working tree, or None where there is no git to ask."""
+    """Return the state of the working tree, or None without git."""
     status = ask_git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
     if status is None:
         return None
@@ -45,37 +47,37 @@ def snapshot(directory: Path) -> Snapshot | None:
             state, path = field.split(" ", 2)[1] if parts > 1 else "?", field.split(" ", parts)[parts]
             path = path.removeprefix(prefix)
             if field[0] == "2":
-                next(fields, "")  # a renamed file's old path
-            if not path.startswith(_OURS):
+                next(fields, "")  # old path of a renamed file
+            if not path.startswith(_OWN_FILES):
                 changed.append((path, state, *_stamp(directory / path)))
     return Snapshot(commit=commit, changed=tuple(changed))
 
 
 def changed_between(directory: Path, before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]:
-    """Give the files that changed between two moments, also when they were committed in between."""
+    """Return the files that changed between two snapshots, including committed changes."""
     if before is None or after is None:
         return ()
     paths = {entry[0] for entry in set(before.changed) ^ set(after.changed)}
     if before.commit != after.commit:
         base = before.commit if before.commit != "(initial)" else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
         committed = ask_git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
-        paths |= {path for path in committed.split("\0") if path and not path.startswith(_OURS)}
+        paths |= {path for path in committed.split("\0") if path and not path.startswith(_OWN_FILES)}
     return tuple(sorted(paths)[:MOST_FILES])
 
 
 def mark_of(directory: Path, files: Sequence[str]) -> str:
-    """Give what is the same for attempts that left the same text in the same files."""
+    """Return a hash that is equal for attempts that left the same content in the same files."""
     import hashlib
 
     if not files:
         return NOTHING
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files[:MOST_FILES]:
-        whole.update(f"{file}\0{_content_mark(directory / file)}\0".encode("utf-8", "surrogateescape"))
-    return whole.hexdigest()[:16]
+        digest.update(f"{file}\0{_content_hash(directory / file)}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:16]
 
 
-def _content_mark(path: Path) -> str:
+def _content_hash(path: Path) -> str:
     import hashlib
 
     try:
@@ -89,13 +91,13 @@ def _content_mark(path: Path) -> str:
 
 @lru_cache(64)
 def _prefix(directory: Path) -> str:
-    """Give the path from the top of the repository, since that is where git counts from."""
+    """Return the path from the top of the repository, to which git's paths are relative."""
     return (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = os.lstat(path)
+        info = os.lstat(path)
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return info.st_size, info.st_mtime_ns
