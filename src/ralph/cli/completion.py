@@ -43,17 +43,17 @@ To switch it on:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Print a shell's script, or what could come next."""
-    if given.words:
-        for word, text in candidates(given.given, given.directory):
+    if args.words:
+        for word, text in candidates(args.args, args.directory):
             print(f"{word}\t{text}" if text else word)
         return 0
-    if len(given.given) != 1 or given.given[0] not in SHELLS:
+    if len(args.args) != 1 or args.given[0] not in SHELLS:
         from ralph.errors import UsageError
 
         raise UsageError(f"Say which shell: {', '.join(SHELLS)}.")
-    print(_SCRIPTS[given.given[0]], end="")
+    print(_SCRIPTS[args.given[0]], end="")
     return 0
 
 

@@ -51,14 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Show the loop at work, and what memory changes."""
     from ralph.demo.story import make_room, tell_story
 
-    keep = directory_of(given) / given.keep if given.keep else None
+    keep = directory_of(args) / args.keep if args.keep else None
     if keep:
         make_room(keep)
-    if given.format == "json":
+    if args.format == "json":
         result = tell_story(Silence(), keep)
         print_json(result)
     else:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=examine)
 
 
-def examine(given: argparse.Namespace) -> int:
+def examine(args: argparse.Namespace) -> int:
     """Look at everything; 1 when something is wrong."""
     from pathlib import Path
 
@@ -33,11 +33,11 @@ def examine(given: argparse.Namespace) -> int:
     from ralph.location import find_root
     from ralph.setup.connections import examine_connections
 
-    root = Path(find_root(directory_of(given)))
-    made = [reindex(root)] if given.reindex else []
+    root = Path(find_root(directory_of(args)))
+    made = [reindex(root)] if args.reindex else []
     findings = [*made, *examine(root), *examine_connections(root)]
     wrong = [one for one in findings if not one.is_fine]
-    if given.format == "json":
+    if args.format == "json":
         print_json(findings)
         return 1 if wrong else 0
     for one in findings:

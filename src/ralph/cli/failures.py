@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.set_defaults(act=stats)
 
 
-def list_reports(given: argparse.Namespace) -> None:
+def list_reports(args: argparse.Namespace) -> None:
     """List failure reports, freshest first."""
-    with open_project(given) as project:
+    with open_project(args) as project:
         reports, _ = project.past.failures(
-            given.last, task=given.task, category=given.category, fingerprint=given.fingerprint
+            args.last, task=args.task, category=args.category, fingerprint=args.fingerprint
         )
-    if given.format == "json":
+    if args.format == "json":
         print_json(reports)
     elif reports:
         rows = [
@@ -45,30 +45,30 @@ def list_reports(given: argparse.Namespace) -> None:
         ]
         print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows)
     else:
-        is_narrowed = given.task or given.category or given.fingerprint
+        is_narrowed = args.task or args.category or args.fingerprint
         print("No failure matches." if is_narrowed else "No failures recorded.")
 
 
-def show(given: argparse.Namespace) -> None:
+def show(args: argparse.Namespace) -> None:
     """Show the reports of a task whole."""
     from ralph.loop.prompt import report_text
 
-    with open_project(given) as project:
-        reports = project.failures_of(given.id, given.attempt)
-    if given.format == "json":
+    with open_project(args) as project:
+        reports = project.failures_of(args.id, args.attempt)
+    if args.format == "json":
         print_json(reports)
         return
-    print("\n".join(report_text(report) for report in reports) or f"No failure of {given.id} is recorded.")
+    print("\n".join(report_text(report) for report in reports) or f"No failure of {args.id} is recorded.")
 
 
-def stats(given: argparse.Namespace) -> None:
+def stats(args: argparse.Namespace) -> None:
     """Count failures by category, or those that are the same."""
-    if given.by == "fingerprint":
-        _count_the_same(given)
+    if args.by == "fingerprint":
+        _count_the_same(args)
         return
-    with open_project(given) as project:
+    with open_project(args) as project:
         counts = project.failure_counts()
-    if given.format == "json":
+    if args.format == "json":
         print_json(counts)
     elif counts:
         rows = [(row["category"], row["failures"], row["tasks"], moment(row["latest"])) for row in counts]
@@ -77,10 +77,10 @@ def stats(given: argparse.Namespace) -> None:
         print("No failures recorded.")
 
 
-def _count_the_same(given: argparse.Namespace) -> None:
-    with open_project(given) as project:
+def _count_the_same(args: argparse.Namespace) -> None:
+    with open_project(args) as project:
         groups = project.past.failure_groups()
-    if given.format == "json":
+    if args.format == "json":
         print_json(groups)
     elif groups:
         rows = [

@@ -25,12 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=answer)
 
 
-def answer(given: argparse.Namespace) -> int:
+def answer(args: argparse.Namespace) -> int:
     """Answer one hook."""
     import os
 
     from ralph.cli.output import directory_of
     from ralph.hooks import main
 
-    os.chdir(directory_of(given))
-    return main([given.event, "--agent", given.agent])
+    os.chdir(directory_of(args))
+    return main([args.event, "--agent", args.agent])

@@ -38,37 +38,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.set_defaults(act=show)
 
 
-def list_entries(given: argparse.Namespace) -> None:
+def list_entries(args: argparse.Namespace) -> None:
     """List the latest entries, newest last."""
-    narrowed = given.run or given.task or given.outcome
+    narrowed = args.run or args.task or args.outcome
     entries: Sequence[Attempt | AgentSession]
-    with open_project(given) as project:
+    with open_project(args) as project:
         if narrowed:
-            entries = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
+            entries = project.journal(args.last, run=args.run, task=args.task, outcome=_outcome(args))
         else:
-            entries = _told(project.past.journal(given.last)[0])
+            entries = _told(project.past.journal(args.last)[0])
     entries = entries[::-1]
     nothing = "No entry matches." if narrowed else "No entries yet. They come with: ralph run"
-    _print(entries, given, nothing)
+    _print(entries, args, nothing)
 
 
-def search(given: argparse.Namespace) -> None:
+def search(args: argparse.Namespace) -> None:
     """Find entries by their notes, best first."""
-    with open_project(given) as project:
-        found = project.past.search(" ".join(given.query), given.last)
-    _print(_told(found), given, "Nothing found.")
+    with open_project(args) as project:
+        found = project.past.search(" ".join(args.query), args.last)
+    _print(_told(found), args, "Nothing found.")
 
 
-def show(given: argparse.Namespace) -> None:
+def show(args: argparse.Namespace) -> None:
     """Show one entry whole."""
     from ralph.loop.prompt import journal_text
 
-    with open_project(given) as project:
-        if given.entry.startswith(SESSION):
-            _print_session(project.sessions.get(given.entry.removeprefix(SESSION)), given)
+    with open_project(args) as project:
+        if args.entry.startswith(SESSION):
+            _print_session(project.sessions.get(args.entry.removeprefix(SESSION)), args)
             return
-        entry = project.journal_entry(given.entry)
-    if given.format == "json":
+        entry = project.journal_entry(args.entry)
+    if args.format == "json":
         print_json(entry)
         return
     text, _ = journal_text([entry], 1_000_000, "")
@@ -82,12 +82,12 @@ def show(given: argparse.Namespace) -> None:
             print(f"- **{name}**: {value}")
 
 
-def _outcome(given: argparse.Namespace) -> Outcome | None:
-    return Outcome(given.outcome) if given.outcome else None
+def _outcome(args: argparse.Namespace) -> Outcome | None:
+    return Outcome(args.outcome) if args.outcome else None
 
 
-def _print_session(session: AgentSession, given: argparse.Namespace) -> None:
-    if given.format == "json":
+def _print_session(session: AgentSession, args: argparse.Namespace) -> None:
+    if args.format == "json":
         print_json(session)
         return
     ended = f"ended {moment(session.ended_at)} ({session.ending or 'no reason given'})" if session.ended_at else "open"
@@ -149,8 +149,8 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
     )
 
 
-def _print(entries: Sequence[Attempt | AgentSession], given: argparse.Namespace, nothing: str) -> None:
-    if given.format == "json":
+def _print(entries: Sequence[Attempt | AgentSession], args: argparse.Namespace, nothing: str) -> None:
+    if args.format == "json":
         print_json(entries)
     elif entries:
         sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]

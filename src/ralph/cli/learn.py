@@ -78,38 +78,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--yes", "-y", action="store_true", help="do not ask")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Do what is asked for, then say what is wrong with the files."""
-    with open_project(given) as project:
-        code = given.do(project, given) or 0
-        print_file_problems(project, in_full=given.action != "list")
+    with open_project(args) as project:
+        code = args.do(project, args) or 0
+        print_file_problems(project, in_full=args.action != "list")
     return code
 
 
 # --- extract, validate, promote --------------------------------------------------------------
 
 
-def extract(project: Project, given: argparse.Namespace) -> None:
+def extract(project: Project, args: argparse.Namespace) -> None:
     """Draw learnings from what happened, and stage them."""
-    if (given.from_hat is None) != (given.to_hat is None):
+    if (args.from_hat is None) != (args.to_hat is None):
         raise UsageError("Say both roles: --from HAT --to HAT.")
-    if sum(value is not None for value in (given.run, given.state, given.from_hat)) > 1:
+    if sum(value is not None for value in (args.run, args.state, args.from_hat)) > 1:
         raise UsageError("Say one source: --run, --state, or --from with --to.")
-    if given.file is not None and given.from_hat is None:
-        raise UsageError(f"Say what {given.file} is: --state {given.file}, or --from HAT --to HAT {given.file}.")
-    if given.from_hat is not None:
-        text = read_text(given.file or "-")
-        _print_handed_over(project.learning.extract_handover(given.from_hat, given.to_hat, text), given)
+    if args.file is not None and args.from_hat is None:
+        raise UsageError(f"Say what {args.file} is: --state {args.file}, or --from HAT --to HAT {args.file}.")
+    if args.from_hat is not None:
+        text = read_text(args.file or "-")
+        _print_handed_over(project.learning.extract_handover(args.from_hat, args.to_hat, text), args)
         return
-    if given.state is not None:
-        name = "standard input" if given.state == "-" else given.state
-        counts = project.learning.extract_state(read_text(given.state), name)
+    if args.state is not None:
+        name = "standard input" if args.state == "-" else args.state
+        counts = project.learning.extract_state(read_text(args.state), name)
     else:
-        name, counts = project.learning.extract(given.run)
-    checked = project.learning.validate() if given.promote else None
-    promoted, left = project.learning.promote() if given.promote else (None, 0)
-    if given.format == "json":
-        print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if given.promote else {}))
+        name, counts = project.learning.extract(args.run)
+    checked = project.learning.validate() if args.promote else None
+    promoted, left = project.learning.promote() if args.promote else (None, 0)
+    if args.format == "json":
+        print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if args.promote else {}))
         return
     print(f"{safe(name)}: {plural(counts.extracted, 'learning')} extracted, {counts.merged} of them known already.")
     if checked and promoted:
@@ -129,12 +129,12 @@ def _fields(*counts: Counts | None) -> dict[str, int]:
     return together
 
 
-def _print_handed_over(kept: list[Kept], given: argparse.Namespace) -> None:
+def _print_handed_over(kept: list[Kept], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import print_memories
     from ralph.memory.public import public_fields
 
     new = [one for one in kept if one.what == "added"]
-    if given.format == "json":
+    if args.format == "json":
         print_json([public_fields(one.memory) | {"what": one.what} for one in kept])
         return
     if kept:
@@ -142,10 +142,10 @@ def _print_handed_over(kept: list[Kept], given: argparse.Namespace) -> None:
     print(f"{plural(len(kept), 'memory')} found, {len(kept) - len(new)} of them known already.")
 
 
-def validate(project: Project, given: argparse.Namespace) -> None:
+def validate(project: Project, args: argparse.Namespace) -> None:
     """Check what is pending against the rules."""
     counts = project.learning.validate()
-    if given.format == "json":
+    if args.format == "json":
         print_json({name: getattr(counts, name) for name in ("validated", "rejected", "waiting")})
     else:
         _print_checked(counts)
@@ -157,10 +157,10 @@ def _print_checked(counts: Counts) -> None:
         print("To see why: ralph learn list --status rejected")
 
 
-def promote(project: Project, given: argparse.Namespace) -> None:
+def promote(project: Project, args: argparse.Namespace) -> None:
     """Keep what passed the rules."""
-    counts, left = project.learning.promote(given.learning, validate_first=given.validate)
-    if given.format == "json":
+    counts, left = project.learning.promote(args.learning, validate_first=args.validate)
+    if args.format == "json":
         print_json({"promoted": counts.promoted, "left": left})
     else:
         _print_promoted(counts, left)
@@ -173,14 +173,14 @@ def _print_promoted(counts: Counts, left: int) -> None:
 # --- looking at them -------------------------------------------------------------------------
 
 
-def list_learnings(project: Project, given: argparse.Namespace) -> None:
+def list_learnings(project: Project, args: argparse.Namespace) -> None:
     """List learnings by what became of them so far."""
     from ralph.cli.memory_text import in_words
     from ralph.memory.public import public_fields
     from ralph.memory.staging import held_back, status
 
-    found = [(one, status(one)) for one in project.learning.listed(given.status)]
-    if given.format == "json":
+    found = [(one, status(one)) for one in project.learning.listed(args.status)]
+    if args.format == "json":
         print_json([public_fields(one) | {"status": state} for one, state in found])
     elif found:
         rows = [
@@ -189,13 +189,13 @@ def list_learnings(project: Project, given: argparse.Namespace) -> None:
         ]
         print_table(("ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"), rows)
     else:
-        print("No learning matches." if given.status else "Nothing waits. What runs teach comes here when they end.")
+        print("No learning matches." if args.status else "Nothing waits. What runs teach comes here when they end.")
 
 
 # --- deciding --------------------------------------------------------------------------------
 
 
-def review(project: Project, given: argparse.Namespace) -> None:
+def review(project: Project, args: argparse.Namespace) -> None:
     """Show what is staged one by one, and let a person decide."""
     from ralph.cli.editor import is_attended
 
@@ -261,7 +261,7 @@ def _reworded(learning: Memory) -> str:
 
 
 def _asked(question: str, at_end: str = "quit") -> str:
-    """Give a person's answer; the end of the input has the meaning given."""
+    """Give a person's answer; the end of the input has the meaning args."""
     try:
         answer = input(question).strip()
     except EOFError:
@@ -270,9 +270,9 @@ def _asked(question: str, at_end: str = "quit") -> str:
     return answer.lower() if at_end else answer
 
 
-def clear(project: Project, given: argparse.Namespace) -> int:
+def clear(project: Project, args: argparse.Namespace) -> int:
     """Empty the staging area."""
-    if not given.yes:
+    if not args.yes:
         if not sys.stdin.isatty():
             raise UsageError("There is nobody to ask: say --yes to empty the staging area.")
         if _asked("Take everything out of the staging area? [y/N] ", "no") not in ("y", "yes"):

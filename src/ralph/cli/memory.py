@@ -280,14 +280,14 @@ def _add_text_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Do what is asked for, then say what is wrong with the files."""
-    with open_project(given) as opened:
-        other = getattr(given, "project", None)
+    with open_project(args) as opened:
+        other = getattr(args, "project", None)
         project = opened if other is None else opened.neighbour(other)
-        code = given.do(project, given) or 0
-        print_file_problems(project, in_full=given.action in WRITING)
-        if project.memory.is_unwritten and given.action in WRITING:
+        code = args.do(project, args) or 0
+        print_file_problems(project, in_full=args.action in WRITING)
+        if project.memory.is_unwritten and args.action in WRITING:
             print("It is stored, and will be written to the files with the next command.", file=sys.stderr)
             return 1
     return code
@@ -296,22 +296,22 @@ def run(given: argparse.Namespace) -> int:
 # --- one memory ------------------------------------------------------------------------------
 
 
-def add(project: Project, given: argparse.Namespace) -> None:
+def add(project: Project, args: argparse.Namespace) -> None:
     """Remember something."""
-    if (given.words is None) == (given.content is None):
+    if (args.words is None) == (args.content is None):
         raise UsageError("Say what to remember, once: ralph memory add CONTENT")
     kept = project.memory.add(
-        _content(given.words if given.content is None else given.content),
-        kind=given.kind,
-        title=given.title or "",
-        tags=given.tags,
-        files=given.files,
-        confidence=given.confidence,
+        _content(args.words if args.content is None else args.content),
+        kind=args.kind,
+        title=args.title or "",
+        tags=args.tags,
+        files=args.files,
+        confidence=args.confidence,
     )
     memory = kept.memory
-    if given.format == "json":
+    if args.format == "json":
         _print_json(memory)
-    elif given.format == "quiet":
+    elif args.format == "quiet":
         print(memory.id)
     elif kept.what == "added":
         print(f"📝 Memory stored: {memory.id}")
@@ -321,10 +321,10 @@ def add(project: Project, given: argparse.Namespace) -> None:
         print(f"📝 Known already: {memory.id} (learned {plural(memory.support, 'time')})")
 
 
-def show(project: Project, given: argparse.Namespace) -> None:
+def show(project: Project, args: argparse.Namespace) -> None:
     """Show all about a memory."""
-    view = project.memory.show(given.memory)
-    if given.format == "json":
+    view = project.memory.show(args.memory)
+    if args.format == "json":
         from ralph.memory.public import public_fields
 
         beside = {
@@ -334,7 +334,7 @@ def show(project: Project, given: argparse.Namespace) -> None:
             "shown_to": view.shown_to,
         }
         print_json(public_fields(view.memory) | beside)
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         from ralph.cli.memory_text import print_entry
 
         print_entry(view.memory)
@@ -344,19 +344,19 @@ def show(project: Project, given: argparse.Namespace) -> None:
         print_view(view)
 
 
-def edit(project: Project, given: argparse.Namespace) -> None:
+def edit(project: Project, args: argparse.Namespace) -> None:
     """Change a memory, by options or in an editor."""
     names = ("title", "kind", "tags", "files", "confidence")
-    changes = {name: getattr(given, name) for name in names}
-    body = _content(given.content) if given.content is not None else None
+    changes = {name: getattr(args, name) for name in names}
+    body = _content(args.content) if args.content is not None else None
     if body is None and all(value is None for value in changes.values()):
-        body = _from_editor(project, given.memory)
+        body = _from_editor(project, args.memory)
         if body is None:
             print("Nothing was changed.")
             return
-    memory = project.memory.edit(given.memory, body=body, why=given.why, **changes).memory
+    memory = project.memory.edit(args.memory, body=body, why=args.why, **changes).memory
     print(f"Memory changed: {memory.id}")
-    print(f"To undo: {undoing(memory.id, given)}")
+    print(f"To undo: {undoing(memory.id, args)}")
 
 
 def _from_editor(project: Project, id: str) -> str | None:
@@ -370,29 +370,29 @@ def _from_editor(project: Project, id: str) -> str | None:
     return after if after != body else None
 
 
-def confirm(project: Project, given: argparse.Namespace) -> None:
+def confirm(project: Project, args: argparse.Namespace) -> None:
     """Say that memories still hold."""
-    for before, _ in project.memory.confirm(*given.memory, why=given.why):
+    for before, _ in project.memory.confirm(*args.memory, why=args.why):
         doubts = f", though {safe(before.stale)}" if before.stale else ""
         print(f"✓ Memory confirmed: {before.id}{doubts}")
 
 
-def delete(project: Project, given: argparse.Namespace) -> None:
+def delete(project: Project, args: argparse.Namespace) -> None:
     """Take memories out of use."""
-    deleted, change = project.memory.delete(*given.memory, why=given.why)
+    deleted, change = project.memory.delete(*args.memory, why=args.why)
     for memory in deleted:
         print(f"🗑️  Memory deleted: {memory.id}")
-    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, given)}")
+    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, args)}")
 
 
-def why(project: Project, given: argparse.Namespace) -> None:
+def why(project: Project, args: argparse.Namespace) -> None:
     """Say where a memory comes from, or how it scores for a task."""
     from ralph.cli.memory_text import print_in_brief, print_why
     from ralph.memory.public import public_fields
 
-    if given.task:
-        found = project.memory.why(given.memory, given.task)
-        if given.format == "json":
+    if args.task:
+        found = project.memory.why(args.memory, args.task)
+        if args.format == "json":
             print_json(
                 {
                     "id": found.memory.id,
@@ -410,8 +410,8 @@ def why(project: Project, given: argparse.Namespace) -> None:
         else:
             print_why(found)
         return
-    view, events = project.memory.show(given.memory), project.memory.history(given.memory)
-    if given.format == "json":
+    view, events = project.memory.show(args.memory), project.memory.history(args.memory)
+    if args.format == "json":
         print_json(
             {
                 "memory": public_fields(view.memory),
@@ -424,80 +424,78 @@ def why(project: Project, given: argparse.Namespace) -> None:
         print_in_brief(view, events)
 
 
-def history(project: Project, given: argparse.Namespace) -> None:
+def history(project: Project, args: argparse.Namespace) -> None:
     """Show all that happened to a memory, or how sure it was over time."""
     from ralph.cli.memory_text import print_confidence, print_history
 
-    if given.confidence:
-        points = project.memory.confidence_over_time(given.memory)
-        if given.format == "json":
+    if args.confidence:
+        points = project.memory.confidence_over_time(args.memory)
+        if args.format == "json":
             print_json(points)
         else:
             print_confidence(points)
         return
-    events = project.memory.history(given.memory)
-    if given.format == "json":
+    events = project.memory.history(args.memory)
+    if args.format == "json":
         print_json([_event_fields(event) for event in events])
     else:
         print_history(events)
 
 
-def undo(project: Project, given: argparse.Namespace) -> None:
+def undo(project: Project, args: argparse.Namespace) -> None:
     """Take back what was done to one memory, or to several at once."""
-    undone = _undone(project, given)
+    undone = _undone(project, args)
     for memory in undone[:SHOWN]:
         print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
     if len(undone) > SHOWN:
         print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
 
 
-def _undone(project: Project, given: argparse.Namespace) -> list[Memory]:
-    if not project.memory.is_change(given.memory):
-        return [project.memory.undo(given.memory, to=given.to, only=given.only)]
-    if given.to is not None or given.only is not None:
-        option = "--to" if given.to is not None else "--only"
-        raise UsageError(f"{given.memory} is a change of several memories: {option} goes with the id of one memory.")
-    return project.memory.undo_change(given.memory)
+def _undone(project: Project, args: argparse.Namespace) -> list[Memory]:
+    if not project.memory.is_change(args.memory):
+        return [project.memory.undo(args.memory, to=args.to, only=args.only)]
+    if args.to is not None or args.only is not None:
+        option = "--to" if args.to is not None else "--only"
+        raise UsageError(f"{args.memory} is a change of several memories: {option} goes with the id of one memory.")
+    return project.memory.undo_change(args.memory)
 
 
 # --- with other projects ---------------------------------------------------------------------
 
 
-def offer(project: Project, given: argparse.Namespace) -> None:
+def offer(project: Project, args: argparse.Namespace) -> None:
     """Offer memories to all projects."""
     said = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Memory shared as it is now"}
-    for kept in project.memory.share(*given.memory):
+    for kept in project.memory.share(*args.memory):
         print(f"{said.get(kept.what, 'Shared already')}: {kept.memory.id}")
     print("The other projects of this database take it in with their next command. To undo: ralph memory unshare ID")
 
 
-def withdraw(project: Project, given: argparse.Namespace) -> None:
+def withdraw(project: Project, args: argparse.Namespace) -> None:
     """Share memories no longer."""
-    for memory in project.memory.unshare(*given.memory):
+    for memory in project.memory.unshare(*args.memory):
         print(f"No longer shared: {memory.id}")
 
 
 # --- many ------------------------------------------------------------------------------------
 
 
-def search(project: Project, given: argparse.Namespace) -> None:
+def search(project: Project, args: argparse.Namespace) -> None:
     """Find memories, best first."""
-    limit = SHOWN if given.format == "table" and not given.all else sys.maxsize - 1
-    found = project.memory.search(
-        " ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "", given.task
-    )
+    limit = SHOWN if args.format == "table" and not args.all else sys.maxsize - 1
+    found = project.memory.search(" ".join(args.query), _wanted(project, args), limit + 1, args.ranker or "", args.task)
     shown = found[:limit]
     memories = [one.memory for one in shown]
-    is_judged = given.task and (given.explain or given.format == "json")
-    whys = project.memory.why_each(memories, given.task) if is_judged else []
-    if given.format == "json":
+    is_judged = args.task and (args.explain or args.format == "json")
+    whys = project.memory.why_each(memories, args.task) if is_judged else []
+    if args.format == "json":
         print_json(list(_found_fields(shown, whys)))
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown(memories)
     elif shown:
         from ralph.cli.memory_text import print_explained, print_found
 
-        if given.explain:
+        if args.explain:
             print_explained(shown, whys)
         else:
             print_found(shown)
@@ -522,24 +520,24 @@ def _found_fields(found: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[di
         }
 
 
-def list_memories(project: Project, given: argparse.Namespace) -> None:
+def list_memories(project: Project, args: argparse.Namespace) -> None:
     """List memories, newest first."""
     from ralph.store.known_memories import Wanted
 
-    wanted = _wanted(project, given)
-    if given.shared:
-        _list_shared(project.memory.shared(wanted, given.last), given)
+    wanted = _wanted(project, args)
+    if args.shared:
+        _list_shared(project.memory.shared(wanted, args.last), args)
         return
-    found = project.memory.find(wanted, given.last)
-    if given.format == "json":
+    found = project.memory.find(wanted, args.last)
+    if args.format == "json":
         _print_json_list(found)
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown(found)
     elif found:
         from ralph.cli.memory_text import print_memories
 
-        print_memories(found, with_state=given.state is not None, with_doubts=given.stale)
-        if given.stale:
+        print_memories(found, with_state=args.state is not None, with_doubts=args.stale)
+        if args.stale:
             print("Of one that still holds, say so: ralph memory confirm ID")
     elif wanted == Wanted(is_stale=True):
         print("No memory is stale: the files they name are as they were.")
@@ -547,13 +545,13 @@ def list_memories(project: Project, given: argparse.Namespace) -> None:
         print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
 
 
-def _list_shared(found: Sequence[SharedMemory], given: argparse.Namespace) -> None:
+def _list_shared(found: Sequence[SharedMemory], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import in_words
     from ralph.memory.public import public_fields
 
-    if given.format == "json":
+    if args.format == "json":
         print_json([public_fields(one.memory) | {"shared_from": one.project} for one in found])
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown([one.memory for one in found])
     elif found:
         rows = [(one.memory.id, one.memory.kind, one.project, in_words(one.memory)) for one in found]
@@ -562,18 +560,18 @@ def _list_shared(found: Sequence[SharedMemory], given: argparse.Namespace) -> No
         print("No shared memory matches. Share one with: ralph memory share ID")
 
 
-def prime(project: Project, given: argparse.Namespace) -> None:
+def prime(project: Project, args: argparse.Namespace) -> None:
     """Print the memories to put before an agent; nothing when there are none."""
     from ralph.remembering import days_ago
     from ralph.store.known_memories import Wanted
 
-    kinds = _known_kinds(project, given.kinds)
-    wanted = Wanted(kinds=kinds, tags=given.tags, after=days_ago(given.recent) if given.recent else "")
-    text = None if given.text is None else _content(given.text)
-    found = project.memory.prime(wanted, given.budget, task_id=given.task, text=text)
-    if given.format == "json":
+    kinds = _known_kinds(project, args.kinds)
+    wanted = Wanted(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
+    text = None if args.text is None else _content(args.text)
+    found = project.memory.prime(wanted, args.budget, task_id=args.task, text=text)
+    if args.format == "json":
         _print_json_list(found)
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown(found)
     elif found:
         from ralph.cli.memory_text import print_memories
@@ -583,10 +581,10 @@ def prime(project: Project, given: argparse.Namespace) -> None:
         print("There is nothing to tell: no memory has enough to do with it.")
 
 
-def verify(project: Project, given: argparse.Namespace) -> int:
+def verify(project: Project, args: argparse.Namespace) -> int:
     """Check what is stored; 1 when something is wrong."""
     problems = project.memory.verify()
-    if given.format == "json":
+    if args.format == "json":
         print_json(problems)
     else:
         print("\n".join(map(safe, problems)) or "✓ All that is stored is undamaged.")
@@ -596,10 +594,10 @@ def verify(project: Project, given: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def stats(project: Project, given: argparse.Namespace) -> None:
+def stats(project: Project, args: argparse.Namespace) -> None:
     """Count the memories."""
     found = project.memory.stats()
-    if given.format == "json":
+    if args.format == "json":
         print_json(found)
     else:
         from ralph.cli.memory_text import print_stats
@@ -607,30 +605,30 @@ def stats(project: Project, given: argparse.Namespace) -> None:
         print_stats(found)
 
 
-def cleanup(project: Project, given: argparse.Namespace) -> None:
+def cleanup(project: Project, args: argparse.Namespace) -> None:
     """Take memories out of use that are no longer worth their place."""
     removal = project.memory.cleanup(
-        min_confidence=given.min_confidence,
-        older_than_days=given.older_than,
-        unused=given.unused,
-        yes=given.yes,
-        dry_run=given.dry_run,
+        min_confidence=args.min_confidence,
+        older_than_days=args.older_than,
+        unused=args.unused,
+        yes=args.yes,
+        dry_run=args.dry_run,
     )
-    _print_removal(removal, given, "taken out of use", "Nothing to clean up.")
+    _print_removal(removal, args, "taken out of use", "Nothing to clean up.")
 
 
-def clear(project: Project, given: argparse.Namespace) -> None:
+def clear(project: Project, args: argparse.Namespace) -> None:
     """Take all memories out of use."""
-    _print_removal(project.memory.clear(yes=given.yes), given, "taken out of use", "There are none.")
+    _print_removal(project.memory.clear(yes=args.yes), args, "taken out of use", "There are none.")
 
 
-def consolidate(project: Project, given: argparse.Namespace) -> None:
+def consolidate(project: Project, args: argparse.Namespace) -> None:
     """Let one memory stand for its near-duplicates."""
-    removal = project.memory.consolidate(yes=given.yes, dry_run=given.dry_run)
-    _print_removal(removal, given, "put aside", "Nothing to consolidate.")
+    removal = project.memory.consolidate(yes=args.yes, dry_run=args.dry_run)
+    _print_removal(removal, args, "put aside", "Nothing to consolidate.")
 
 
-def embed(project: Project, given: argparse.Namespace) -> None:
+def embed(project: Project, args: argparse.Namespace) -> None:
     """Work out what memories mean, as far as it is not known yet."""
 
     def goes_on(done: int) -> bool:
@@ -645,7 +643,7 @@ def embed(project: Project, given: argparse.Namespace) -> None:
     print(f"Worked out what {plural(made, 'memory')} {'means' if made == 1 else 'mean'}. {known}" if made else known)
 
 
-def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothing: str) -> None:
+def _print_removal(removal: Removal, args: argparse.Namespace, done: str, nothing: str) -> None:
     from ralph.cli.memory_text import in_words
 
     if not removal.removed:
@@ -654,25 +652,25 @@ def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothi
     rows = [(memory.id, memory.kind, one_line(why, WIDEST_REASON), in_words(memory)) for memory, why in removal.removed]
     print_table(("ID", "TYPE", "WHY", "MEMORY"), rows)
     counted = f"{len(rows):,} of {plural(removal.present, 'memory')}"
-    if given.dry_run:
+    if args.dry_run:
         print(f"{counted} would be {done}. Nothing was changed.")
     else:
-        print(f"{counted} {done}. To undo: {undoing(removal.change_id, given)}")
+        print(f"{counted} {done}. To undo: {undoing(removal.change_id, args)}")
 
 
-def watch(project: Project, given: argparse.Namespace) -> None:
+def watch(project: Project, args: argparse.Namespace) -> None:
     """Show what happens to memories, as it happens."""
-    seconds = float("inf") if given.seconds is None else given.seconds
-    for event, memory in project.memory.follow(given.since, seconds, _tell):
-        _print_event(event, memory, given)
+    seconds = float("inf") if args.seconds is None else args.seconds
+    for event, memory in project.memory.follow(args.since, seconds, _tell):
+        _print_event(event, memory, args)
 
 
 def _tell(sentence: str) -> None:
     print(safe(sentence), file=sys.stderr, flush=True)
 
 
-def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Namespace) -> None:
-    if given.format == "json":
+def _print_event(event: MemoryEvent, memory: Memory | None, args: argparse.Namespace) -> None:
+    if args.format == "json":
         import json
 
         fields = _event_fields(event) | {"title": memory.title if memory else None}
@@ -687,55 +685,55 @@ def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Name
 # --- files and other programs ----------------------------------------------------------------
 
 
-def init(project: Project, given: argparse.Namespace) -> None:
+def init(project: Project, args: argparse.Namespace) -> None:
     """Make the markdown file."""
-    print(f"Memories file made: {project.memory.init_file(force=given.force)}")
+    print(f"Memories file made: {project.memory.init_file(force=args.force)}")
 
 
-def import_memories(project: Project, given: argparse.Namespace) -> int:
+def import_memories(project: Project, args: argparse.Namespace) -> int:
     """Take in memories from files, folders or a pipe."""
     from ralph.cli.transfer import import_memories
 
-    return import_memories(project, given)
+    return import_memories(project, args)
 
 
-def export(project: Project, given: argparse.Namespace) -> None:
+def export(project: Project, args: argparse.Namespace) -> None:
     """Write memories in a format for elsewhere."""
     from ralph.cli.transfer import export
 
-    export(project, given, _wanted(project, given))
+    export(project, args, _wanted(project, args))
 
 
-def merge(project: Project, given: argparse.Namespace) -> int:
+def merge(project: Project, args: argparse.Namespace) -> int:
     """Take in all memories of another project."""
     from ralph.cli.transfer import merge
 
-    return merge(project, given)
+    return merge(project, args)
 
 
-# --- what is given, and how it is printed ----------------------------------------------------
+# --- what is args, and how it is printed ----------------------------------------------------
 
 
-def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
+def _wanted(project: Project, args: argparse.Namespace) -> Wanted:
     from ralph.store.known_memories import Wanted
 
-    state = getattr(given, "state", None)
+    state = getattr(args, "state", None)
     states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
-    if state is None and given.action == "export":
+    if state is None and args.action == "export":
         from ralph.transferring import states_in
 
-        states = states_in(given.format)
+        states = states_in(args.format)
     return Wanted(
-        kinds=_known_kinds(project, given.kinds),
+        kinds=_known_kinds(project, args.kinds),
         states=states,
-        tags=given.tags,
-        sources=(Source(given.source),) if given.source else (),
-        task_type=getattr(given, "task_type", None),
-        min_confidence=given.min_confidence,
-        min_success_rate=getattr(given, "min_success_rate", 0.0),
-        after=given.after or "",
-        before=given.before or "",
-        is_stale=getattr(given, "stale", False),
+        tags=args.tags,
+        sources=(Source(args.source),) if args.source else (),
+        task_type=getattr(args, "task_type", None),
+        min_confidence=args.min_confidence,
+        min_success_rate=getattr(args, "min_success_rate", 0.0),
+        after=args.after or "",
+        before=args.before or "",
+        is_stale=getattr(args, "stale", False),
     )
 
 

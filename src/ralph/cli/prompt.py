@@ -23,17 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the prompt of the next attempt, and what was shown and left out."""
-    with open_project(given) as project:
-        if project.task(given.id).task.status == "done":
-            print(f"{given.id} is done; this is what it would be told if it were reset.", file=sys.stderr)
-        prompt = project.prompt(given.id, model=given.model, with_memory=not given.no_memory)
-    if given.format == "json":
+    with open_project(args) as project:
+        if project.task(args.id).task.status == "done":
+            print(f"{args.id} is done; this is what it would be told if it were reset.", file=sys.stderr)
+        prompt = project.prompt(args.id, model=args.model, with_memory=not args.no_memory)
+    if args.format == "json":
         print_json(prompt)
         return
     print(prompt.text, end="")
-    if given.raw:
+    if args.raw:
         return
     print(f"\n{'─' * 24} {prompt.tokens} tokens {'─' * 24}\n")
     rows = [row for section in prompt.sections for row in _rows(section)]

@@ -109,47 +109,47 @@ def _workers(text: str) -> int:
     return int(text)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Run the loop and show what happens."""
     from ralph.cli.progress import ask_feedback, open_view
     from ralph.loop.order import Order
 
-    if given.agent and given.agent not in AGENTS:
+    if args.agent and args.agent not in AGENTS:
         from ralph.cli import meant
 
-        raise UsageError(f"Unknown agent {given.agent!r}. Known: {', '.join(AGENTS)}.{meant(given.agent, AGENTS)}")
-    if given.gate and given.no_verify:
+        raise UsageError(f"Unknown agent {args.agent!r}. Known: {', '.join(AGENTS)}.{meant(args.agent, AGENTS)}")
+    if args.gate and args.no_verify:
         raise UsageError("Say either --gate or --no-verify.")
-    if given.review and given.no_verify:
+    if args.review and args.no_verify:
         raise UsageError("Say either --review or --no-verify.")
-    if given.holdout and given.no_memory:
+    if args.holdout and args.no_memory:
         raise UsageError("Say either --holdout or --no-memory: without memory there is nothing to compare with.")
-    if given.task and given.parallel > 1:
+    if args.task and args.parallel > 1:
         raise UsageError("Say either --task or --parallel: one task has one worker.")
-    with open_project(given) as project:
+    with open_project(args) as project:
         order = Order(
-            iterations=given.max_iterations or 0,
-            minutes=given.max_minutes or 0.0,
-            cost_usd=given.max_cost or 0.0,
-            tokens=given.max_tokens or 0,
-            task_iterations=given.max_task_iterations or 0,
-            task_minutes=given.max_task_minutes or 0.0,
-            task_cost_usd=given.max_task_cost or 0.0,
-            task_tokens=given.max_task_tokens or 0,
-            model=given.model,
-            with_memory=not given.no_memory,
-            holdout=given.holdout,
-            only=given.task,
-            stays=given.wait,
-            parallel=given.parallel,
-            agent=given.agent or "",
-            program=tuple(given.program),
-            gates=tuple(given.gate or ()),
-            verify=not given.no_verify,
-            review=given.review,
-            strategy=given.strategy or "",
+            iterations=args.max_iterations or 0,
+            minutes=args.max_minutes or 0.0,
+            cost_usd=args.max_cost or 0.0,
+            tokens=args.max_tokens or 0,
+            task_iterations=args.max_task_iterations or 0,
+            task_minutes=args.max_task_minutes or 0.0,
+            task_cost_usd=args.max_task_cost or 0.0,
+            task_tokens=args.max_task_tokens or 0,
+            model=args.model,
+            with_memory=not args.no_memory,
+            holdout=args.holdout,
+            only=args.task,
+            stays=args.wait,
+            parallel=args.parallel,
+            agent=args.agent or "",
+            program=tuple(args.program),
+            gates=tuple(args.gate or ()),
+            verify=not args.no_verify,
+            review=args.review,
+            strategy=args.strategy or "",
         )
-        with open_view(given.format) as view:
-            ask = None if given.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
-            summary = project.run(order, view.tell, ask, resume=given.resume)
+        with open_view(args.format) as view:
+            ask = None if args.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
+            summary = project.run(order, view.tell, ask, resume=args.resume)
     return summary.ending.exit_code

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
     from ralph.location import find_root
 
@@ -52,20 +52,20 @@ def run(given: argparse.Namespace) -> int:
         raise RalphError(f"The dashboard needs a web server that is not there: {how_to_install('server')}") from None
     from ralph.server.serving import Server, token_path
 
-    root = find_root(directory_of(given))
-    if given.print_token:
+    root = find_root(directory_of(args))
+    if args.print_token:
         from ralph.doorkeeping import own_token
         from ralph.who import refuse_agents
 
         refuse_agents("Who gets the token")
         print(own_token(token_path(root))[0])
         return 0
-    server = Server(root, given.host, given.port, given.allow_host)
+    server = Server(root, args.host, args.port, args.allow_host)
     print(f"Serving {root}. Ctrl+C ends it.")
     print(f"  Dashboard  {server.link}")
     print(f"  API        {server.url}/api, described at /api/docs; its token: ralph serve --print-token")
     sys.stdout.flush()
-    page = _lead_in(server.link, token_path(root).with_suffix(".html")) if given.open else None
+    page = _lead_in(server.link, token_path(root).with_suffix(".html")) if args.open else None
     try:
         server.run()
     except KeyboardInterrupt:

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Connect or disconnect an agent, after asking."""
     from pathlib import Path
 
@@ -47,31 +47,31 @@ def run(given: argparse.Namespace) -> int:
     from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
     from ralph.who import refuse_agents
 
-    if given.plugin:
-        if given.agent != "claude":
+    if args.plugin:
+        if args.agent != "claude":
             raise UsageError("Only Claude Code has a plugin: ralph setup claude --plugin")
         print(plugin_folder())
         return 0
     refuse_agents("What an agent is connected to")
-    root = None if given.user else Path(find_root(directory_of(given)))
-    wish = wish_for(root, with_hooks=not given.no_hooks, with_server=not given.no_mcp)
-    plan = plan_removal(given.agent, wish) if given.uninstall else plan_setup(given.agent, wish, force=given.force)
+    root = None if args.user else Path(find_root(directory_of(args)))
+    wish = wish_for(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
+    plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)
     if not plan.changes:
-        _tell_nothing(plan, given)
-        if not given.dry_run:
+        _tell_nothing(plan, args)
+        if not args.dry_run:
             carry_out(plan)
         return 0
-    _show(plan, in_full=given.dry_run)
-    if given.dry_run:
+    _show(plan, in_full=args.dry_run)
+    if args.dry_run:
         print("Nothing was changed.")
         return 0
-    if given.yes:
+    if args.yes:
         refuse_to_leave(plan, wish)
     elif not _agreed():
         print("Nothing was changed.")
         return 1
     carry_out(plan)
-    _tell_next(plan, given)
+    _tell_next(plan, args)
     return 0
 
 
@@ -115,9 +115,9 @@ def _show_lines(change: Change) -> None:
             print(f"      {clean(line)}")
 
 
-def _tell_nothing(plan: Plan, given: argparse.Namespace) -> None:
-    where = "for all your projects" if given.user else "here"
-    if given.uninstall:
+def _tell_nothing(plan: Plan, args: argparse.Namespace) -> None:
+    where = "for all your projects" if args.user else "here"
+    if args.uninstall:
         print(f"{plan.agent} is not connected {where}; nothing was changed.")
     else:
         print(f"{plan.agent} is connected {where} already; nothing was changed.")
@@ -125,22 +125,22 @@ def _tell_nothing(plan: Plan, given: argparse.Namespace) -> None:
         print(wrapped(safe(note), "  note: ", "        "))
 
 
-def _tell_next(plan: Plan, given: argparse.Namespace) -> None:
+def _tell_next(plan: Plan, args: argparse.Namespace) -> None:
     from ralph.setup.agents import PROGRAMS, THEN
 
-    if given.uninstall:
+    if args.uninstall:
         print(f"{plan.agent} is disconnected. What is remembered stays: ralph memory list")
         return
-    where = "in any project of yours" if given.user else "in this directory"
-    then = THEN.get(plan.agent, "") if not (given.no_hooks and given.no_mcp) else ""
-    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(given)} {then}".rstrip())
-    print(f"Check with: ralph doctor. Undo with: ralph setup {plan.agent}{' --user' * given.user} --uninstall")
+    where = "in any project of yours" if args.user else "in this directory"
+    then = THEN.get(plan.agent, "") if not (args.no_hooks and args.no_mcp) else ""
+    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(args)} {then}".rstrip())
+    print(f"Check with: ralph doctor. Undo with: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 
-def _effect(given: argparse.Namespace) -> str:
+def _effect(args: argparse.Namespace) -> str:
     """Say what an agent has of what was connected."""
-    if not given.no_hooks:
+    if not args.no_hooks:
         return "it is told what is remembered, and what it learns is kept."
-    if not given.no_mcp:
+    if not args.no_mcp:
         return "it can search what is remembered, and add to it."
     return "it has the skill, which tells it the commands of the memory."

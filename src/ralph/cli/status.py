@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Print where the project stands."""
-    with open_project(given) as project:
-        if given.format == "json":
+    with open_project(args) as project:
+        if args.format == "json":
             print_json(project.overview())
         else:
             _print(project.overview(MOST), project.config)

@@ -21,25 +21,25 @@ MOST_COMPLAINTS = 20
 STANDARD_INPUT = "standard input"
 
 
-def import_memories(project: Project, given: argparse.Namespace) -> int:
+def import_memories(project: Project, args: argparse.Namespace) -> int:
     """Take in memories; fails when nothing could be read from one of the paths."""
     from ralph.formats.memory_files import Format
 
-    form = Format(given.form) if given.form else None
+    form = Format(args.form) if args.form else None
     results = []
     with project.transfer.together() as change:
-        for path in _paths(given):
+        for path in _paths(args):
             if path == "-":
                 text = _standard_input()
-                brought = [project.bring(text, STANDARD_INPUT, stage=given.stage, force=given.force, format=form)]
+                brought = [project.bring(text, STANDARD_INPUT, stage=args.stage, force=args.force, format=form)]
             else:
-                brought = project.bring_path(Path(path), stage=given.stage, force=given.force, format=form)
+                brought = project.bring_path(Path(path), stage=args.stage, force=args.force, format=form)
             results.append((STANDARD_INPUT if path == "-" else path, brought))
-    return _print_brought(results, given, change)
+    return _print_brought(results, args, change)
 
 
-def _paths(given: argparse.Namespace) -> list[str]:
-    paths: list[str] = given.path
+def _paths(args: argparse.Namespace) -> list[str]:
+    paths: list[str] = args.path
     if not paths and sys.stdin.isatty():
         raise UsageError("Say what to import: a file, a folder, or - for standard input.")
     for path in paths:
@@ -53,25 +53,25 @@ def _standard_input() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
-def merge(project: Project, given: argparse.Namespace) -> int:
+def merge(project: Project, args: argparse.Namespace) -> int:
     """Take in all memories of another project."""
     with project.transfer.together() as change:
-        brought = project.merge(Path(given.path))
-    return _print_brought([(given.path, brought)], given, change)
+        brought = project.merge(Path(args.path))
+    return _print_brought([(args.path, brought)], args, change)
 
 
-def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], given: argparse.Namespace, change: str) -> int:
+def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], args: argparse.Namespace, change: str) -> int:
     groups = [(path, group) for path, brought in results for group in _by_format(brought)]
     all_brought = [one for _, group in groups for one in group]
     has_changed = any(one.change_id for one in all_brought)
-    if given.format == "json":
+    if args.format == "json":
         print_json([_fields(path, group) for path, group in groups])
     else:
         for path, group in groups:
             print(_counted(path, group))
         if has_changed:
             but = " (the tasks stay)" if any(one.tasks for one in all_brought) else ""
-            print(f"To undo{but}: {undoing(change, given)}")
+            print(f"To undo{but}: {undoing(change, args)}")
     _print_complaints(all_brought)
     return 1 if any(not any(map(_holds_something, brought)) for _, brought in results) else 0
 
@@ -163,20 +163,20 @@ def _print_complaints(brought: Sequence[Brought]) -> None:
         print("To take it in all the same: --force", file=sys.stderr)
 
 
-def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
+def export(project: Project, args: argparse.Namespace, wanted: Wanted) -> None:
     """Write memories to a file, to a folder or to standard output."""
-    if given.format == "knowledge" and not given.to:
+    if args.format == "knowledge" and not args.to:
         raise UsageError("Knowledge is a folder of files: say where with --to FOLDER.")
-    exported = project.transfer.export(given.format, wanted)
-    if given.to:
-        project.transfer.save(exported, given.format, Path(given.to), force=given.force)
-        print(f"{plural(exported.count, 'memory')} written to {safe(given.to)}.")
+    exported = project.transfer.export(args.format, wanted)
+    if args.to:
+        project.transfer.save(exported, args.format, Path(args.to), force=args.force)
+        print(f"{plural(exported.count, 'memory')} written to {safe(args.to)}.")
     else:
         sys.stdout.flush()
         for _, pieces in exported.files:
             for piece in pieces:
                 sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
-        if given.format == "bundle" and sys.stdout.isatty():
+        if args.format == "bundle" and sys.stdout.isatty():
             sys.stdout.flush()
             print("This is the bundle, with the history; --format json is the version 1 document.", file=sys.stderr)
     if exported.left_out:
