@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--validate", action="store_true", help="validate pending learnings first")
     add_format(sub)
 
-    sub = action("clear", clear, "Empty the staging area; undo brings it back")
-    sub.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    sub = action("clear", clear, "Clear the staging area; undo restores it")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,10 +123,10 @@ def _fields(*counts: Counts | None) -> dict[str, int]:
     """Return the sums of several counts, ignoring None."""
     from ralph.records import fields_of
 
-    together: dict[str, int] = {}
-    for one in filter(None, counts):
-        together |= {name: together.get(name, 0) + count for name, count in fields_of(one).items()}
-    return together
+    totals: dict[str, int] = {}
+    for fields in map(fields_of, filter(None, counts)):
+        totals |= {name: totals.get(name, 0) + count for name, count in fields.items()}
+    return totals
 
 
 def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:

@@ -112,7 +112,7 @@ class LiveView:
         from rich.live import Live
 
         self._activities: dict[int, _Activity] = {}
-        """What each worker does just now; the only one is 0."""
+        """Current activity by worker number; a single worker has number 0."""
         self._console = Console(highlight=False, soft_wrap=True)
         self._live: Live = Live(
             console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True

@@ -63,10 +63,10 @@ def _print(overview: Overview, config: Config) -> None:
         _print_line("Working", f"{attempt.task_id} attempt {attempt.number}{hat}, {since}")
     for attempt in overview.left:
         note = "its run is gone; the next ralph run will retry it"
-        _print_line("Left", f"{attempt.task_id} attempt {attempt.number}: {note}")
+        _print_line("Orphaned", f"{attempt.task_id} attempt {attempt.number}: {note}")
     _print_list("Next", [f"{task.id} {safe(task.title)}" for task in overview.ready], total=overview.ready_count)
     _print_list(
-        "Trouble",
+        "Problems",
         [
             line
             for entry in overview.trouble
