@@ -179,7 +179,7 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
     assert score == f"  Score for {task}: {told['score']:.2f}, place 1 of {told['ranked']}"
     assert sum(float(row.split()[1]) for row in rows) == pytest.approx(round(told["score"], 2))
     assert rows[0].split(maxsplit=3) == ["words", f"{told['because']['words']:.2f}", "█" * 10, MEANINGS["words"]]
-    assert last == f"  Shown to the next attempt at {task}."
+    assert last == f"  Included in the next prompt of {task}."
     assert (told["id"], told["memory"]["id"], told["task_id"]) == (ids[0], ids[0], task)
     assert (told["rank"], told["shown"], told["is_shown"], told["reason"]) == (1, True, True, "")
     assert sum(told["because"].values()) == pytest.approx(told["score"], abs=1e-9)
@@ -227,7 +227,7 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     )
     assert why(ids[0]) == "has no telling word in common with the task"
     assert (
-        f"  Not shown to the next attempt at {task}: is pruned: it is no more.\n"
+        f"  Not included in the next prompt of {task}: is pruned: it is no more.\n"
         in ralph("why", gone, "--task", task).out
     )
 
@@ -288,8 +288,8 @@ def test_a_search_for_a_task_says_what_its_prompt_does_not_show(here: Path, ralp
 
     assert told[ids[0]]["shown"] is True
     assert told[ids[4]]["shown"] is False
-    assert f"   not shown to {task}: {told[ids[4]]['reason']}\n" in ran.out
-    assert ran.out.count("not shown to") == sum(not one["shown"] for one in told.values())
+    assert f"   not in the prompt of {task}: {told[ids[4]]['reason']}\n" in ran.out
+    assert ran.out.count("not in the prompt of") == sum(not one["shown"] for one in told.values())
 
 
 def test_a_task_is_query_enough(here: Path, ralph: Ralph, ids: list[str]) -> None:
@@ -329,7 +329,7 @@ def test_prime_for_what_nobody_knows_of_is_nothing(ralph: Ralph, ids: list[str],
     )
 
     assert (plain.code, plain.out, plain.err) == (0, "", "")
-    assert table.out == "There is nothing to tell: no memory has enough to do with it.\n"
+    assert table.out == "No memory is relevant enough.\n"
     assert programs.json == []
 
 

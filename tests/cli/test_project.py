@@ -94,7 +94,7 @@ def test_a_renamed_project_is_still_the_one_of_this_working_copy(here: Path, ral
     ran = ralph("project", "rename", "first", " New \n name ")
 
     assert ran.code == 0
-    assert "is called New name" in ran.out
+    assert "is now called New name" in ran.out
     assert "Other working copies" in ran.out
     assert 'project = "New name"' in (here / ".ralph.toml").read_text(encoding="utf-8")
     assert "One" in ralph("task", "list").out
@@ -165,10 +165,10 @@ def test_a_removed_project_is_gone_with_all_it_held_and_a_copy_is_kept(here: Pat
     ran = ralph("project", "remove", "second", "--yes")
 
     assert ran.code == 0
-    assert "second: 1 task, 1 memory." in ran.out
+    assert "second (1 task, 1 memory)." in ran.out
     assert names(ralph) == ["first"]
     assert "Ours stays." in ralph("memory", "list").out
-    assert "A copy is kept in " in ran.out
+    assert "Backup: " in ran.out
 
 
 def test_a_removed_project_comes_back_with_the_command_that_is_told(here: Path, ralph: Ralph) -> None:
@@ -176,7 +176,7 @@ def test_a_removed_project_comes_back_with_the_command_that_is_told(here: Path, 
     ralph("memory", "add", "Use uv.", at="second")
     ralph("memory", "add", "Ours stays.")
     removed = ralph("project", "remove", "second", "--yes")
-    told = removed.out.split("To bring it back: ralph ")[1]
+    told = removed.out.split("To restore it: ralph ")[1]
 
     ran = ralph(*shlex.split(told))
 
@@ -237,7 +237,7 @@ def test_no_project_is_removed_without_a_backup_unless_that_is_said(here: Path, 
 
     assert (refused.code, before) == (1, ["first", "second"])
     assert (done.code, names(ralph)) == (0, ["first"])
-    assert "A copy" not in done.out
+    assert "Backup: " not in done.out
 
 
 def test_the_own_project_can_be_removed_and_made_anew(ralph: Ralph) -> None:
@@ -277,7 +277,7 @@ def test_a_memory_is_shared_listed_and_unshared(ralph: Ralph) -> None:
     assert ralph("memory", "list", "--shared", at="second").out.splitlines()[1].split()[2] == "first"
     (listed,) = ralph("memory", "list", "--shared", "--format", "json").json
     assert (listed["id"], listed["shared_from"]) == (id, "first")
-    assert "Shared already" in ralph("memory", "share", id).out
+    assert "Already shared" in ralph("memory", "share", id).out
     assert f"No longer shared: {id}" in ralph("memory", "unshare", id).out
     assert "No memories yet" in ralph("memory", "list", at="second").out
     assert "No shared memory" in ralph("memory", "list", "--shared").out
@@ -287,7 +287,7 @@ def test_a_memory_is_shared_listed_and_unshared(ralph: Ralph) -> None:
 def test_the_shared_project_is_listed_as_such_and_left_alone(ralph: Ralph) -> None:
     ralph("memory", "share", add(ralph, "Use uv instead of pip."))
 
-    assert ralph("project", "list").out.splitlines()[-1].endswith("shared (what all projects share)")
+    assert ralph("project", "list").out.splitlines()[-1].endswith("shared (shared memories)")
     assert "p-shared  shared" in ralph("project", "show", "shared").out
     for words in (("rename", "shared", "Other"), ("remove", "shared", "--yes"), ("remove", "p-shared", "--yes")):
         ran = ralph("project", *words)

@@ -42,7 +42,7 @@ def examine(args: argparse.Namespace) -> int:
         print_json(findings)
         return 1 if problems else 0
     for finding in findings:
-        mark = colour("done", "ok   ") if finding.is_fine else colour("failed", "WRONG")
+        mark = colour("done", "ok   ") if finding.is_fine else colour("failed", "FAIL ")
         print(mark + wrapped(safe(finding.says), f"  {finding.about:<9}  ", INDENT))
         if finding.mend and not finding.is_fine:
             print(wrapped(safe(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
