@@ -140,14 +140,14 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
         (("run", "--agent", "command"), "Say which program is the agent"),
         (("run", "--", "no-such-program"), "no-such-program was not found"),
         (("journal", "show", "soon"), "RUN/ITERATION"),
-        (("task", "import", "no-such-file"), "cannot be read"),
+        (("task", "import", "no-such-file"), "Cannot read no-such-file"),
         (("completion", "tcsh"), "bash, zsh, fish"),
         (("feature", "add", " "), "needs a name"),
         (("setup", "claude", "--unistall"), "option --unistall. Did you mean --uninstall? See: ralph setup --help"),
-        (("task", "list", "--statu=done"), "no option --statu. Did you mean --status? See: ralph task list --help"),
-        (("status", "--zzz", "3"), "There is no option --zzz. See: ralph status --help"),
-        (("status", "now"), "There is no use for now. See: ralph status --help"),
-        (("--verson", "status"), "There is no option --verson"),
+        (("task", "list", "--statu=done"), "option --statu. Did you mean --status? See: ralph task list --help"),
+        (("status", "--zzz", "3"), "Unknown option --zzz. See: ralph status --help"),
+        (("status", "now"), "Unexpected argument: now. See: ralph status --help"),
+        (("--verson", "status"), "Unknown option --verson"),
         (("setup", "cloude"), "Did you mean claude? See: ralph setup --help"),
         (("task", "lst"), "Did you mean list? See: ralph task --help"),
         (("run", "--agent", "cluade"), "Did you mean claude?"),
@@ -433,7 +433,7 @@ def test_status_tells_a_worker_that_is_gone_from_one_that_works(here: Path, ralp
     out = ralph("status").out
 
     assert f"Working   {alive} attempt 1" in out
-    assert f"Left      {gone} attempt 1: its run is gone" in out
+    assert f"Orphaned  {gone} attempt 1: its run is gone" in out
 
 
 def test_an_import_with_a_cycle_adds_nothing(here: Path, ralph: Ralph) -> None:

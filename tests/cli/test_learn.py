@@ -169,7 +169,7 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert listed("--status", "quarantined") == [held]
     assert listed("--status", "all") == [pending, validated, held, rejected]
     table = ralph("list", "--status", "rejected").out.splitlines()
-    assert table[0].split() == ["ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"]
+    assert table[0].split() == ["ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"]
     assert "too vague" in table[1]
 
 

@@ -252,7 +252,7 @@ def test_how_sure_a_memory_was_is_shown_over_time(ralph: Ralph) -> None:
         (0.9, "edited"),
         (0.9, "now"),
     ]
-    assert table[0].split() == ["WHEN", "SURE", "WHAT"]
+    assert table[0].split() == ["WHEN", "CONF", "WHAT"]
     assert [line.split()[2] for line in table[1:]] == ["0.40", "0.90", "0.90"]
     assert "Memory not found" in ralph("history", "mem-none", "--confidence").err
 
@@ -350,7 +350,7 @@ def test_list_shows_a_table_or_markdown(ralph: Ralph) -> None:
 
     table, markdown = ralph("list"), ralph("list", "--format", "markdown")
 
-    assert table.out.splitlines()[0].split() == ["ID", "TYPE", "SURE", "CREATED", "TAGS", "MEMORY"]
+    assert table.out.splitlines()[0].split() == ["ID", "TYPE", "CONF", "CREATED", "TAGS", "MEMORY"]
     assert table.out.splitlines()[1].split()[:3] == [id, "fix", "0.60"]
     assert f"## Fixes\n\n### {id}\n> Docker first\n<!-- tags: docker | created:" in markdown.out
     assert ralph("list", "-t", "decision").out == "No memory matches.\n"

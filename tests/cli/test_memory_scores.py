@@ -176,7 +176,7 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
 
     heading, score, *rows, last = ran.out.splitlines()
     assert heading.startswith(f"{ids[0]}  fix  active  ")
-    assert score == f"  Score for {task}: {told['score']:.2f}, place 1 of {told['ranked']}"
+    assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}"
     assert sum(float(row.split()[1]) for row in rows) == pytest.approx(round(told["score"], 2))
     assert rows[0].split(maxsplit=3) == ["words", f"{told['because']['words']:.2f}", "█" * 10, MEANINGS["words"]]
     assert last == f"  Included in the next prompt of {task}."
@@ -206,7 +206,7 @@ def test_a_place_is_the_one_in_the_whole_ranking(here: Path, ralph: Ralph) -> No
 
     assert [one["rank"] for one in told] == [1, 2, 3, 4]
     assert [one["shown"] for one in told] == [True, False, False, True]
-    assert "place 4 of 4\n" in ralph("why", other, "--task", task).out
+    assert "rank 4 of 4\n" in ralph("why", other, "--task", task).out
 
 
 def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[str]) -> None:
@@ -378,5 +378,5 @@ def test_scores_fit_80_columns(here: Path, ids: list[str]) -> None:
 def test_a_narrow_search_shows_what_memories_say_and_not_their_dates(here: Path, ids: list[str]) -> None:
     _, seen = at_terminal(here, "memory", "search", "parser", environment={"NO_COLOR": "1"})
 
-    assert seen.splitlines()[0].split() == ["ID", "TYPE", "SURE", "MEMORY"]
+    assert seen.splitlines()[0].split() == ["ID", "TYPE", "CONF", "MEMORY"]
     assert f"{ids[0]}  fix   0.10  The parser wants tabs in `src/parser.py`" in seen

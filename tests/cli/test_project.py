@@ -48,7 +48,7 @@ def test_the_list_says_what_each_holds_and_which_one_is_here(ralph: Ralph) -> No
     rows = [line.split() for line in ran.out.splitlines()]
     assert rows[0] == ["ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"]
     assert [(row[1], row[2], row[3], row[6:]) for row in rows[1:]] == [
-        ("1/2", "0", "0", ["first", "(here)"]),
+        ("1/2", "0", "0", ["first", "(current)"]),
         ("0/0", "1", "0", ["second"]),
     ]
 
@@ -66,7 +66,7 @@ def test_one_is_shown_by_name_or_id_or_because_it_is_here(ralph: Ralph) -> None:
     second = ralph("project", "show", "second", "--format", "json").json
 
     assert ralph("project", "show", second["id"]).out.startswith(f"{second['id']}  second\n")
-    assert "first (here)" in ralph("project", "show").out
+    assert "first (current)" in ralph("project", "show").out
     ran = ralph("project", "show", "third")
     assert (ran.code, ran.out) == (1, "")
     assert "Project not found: third" in ran.err
@@ -79,10 +79,10 @@ def test_a_project_in_a_file_of_its_own_is_the_only_one(tmp_path: Path, capsys: 
     ran = run(capsys, tmp_path, "project", "list")
 
     assert (ran.code, len(ran.out.splitlines())) == (0, 2)
-    assert f"{tmp_path.name} (here)" in ran.out
+    assert f"{tmp_path.name} (current)" in ran.out
     assert run(capsys, tmp_path, "project", "rename", tmp_path.name, "Other").code == 0
     assert run(capsys, tmp_path, "status").code == 0
-    assert "Other (here)" in run(capsys, tmp_path, "project", "show").out
+    assert "Other (current)" in run(capsys, tmp_path, "project", "show").out
 
 
 # --- rename -------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_a_renamed_project_is_still_the_one_of_this_working_copy(here: Path, ral
     assert "Other working copies" in ran.out
     assert 'project = "New name"' in (here / ".ralph.toml").read_text(encoding="utf-8")
     assert "One" in ralph("task", "list").out
-    assert "New name (here)" in ralph("project", "list").out
+    assert "New name (current)" in ralph("project", "list").out
 
 
 def test_the_settings_of_another_project_are_left_alone(here: Path, ralph: Ralph) -> None:
@@ -125,7 +125,7 @@ def test_who_names_its_project_by_id_need_not_change_anything(here: Path, ralph:
     ralph("project", "rename", "second", "Other", at="second")
 
     assert f'project = "{second}"' in toml.read_text(encoding="utf-8")
-    assert "Other (here)" in ralph("project", "list", at="second").out
+    assert "Other (current)" in ralph("project", "list", at="second").out
 
 
 def test_a_name_from_the_environment_is_told_of(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:

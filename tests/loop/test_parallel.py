@@ -492,7 +492,7 @@ def test_a_run_that_was_stopped_goes_on_with_as_many_workers(
     ran = together.ralph("run", "--resume", "--", "sh", "agent.sh")
 
     assert ran.code == 0
-    assert "goes on: command agent, 3 workers" in ran.out
+    assert "resumed: command agent, 3 workers" in ran.out
     assert len(together.project.store.attempts.runs(10)) == 1
     assert {task.status for task in together.project.store.tasks.all()} == {Status.DONE}
     assert together.left() == ""

@@ -35,8 +35,8 @@ KEYS = """\
   q  quit; decisions so far are saved"""
 
 EPILOG = """\
-Learnings are extracted when a run ends, validated against rules and promoted to memories.
-With `review = true` under [memories] in .ralph.toml they wait for your decision:
+Learnings are extracted when a run ends, validated, and promoted to memories.
+With `review = true` under [memories] in .ralph.toml they wait for a review:
   ralph learn review
 """
 

@@ -74,11 +74,11 @@ EXPORTS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowled
 EPILOG = """\
 Examples:
   ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
-  ralph memory search docker --explain         show how each score is computed
-  ralph memory prime --budget 2000             print the memories to put into a prompt
-  ralph memory prime --for "flaky login test"  only memories relevant to a text
-  ralph memory import notes.md other-project/  import files and directories
-  ralph memory export > memories.jsonl         export all memories with their history
+  ralph memory search docker --explain         explain the scores
+  ralph memory prime --budget 2000             memories to put into a prompt
+  ralph memory prime --for "flaky login test"  memories relevant to a text
+  ralph memory import notes.md other-project/  files and directories
+  ralph memory export > memories.jsonl         all memories and their history
 """
 
 
