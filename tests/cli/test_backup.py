@@ -74,12 +74,12 @@ def test_a_backup_is_made_and_said_to_be_where_it_is(ralph: Ralph, here: Path) -
 
     assert (code, err) == (0, "")
     assert len(made(here)) == 1
-    assert out.splitlines()[0] == f"Backup made and checked: {made(here)[0]}"
+    assert out.splitlines()[0] == f"Backup created and verified: {made(here)[0]}"
     assert out.splitlines()[1].endswith("KB: 0 memories, 0 attempts, 1 task")
 
 
 def test_backups_are_listed_newest_first(ralph: Ralph, here: Path) -> None:
-    assert ralph("backup", "--list")[1] == "No backups yet. Make one with: ralph backup\n"
+    assert ralph("backup", "--list")[1] == "No backups yet. Create one with: ralph backup\n"
     ralph("backup")
     add(here, "Second")
     told = json.loads(ralph("backup", "--format", "json")[1])
@@ -112,7 +112,7 @@ def test_checking_backups_fails_when_one_is_damaged(ralph: Ralph, here: Path) ->
     code, out, _ = ralph("backup", "--verify")
 
     assert sound[0] == 0
-    assert sound[1].count("sound") == 2
+    assert sound[1].count("ok") == 2
     assert code == 1
     assert "damaged" in next(line for line in out.splitlines() if line.startswith(bad.name))
     assert ralph("backup", "--verify", good.name)[0] == 0
@@ -181,8 +181,8 @@ def test_a_damaged_row_is_brought_back_and_intact_memories_are_taken_over(ralph:
     code, out, err = ralph("restore", "--yes")
 
     assert (code, err) == (0, "")
-    assert "The database: In tasks, 1 row does not match its checksum: " in out
-    assert "Of the damaged database, 1 memory is intact and taken over." in out
+    assert "Problem in the database: In tasks, 1 row does not match its checksum: " in out
+    assert "Intact memories recovered from the damaged database: 1." in out
     assert next((here / ".ralph" / "damaged").glob("*/ralph.db")).parent.name in out
     assert tasks(here) == ["Kept"]
     assert "Learned since then" in ralph("memory", "search", "learned")[1]
@@ -252,7 +252,7 @@ def test_a_damaged_database_is_brought_back_and_kept(ralph: Ralph, here: Path) -
     code, out, _ = ralph("restore", "--yes")
 
     assert code == 0
-    assert "The database: It cannot be read: file is not a database." in out
+    assert "Problem in the database: " in out
     assert f"Restored {made(here)[0]}." in out
     kept = next((here / ".ralph" / "damaged").glob("*/ralph.db"))
     assert f"is kept in {kept.parent}." in out

@@ -130,9 +130,9 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
         (("task",), "required"),
         (("task", "add"), "required: title"),
         (("task", "add", "   "), "needs a title"),
-        (("task", "add", "x", "--priority", "high"), "a whole number of at most nine digits, not 'high'"),
+        (("task", "add", "x", "--priority", "high"), "an integer of at most nine digits, not 'high'"),
         (("run", "--max-iterations", "0"), "must be 1 or more, not '0'"),
-        (("run", "--max-cost", "-1"), "a number of more than 0, not '-1'"),
+        (("run", "--max-cost", "-1"), "a number greater than 0, not '-1'"),
         (("run", "--gate", "true", "--no-verify", "--", "true"), "either --gate or --no-verify"),
         (("journal", "list", "--last", "0"), "must be 1 or more"),
         (("-C", "no-such-directory", "status"), "not a directory"),
@@ -140,14 +140,14 @@ def test_unknown_ids_are_one_sentence_and_change_nothing(here: Path, ralph: Ralp
         (("run", "--agent", "command"), "No agent program is set"),
         (("run", "--", "no-such-program"), "no-such-program was not found"),
         (("journal", "show", "soon"), "RUN/ITERATION"),
-        (("task", "import", "no-such-file"), "cannot be read"),
+        (("task", "import", "no-such-file"), "Cannot read no-such-file"),
         (("completion", "tcsh"), "bash, zsh, fish"),
         (("feature", "add", " "), "needs a name"),
         (("setup", "claude", "--unistall"), "option --unistall. Did you mean --uninstall? See: ralph setup --help"),
-        (("task", "list", "--statu=done"), "no option --statu. Did you mean --status? See: ralph task list --help"),
-        (("status", "--zzz", "3"), "There is no option --zzz. See: ralph status --help"),
-        (("status", "now"), "There is no use for now. See: ralph status --help"),
-        (("--verson", "status"), "There is no option --verson"),
+        (("task", "list", "--statu=done"), "option --statu. Did you mean --status? See: ralph task list --help"),
+        (("status", "--zzz", "3"), "Unknown option --zzz. See: ralph status --help"),
+        (("status", "now"), "Unexpected argument: now. See: ralph status --help"),
+        (("--verson", "status"), "Unknown option --verson"),
         (("setup", "cloude"), "Did you mean claude? See: ralph setup --help"),
         (("task", "lst"), "Did you mean list? See: ralph task --help"),
         (("run", "--agent", "cluade"), "Did you mean claude?"),
@@ -304,7 +304,7 @@ def test_a_cycle_is_refused_with_its_path(here: Path, ralph: Ralph) -> None:
     assert " -> " in ran.err
     assert a in ran.err
     assert b in ran.err
-    assert "waits for nothing" in ralph("task", "deps", a).out
+    assert "has no dependencies" in ralph("task", "deps", a).out
 
 
 def test_deps_can_be_removed(here: Path, ralph: Ralph) -> None:
@@ -313,7 +313,7 @@ def test_deps_can_be_removed(here: Path, ralph: Ralph) -> None:
 
     assert a in ralph("task", "deps", b).out
     ralph("task", "deps", b, "--remove", a)
-    assert "waits for nothing" in ralph("task", "deps", b).out
+    assert "has no dependencies" in ralph("task", "deps", b).out
 
 
 def test_statuses_change_by_hand_and_wrong_changes_are_refused(here: Path, ralph: Ralph) -> None:
@@ -433,7 +433,7 @@ def test_status_tells_a_worker_that_is_gone_from_one_that_works(here: Path, ralp
     out = ralph("status").out
 
     assert f"Working   {alive} attempt 1" in out
-    assert f"Left      {gone} attempt 1: its run is gone" in out
+    assert f"Orphaned  {gone} attempt 1: its run is gone" in out
 
 
 def test_an_import_with_a_cycle_adds_nothing(here: Path, ralph: Ralph) -> None:
@@ -537,10 +537,10 @@ def test_in_a_terminal_status_breaks_long_lines_between_words(here: Path, ralph:
     code, shown = at_terminal(here, "status", environment={"NO_COLOR": "1"})
 
     lines = shown.splitlines()
-    trouble = next(place for place, line in enumerate(lines) if line.startswith("Trouble"))
+    trouble = next(place for place, line in enumerate(lines) if line.startswith("Problems"))
     assert code == 0
     assert max(len(line) for line in lines if "Project" not in line) <= 80
-    assert lines[trouble].startswith(f"Trouble   {id} failed 3 times in a row")
+    assert lines[trouble].startswith(f"Problems  {id} failed 3 times in a row")
     assert lines[trouble + 1].startswith("          ")
     assert shown.split() == ralph("status").out.split()
 
@@ -551,7 +551,7 @@ def test_status_says_nothing_of_an_agent_before_there_is_one(here: Path, ralph: 
     ralph("run", "--max-iterations", "1", "--", "true")
 
     assert "Models    not chosen yet\n" in before
-    assert "Models    the agent takes no model\n" in ralph("status").out
+    assert "Models    the agent has no model option\n" in ralph("status").out
 
 
 @pytest.mark.parametrize(
@@ -566,7 +566,7 @@ def test_init_and_help_show_both_ways_to_use_it(ralph: Ralph) -> None:
     begun = ralph("init").out
 
     assert begun.endswith(
-        "then ralph run --agent claude;\nor use the memory inside your own sessions: ralph setup claude\n"
+        "then ralph run --agent claude\nTo use the memory in your own agent sessions: ralph setup claude\n"
     )
     assert "ralph run --agent claude" in ralph("--help").out
     assert "ralph setup claude" in ralph("--help").out
@@ -580,9 +580,9 @@ def test_gates_that_are_set_and_not_run_are_not_said_to_be_missing(here: Path, r
 
     left_out = ralph("run", "--max-iterations", "1", "--no-verify", "--", "true").out
 
-    assert "No gates are set" in without
-    assert "Gates are not run (--no-verify)" in left_out
-    assert "No gates are set" not in left_out
+    assert "No gates are configured" in without
+    assert "Gates are off (--no-verify)" in left_out
+    assert "No gates are configured" not in left_out
 
 
 def test_run_exit_codes_tell_how_it_ended(here: Path, ralph: Ralph) -> None:

@@ -48,11 +48,11 @@ def test_a_session_is_shown_by_a_beginning_of_its_id(here: Path, ralph: Ralph) -
 
     shown = ralph("journal", "show", "session/0193f2aa").out
 
-    assert "session/0193f2aa-1111: codex, began " in shown
+    assert "session/0193f2aa-1111: codex, started " in shown
     assert "(exit)" in shown
     assert "1 prompts, 1 compactions, 0 memories shown, 1 learned" in shown
-    assert "Asked:\nFix the parser" in shown
-    assert "Said last:\nWe fixed the parser." in shown
+    assert "First prompt:\nFix the parser" in shown
+    assert "Last message:\nWe fixed the parser." in shown
     assert "Learned: mem-" in shown
 
 
@@ -63,7 +63,7 @@ def test_a_session_is_found_by_what_was_asked_and_said(here: Path, ralph: Ralph)
     assert "session/aaaa" in ralph("journal", "search", "parser", "tabs").out
     assert "session/bbbb" not in ralph("journal", "search", "parser", "tabs").out
     assert "session/bbbb" in ralph("journal", "search", "cents").out
-    assert ralph("journal", "search", "weather").out == "Nothing found.\n"
+    assert ralph("journal", "search", "weather").out == "No entry matches.\n"
 
 
 def test_programs_get_sessions_as_json(here: Path, ralph: Ralph) -> None:

@@ -72,9 +72,9 @@ def test_learnings_are_extracted_from_the_state_of_a_loop(here: Path, ralph: Ral
     second = ralph("extract", "--state", "-", given=loop_state())
 
     assert first.code == second.code == 0, first.err
-    assert "learnings extracted, 0 of them known already.\nThey are staged." in first.out
-    count = int(first.out.split(": ")[1].split()[0])
-    assert second.out == f"standard input: {count} learnings extracted, {count} of them known already.\n"
+    assert "learnings (0 already known).\nThey are staged." in first.out
+    count = int(first.out.split("extracted ")[1].split()[0])
+    assert second.out == f"standard input: extracted {count} learnings ({count} already known).\n"
     assert len(ralph("list", "--format", "json").json) == count
     assert ralph("list", "--format", "json", noun="memory").json == []
 
@@ -112,7 +112,7 @@ def test_a_handover_is_learned_from(ralph: Ralph) -> None:
     again = ralph("extract", "--from", "explorer", "--to", "planner", "--format", "json", given=said).json
 
     assert ran.code == 0, ran.err
-    assert "1 memory found, 0 of them known already." in ran.out
+    assert "Found 1 memory (0 already known)." in ran.out
     assert [one["type"] for one in again] == ["architecture"]
     assert again[0]["what"] != "added"
 
@@ -120,13 +120,13 @@ def test_a_handover_is_learned_from(ralph: Ralph) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("extract", "--from", "explorer"), "Say both roles"),
-        (("extract", "--run", "run-1", "--state", "-"), "Say one source"),
-        (("extract", "notes.md"), "Say what notes.md is"),
-        (("extract", "--state", "no-such-file"), "no-such-file cannot be read"),
+        (("extract", "--from", "explorer"), "must be used together"),
+        (("extract", "--run", "run-1", "--state", "-"), "only one source"),
+        (("extract", "notes.md"), "Cannot tell what notes.md is"),
+        (("extract", "--state", "no-such-file"), "Cannot read no-such-file"),
         (("extract", "--state", "-"), "standard input cannot be learned from"),
-        (("review",), "needs a person at a terminal"),
-        (("clear",), "nobody to ask: say --yes"),
+        (("review",), "A review needs a terminal"),
+        (("clear",), "Use --yes"),
         (("list", "--status", "lost"), "invalid choice"),
     ],
 )
@@ -144,8 +144,8 @@ def test_what_a_run_taught_adds_up() -> None:
     lines = [line for _, line in lines_of(event("extracted", **counts))]
 
     assert lines == [
-        "Drawn from the run: 3 learnings: 1 new, 2 known already.",
-        "Checked: 1 kept, 1 for you to decide (ralph learn review), 1 with too little data so far.",
+        "Extracted 3 learnings (1 new, 2 already known).",
+        "Checked: 1 promoted, 1 to review (ralph learn review), 1 waiting for more data.",
     ]
 
 
@@ -153,7 +153,7 @@ def test_what_a_run_taught_adds_up() -> None:
 
 
 def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
-    assert "Nothing waits." in ralph("list").out
+    assert "No learnings are waiting." in ralph("list").out
     pending = stage(here, "Pending one")
     validated = stage(here, "Validated one", validated_at=now())
     rejected = stage(here, "Rejected one", state=State.REJECTED, state_reason="too vague")
@@ -169,7 +169,7 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert listed("--status", "quarantined") == [held]
     assert listed("--status", "all") == [pending, validated, held, rejected]
     table = ralph("list", "--status", "rejected").out.splitlines()
-    assert table[0].split() == ["ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"]
+    assert table[0].split() == ["ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"]
     assert "too vague" in table[1]
 
 
@@ -189,7 +189,7 @@ def test_learnings_are_checked_and_promoted(here: Path, ralph: Ralph) -> None:
     promoted = ralph("promote", "--format", "json")
 
     assert early.out == "0 learnings promoted, 2 left in the staging area.\n"
-    assert checked.out.startswith("1 validated, 1 rejected, 0 wait for more data.\n")
+    assert checked.out.startswith("1 validated, 1 rejected, 0 waiting for more data.\n")
     assert promoted.json == {"promoted": 1, "left": 0}
     assert [one["id"] for one in ralph("list", "--format", "json", noun="memory").json] == [good]
     assert ralph("list", "--status", "rejected", "--format", "json").json[0]["id"] == weak
@@ -222,10 +222,10 @@ def test_a_person_reviews_one_by_one(here: Path, ralph: Ralph) -> None:
             (QUESTION, "what?\n"),
             (QUESTION, "y\n"),
             (QUESTION, "n\n"),
-            ("Why?", "Too Vague\n"),
+            ("Reason", "Too Vague\n"),
             (QUESTION, "s\n"),
             (QUESTION, "e\n"),
-            ("In one line", "Changed by Hand\n"),
+            ("New text on one line", "Changed by Hand\n"),
             (QUESTION, "q\n"),
         ],
         environment={"VISUAL": "", "EDITOR": "", "NO_COLOR": "1"},
@@ -233,7 +233,7 @@ def test_a_person_reviews_one_by_one(here: Path, ralph: Ralph) -> None:
 
     assert code == 0, seen
     assert "1/5  " in seen
-    assert "  n  reject it; you may say why\n" in seen
+    assert "  n  reject it, optionally with a reason\n" in seen
     assert "From: automatic, task t-1" in seen
     assert "2 kept, 1 rejected, 2 left." in seen
     active = {one["id"]: one["content"] for one in ralph("list", "--format", "json", noun="memory").json}
@@ -263,7 +263,7 @@ def test_a_review_uses_the_editor_and_ends_with_the_input(here: Path, ralph: Ral
 def test_a_review_with_nothing_to_decide_says_so(here: Path) -> None:
     code, seen = at_terminal(here, "learn", "review")
 
-    assert (code, seen) == (0, "Nothing waits for a decision.\n")
+    assert (code, seen) == (0, "No learnings are waiting for a decision.\n")
 
 
 def test_the_staging_area_is_cleared_and_can_be_brought_back(here: Path, ralph: Ralph) -> None:
@@ -275,6 +275,6 @@ def test_the_staging_area_is_cleared_and_can_be_brought_back(here: Path, ralph: 
     ralph("undo", ran.out.split()[-1], noun="memory")
 
     assert no == 1
-    assert ran.out.startswith("1 learning taken out of the staging area. To undo: ralph memory undo chg-")
-    assert again.out == "The staging area is empty already.\n"
+    assert ran.out.startswith("1 learning removed from the staging area. To undo: ralph memory undo chg-")
+    assert again.out == "The staging area is already empty.\n"
     assert [one["id"] for one in ralph("list", "--format", "json").json] == [id]

@@ -92,7 +92,7 @@ def test_what_is_known_already_is_not_stored_twice(ralph: Ralph) -> None:
 
     ran = ralph("add", "Docker must run", "-t", "fix")
 
-    assert ran.out == f"📝 Known already: {id} (learned 2 times)\n"
+    assert ran.out == f"📝 Already known: {id} (learned 2 times)\n"
     assert ids(ralph("list", "--format", "json")) == [id]
 
 
@@ -130,8 +130,8 @@ def test_an_agent_cannot_bring_back_what_a_person_deleted(ralph: Ralph, monkeypa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("add",), "Say what to remember"),
-        (("add", "x", "--content", "y"), "Say what to remember, once"),
+        (("add",), "Pass the text of the memory"),
+        (("add", "x", "--content", "y"), "exactly once"),
         (("add", "   "), "content is empty"),
         (("add", "\u200b\x1b[31m"), "content is empty"),
         (("add", "x" * 100_001), "100,000 characters"),
@@ -144,12 +144,12 @@ def test_an_agent_cannot_bring_back_what_a_person_deleted(ralph: Ralph, monkeypa
         (("search", "x", "--ranker", "best"), "invalid choice: 'best'"),
         (("list", "--last", "0"), "must be 1 or more"),
         (("list", "--state", "lost"), "invalid choice"),
-        (("prime", "--budget", "-1"), "whole number"),
-        (("edit", "mem-1-aaaa"), "Say what to change"),
-        (("import", "no-such-file"), "no-such-file cannot be read"),
+        (("prime", "--budget", "-1"), "must be an integer"),
+        (("edit", "mem-1-aaaa"), "Nothing to change"),
+        (("import", "no-such-file"), "No such file or directory: no-such-file"),
         (("import", ".", "--from", "nonsense"), "invalid choice"),
-        (("export", "--format", "knowledge"), "--to FOLDER"),
-        (("watch", "--for", "soon"), "whole number"),
+        (("export", "--format", "knowledge"), "Use --to"),
+        (("watch", "--for", "soon"), "must be an integer"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
@@ -252,7 +252,7 @@ def test_how_sure_a_memory_was_is_shown_over_time(ralph: Ralph) -> None:
         (0.9, "edited"),
         (0.9, "now"),
     ]
-    assert table[0].split() == ["WHEN", "SURE", "WHAT"]
+    assert table[0].split() == ["WHEN", "CONF", "WHAT"]
     assert [line.split()[2] for line in table[1:]] == ["0.40", "0.90", "0.90"]
     assert "Memory not found" in ralph("history", "mem-none", "--confidence").err
 
@@ -268,9 +268,9 @@ def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: P
     assert ran.code == 1
     assert "Memory stored: mem-" in ran.out
     assert "Warning: .agent/memories.md cannot be written" in ran.err
-    assert "It is stored, and will be written to the files with the next command." in ran.err
+    assert "The change is stored and will be written to the files by the next command." in ran.err
     assert (listed.code, "Docker must run" in listed.out) == (0, True)
-    assert listed.err == "Warning: 1 thing in the memory files needs attention: ralph doctor\n"
+    assert listed.err == "Warning: 1 problem found in the memory files. See: ralph doctor\n"
     assert "> Docker must run" in (here / ".agent/memories.md").read_text()
 
 
@@ -286,7 +286,7 @@ def test_search_finds_text_and_tags_in_any_case(ralph: Ralph) -> None:
     assert {first, second} == {by_text, by_tag}
     assert others == [beside]  # learned right after a match
     assert ids(ralph("search", "uthenticat", "jwt", "--format", "json"))[0] == by_text
-    assert ralph("search", "nowhere").out == "Nothing found.\n"
+    assert ralph("search", "nowhere").out == "No memory matches.\n"
 
 
 def test_search_is_narrowed_by_type_tags_dates_and_confidence(ralph: Ralph) -> None:
@@ -315,7 +315,7 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
     )
 
     assert (ten.out.count("mem-"), all_.out.count("mem-"), len(programs.json)) == (10, 12, 12)
-    assert "10 shown; --all shows all." in ten.out
+    assert "Showing the best 10. Use --all to show all." in ten.out
     assert "--all" not in all_.out
 
 
@@ -350,7 +350,7 @@ def test_list_shows_a_table_or_markdown(ralph: Ralph) -> None:
 
     table, markdown = ralph("list"), ralph("list", "--format", "markdown")
 
-    assert table.out.splitlines()[0].split() == ["ID", "TYPE", "SURE", "CREATED", "TAGS", "MEMORY"]
+    assert table.out.splitlines()[0].split() == ["ID", "TYPE", "CONF", "CREATED", "TAGS", "MEMORY"]
     assert table.out.splitlines()[1].split()[:3] == [id, "fix", "0.60"]
     assert f"## Fixes\n\n### {id}\n> Docker first\n<!-- tags: docker | created:" in markdown.out
     assert ralph("list", "-t", "decision").out == "No memory matches.\n"
@@ -418,7 +418,7 @@ def test_edit_changes_what_is_named_and_the_history_says_so(here: Path, ralph: R
     ran = ralph("edit", id, "--content", "Docker compose first", "--tags", "docker,net", "--why", "more exact")
     events = ralph("history", id)
 
-    assert ran.out == f"Memory changed: {id}\nTo undo: ralph memory undo {id}\n"
+    assert ran.out == f"Memory updated: {id}\nTo undo: ralph memory undo {id}\n"
     assert "> Docker compose first" in (here / ".agent/memories.md").read_text()
     row, *changes = events.out.splitlines()[-4:]
     assert row.split()[3:] == ["person", "edited", "more", "exact"]
@@ -460,11 +460,11 @@ def test_edit_opens_the_editor(here: Path, ralph: Ralph) -> None:
     failed = at_terminal(here, "memory", "edit", id, environment={"VISUAL": "false"})
     missing = at_terminal(here, "memory", "edit", id, environment={"VISUAL": "no-such-editor -x"})
 
-    assert (code, f"Memory changed: {id}" in seen) == (0, True)
+    assert (code, f"Memory updated: {id}" in seen) == (0, True)
     assert ralph("show", id, "--format", "json").json["content"] == "Docker last"
     assert (same[0], "Nothing was changed." in same[1]) == (0, True)
-    assert (failed[0], "ended with 1; nothing was changed" in failed[1]) == (1, True)
-    assert (missing[0], "cannot be started: No such file" in missing[1]) == (1, True)
+    assert (failed[0], "exited with status 1. Nothing was changed" in failed[1]) == (1, True)
+    assert (missing[0], "Cannot start the editor" in missing[1]) == (1, True)
 
 
 def test_an_emptied_text_is_refused(ralph: Ralph) -> None:
@@ -523,7 +523,7 @@ def test_why_without_a_task_tells_the_origin(ralph: Ralph) -> None:
 
     assert "From: explicit" in ran.out
     assert "added by command" in ran.out
-    assert "It was not shown to any attempt yet." in ran.out
+    assert "No prompt has included it yet." in ran.out
     assert ralph("why", id, "--format", "json").json["history"][0]["what"] == "added"
 
 
@@ -576,7 +576,7 @@ def test_init_makes_the_file_once(here: Path, ralph: Ralph) -> None:
     (here / ".agent/memories.md").write_text("# Memories\n\nMy notes.\n\n## Fixes\n### mem-1-aaaa\n> Mine\n")
     second, forced = ralph("init"), ralph("init", "--force")
 
-    assert first.out == "Memories file made: .agent/memories.md\n"
+    assert first.out == "Memories file created: .agent/memories.md\n"
     assert second.code == 1
     assert "ralph memory init --force" in second.err
     assert forced.code == 0
@@ -607,7 +607,7 @@ def test_verify_says_whether_all_is_undamaged(here: Path, ralph: Ralph) -> None:
 
     wrong = ralph("verify")
 
-    assert (fine.code, fine.out) == (0, "✓ All that is stored is undamaged.\n")
+    assert (fine.code, fine.out) == (0, "✓ No damage found.\n")
     assert wrong.code == 1
     assert "does not match its checksum" in wrong.out
     assert "does not match its checksum" in ralph("verify", "--format", "json").json[0]
@@ -638,9 +638,9 @@ def test_cleanup_says_what_goes_and_why_and_can_be_undone(ralph: Ralph) -> None:
 
     assert (nothing.code, nothing.out) == (0, "Nothing to clean up.\n")
     assert "confidence 0.20 is below 0.5" in dry.out
-    assert "1 of 4 memories would be taken out of use. Nothing was changed." in dry.out
+    assert "1 of 4 memories would be deleted. Nothing was changed." in dry.out
     assert doubtful in before
-    assert "1 of 4 memories taken out of use. To undo: ralph memory undo chg-" in done.out
+    assert "1 of 4 memories deleted. To undo: ralph memory undo chg-" in done.out
     assert sorted(after) == sorted(kept)
     assert doubtful in ids(ralph("list", "--format", "json"))
 
@@ -656,7 +656,7 @@ def test_a_large_cleanup_needs_a_yes(ralph: Ralph) -> None:
     assert refused.code == 1
     assert "say --yes" in refused.err
     assert left == 8
-    assert "8 of 8 memories taken out of use" in done.out
+    assert "8 of 8 memories deleted" in done.out
 
 
 def test_consolidate_lets_one_stand_for_many(ralph: Ralph) -> None:
@@ -667,8 +667,8 @@ def test_consolidate_lets_one_stand_for_many(ralph: Ralph) -> None:
     dry, done, again = ralph("consolidate", "--dry-run"), ralph("consolidate"), ralph("consolidate")
 
     assert "says the same as mem-" in dry.out
-    assert "1 of 3 memories would be put aside." in dry.out
-    assert "1 of 3 memories put aside. To undo: ralph memory undo chg-" in done.out
+    assert "1 of 3 memories would be superseded." in dry.out
+    assert "1 of 3 memories superseded. To undo: ralph memory undo chg-" in done.out
     assert again.out == "Nothing to consolidate.\n"
     assert len(ralph("list", "--format", "json").json) == 2
 
@@ -773,7 +773,7 @@ def test_what_is_exported_is_imported_once(
     assert re.search(r"To undo: ralph memory undo chg-\w+\n$", first.out)
     assert second.out == f"standard input ({form}): 0 new, {len(wanted)} already known\n"
     left_out = len(contents(filled)) - len(wanted)
-    assert (f"{left_out} memories of other kinds have no place in this format." in exported.err) == bool(left_out)
+    assert (f"{left_out} memories of other types cannot be written in this format." in exported.err) == bool(left_out)
     assert again.code == 0
 
 
@@ -1106,7 +1106,7 @@ def test_what_was_out_of_use_is_brought_back(ralph: Ralph) -> None:
 
     ran = ralph("add", "Docker first")
 
-    assert ran.out == f"📝 Brought back: {id}\n"
+    assert ran.out == f"📝 Memory restored: {id}\n"
 
 
 def test_an_import_says_what_stays_deleted_and_what_is_said_twice(tmp_path: Path, ralph: Ralph) -> None:
@@ -1117,7 +1117,7 @@ def test_an_import_says_what_stays_deleted_and_what_is_said_twice(tmp_path: Path
 
     ran = ralph("import", str(path))
 
-    assert ran.out.splitlines()[0] == f"{path} (json): 1 new, 1 said twice in it, 1 stay deleted"
+    assert ran.out.splitlines()[0] == f"{path} (json): 1 new, 1 duplicated in the file, 1 skipped because a person deleted them"
 
 
 def test_the_undo_of_an_import_says_that_tasks_stay(tmp_path: Path, ralph: Ralph) -> None:
@@ -1127,7 +1127,7 @@ def test_the_undo_of_an_import_says_that_tasks_stay(tmp_path: Path, ralph: Ralph
 
     ran = ralph("import", str(tasks), str(memories))
 
-    assert "\nTo undo (the tasks stay): ralph memory undo chg-" in ran.out
+    assert "\nTo undo (tasks are kept): ralph memory undo chg-" in ran.out
 
 
 def test_the_bundle_is_explained_to_a_person(here: Path, ralph: Ralph) -> None:
@@ -1135,7 +1135,7 @@ def test_the_bundle_is_explained_to_a_person(here: Path, ralph: Ralph) -> None:
 
     _, seen = at_terminal(here, "memory", "export")
 
-    assert seen.endswith("--format json is the version 1 document.\n")
+    assert seen.endswith("use --format json.\n")
     assert ralph("export").err == ""
 
 

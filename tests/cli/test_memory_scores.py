@@ -176,10 +176,10 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
 
     heading, score, *rows, last = ran.out.splitlines()
     assert heading.startswith(f"{ids[0]}  fix  active  ")
-    assert score == f"  Score for {task}: {told['score']:.2f}, place 1 of {told['ranked']}"
+    assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}"
     assert sum(float(row.split()[1]) for row in rows) == pytest.approx(round(told["score"], 2))
     assert rows[0].split(maxsplit=3) == ["words", f"{told['because']['words']:.2f}", "█" * 10, MEANINGS["words"]]
-    assert last == f"  Shown to the next attempt at {task}."
+    assert last == f"  Included in the next prompt of {task}."
     assert (told["id"], told["memory"]["id"], told["task_id"]) == (ids[0], ids[0], task)
     assert (told["rank"], told["shown"], told["is_shown"], told["reason"]) == (1, True, True, "")
     assert sum(told["because"].values()) == pytest.approx(told["score"], abs=1e-9)
@@ -206,7 +206,7 @@ def test_a_place_is_the_one_in_the_whole_ranking(here: Path, ralph: Ralph) -> No
 
     assert [one["rank"] for one in told] == [1, 2, 3, 4]
     assert [one["shown"] for one in told] == [True, False, False, True]
-    assert "place 4 of 4\n" in ralph("why", other, "--task", task).out
+    assert "rank 4 of 4\n" in ralph("why", other, "--task", task).out
 
 
 def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[str]) -> None:
@@ -227,7 +227,7 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     )
     assert why(ids[0]) == "has no telling word in common with the task"
     assert (
-        f"  Not shown to the next attempt at {task}: is pruned: it is no more.\n"
+        f"  Not included in the next prompt of {task}: is pruned: it is no more.\n"
         in ralph("why", gone, "--task", task).out
     )
 
@@ -288,8 +288,8 @@ def test_a_search_for_a_task_says_what_its_prompt_does_not_show(here: Path, ralp
 
     assert told[ids[0]]["shown"] is True
     assert told[ids[4]]["shown"] is False
-    assert f"   not shown to {task}: {told[ids[4]]['reason']}\n" in ran.out
-    assert ran.out.count("not shown to") == sum(not one["shown"] for one in told.values())
+    assert f"   not in the prompt of {task}: {told[ids[4]]['reason']}\n" in ran.out
+    assert ran.out.count("not in the prompt of") == sum(not one["shown"] for one in told.values())
 
 
 def test_a_task_is_query_enough(here: Path, ralph: Ralph, ids: list[str]) -> None:
@@ -329,7 +329,7 @@ def test_prime_for_what_nobody_knows_of_is_nothing(ralph: Ralph, ids: list[str],
     )
 
     assert (plain.code, plain.out, plain.err) == (0, "", "")
-    assert table.out == "There is nothing to tell: no memory has enough to do with it.\n"
+    assert table.out == "No memory is relevant enough.\n"
     assert programs.json == []
 
 
@@ -378,5 +378,5 @@ def test_scores_fit_80_columns(here: Path, ids: list[str]) -> None:
 def test_a_narrow_search_shows_what_memories_say_and_not_their_dates(here: Path, ids: list[str]) -> None:
     _, seen = at_terminal(here, "memory", "search", "parser", environment={"NO_COLOR": "1"})
 
-    assert seen.splitlines()[0].split() == ["ID", "TYPE", "SURE", "MEMORY"]
+    assert seen.splitlines()[0].split() == ["ID", "TYPE", "CONF", "MEMORY"]
     assert f"{ids[0]}  fix   0.10  The parser wants tabs in `src/parser.py`" in seen

@@ -48,15 +48,15 @@ def change(here: Path) -> str:
 
 def test_list_stale_looks_at_the_files_and_says_what_became_of_them(ralph: Ralph, here: Path, id: str) -> None:
     ralph("add", "Bananas are yellow", "-t", "fix")
-    assert ralph("list", "--stale").out == "No memory is stale: the files they name are as they were.\n"
+    assert ralph("list", "--stale").out == "No stale memories: none of their files have changed.\n"
 
     told = change(here)
     listed = ralph("list", "--stale").out
 
-    assert f"\n  check first: {told}\n" in listed
+    assert f"\n  stale: {told}\n" in listed
     assert id in listed
     assert "Bananas" not in listed
-    assert listed.endswith("Of one that still holds, say so: ralph memory confirm ID\n")
+    assert listed.endswith("To confirm a memory that still holds: ralph memory confirm ID\n")
 
 
 def test_list_stale_goes_with_the_other_options(ralph: Ralph, here: Path, id: str) -> None:
@@ -75,7 +75,7 @@ def test_once_marked_it_is_shown_wherever_the_memory_is(ralph: Ralph, here: Path
 
     assert f"(stale) {TEXT}" in ralph("list").out
     assert f"(stale) {TEXT}" in ralph("search", "parser", "tabs").out
-    assert f"Check first: {told}" in " ".join(ralph("show", id).out.split())
+    assert f"Stale: {told}" in " ".join(ralph("show", id).out.split())
     assert ralph("show", id, "--format", "json").json["stale"] == told
     assert f"| check first: {told} -->" in ralph("prime").out
 
@@ -99,7 +99,7 @@ def test_confirm_says_that_it_still_holds(ralph: Ralph, here: Path, id: str) -> 
 
     confirmed = ralph("confirm", id, id, "--why", "looked")
 
-    assert (confirmed.code, confirmed.out) == (0, f"✓ Memory confirmed: {id}, though {told}\n")
+    assert (confirmed.code, confirmed.out) == (0, f"✓ Memory confirmed: {id}, although {told}\n")
     assert ralph("list", "--stale", "--format", "json").json == []
     last = ralph("history", id, "--format", "json").json[-1]
     assert (last["what"], last["who"], last["why"]) == ("confirmed", "person", "looked")

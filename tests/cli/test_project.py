@@ -48,7 +48,7 @@ def test_the_list_says_what_each_holds_and_which_one_is_here(ralph: Ralph) -> No
     rows = [line.split() for line in ran.out.splitlines()]
     assert rows[0] == ["ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"]
     assert [(row[1], row[2], row[3], row[6:]) for row in rows[1:]] == [
-        ("1/2", "0", "0", ["first", "(here)"]),
+        ("1/2", "0", "0", ["first", "(current)"]),
         ("0/0", "1", "0", ["second"]),
     ]
 
@@ -66,7 +66,7 @@ def test_one_is_shown_by_name_or_id_or_because_it_is_here(ralph: Ralph) -> None:
     second = ralph("project", "show", "second", "--format", "json").json
 
     assert ralph("project", "show", second["id"]).out.startswith(f"{second['id']}  second\n")
-    assert "first (here)" in ralph("project", "show").out
+    assert "first (current)" in ralph("project", "show").out
     ran = ralph("project", "show", "third")
     assert (ran.code, ran.out) == (1, "")
     assert "Project not found: third" in ran.err
@@ -79,10 +79,10 @@ def test_a_project_in_a_file_of_its_own_is_the_only_one(tmp_path: Path, capsys: 
     ran = run(capsys, tmp_path, "project", "list")
 
     assert (ran.code, len(ran.out.splitlines())) == (0, 2)
-    assert f"{tmp_path.name} (here)" in ran.out
+    assert f"{tmp_path.name} (current)" in ran.out
     assert run(capsys, tmp_path, "project", "rename", tmp_path.name, "Other").code == 0
     assert run(capsys, tmp_path, "status").code == 0
-    assert "Other (here)" in run(capsys, tmp_path, "project", "show").out
+    assert "Other (current)" in run(capsys, tmp_path, "project", "show").out
 
 
 # --- rename -------------------------------------------------------------------------------------
@@ -94,11 +94,11 @@ def test_a_renamed_project_is_still_the_one_of_this_working_copy(here: Path, ral
     ran = ralph("project", "rename", "first", " New \n name ")
 
     assert ran.code == 0
-    assert "is called New name" in ran.out
+    assert "is now called New name" in ran.out
     assert "Other working copies" in ran.out
     assert 'project = "New name"' in (here / ".ralph.toml").read_text(encoding="utf-8")
     assert "One" in ralph("task", "list").out
-    assert "New name (here)" in ralph("project", "list").out
+    assert "New name (current)" in ralph("project", "list").out
 
 
 def test_the_settings_of_another_project_are_left_alone(here: Path, ralph: Ralph) -> None:
@@ -125,7 +125,7 @@ def test_who_names_its_project_by_id_need_not_change_anything(here: Path, ralph:
     ralph("project", "rename", "second", "Other", at="second")
 
     assert f'project = "{second}"' in toml.read_text(encoding="utf-8")
-    assert "Other (here)" in ralph("project", "list", at="second").out
+    assert "Other (current)" in ralph("project", "list", at="second").out
 
 
 def test_a_name_from_the_environment_is_told_of(ralph: Ralph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +165,10 @@ def test_a_removed_project_is_gone_with_all_it_held_and_a_copy_is_kept(here: Pat
     ran = ralph("project", "remove", "second", "--yes")
 
     assert ran.code == 0
-    assert "second: 1 task, 1 memory." in ran.out
+    assert "second (1 task, 1 memory)." in ran.out
     assert names(ralph) == ["first"]
     assert "Ours stays." in ralph("memory", "list").out
-    assert "A copy is kept in " in ran.out
+    assert "Backup: " in ran.out
 
 
 def test_a_removed_project_comes_back_with_the_command_that_is_told(here: Path, ralph: Ralph) -> None:
@@ -176,7 +176,7 @@ def test_a_removed_project_comes_back_with_the_command_that_is_told(here: Path, 
     ralph("memory", "add", "Use uv.", at="second")
     ralph("memory", "add", "Ours stays.")
     removed = ralph("project", "remove", "second", "--yes")
-    told = removed.out.split("To bring it back: ralph ")[1]
+    told = removed.out.split("To restore it: ralph ")[1]
 
     ran = ralph(*shlex.split(told))
 
@@ -237,7 +237,7 @@ def test_no_project_is_removed_without_a_backup_unless_that_is_said(here: Path, 
 
     assert (refused.code, before) == (1, ["first", "second"])
     assert (done.code, names(ralph)) == (0, ["first"])
-    assert "A copy" not in done.out
+    assert "Backup: " not in done.out
 
 
 def test_the_own_project_can_be_removed_and_made_anew(ralph: Ralph) -> None:
@@ -277,7 +277,7 @@ def test_a_memory_is_shared_listed_and_unshared(ralph: Ralph) -> None:
     assert ralph("memory", "list", "--shared", at="second").out.splitlines()[1].split()[2] == "first"
     (listed,) = ralph("memory", "list", "--shared", "--format", "json").json
     assert (listed["id"], listed["shared_from"]) == (id, "first")
-    assert "Shared already" in ralph("memory", "share", id).out
+    assert "Already shared" in ralph("memory", "share", id).out
     assert f"No longer shared: {id}" in ralph("memory", "unshare", id).out
     assert "No memories yet" in ralph("memory", "list", at="second").out
     assert "No shared memory" in ralph("memory", "list", "--shared").out
@@ -287,7 +287,7 @@ def test_a_memory_is_shared_listed_and_unshared(ralph: Ralph) -> None:
 def test_the_shared_project_is_listed_as_such_and_left_alone(ralph: Ralph) -> None:
     ralph("memory", "share", add(ralph, "Use uv instead of pip."))
 
-    assert ralph("project", "list").out.splitlines()[-1].endswith("shared (what all projects share)")
+    assert ralph("project", "list").out.splitlines()[-1].endswith("shared (shared memories)")
     assert "p-shared  shared" in ralph("project", "show", "shared").out
     for words in (("rename", "shared", "Other"), ("remove", "shared", "--yes"), ("remove", "p-shared", "--yes")):
         ran = ralph("project", *words)

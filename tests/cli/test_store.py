@@ -41,7 +41,7 @@ def test_a_project_is_copied_and_both_sides_are_counted(file: Store, store_url: 
         ["memory", "20"],
     ]
     assert lines[-1].startswith("Copied alpha to ")
-    assert lines[-1].endswith(" rows, the same on both sides.")
+    assert lines[-1].endswith(" rows, verified.")
     with_copy = open_store(store_url, "alpha")
     assert len(with_copy.memories.all()) == 20
     with_copy.close()
@@ -57,7 +57,7 @@ def test_copying_twice_is_no_fault_and_a_different_one_is_refused(file: Store, s
 
     assert first.json[0]["was_there"] is False
     assert again.code == 0
-    assert " already, and is the same: " in again.out
+    assert " and identical: " in again.out
     assert ran.code == 2
     assert "it is not the same. Copy this one under another name with --as NAME" in ran.err
     assert other.json[0]["project"] == "beta"
@@ -94,7 +94,7 @@ def test_the_project_of_a_directory_is_filled_and_no_second_one_put_beside_it(
     differs = ralph("store", "copy", file.database.where, str(there))
 
     assert ran.code == again.code == 0, ran.err + again.err
-    assert "is the same" in again.out
+    assert "and identical: " in again.out
     assert differs.code == 2
     with Project.open(there) as project:
         assert len(project.tasks()) == 31
@@ -159,7 +159,7 @@ def test_how_far_a_copy_is_shows_on_a_terminal(file: Store, tmp_path: Path) -> N
 
     assert code == 0
     assert "memory: 20 of 20" in shown
-    assert "the same on both sides." in shown
+    assert " rows, verified." in shown
 
 
 def test_where_a_project_is_kept_is_shown(tmp_path: Path, ralph: Ralph, request: pytest.FixtureRequest) -> None:

@@ -160,7 +160,7 @@ def test_a_run_that_is_killed_is_told_of(here: Path, start: Callable[..., subpro
     seen = rest_of(watching)
 
     assert watching.returncode == 1
-    assert f"The run is over: {latest(here).id} was killed before it ended. Go on with it: ralph run --resume" in seen
+    assert f"The run has ended: {latest(here).id} was killed. To continue it: ralph run --resume" in seen
 
 
 def test_ctrl_c_ends_the_watching_alone(here: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
@@ -185,7 +185,7 @@ def test_before_the_first_run_there_is_nothing_to_watch(ralph: Ralph) -> None:
 
     assert (ran.code, ran.out) == (
         3,
-        "Nothing is running: no run was started yet. Start one with: ralph run\n",
+        "Nothing is running: there are no runs yet. Start one with: ralph run\n",
     )
 
 
@@ -215,7 +215,7 @@ def test_a_run_that_was_killed_before_is_not_running(here: Path, ralph: Ralph) -
     ran = ralph("watch")
 
     assert ran.code == 3
-    assert "was killed before it ended. Go on with it: ralph run --resume" in ran.out
+    assert "was killed. To continue it: ralph run --resume" in ran.out
 
 
 def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> None:

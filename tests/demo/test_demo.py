@@ -190,13 +190,13 @@ def test_in_a_terminal_it_shows_what_goes_on_and_ctrl_c_leaves_nothing_behind(tm
     with contextlib.suppress(OSError):  # how the end of a terminal's output is told
         while more := os.read(ours, 4096).decode():
             seen += more
-            if "try 2  thinks" in more:
+            if "try 2  thinking" in more:
                 demo.send_signal(signal.SIGINT)
     os.close(ours)
 
     assert demo.wait(timeout=10) == 130
-    assert "    … Add up a line       try 1  thinks\r\x1b[K" in seen
-    assert "    … Add up a line       try 1  runs the tests\r\x1b[K    ✗ Add up a line" in seen
+    assert "    … Add up a line       try 1  thinking\r\x1b[K" in seen
+    assert "    … Add up a line       try 1  running the tests\r\x1b[K    ✗ Add up a line" in seen
     assert "\x1b[3" not in seen
     assert seen.rstrip().endswith("Interrupted.")
     assert list(tmp_path.iterdir()) == []
@@ -208,7 +208,7 @@ def test_a_directory_in_use_is_not_touched(tmp_path: Path, capsys: pytest.Captur
     assert main(["-C", str(tmp_path.parent), "demo", "--keep", tmp_path.name]) == 2
     assert main(["demo", "--keep", str(tmp_path / "mine.txt")]) == 2
 
-    assert f"{tmp_path} is in use. Give --keep a directory that is new or empty." in capsys.readouterr().err
+    assert f"{tmp_path} is not empty. Use --keep with a new or empty directory." in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -219,4 +219,4 @@ def test_without_git_it_says_so(
 
     assert main(["demo"]) == 1
 
-    assert "git was not found. Install it and try again." in capsys.readouterr().err
+    assert "needs git" in capsys.readouterr().err

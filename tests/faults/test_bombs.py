@@ -122,11 +122,11 @@ def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
 
     assert said(capsys, "memory", "import", "memories.json") == (
         2,
-        "Error: memories.json is larger than 64 MB. Split it into several.\n",
+        "Error: memories.json is larger than 64 MB. Split it into smaller parts.\n",
     )
     assert said(capsys, "task", "import", "tasks.jsonl") == (
         2,
-        "Error: tasks.jsonl is larger than 64 MB. Split it into several.\n",
+        "Error: tasks.jsonl is larger than 64 MB. Split it into smaller parts.\n",
     )
 
 

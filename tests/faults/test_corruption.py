@@ -190,7 +190,7 @@ def test_a_database_that_lost_its_log_is_used_by_nobody_and_goes_on_with_what_is
     assert "-> ralph restore" in doctor.out
     assert (path.read_bytes(), log.read_bytes() if log.exists() else b"") == left
     restored = ralph("restore", "--yes")
-    assert "What is left of it is sound, and newer than any backup: 0 memories, 0 attempts, 2 tasks." in restored.out
+    assert "The intact part of the database is newer than any backup: 0 memories, 0 attempts, 2 tasks." in restored.out
     assert "Lost: the last 2 changes, with the write-ahead log." in restored.out
     assert ralph("doctor").code == 0
     assert [task["title"] for task in ralph("task", "list", "--format", "json").json] == [
@@ -310,7 +310,7 @@ def test_the_doctor_names_the_command_that_mends_it_and_after_that_all_is_well(
     assert gap in looked.out
     assert gap in done.out
     assert next((tmp_path / ".ralph/damaged").glob(f"*/{DATABASE}")).read_bytes() == damaged
-    assert ralph("doctor").out.endswith("All is well.\n")
+    assert ralph("doctor").out.endswith("No problems found.\n")
     assert "First task" in ralph("task", "list").out
     assert "Podman second" in ralph("memory", "list").out  # the file that mirrors it had it, if nothing else
 
@@ -357,9 +357,9 @@ def test_a_newer_backup_that_is_damaged_is_passed_over_by_name(home: Path, ralph
     assert verified.code == 1
     states = {line.split()[0]: line.split()[1] for line in verified.out.splitlines()[1:]}
     assert states[newest.name] == "damaged"
-    assert list(states.values()).count("sound") == 1
-    assert f"Passed over: {newest.name} is damaged: It is not what it was when it was made" in done.out
-    assert "-older.db, of" in done.out
+    assert list(states.values()).count("ok") == 1
+    assert f"Skipped: {newest.name} is damaged: It is not what it was when it was made" in done.out
+    assert "-older.db, created" in done.out
 
 
 # --- doors -----------------------------------------------------------------------------------

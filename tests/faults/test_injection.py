@@ -143,7 +143,7 @@ def test_what_an_agent_imports_waits_for_a_person_and_is_in_no_prompt(abused: Ab
 
 def test_no_agent_lets_in_what_it_brought_itself(abused: Abused) -> None:
     assert "is for a person to decide" in abused.apart("learn", "promote", RALPH_SESSION="s-1")
-    assert "needs a person at a terminal" in abused.apart("learn", "review", RALPH_SESSION="s-1")
+    assert "A review needs a terminal" in abused.apart("learn", "review", RALPH_SESSION="s-1")
 
 
 def test_a_file_that_came_with_a_clone_is_shown_as_notes_with_its_day_and_source(abused: Abused) -> None:

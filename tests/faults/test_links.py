@@ -222,7 +222,7 @@ def test_setup_changes_nothing_outside_without_asking(
     code = main(["-C", str(clone), "setup", "claude", "--yes"])
 
     assert code == 2
-    assert "is behind a link that leads out of the project." in capsys.readouterr().err
+    assert "is behind a symbolic link out of the project." in capsys.readouterr().err
     assert links.state_of(outside) == before
 
 

@@ -349,7 +349,7 @@ def test_by_command_the_share_is_told_and_recorded(trial: Trial) -> None:
 
     ran = trial.ralph("run", "--holdout", "0.25", "--", "sh", "agent.sh")
 
-    assert "Memory is left out of 25% of the iterations" in ran.out
+    assert "25% of the iterations run without memory" in ran.out
     assert trial.last().holdout == 0.25
 
 
@@ -368,11 +368,11 @@ def test_a_share_that_makes_no_sense_is_refused(trial: Trial, share: str) -> Non
     ran = trial.ralph("run", "--holdout", share, "--", "true")
 
     assert ran.code == 2
-    assert "a share between 0 and 1" in ran.err
+    assert "must be between 0 and 1" in ran.err
 
 
 def test_a_holdout_without_any_memory_is_refused(trial: Trial) -> None:
     ran = trial.ralph("run", "--holdout", "0.5", "--no-memory", "--", "true")
 
     assert ran.code == 2
-    assert "Say either --holdout or --no-memory" in ran.err
+    assert "Use either --holdout or --no-memory" in ran.err

@@ -417,9 +417,9 @@ def test_parts_by_command_are_shown_and_worked_on(trial: Trial) -> None:
     ran = trial.ralph("run")
 
     assert ran.code == 0
-    assert "new part: Ground" in ran.out
-    assert "new part: Walls" in ran.out
-    assert "split into parts" in ran.out
+    assert "new subtask: Ground" in ran.out
+    assert "new subtask: Walls" in ran.out
+    assert "split into subtasks" in ran.out
     assert trial.status(task) is Status.DONE
 
 

@@ -251,9 +251,9 @@ def test_a_run_that_is_resumed_is_the_same_run(trial: Trial) -> None:
     assert run in first.out
     assert {attempt.run_id for attempt in trial.attempts()} == {run}
     assert [attempt.iteration for attempt in trial.attempts()] == [1, 2, 3, 4]
-    assert f"{run} goes on" in second.out
-    assert "Used so far: 2 of 4 iterations" in second.out
-    assert "Memory is left out of 50% of the iterations" in second.out
+    assert f"{run} resumed" in second.out
+    assert "Already used: 2 of 4 iterations" in second.out
+    assert "50% of the iterations run without memory" in second.out
     assert "used: 3 of 4 iterations" in second.out
     assert "4 done in 4 attempts" in second.out
     assert len(trial.project.store.attempts.runs(9)) == 1
@@ -507,11 +507,11 @@ def test_after_a_kill_the_same_run_goes_on(trial: Trial, started: list[subproces
     started.append(resumed)
     out, _ = resumed.communicate(timeout=60)
 
-    assert "its run is gone; the next ralph run takes it again" in status
+    assert "its run is gone; the next ralph run will retry it" in status
     assert resumed.returncode == 0, out
     run = trial.attempts()[0].run_id
-    assert f"{run} goes on" in out
-    assert "Used so far: 1 of 4 iterations" in out
+    assert f"{run} resumed" in out
+    assert "Already used: 1 of 4 iterations" in out
     assert [(attempt.run_id, attempt.iteration) for attempt in trial.attempts()] == [(run, n) for n in (1, 2, 3, 4)]
     assert trial.outcomes() == [Outcome.INTERRUPTED, *[Outcome.DONE] * 3]
     assert trial.attempts()[1].task_id == trial.attempts()[0].task_id
@@ -531,7 +531,7 @@ def test_after_a_kill_a_new_run_goes_on_as_well(trial: Trial, started: list[subp
     ran = trial.ralph("run")
 
     assert ran.code == 0
-    assert "was left by a worker that is gone" in ran.out
+    assert "was abandoned by a worker that is gone" in ran.out
     assert trial.project.store.tasks.counts() == {Status.DONE: 2}
     assert len({attempt.run_id for attempt in trial.attempts()}) == 2
 

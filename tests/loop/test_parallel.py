@@ -390,7 +390,7 @@ while [ ! -e "$TOGETHER/go" ]; do sleep 0.05; done
     assert titles == {f"Of {task.id}" for task in tasks}
     assert is_at_work
     assert run.returncode == 0
-    assert "learned elsewhere: Of t-" in said
+    assert "learned by another worker: Of t-" in said
 
 
 # --- killed and stopped ------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ def test_after_a_kill_the_next_run_goes_on_with_the_work_at_once(
     ran = together.ralph("run", "--parallel", "3", "--", "sh", "agent.sh")
     assert (ran.code, ran.err) == (0, "")
     assert time.monotonic() - began < SOON_SECONDS
-    assert ran.out.count("was left by a worker that is gone") == 3
+    assert ran.out.count("was abandoned by a worker that is gone") == 3
     tasks = together.project.store.tasks.all()
     assert [together.outcomes_of(task) for task in tasks if task.id in left] == [
         [Outcome.INTERRUPTED, Outcome.DONE]
@@ -492,7 +492,7 @@ def test_a_run_that_was_stopped_goes_on_with_as_many_workers(
     ran = together.ralph("run", "--resume", "--", "sh", "agent.sh")
 
     assert ran.code == 0
-    assert "goes on: command agent, 3 workers" in ran.out
+    assert "resumed: command agent, 3 workers" in ran.out
     assert len(together.project.store.attempts.runs(10)) == 1
     assert {task.status for task in together.project.store.tasks.all()} == {Status.DONE}
     assert together.left() == ""
@@ -574,7 +574,7 @@ def test_a_number_of_workers_that_is_none_is_refused(together: Together, number:
 
     why = refused(together, f"--parallel={number}")
 
-    assert f"--parallel: it must be a number from 1 to 64, not {number!r}." in why
+    assert f"--parallel: must be a number from 1 to 64, not {number!r}." in why
 
 
 def test_one_task_and_several_workers_do_not_go_together(together: Together) -> None:
@@ -582,7 +582,7 @@ def test_one_task_and_several_workers_do_not_go_together(together: Together) -> 
 
     why = refused(together, "--parallel", "2", "--task", task.id)
 
-    assert why.endswith("Say either --task or --parallel: one task has one worker.")
+    assert why.endswith("Use either --task or --parallel, not both: one task has one worker.")
 
 
 # --- what gets in the way -------------------------------------------------------------------------------

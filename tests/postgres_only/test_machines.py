@@ -242,7 +242,7 @@ def test_a_run_tells_what_was_learned_elsewhere(clone: Clone, store: Store, tmp_
     (tmp_path / "held" / task.id).unlink()
 
     assert run.end() == 0, run.errors
-    assert any("learned elsewhere: The frobnicator wants tabs" in line for _, line in run.lines)
+    assert any("learned by another worker: The frobnicator wants tabs" in line for _, line in run.lines)
 
 
 def fastest(tries: int, once: Callable[[int], float]) -> float:

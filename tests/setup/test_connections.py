@@ -109,7 +109,7 @@ def test_that_there_is_no_such_program_is_said_and_is_no_fault(
     [(_, is_fine, says, _)] = said()
 
     assert is_fine
-    assert says.endswith("skill; there is no claude in the PATH")
+    assert says.endswith("skill; claude is not in the PATH")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -122,9 +122,9 @@ def test_entries_that_call_a_program_that_is_gone_or_cannot_be_run_are_wrong(
     cannot_be_run = said()
     ralph.unlink()
 
-    start = f"its hooks and MCP server should start {ralph}, which"
-    assert cannot_be_run == [(agent, False, f"{start} cannot be run", f"ralph setup {agent}")]
-    assert said() == [(agent, False, f"{start} is not there", f"ralph setup {agent}")]
+    start = f"its hooks and MCP server start {ralph}, which"
+    assert cannot_be_run == [(agent, False, f"{start} is not executable", f"ralph setup {agent}")]
+    assert said() == [(agent, False, f"{start} does not exist", f"ralph setup {agent}")]
 
 
 def test_what_setup_wrote_and_somebody_took_out_is_missed(
@@ -135,7 +135,7 @@ def test_what_setup_wrote_and_somebody_took_out_is_missed(
     (here / ".mcp.json").unlink()
 
     assert said() == [
-        ("claude", False, "what setup wrote is gone from .claude/settings.local.json, .mcp.json", "ralph setup claude")
+        ("claude", False, "the entries written by setup are missing from .claude/settings.local.json, .mcp.json", "ralph setup claude")
     ]
 
 
@@ -146,7 +146,7 @@ def test_some_hooks_that_are_gone_are_counted(here: Path, wish: Callable[..., Wi
     del value["hooks"]["Stop"], value["hooks"]["SessionEnd"]
     put(settings, value)
 
-    assert said() == [("claude", False, "only 5 of its 7 hooks are there", "ralph setup claude")]
+    assert said() == [("claude", False, "only 5 of its 7 hooks are installed", "ralph setup claude")]
 
 
 @pytest.mark.parametrize("user", [False, True])
@@ -160,8 +160,8 @@ def test_hooks_that_the_settings_of_claude_code_switch_off_are_wrong(
     [(_, is_fine, says, mend)] = said()
 
     assert not is_fine
-    assert says == f"{path} switches all hooks off"
-    assert mend == f'take "disableAllHooks" out of {path}'
+    assert says == f"{path} disables all hooks"
+    assert mend == f'remove "disableAllHooks" from {path}'
 
 
 def test_the_settings_nearest_to_the_project_decide(
@@ -181,7 +181,7 @@ def test_hooks_that_the_settings_of_gemini_switch_off_are_wrong(
     path = put(tmp_path / "home/.gemini/settings.json", {"hooksConfig": value})
     carry_out(plan_setup("gemini", wish()))
 
-    assert [(is_fine, says) for _, is_fine, says, _ in said()] == [(False, f"{path} switches {what} hooks off")]
+    assert [(is_fine, says) for _, is_fine, says, _ in said()] == [(False, f"{path} disables {what} hooks")]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 3}', '{"hooks": [1], "mcpServers": {"ralph": 1}}'])

@@ -34,12 +34,12 @@ def test_it_says_what_it_does_and_what_comes_next_and_is_undone(ralph: Ralph, tm
     again = ralph("setup", "claude", "--uninstall", "--yes")
 
     assert [one.code for one in (first, second, undone, again)] == [0, 0, 0, 0]
-    assert "create .mcp.json: the MCP server ralph" in first.out
+    assert "create .mcp.json: add the MCP server ralph" in first.out
     assert "Start claude in this directory" in first.out
-    assert first.out.splitlines()[-1].startswith("Check with: ralph doctor")
-    assert "connected here already; nothing was changed" in second.out
+    assert first.out.splitlines()[-1].startswith("To check it: ralph doctor")
+    assert "already connected to this project; nothing was changed" in second.out
     assert "remove .mcp.json" in undone.out
-    assert "not connected here; nothing was changed" in again.out
+    assert "not connected to this project; nothing was changed" in again.out
     assert not (tmp_path / ".mcp.json").exists()
 
 
@@ -64,21 +64,21 @@ def test_of_a_new_skill_its_length_is_told_and_of_one_that_changes_the_lines(ral
     changed = ralph("setup", "claude", "--dry-run", "--force")
     gone = ralph("setup", "claude", "--dry-run", "--uninstall")
 
-    assert f"SKILL.md: the skill that says how to use the memory ({length} lines)\n" in new.out
+    assert f"SKILL.md: add the skill that explains how to use the memory ({length} lines)\n" in new.out
     assert "Search first" not in new.out
     assert "-# Older\n" in changed.out
     assert "Search first" in changed.out
-    assert "remove .mcp.json: it was not there before\n" in gone.out
+    assert "remove .mcp.json: it did not exist before setup\n" in gone.out
     assert '-      "command"' in gone.out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "it is told what is remembered, and what it learns is kept."),
-        (("--no-mcp",), "it is told what is remembered, and what it learns is kept."),
-        (("--no-hooks",), "it can search what is remembered, and add to it."),
-        (("--no-hooks", "--no-mcp"), "it has the skill, which tells it the commands of the memory."),
+        ((), "it now recalls memories and stores what it learns."),
+        (("--no-mcp",), "it now recalls memories and stores what it learns."),
+        (("--no-hooks",), "it can now search and add memories."),
+        (("--no-hooks", "--no-mcp"), "it now has the skill that explains the memory commands."),
     ],
 )
 def test_it_says_only_what_is_so(ralph: Ralph, words: tuple[str, ...], said: str) -> None:
@@ -92,9 +92,9 @@ def test_before_it_is_done_it_says_what_will_be_allowed(ralph: Ralph) -> None:
     gemini = ralph("setup", "gemini", "--dry-run")
     without = ralph("setup", "claude", "--dry-run", "--no-mcp")
 
-    assert "and leave to use the tools of the MCP server ralph unasked\n" in claude.out
-    assert "and the MCP server ralph with leave to use its tools unasked\n" in gemini.out
-    assert "unasked" not in without.out
+    assert "and allow the tools of the MCP server ralph\n" in claude.out
+    assert "and add the MCP server ralph and trust its tools\n" in gemini.out
+    assert "allow the tools" not in without.out
 
 
 def test_with_nobody_to_ask_it_changes_nothing(ralph: Ralph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_with_nobody_to_ask_it_changes_nothing(ralph: Ralph, tmp_path: Path, mon
         ran = ralph("setup", "gemini")
 
     assert ran.code == 2
-    assert "Say --yes" in ran.err
+    assert "Use --yes" in ran.err
     assert not (tmp_path / ".gemini").exists()
 
 
@@ -123,7 +123,7 @@ def test_on_a_terminal_it_asks(ralph: Ralph, tmp_path: Path, answer: str, code: 
     os.close(theirs)
 
     assert ran.returncode == code
-    assert "Do this? [y/N]" in ran.stdout
+    assert "Apply these changes? [y/N]" in ran.stdout
     assert (tmp_path / ".gemini").exists() == (code == 0)
 
 

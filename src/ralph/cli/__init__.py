@@ -1,7 +1,7 @@
-"""The ralph command: find the noun, load its module, run it.
+"""Entry point of the `ralph` command line.
 
-Only the module of the command at hand is imported, and that one imports what it
-needs when it needs it: `ralph status` runs in front of people's prompts.
+Only the module of the requested command is imported, and it imports its own dependencies lazily: `ralph status` has to
+be fast enough for a shell prompt.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 COMMANDS = {
-    "init": "Set up this directory for Ralph",
-    "run": "Work on the tasks with an agent, one after the other",
-    "status": "Show where the project stands",
-    "watch": "Follow a run that works in another terminal",
-    "task": "Add, list and settle tasks",
+    "init": "Set up Ralph in this directory",
+    "run": "Run an agent on the tasks",
+    "status": "Show the state of the project",
+    "watch": "Follow a run from another terminal",
+    "task": "Add, list and manage tasks",
     "feature": "Group tasks under a spec and a plan",
-    "prompt": "Show what the next attempt at a task will be told",
-    "memory": "See, add to and correct what is remembered",
-    "learn": "Decide what is kept of what the runs taught",
-    "journal": "Read what happened, attempt by attempt",
-    "failures": "Read what went wrong, and how often",
-    "stats": "Count what the runs, the models and the memory came to",
-    "project": "See, rename and remove the projects of a database",
-    "backup": "Make and check copies of all that is stored",
-    "restore": "Bring back a backup; what it replaces is kept",
-    "store": "Copy a project to another database, or see where it is",
-    "doctor": "Check that all is sound, and say what to do if not",
-    "hook": "Answer an agent's hook: what it should know, what it learned",
-    "mcp": "Serve the memory and the tasks to agents as MCP tools",
-    "serve": "Show it all in a browser, and to other programs over HTTP",
-    "setup": "Connect an agent to this memory, or disconnect it",
+    "prompt": "Show the prompt of the next attempt at a task",
+    "memory": "Search, add and edit memories",
+    "learn": "Review the learnings extracted from runs",
+    "journal": "Show what happened in each attempt and session",
+    "failures": "Show failure reports and count them",
+    "stats": "Show statistics about runs, models and memory",
+    "project": "List, rename and remove the projects in a database",
+    "backup": "Create, list and verify backups",
+    "restore": "Restore a backup; the replaced database is kept",
+    "store": "Show where the project is stored, or copy it to another database",
+    "doctor": "Check the project for problems and show how to fix them",
+    "hook": "Handle a hook event of an agent",
+    "mcp": "Serve memory and tasks to agents as MCP tools",
+    "serve": "Serve the dashboard and the HTTP API",
+    "setup": "Connect an agent to the memory, or disconnect it",
     "demo": "Watch the loop learn, in under 20 seconds",
-    "completion": "Print the completion script for your shell",
+    "completion": "Print a completion script for your shell",
 }
 
 EPILOG = """\
-A first run:
+Get started:
   ralph init
   ralph task add "Make the tests pass"
   ralph run --agent claude     # or codex, gemini, opencode, …
   ralph run -- sh agent.sh     # or any program: prompt on stdin, answer on stdout
   ralph journal list
 
-Its memory inside your own sessions, without the loop:
+Use the memory in your own agent sessions, without the loop:
   ralph setup claude
 
-Exit codes: 0 fine, 1 failed or not found, 2 wrong usage, 3 nothing to do, 130 interrupted.
+Exit codes: 0 success, 1 failure or not found, 2 invalid usage, 3 nothing to do, 130 interrupted.
 """
 
 
-# Looking for translations of argparse's few words takes two thirds of the time it takes to build a parser.
+# Looking up translations accounts for two thirds of the time argparse takes to build a parser.
 argparse._ = str  # type: ignore[attr-defined]
 
 
@@ -69,7 +69,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _width() -> int:
-    """Give the width of the terminal; argparse would load a module for archives to find it."""
+    """Return the help width. argparse would import shutil (and with it zipfile and bz2) to find it."""
     try:
         return int(os.environ.get("COLUMNS", "")) - 2
     except ValueError:
@@ -81,7 +81,7 @@ def _width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one sentence and a way out."""
+    """An argument parser with short error messages and lazily built subparsers."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", _Formatter)
@@ -89,29 +89,29 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options)
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Add the actions of a command; a parser is built only of the one that is asked for."""
-        options.setdefault("parser_class", _Later)
-        options.setdefault("prog", self.prog)  # what argparse finds out by formatting a usage
+        """Add the actions of a command. Only the parser of the requested action is built."""
+        options.setdefault("parser_class", _LazyParser)
+        options.setdefault("prog", self.prog)  # argparse would format a usage message to find it
         return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line, and where to read more."""
+        """Print a one-line error with the help command, and exit with status 2."""
         message = clean(message).removeprefix("argument ").rstrip(".")
         end = "" if message.endswith("?") else "."
         self.exit(2, f"Error: {message[:1].upper()}{message[1:]}{end} See: {self.prog} --help\n")
 
-    def refuse(self, given: argparse.Namespace, words: Sequence[str]) -> NoReturn:
-        """Say which words nothing is known about, in the name of the command they were said to."""
+    def refuse(self, args: argparse.Namespace, words: Sequence[str]) -> NoReturn:
+        """Report unknown arguments on behalf of the innermost command they were passed to."""
         for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction) and getattr(given, action.dest, None) in action.choices:
-                action.choices[getattr(given, action.dest)].refuse(given, words)
+            if isinstance(action, argparse._SubParsersAction) and getattr(args, action.dest, None) in action.choices:
+                action.choices[getattr(args, action.dest)].refuse(args, words)
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
         if option is None:
-            self.error(f"there is no use for {' '.join(words)}")
-        self.error(f"there is no option {option}.{meant(option, self._option_string_actions)}")
+            self.error(f"unexpected argument: {' '.join(words)}")
+        self.error(f"unknown option {option}.{meant(option, self._option_string_actions)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the choices, which are named as a person would type them."""
+        """List the choices as a person would type them, and suggest the closest one."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             raise argparse.ArgumentError(
@@ -120,42 +120,42 @@ class Parser(argparse.ArgumentParser):
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """Give the question whether a close known word was meant, or nothing."""
+    """Return " Did you mean X?" for the closest known word, or an empty string."""
     import difflib
 
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]}?" if close else ""
 
 
-class _Later:
-    """A parser that is built when something is asked of it: most actions of a command are never asked for."""
+class _LazyParser:
+    """A parser that is built on first use: most actions of a command are never used."""
 
-    __slots__ = ("_options", "_parser", "_told")
+    __slots__ = ("_calls", "_options", "_parser")
 
     def __init__(self, **options: Any) -> None:
         self._options = options
-        self._told: list[tuple[str, tuple[str, ...], dict[str, Any]]] = []
+        self._calls: list[tuple[str, tuple[str, ...], dict[str, Any]]] = []
         self._parser: Parser | None = None
 
     def add_argument(self, *names: str, **options: Any) -> None:
-        """Add an argument, once the parser is built."""
-        self._told.append(("add_argument", names, options))
+        """Record an argument to add once the parser is built."""
+        self._calls.append(("add_argument", names, options))
 
     def set_defaults(self, **values: Any) -> None:
-        """Set values that no argument sets, once the parser is built."""
-        self._told.append(("set_defaults", (), values))
+        """Record defaults to set once the parser is built."""
+        self._calls.append(("set_defaults", (), values))
 
     def __getattr__(self, name: str) -> Any:
         if self._parser is None:
             self._parser = Parser(**self._options)
-        while self._told:
-            method, names, options = self._told.pop(0)
+        while self._calls:
+            method, names, options = self._calls.pop(0)
             getattr(self._parser, method)(*names, **options)
         return getattr(self._parser, name)
 
 
 def build_parser(command: str | None) -> Parser:
-    """Give the parser of the whole command line, or of what one command needs of it."""
+    """Return a parser for all commands, or only for `command` if it is known."""
     parser = Parser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
     parser.add_argument("--version", action="store_true", help="print the version")
@@ -163,14 +163,14 @@ def build_parser(command: str | None) -> Parser:
         dest="command", metavar="COMMAND", title="commands", description="", parser_class=Parser
     )
     for name in (command,) if command in COMMANDS else COMMANDS:
-        one = commands.add_parser(name, help=COMMANDS[name], description=COMMANDS[name] + ".")
+        subparser = commands.add_parser(name, help=COMMANDS[name], description=COMMANDS[name] + ".")
         if name == command:
-            load(name).add_arguments(one)
+            load(name).add_arguments(subparser)
     return parser
 
 
 def load(command: str) -> Any:
-    """Give the module of a command."""
+    """Import the module of a command."""
     import importlib
 
     return importlib.import_module(f"ralph.cli.{command}")
@@ -185,15 +185,15 @@ def print_error(error: RalphError) -> None:
 
 def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError], None] = print_error) -> int:
     """Run one command and return its exit status; `report` receives the error a command ended with."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    _mend_streams()
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    _repair_streams()
     try:
-        return _run(words)
+        return _run(argv)
     except RalphError as error:
         report(error)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has gone, which is no fault. Python must not complain at exit either.
+        # The reader of our output is gone, as in `ralph task list | head`. Keep Python from failing at exit as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -202,8 +202,8 @@ def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError
         return 1
 
 
-def _mend_streams() -> None:
-    """Make printing safe: a stream may be closed, or unable to write what we say."""
+def _repair_streams() -> None:
+    """Replace closed streams, and let the others print characters they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
@@ -212,39 +212,41 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(words: list[str]) -> int:
-    command = _command_in(words)
-    if any("\ud800" <= character <= "\udfff" for word in words for character in word):
+def _run(argv: list[str]) -> int:
+    command = _find_command(argv)
+    if any("\ud800" <= character <= "\udfff" for argument in argv for character in argument):
         raise UsageError("An argument is not valid UTF-8.")
     if command is not None and command not in COMMANDS:
-        raise UsageError(f"There is no command {command!r}.{meant(command, COMMANDS)} See: ralph --help")
-    asks_for_all = command is not None and not {"-h", "--help"}.isdisjoint(words[: words.index(command)])
-    parser = build_parser(None if asks_for_all else command)
-    given, unknown = parser.parse_known_args(words)
+        raise UsageError(
+            f"Unknown command {command!r}.{meant(command, COMMANDS)} See: ralph --help", code="unknown-command"
+        )
+    wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
+    parser = build_parser(None if wants_full_help else command)
+    args, unknown = parser.parse_known_args(argv)
     if unknown:
-        parser.refuse(given, unknown)
-    if given.version:
+        parser.refuse(args, unknown)
+    if args.version:
         from ralph import __version__
 
         print(f"ralph {__version__}")
         return 0
-    if command is None or given.command is None:
+    if command is None or args.command is None:
         parser.print_help()
-        return 2 if words else 0
+        return 2 if argv else 0
     try:
-        return int(given.act(given) or 0)
+        return int(args.act(args) or 0)
     finally:
         sys.stdout.flush()
 
 
-def _command_in(words: list[str]) -> str | None:
-    """Give the first word that is neither an option nor an option's value."""
+def _find_command(argv: list[str]) -> str | None:
+    """Return the first argument that is neither an option nor the value of one."""
     skip = False
-    for word in words:
+    for argument in argv:
         if skip:
             skip = False
-        elif word == "-C":
+        elif argument == "-C":
             skip = True
-        elif not word.startswith("-"):
-            return word
+        elif not argument.startswith("-"):
+            return argument
     return None

@@ -13,84 +13,96 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    one = parser.add_mutually_exclusive_group()
-    one.add_argument("--list", action="store_true", help="list the backups there are")
-    one.add_argument("--verify", nargs="?", const="", metavar="NAME", help="check all backups, or one")
-    one.add_argument("--keep", type=count_of("backups"), default=10, metavar="N", help="how many to keep (default: 10)")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--list", action="store_true", help="list backups")
+    group.add_argument("--verify", nargs="?", const="", metavar="NAME", help="verify all backups, or only this one")
+    group.add_argument(
+        "--keep", type=count_of("backups"), default=10, metavar="N", help="number of backups to keep (default: 10)"
+    )
     add_format(parser)
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Make a backup, or list or check those there are."""
-    if given.list:
-        return list_backups(given)
-    return make(given) if given.verify is None else verify(given)
+def run(args: argparse.Namespace) -> int:
+    """Create, list or verify backups."""
+    if args.list:
+        return list_backups(args)
+    return make(args) if args.verify is None else verify(args)
 
 
-def make(given: argparse.Namespace) -> int:
-    """Make a backup and say where it is."""
+def make(args: argparse.Namespace) -> int:
+    """Create a backup and print its path."""
     from ralph.upkeep import backup_project, find_project
 
-    made = backup_project(find_project(directory_of(given)), keep=given.keep)
-    if given.format == "json":
-        print_json(made)
+    backup = backup_project(find_project(directory_of(args)), keep=args.keep)
+    if args.format == "json":
+        print_json(backup)
     else:
-        print(f"Backup made and checked: {safe(made.path)}")
-        print(f"  {size(made.bytes)}: {contents(made)}")
+        print(f"Backup created and verified: {safe(backup.path)}")
+        print(f"  {size(backup.bytes)}: {contents(backup)}")
     return 0
 
 
-def list_backups(given: argparse.Namespace) -> int:
+def list_backups(args: argparse.Namespace) -> int:
     """List the backups, newest first."""
     from pathlib import Path
 
     from ralph.upkeep import count_backups, find_project, list_backups
 
-    root = find_project(directory_of(given))
-    found = list_backups(root)
-    unreadable = count_backups(root) - len(found)
-    if given.format == "json":
-        print_json(found)
+    root = find_project(directory_of(args))
+    backups = list_backups(root)
+    unreadable = count_backups(root) - len(backups)
+    if args.format == "json":
+        print_json(backups)
         return 0
-    if found:
+    if backups:
         rows = [
-            (Path(one.path).name, moment(one.made_at), size(one.bytes), one.memories, one.attempts, one.tasks)
-            for one in found
+            (
+                Path(backup.path).name,
+                moment(backup.made_at),
+                size(backup.bytes),
+                backup.memories,
+                backup.attempts,
+                backup.tasks,
+            )
+            for backup in backups
         ]
-        print_table(("NAME", "MADE", "SIZE", "MEMORIES", "ATTEMPTS", "TASKS"), rows)
+        print_table(("NAME", "DATE", "SIZE", "MEMORIES", "ATTEMPTS", "TASKS"), rows)
     elif not unreadable:
-        print("No backups yet. Make one with: ralph backup")
+        print("No backups yet. Create one with: ralph backup")
     if unreadable:
         print(f"{plural(unreadable, 'backup')} cannot be read. See: ralph backup --verify")
     return 0
 
 
-def verify(given: argparse.Namespace) -> int:
-    """Check backups; a damaged one makes the command fail."""
+def verify(args: argparse.Namespace) -> int:
+    """Verify backups. The command fails if any of them is damaged."""
     from pathlib import Path
 
     from ralph.upkeep import find_project, verify_backups
 
-    found = verify_backups(find_project(directory_of(given)), given.verify or None)
-    if given.format == "json":
-        print_json(found)
-    elif found:
-        rows = [(Path(one.path).name, "damaged" if one.problems else "sound", " ".join(one.problems)) for one in found]
+    results = verify_backups(find_project(directory_of(args)), args.verify or None)
+    if args.format == "json":
+        print_json(results)
+    elif results:
+        rows = [
+            (Path(result.path).name, "damaged" if result.problems else "ok", " ".join(result.problems))
+            for result in results
+        ]
         print_table(("NAME", "STATE", "PROBLEMS"), rows)
     else:
-        print("No backups yet. Make one with: ralph backup")
-    return 1 if any(one.problems for one in found) else 0
+        print("No backups yet. Create one with: ralph backup")
+    return 1 if any(result.problems for result in results) else 0
 
 
 def contents(backup: Backup) -> str:
-    """Say what is in a backup."""
-    memories = f"{backup.memories:,} {'memory' if backup.memories == 1 else 'memories'}"
-    return f"{memories}, {plural(backup.attempts, 'attempt')}, {plural(backup.tasks, 'task')}"
+    """Summarize the contents of a backup."""
+    counts = ((backup.memories, "memory"), (backup.attempts, "attempt"), (backup.tasks, "task"))
+    return ", ".join(plural(count, noun) for count, noun in counts)
 
 
 def size(count: float) -> str:
-    """Give a number of bytes for people: 900 B, 1.2 MB."""
+    """Format a number of bytes: `900 B`, `1.2 MB`."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`ralph completion`: shell scripts that ask `ralph completion --words` what could come next."""
+"""`ralph completion`: shell scripts that get their candidates from `ralph completion --words`."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = """\
-To switch it on:
+To enable it:
   bash:  echo 'eval "$(ralph completion bash)"' >> ~/.bashrc
   zsh:   echo 'eval "$(ralph completion zsh)"' >> ~/.zshrc      (after compinit)
   fish:  ralph completion fish > ~/.config/fish/completions/ralph.fish
 """
     parser.add_argument("--words", action="store_true", help=argparse.SUPPRESS)
     parser.usage = "ralph completion SHELL"
-    parser.add_argument("given", nargs="*", metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    parser.add_argument("arguments", nargs="*", metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Print a shell's script, or what could come next."""
-    if given.words:
-        for word, text in candidates(given.given, given.directory):
+def run(args: argparse.Namespace) -> int:
+    """Print the script of a shell, or the candidates for the next word."""
+    if args.words:
+        for word, text in candidates(args.arguments, args.directory):
             print(f"{word}\t{text}" if text else word)
         return 0
-    if len(given.given) != 1 or given.given[0] not in SHELLS:
+    if len(args.arguments) != 1 or args.arguments[0] not in SHELLS:
         from ralph.errors import UsageError
 
-        raise UsageError(f"Say which shell: {', '.join(SHELLS)}.")
-    print(_SCRIPTS[given.given[0]], end="")
+        raise UsageError(f"Name one shell: {', '.join(SHELLS)}.")
+    print(_SCRIPTS[args.arguments[0]], end="")
     return 0
 
 
 def candidates(words: list[str], directory: str = ".") -> list[tuple[str, str]]:
-    """Give what the last word could become, each with a few words on it."""
+    """Return the completions of the last word, each with a description."""
     from ralph.cli import COMMANDS, build_parser
 
     *before, start = words or [""]
@@ -72,13 +72,13 @@ def candidates(words: list[str], directory: str = ".") -> list[tuple[str, str]]:
     for word in before:
         parser = _subcommands(parser).get(word, parser)
     options = {name: action for action in parser._actions for name in action.option_strings}
-    waiting = options.get(before[-1]) if before else None
-    if waiting is not None and waiting.nargs != 0:
-        found = _values(waiting, directory)
+    pending_option = options.get(before[-1]) if before else None
+    if pending_option is not None and pending_option.nargs != 0:
+        found = _values(pending_option, directory)
     elif start.startswith("-"):
         found = [(name, action.help or "") for name, action in options.items() if action.help != argparse.SUPPRESS]
     elif subcommands := _subcommands(parser):
-        found = [(name, one.description or "") for name, one in subcommands.items()]
+        found = [(name, subparser.description or "") for name, subparser in subcommands.items()]
     else:
         found = [pair for action in parser._actions if not action.option_strings for pair in _values(action, directory)]
     prefix = f"{option}=" if is_joined and option.startswith("--") else ""
@@ -93,7 +93,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 
 def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
-    """Give the values an argument takes: its choices, or what the project has."""
+    """Return the values of an argument: its choices, or matching records of the project."""
     from ralph.config import AGENTS
 
     if action.choices:
@@ -102,11 +102,11 @@ def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
         return [(shell, "") for shell in SHELLS]
     if action.dest == "agent":
         return [(name, "") for name in AGENTS]
-    return _known(action.dest, directory)
+    return _records(action.dest, directory)
 
 
-def _known(dest: str, directory: str) -> list[tuple[str, str]]:
-    """Give what the project has of the kind an argument names."""
+def _records(dest: str, directory: str) -> list[tuple[str, str]]:
+    """Return the records of the project that an argument can name."""
     from itertools import islice
     from pathlib import Path
 
@@ -119,17 +119,17 @@ def _known(dest: str, directory: str) -> list[tuple[str, str]]:
         with Project.open(Path(directory)) as project:
             store = project.store
             if dest in ("id", "task", "parent", "needs", "add", "remove"):
-                return [(one.id, safe(one.title)) for one in store.tasks.all()]
+                return [(item.id, safe(item.title)) for item in store.tasks.all()]
             if dest == "memory":
-                return [(one.id, safe(one.title)) for one in islice(store.memories.find(Wanted()), 50)]
+                return [(item.id, safe(item.title)) for item in islice(store.memories.find(Wanted()), 50)]
             if dest == "feature":
-                return [(one.id, safe(one.name)) for one in store.features.all()]
+                return [(item.id, safe(item.name)) for item in store.features.all()]
             if dest == "run":
-                return [(one.id, safe(one.ending)) for one in store.attempts.runs(50)]
+                return [(item.id, safe(item.ending)) for item in store.attempts.runs(50)]
             if dest == "entry":
-                return [(f"{one.run_id}/{one.iteration}", str(one.task_id)) for one in store.attempts.latest(50)]
+                return [(f"{item.run_id}/{item.iteration}", str(item.task_id)) for item in store.attempts.latest(50)]
             if dest == "category":
                 return [(row["category"], f"{row['failures']} failures") for row in store.attempts.report_counts()]
     except RalphError:
-        pass  # no project, nothing to offer; a completion must never complain
+        pass  # without a project there are no candidates; completion must not print errors
     return []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ralph.demo.story import Figures, Result, Told
 
 EPILOG = """\
-Needs git and no network. Look around in what it made:
+Needs git, but no network. To keep the two projects and look around:
   ralph demo --keep /tmp/demo
   cd /tmp/demo/with-memory
   ralph journal list
@@ -27,13 +27,13 @@ Needs git and no network. Look around in what it made:
 
 INTRODUCTION = """\
 One agent builds a small billing package twice: five tasks, each checked by real tests.
-The agent is scripted, so nothing is sent anywhere. The loop, the tests and the memory are real.
+The agent is scripted, so nothing is sent anywhere; the loop, the tests and the memory are real.
 """
 HEADINGS = {
-    False: ("Without memory", "each prompt holds the task alone, so it tries one idea after the other"),
-    True: ("With memory", "what failed and what was learned is in the next prompt"),
+    False: ("Without memory", "prompts contain only the task, so the agent tries one idea after another"),
+    True: ("With memory", "prompts also contain past failures and learnings"),
 }
-CAVEAT = "The agent is scripted and its thinking time made up: this shows how memory helps, not how much."
+CAVEAT = "The agent is scripted and its thinking time is made up: this shows how memory helps, not how much."
 
 GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
 TITLE_WIDTH = 18
@@ -44,21 +44,26 @@ NOTE_INDENT = " " * 33
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("--keep", metavar="DIR", help="keep both projects in this directory, new or empty")
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json prints one object with the figures"
+        "--keep", metavar="DIR", help="keep both projects in this directory, which must be new or empty"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="json prints one object with the results (default: text)",
     )
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Show the loop at work, and what memory changes."""
+def run(args: argparse.Namespace) -> int:
+    """Run the demo and compare the results without and with memory."""
     from ralph.demo.story import make_room, tell_story
 
-    keep = directory_of(given) / given.keep if given.keep else None
+    keep = directory_of(args) / args.keep if args.keep else None
     if keep:
         make_room(keep)
-    if given.format == "json":
+    if args.format == "json":
         result = tell_story(Silence(), keep)
         print_json(result)
     else:
@@ -69,27 +74,27 @@ def run(given: argparse.Namespace) -> int:
     return 0 if result.without_memory.done == result.with_memory.done == len(result.tasks) else 1
 
 
-# --- while it happens --------------------------------------------------------------
+# --- progress ----------------------------------------------------------------------
 
 
 class Silence:
-    """Nobody watches."""
+    """A watcher that prints nothing, for JSON output."""
 
     def begin_telling(self, with_memory: bool) -> None:
-        """Nothing is shown."""
+        """Ignore the event."""
 
     def begin_run(self, name: str) -> None:
-        """Nothing is shown."""
+        """Ignore the event."""
 
     def see_doing(self, title: str, number: int, doing: str) -> None:
-        """Nothing is shown."""
+        """Ignore the event."""
 
     def see_attempt(self, told: Told) -> None:
-        """Nothing is shown."""
+        """Ignore the event."""
 
 
 class Narrator:
-    """Prints a line for each attempt; in a terminal also what is going on right now."""
+    """A watcher that prints a line per attempt and, in a terminal, the current activity."""
 
     def __init__(self) -> None:
         self._is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
@@ -100,7 +105,7 @@ class Narrator:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._wipe()
+        self._clear_line()
 
     def begin_telling(self, with_memory: bool) -> None:
         """Print the heading."""
@@ -110,34 +115,36 @@ class Narrator:
 
     def begin_run(self, name: str) -> None:
         """Print the name of the run."""
-        self._say(DIM, f"  {name}", "")
+        self._print_line(DIM, f"  {name}", "")
 
     def see_doing(self, title: str, number: int, doing: str) -> None:
-        """Show what the agent is at, until something else is printed."""
+        """Show the current activity until the next line is printed."""
         if self._is_live:
-            self._wipe()
+            self._clear_line()
             print(paint(CYAN, "    … ") + _attempt(title, number) + paint(DIM, doing), end="", flush=True)
 
     def see_attempt(self, told: Told) -> None:
-        """Print how an attempt ended, what it was told and what it taught."""
-        mark, code, said = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, safe(told.why))
-        self._say(code, f"    {mark} ", _attempt(told.task.title if told.number == 1 else "", told.number) + said)
+        """Print the result of an attempt, and what it recalled and learned."""
+        mark, code, result = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, safe(told.why))
+        self._print_line(
+            code, f"    {mark} ", _attempt(told.task.title if told.number == 1 else "", told.number) + result
+        )
         if self._with_memory:
-            failed = "how try 1 failed" if told.failures == 1 else f"how {told.failures} tries failed"
+            failed = "1 failed try" if told.failures == 1 else f"{told.failures} failed tries"
             self._note(CYAN, "recalled  ", [failed] * bool(told.failures) + list(told.recalled))
             self._note(GREEN, "learned   ", told.learned)
 
     def _note(self, code: str, verb: str, titles: Sequence[str]) -> None:
         if titles:
-            self._say(code, NOTE_INDENT + verb, _some(titles))
+            self._print_line(code, NOTE_INDENT + verb, _fit_titles(titles))
 
-    def _say(self, code: str, start: str, rest: str) -> None:
-        """Print a line of which the start is coloured, cut where the terminal ends."""
-        self._wipe()
+    def _print_line(self, code: str, start: str, rest: str) -> None:
+        """Print a line with a colored start, truncated to the terminal width."""
+        self._clear_line()
         room = max(0, self._width - len(start))
         print(paint(code, start) + (rest if len(rest) <= room else rest[: room - 1] + "…"), flush=True)
 
-    def _wipe(self) -> None:
+    def _clear_line(self) -> None:
         if self._is_live:
             print("\r\x1b[K", end="", flush=True)
 
@@ -146,8 +153,8 @@ def _attempt(title: str, number: int) -> str:
     return f"{title.ljust(TITLE_WIDTH)}  try {number}  "
 
 
-def _some(titles: Sequence[str]) -> str:
-    """Give as many titles as fit on a line, and how many there are beside them."""
+def _fit_titles(titles: Sequence[str]) -> str:
+    """Return the titles that fit on a line, and the number of the others."""
     shown = one_line(safe(titles[0]), NOTE_WIDTH)
     for count, title in enumerate(titles[1:], 1):
         if len(shown) + len(title) > NOTE_WIDTH:
@@ -157,46 +164,46 @@ def _some(titles: Sequence[str]) -> str:
 
 
 def paint(code: str, text: str) -> str:
-    """Give the text in a colour, in a terminal."""
+    """Return text in a color if colors are on."""
     return f"\x1b[{code}m{text}\x1b[0m" if use_colour() else text
 
 
-# --- at the end --------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------
 
 
 def table(result: Result) -> list[str]:
-    """Give the figures of every task, without and with memory."""
+    """Return a table of the results per task, without and with memory."""
     before, after = result.without_memory, result.with_memory
     columns = "Task".ljust(24) + " without  with   without    with   without   with"
     return [
         bold(" " * 30 + "Attempts            Tokens          Seconds"),
         bold(columns),
-        *(_row(one.title, one.without_memory, one.with_memory) for one in result.tasks),
+        *(_row(task.title, task.without_memory, task.with_memory) for task in result.tasks),
         paint(DIM, "─" * len(columns)),
         _row("Total", before, after),
         f"{'Tasks done':24}{before.done:8}{after.done:6}",
-        f"{'  at the first try':24}{before.done_at_first:8}{after.done_at_first:6}",
+        f"{'  on the first try':24}{before.done_at_first:8}{after.done_at_first:6}",
     ]
 
 
 def _row(title: str, before: Figures, after: Figures) -> str:
     return (
-        f"{title:24}{before.attempts:8}{_compared(before.attempts, after.attempts, f'{after.attempts:6}')}"
-        f"{before.tokens:10,}{_compared(before.tokens, after.tokens, f'{after.tokens:8,}')}"
-        f"{before.seconds:10.1f}{_compared(before.seconds, after.seconds, f'{after.seconds:7.1f}')}"
+        f"{title:24}{before.attempts:8}{_color_change(before.attempts, after.attempts, f'{after.attempts:6}')}"
+        f"{before.tokens:10,}{_color_change(before.tokens, after.tokens, f'{after.tokens:8,}')}"
+        f"{before.seconds:10.1f}{_color_change(before.seconds, after.seconds, f'{after.seconds:7.1f}')}"
     )
 
 
-def _compared(before: float, after: float, text: str) -> str:
-    """Give a figure in the colour of a gain or a loss."""
+def _color_change(before: float, after: float, text: str) -> str:
+    """Color a number by whether it got better or worse."""
     return text if after == before else paint(GREEN if after < before else YELLOW, text)
 
 
 def conclusion(result: Result) -> list[str]:
-    """Give in words what the figures say."""
+    """Return a summary of the results in words."""
     before, after = result.without_memory, result.with_memory
-    helped = [one.title for one in result.tasks if one.with_memory.attempts < one.without_memory.attempts]
-    others = [one.title for one in result.tasks if one.title not in helped]
+    helped = [task.title for task in result.tasks if task.with_memory.attempts < task.without_memory.attempts]
+    others = [task.title for task in result.tasks if task.title not in helped]
     return [
         bold(f"With memory: {after.attempts} attempts instead of {before.attempts}")
         + f" ({_change(before.attempts, after.attempts, 'fewer')}),"
@@ -214,21 +221,21 @@ def _change(before: float, after: float, less: str) -> str:
 
 
 def _program() -> str:
-    """Give what to type for ralph: from a fresh clone it is in the virtual environment and nowhere else."""
+    """Return the command that starts ralph. In a fresh clone it is only in the virtual environment."""
     if shutil.which("ralph"):
         return "ralph"
-    started = os.path.relpath(sys.argv[0])
-    return shlex.quote(started) if started.endswith("ralph") else "python -m ralph"
+    executable = os.path.relpath(sys.argv[0])
+    return shlex.quote(executable) if executable.endswith("ralph") else "python -m ralph"
 
 
 def next_steps(keep: Path | None) -> list[str]:
-    """Say where to look next."""
+    """Return suggestions for what to try next."""
     ralph = _program()
     where = shlex.quote(str(keep / "with-memory")) if keep else "demo/with-memory"
-    steps = [] if keep else [(f"{ralph} demo --keep demo", "keep both projects to look at")]
+    steps = [] if keep else [(f"{ralph} demo --keep demo", "keep both projects")]
     steps += [
-        (f"{ralph} -C {where} journal list", "what happened"),
-        (f"{ralph} -C {where} prompt fees", "what an agent is told"),
+        (f"{ralph} -C {where} journal list", "show what happened"),
+        (f"{ralph} -C {where} prompt fees", "show a prompt"),
     ]
     width = max(len(command) for command, _ in steps)
     return [bold("Next")] + [f"  {command.ljust(width)}  {paint(DIM, text)}".rstrip() for command, text in steps]

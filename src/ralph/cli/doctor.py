@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, colour, directory_of, print_json, safe, wrapped
+from ralph.cli.output import add_format, colour, directory_of, plural, print_json, safe, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ralph.doctor import Finding
 
 INDENT = " " * 18
+"""Indent of continuation lines, below the text of a finding."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,39 +20,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reindex",
         action="store_true",
-        help="make the search indexes anew from the texts first",
+        help="rebuild the search indexes first",
     )
     add_format(parser)
     parser.set_defaults(act=examine)
 
 
-def examine(given: argparse.Namespace) -> int:
-    """Look at everything; 1 when something is wrong."""
+def examine(args: argparse.Namespace) -> int:
+    """Print all findings. Returns 1 if there is a problem."""
     from pathlib import Path
 
     from ralph.doctor import examine, reindex
     from ralph.location import find_root
     from ralph.setup.connections import examine_connections
 
-    root = Path(find_root(directory_of(given)))
-    made = [reindex(root)] if given.reindex else []
-    findings = [*made, *examine(root), *examine_connections(root)]
-    wrong = [one for one in findings if not one.is_fine]
-    if given.format == "json":
+    root = Path(find_root(directory_of(args)))
+    rebuilt = [reindex(root)] if args.reindex else []
+    findings = [*rebuilt, *examine(root), *examine_connections(root)]
+    problems = [finding for finding in findings if not finding.is_fine]
+    if args.format == "json":
         print_json(findings)
-        return 1 if wrong else 0
-    for one in findings:
-        mark = colour("done", "ok   ") if one.is_fine else colour("failed", "WRONG")
-        print(mark + wrapped(safe(one.says), f"  {one.about:<9}  ", INDENT))
-        if one.mend and not one.is_fine:
-            print(wrapped(safe(one.mend), f"{INDENT}-> ", f"{INDENT}   "))
-    print(f"\n{_ending(findings)}")
-    return 1 if wrong else 0
+        return 1 if problems else 0
+    for finding in findings:
+        mark = colour("done", "ok   ") if finding.is_fine else colour("failed", "FAIL ")
+        print(mark + wrapped(safe(finding.says), f"  {finding.about:<9}  ", INDENT))
+        if finding.mend and not finding.is_fine:
+            print(wrapped(safe(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
+    print(f"\n{_summary(findings)}")
+    return 1 if problems else 0
 
 
-def _ending(findings: Sequence[Finding]) -> str:
-    """Say in one line what it all comes to, and what waits for a person."""
-    wrong = sum(not one.is_fine for one in findings)
-    state = f"{wrong} things need attention" if wrong > 1 else "One thing needs attention" if wrong else "All is well"
-    waits = [one.waits for one in findings if one.waits]
-    return "; ".join([state, *waits]) if waits else f"{state}."
+def _summary(findings: Sequence[Finding]) -> str:
+    """Return a one-line summary of the findings, including what needs a decision."""
+    problems = sum(not finding.is_fine for finding in findings)
+    state = f"{plural(problems, 'problem')} found" if problems else "No problems found"
+    pending = [finding.waits for finding in findings if finding.waits]
+    return "; ".join([state, *pending]) if pending else f"{state}."

@@ -1,4 +1,4 @@
-"""Let a person change a text in their editor."""
+"""Editing text in the user's editor."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ralph.errors import RalphError, UsageError
 
 
 def is_attended() -> bool:
-    """Say whether there is a person at a terminal, to ask or to hand a text to."""
+    """Return whether a person at a terminal can answer questions."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def edited(text: str) -> str:
-    """Give the text as it is after a person has had it in their editor."""
+    """Open a text in the user's editor and return the edited text."""
     import shlex
     import subprocess
     import tempfile
@@ -22,18 +22,18 @@ def edited(text: str) -> str:
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        words = shlex.split(editor)
+        command = shlex.split(editor)
     except ValueError as error:
-        raise UsageError(f"The editor {editor!r} cannot be started: {error}.") from error
+        raise UsageError(f"Cannot start the editor {editor!r}: {error}. Set EDITOR to another one.") from error
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.md"
         path.write_text(text + "\n", encoding="utf-8")
         try:
-            ended = subprocess.run([*words, str(path)], check=False)
+            process = subprocess.run([*command, str(path)], check=False)
         except OSError as error:
             raise RalphError(
-                f"The editor {editor!r} cannot be started: {error.strerror}. Name one in EDITOR; nothing was changed."
+                f"Cannot start the editor {editor!r}: {error.strerror}. Set EDITOR to another one. Nothing was changed."
             ) from error
-        if ended.returncode:
-            raise RalphError(f"The editor {editor!r} ended with {ended.returncode}; nothing was changed.")
+        if process.returncode:
+            raise RalphError(f"The editor {editor!r} exited with status {process.returncode}. Nothing was changed.")
         return path.read_bytes().decode("utf-8", "replace").strip()

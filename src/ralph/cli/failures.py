@@ -12,63 +12,76 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    one = actions.add_parser("list", help="List failure reports", description="List failure reports, freshest first.")
-    one.add_argument("--task", metavar="ID")
-    one.add_argument("--category", metavar="WORD")
-    one.add_argument("--fingerprint", metavar="ID", help="only those that are the same, as failures stats shows it")
-    one.add_argument("--last", type=count_of("reports"), default=20, metavar="N", help="how many (default: 20)")
-    add_format(one)
-    one.set_defaults(act=list_reports)
-    one = actions.add_parser("show", help="Show the reports of a task", description="Show the reports of a task.")
-    one.add_argument("id", help="the task")
-    one.add_argument("--attempt", type=whole_number, metavar="N", help="only of this attempt")
-    add_format(one)
-    one.set_defaults(act=show)
-    says = "Count failures by category, or those that are the same"
-    one = actions.add_parser("stats", help=says, description=f"{says}.")
-    one.add_argument("--by", choices=("category", "fingerprint"), default="category", help="(default: category)")
-    add_format(one)
-    one.set_defaults(act=stats)
+    sub = actions.add_parser("list", help="List failure reports", description="List failure reports, newest first.")
+    sub.add_argument("--task", metavar="ID", help="only of this task")
+    sub.add_argument("--category", metavar="WORD", help="only of this category")
+    sub.add_argument("--fingerprint", metavar="ID", help="only with this fingerprint, as shown by failures stats")
+    sub.add_argument(
+        "--last", type=count_of("reports"), default=20, metavar="N", help="maximum number of reports (default: 20)"
+    )
+    add_format(sub)
+    sub.set_defaults(act=list_reports)
+    sub = actions.add_parser(
+        "show", help="Show the failure reports of a task", description="Show the failure reports of a task."
+    )
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("--attempt", type=whole_number, metavar="N", help="only of this attempt")
+    add_format(sub)
+    sub.set_defaults(act=show)
+    text = "Count failures by category or by fingerprint"
+    sub = actions.add_parser("stats", help=text, description=f"{text}.")
+    sub.add_argument(
+        "--by", choices=("category", "fingerprint"), default="category", help="what to group by (default: category)"
+    )
+    add_format(sub)
+    sub.set_defaults(act=stats)
 
 
-def list_reports(given: argparse.Namespace) -> None:
-    """List failure reports, freshest first."""
-    with open_project(given) as project:
+def list_reports(args: argparse.Namespace) -> None:
+    """List failure reports, newest first."""
+    with open_project(args) as project:
         reports, _ = project.past.failures(
-            given.last, task=given.task, category=given.category, fingerprint=given.fingerprint
+            args.last, task=args.task, category=args.category, fingerprint=args.fingerprint
         )
-    if given.format == "json":
+    if args.format == "json":
         print_json(reports)
     elif reports:
         rows = [
-            (r.task_id, r.attempt_number, moment(r.created_at), r.category, r.why.partition("\n")[0]) for r in reports
+            (
+                report.task_id,
+                report.attempt_number,
+                moment(report.created_at),
+                report.category,
+                report.why.partition("\n")[0],
+            )
+            for report in reports
         ]
         print_table(("TASK", "ATTEMPT", "WHEN", "CATEGORY", "WHY"), rows)
     else:
-        is_narrowed = given.task or given.category or given.fingerprint
-        print("No failure matches." if is_narrowed else "No failures recorded.")
+        is_filtered = args.task or args.category or args.fingerprint
+        print("No failure matches." if is_filtered else "No failures recorded.")
 
 
-def show(given: argparse.Namespace) -> None:
-    """Show the reports of a task whole."""
+def show(args: argparse.Namespace) -> None:
+    """Show the failure reports of a task in full."""
     from ralph.loop.prompt import report_text
 
-    with open_project(given) as project:
-        reports = project.failures_of(given.id, given.attempt)
-    if given.format == "json":
+    with open_project(args) as project:
+        reports = project.failures_of(args.id, args.attempt)
+    if args.format == "json":
         print_json(reports)
         return
-    print("\n".join(report_text(report) for report in reports) or f"No failure of {given.id} is recorded.")
+    print("\n".join(report_text(report) for report in reports) or f"No failures of {args.id} recorded.")
 
 
-def stats(given: argparse.Namespace) -> None:
-    """Count failures by category, or those that are the same."""
-    if given.by == "fingerprint":
-        _count_the_same(given)
+def stats(args: argparse.Namespace) -> None:
+    """Count failures by category or by fingerprint."""
+    if args.by == "fingerprint":
+        _print_fingerprints(args)
         return
-    with open_project(given) as project:
+    with open_project(args) as project:
         counts = project.failure_counts()
-    if given.format == "json":
+    if args.format == "json":
         print_json(counts)
     elif counts:
         rows = [(row["category"], row["failures"], row["tasks"], moment(row["latest"])) for row in counts]
@@ -77,22 +90,22 @@ def stats(given: argparse.Namespace) -> None:
         print("No failures recorded.")
 
 
-def _count_the_same(given: argparse.Namespace) -> None:
-    with open_project(given) as project:
+def _print_fingerprints(args: argparse.Namespace) -> None:
+    with open_project(args) as project:
         groups = project.past.failure_groups()
-    if given.format == "json":
+    if args.format == "json":
         print_json(groups)
     elif groups:
         rows = [
             (
-                one.fingerprint,
-                one.failures,
-                one.tasks,
-                moment(one.latest),
-                one.category,
-                one.example.why.partition("\n")[0],
+                group.fingerprint,
+                group.failures,
+                group.tasks,
+                moment(group.latest),
+                group.category,
+                group.example.why.partition("\n")[0],
             )
-            for one in groups
+            for group in groups
         ]
         print_table(("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY"), rows, spare=("CATEGORY",))
     else:

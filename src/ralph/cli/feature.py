@@ -12,41 +12,46 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    one = actions.add_parser("add", help="Add a feature", description="Add a feature.")
-    one.add_argument("name")
-    one.add_argument("--spec", metavar="FILE", help="what is wanted; - reads standard input")
-    one.add_argument("--plan", metavar="FILE", help="how it will be built")
-    one.add_argument("--format", choices=("table", "json", "quiet"), default="table")
-    one.set_defaults(act=add)
-    one = actions.add_parser("list", help="List features", description="List features.")
-    add_format(one)
-    one.set_defaults(act=list_features)
-    one = actions.add_parser("show", help="Show a feature", description="Show a feature with its tasks.")
-    one.add_argument("feature", help="its id or name")
-    add_format(one)
-    one.set_defaults(act=show)
-    one = actions.add_parser("delete", help="Delete a feature", description="Delete a feature; its tasks stay.")
-    one.add_argument("feature", help="its id or name")
-    one.set_defaults(act=delete)
+    sub = actions.add_parser("add", help="Add a feature", description="Add a feature.")
+    sub.add_argument("name")
+    sub.add_argument("--spec", metavar="FILE", help="file with the spec; - reads standard input")
+    sub.add_argument("--plan", metavar="FILE", help="file with the implementation plan")
+    sub.add_argument(
+        "--format",
+        choices=("table", "json", "quiet"),
+        default="table",
+        help="quiet prints only the id (default: table)",
+    )
+    sub.set_defaults(act=add)
+    sub = actions.add_parser("list", help="List features", description="List features.")
+    add_format(sub)
+    sub.set_defaults(act=list_features)
+    sub = actions.add_parser("show", help="Show a feature", description="Show a feature with its tasks.")
+    sub.add_argument("feature", help="id or name")
+    add_format(sub)
+    sub.set_defaults(act=show)
+    sub = actions.add_parser("delete", help="Delete a feature", description="Delete a feature; its tasks are kept.")
+    sub.add_argument("feature", help="id or name")
+    sub.set_defaults(act=delete)
 
 
-def add(given: argparse.Namespace) -> None:
+def add(args: argparse.Namespace) -> None:
     """Add a feature."""
-    spec = read_text(given.spec) if given.spec else ""
-    plan = read_text(given.plan) if given.plan else ""
-    with open_project(given) as project:
-        feature = project.add_feature(given.name, spec, plan)
-    if given.format == "json":
+    spec = read_text(args.spec) if args.spec else ""
+    plan = read_text(args.plan) if args.plan else ""
+    with open_project(args) as project:
+        feature = project.add_feature(args.name, spec, plan)
+    if args.format == "json":
         print_json(feature)
     else:
-        print(feature.id if given.format == "quiet" else f"Feature added: {feature.id}")
+        print(feature.id if args.format == "quiet" else f"Feature added: {feature.id}")
 
 
-def list_features(given: argparse.Namespace) -> None:
+def list_features(args: argparse.Namespace) -> None:
     """List features."""
-    with open_project(given) as project:
+    with open_project(args) as project:
         views = project.features()
-    if given.format == "json":
+    if args.format == "json":
         print_json(views)
     elif views:
         rows = [
@@ -62,11 +67,11 @@ def list_features(given: argparse.Namespace) -> None:
         print("No features. Add one with: ralph feature add NAME --spec FILE")
 
 
-def show(given: argparse.Namespace) -> None:
-    """Show a feature."""
-    with open_project(given) as project:
-        view = project.feature(given.feature)
-    if given.format == "json":
+def show(args: argparse.Namespace) -> None:
+    """Show a feature with its tasks."""
+    with open_project(args) as project:
+        view = project.feature(args.feature)
+    if args.format == "json":
         print_json(view)
         return
     feature, tasks = view.feature, view.tasks
@@ -79,8 +84,8 @@ def show(given: argparse.Namespace) -> None:
         print_table(("TASK", "STATUS", "TITLE"), [(task.id, task.status, task.title) for task in tasks])
 
 
-def delete(given: argparse.Namespace) -> None:
+def delete(args: argparse.Namespace) -> None:
     """Delete a feature."""
-    with open_project(given) as project:
-        feature = project.delete_feature(given.feature)
+    with open_project(args) as project:
+        feature = project.delete_feature(args.feature)
     print(f"Feature deleted: {feature.id}")

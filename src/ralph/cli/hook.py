@@ -1,4 +1,4 @@
-"""`ralph hook`, for people who ask what it does; agents call it, and never get this far."""
+"""`ralph hook`, for `--help` and manual use. Hooks of agents take the faster path in `ralph.entry`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     import argparse
 
 EPILOG = """\
-Agents call it: ralph setup AGENT writes it into their settings. It reads the agent's JSON on stdin, prints one JSON
-object and always exits 0; what went wrong is in: ralph doctor
+Agents call this command; ralph setup AGENT adds it to their settings. It reads JSON from stdin, prints one JSON
+object and always exits with 0. Errors are reported by ralph doctor.
 
-To see what a session would be told:  echo '{}' | ralph hook session-start
+To see the context that a session would get:  echo '{}' | ralph hook session-start
 """
 
 
@@ -19,18 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ralph.config import CONNECTABLE
     from ralph.hooks import EVENTS
 
-    parser.add_argument("event", metavar="EVENT", help=f"one of {', '.join(EVENTS)}, or what the agent calls them")
+    parser.add_argument("event", metavar="EVENT", help=f"one of {', '.join(EVENTS)}, or the agent's own name for it")
     parser.add_argument("--agent", metavar="NAME", default="claude", help=f"{', '.join(CONNECTABLE)} (default: claude)")
     parser.epilog = EPILOG
     parser.set_defaults(act=answer)
 
 
-def answer(given: argparse.Namespace) -> int:
-    """Answer one hook."""
+def answer(args: argparse.Namespace) -> int:
+    """Handle one hook event."""
     import os
 
     from ralph.cli.output import directory_of
     from ralph.hooks import main
 
-    os.chdir(directory_of(given))
-    return main([given.event, "--agent", given.agent])
+    os.chdir(directory_of(args))
+    return main([args.event, "--agent", args.agent])

@@ -15,22 +15,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--store",
         default="",
         metavar="URL",
-        help="keep it in this database, postgresql://USER@HOST/DATABASE, or in this file",
+        help="database to use: postgresql://USER@HOST/DATABASE or a file (default: .ralph)",
     )
-    parser.add_argument("--project", default="", metavar="NAME", help="its name there; one of this name is joined")
+    parser.add_argument(
+        "--project", default="", metavar="NAME", help="name in the database; an existing project of that name is joined"
+    )
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Set up a project; safe to run twice."""
+def run(args: argparse.Namespace) -> int:
+    """Set up a project. Running it twice is safe."""
     from ralph.location import init_project
 
-    done = init_project(directory_of(given), url=given.store, name=given.project)
-    for line in done:
+    lines = init_project(directory_of(args), url=args.store, name=args.project)
+    for line in lines:
         print(f"  {line}")
-    if any(line.startswith(("created", "joined")) for line in done):
-        print('Ready. Next: ralph task add "What should be done", then ralph run --agent claude;')
-        print("or use the memory inside your own sessions: ralph setup claude")
+    if any(line.startswith(("created", "joined")) for line in lines):
+        print('Ready. Next: ralph task add "Describe the task", then ralph run --agent claude')
+        print("To use the memory in your own agent sessions: ralph setup claude")
     else:
-        print("This project is set up already; nothing else was changed.")
+        print("This project is already set up; nothing else was changed.")
     return 0

@@ -20,55 +20,61 @@ SHORT_ID = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    one = actions.add_parser("list", help="List the latest entries", description="List the latest entries.")
-    one.add_argument("--run", metavar="ID")
-    one.add_argument("--task", metavar="ID")
-    one.add_argument("--outcome", choices=tuple(Outcome))
-    one.add_argument("--last", type=count_of("entries"), default=20, metavar="N", help="how many (default: 20)")
-    add_format(one)
-    one.set_defaults(act=list_entries)
-    one = actions.add_parser("search", help="Find entries by their notes", description="Find entries by their notes.")
-    one.add_argument("query", nargs="+")
-    one.add_argument("--last", type=count_of("entries"), default=20, metavar="N", help="how many (default: 20)")
-    add_format(one)
-    one.set_defaults(act=search)
-    one = actions.add_parser("show", help="Show one entry", description="Show one entry.")
-    one.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
-    add_format(one)
-    one.set_defaults(act=show)
+    sub = actions.add_parser("list", help="List the latest entries", description="List the latest entries.")
+    sub.add_argument("--run", metavar="ID", help="only of this run")
+    sub.add_argument("--task", metavar="ID", help="only of this task")
+    sub.add_argument("--outcome", choices=tuple(Outcome), help="only with this outcome")
+    sub.add_argument(
+        "--last", type=count_of("entries"), default=20, metavar="N", help="maximum number of entries (default: 20)"
+    )
+    add_format(sub)
+    sub.set_defaults(act=list_entries)
+    sub = actions.add_parser(
+        "search", help="Search entries by their notes", description="Search entries by their notes."
+    )
+    sub.add_argument("query", nargs="+")
+    sub.add_argument(
+        "--last", type=count_of("entries"), default=20, metavar="N", help="maximum number of entries (default: 20)"
+    )
+    add_format(sub)
+    sub.set_defaults(act=search)
+    sub = actions.add_parser("show", help="Show one entry", description="Show one entry.")
+    sub.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
+    add_format(sub)
+    sub.set_defaults(act=show)
 
 
-def list_entries(given: argparse.Namespace) -> None:
+def list_entries(args: argparse.Namespace) -> None:
     """List the latest entries, newest last."""
-    narrowed = given.run or given.task or given.outcome
+    is_filtered = args.run or args.task or args.outcome
     entries: Sequence[Attempt | AgentSession]
-    with open_project(given) as project:
-        if narrowed:
-            entries = project.journal(given.last, run=given.run, task=given.task, outcome=_outcome(given))
+    with open_project(args) as project:
+        if is_filtered:
+            entries = project.journal(args.last, run=args.run, task=args.task, outcome=_outcome(args))
         else:
-            entries = _told(project.past.journal(given.last)[0])
+            entries = _records(project.past.journal(args.last)[0])
     entries = entries[::-1]
-    nothing = "No entry matches." if narrowed else "No entries yet. They come with: ralph run"
-    _print(entries, given, nothing)
+    empty_message = "No entry matches." if is_filtered else "No entries yet. Start a run with: ralph run"
+    _print(entries, args, empty_message)
 
 
-def search(given: argparse.Namespace) -> None:
-    """Find entries by their notes, best first."""
-    with open_project(given) as project:
-        found = project.past.search(" ".join(given.query), given.last)
-    _print(_told(found), given, "Nothing found.")
+def search(args: argparse.Namespace) -> None:
+    """Search entries by their notes, best match first."""
+    with open_project(args) as project:
+        found = project.past.search(" ".join(args.query), args.last)
+    _print(_records(found), args, "No entry matches.")
 
 
-def show(given: argparse.Namespace) -> None:
-    """Show one entry whole."""
+def show(args: argparse.Namespace) -> None:
+    """Show one entry in full."""
     from ralph.loop.prompt import journal_text
 
-    with open_project(given) as project:
-        if given.entry.startswith(SESSION):
-            _print_session(project.sessions.get(given.entry.removeprefix(SESSION)), given)
+    with open_project(args) as project:
+        if args.entry.startswith(SESSION):
+            _print_session(project.sessions.get(args.entry.removeprefix(SESSION)), args)
             return
-        entry = project.journal_entry(given.entry)
-    if given.format == "json":
+        entry = project.journal_entry(args.entry)
+    if args.format == "json":
         print_json(entry)
         return
     text, _ = journal_text([entry], 1_000_000, "")
@@ -82,19 +88,19 @@ def show(given: argparse.Namespace) -> None:
             print(f"- **{name}**: {value}")
 
 
-def _outcome(given: argparse.Namespace) -> Outcome | None:
-    return Outcome(given.outcome) if given.outcome else None
+def _outcome(args: argparse.Namespace) -> Outcome | None:
+    return Outcome(args.outcome) if args.outcome else None
 
 
-def _print_session(session: AgentSession, given: argparse.Namespace) -> None:
-    if given.format == "json":
+def _print_session(session: AgentSession, args: argparse.Namespace) -> None:
+    if args.format == "json":
         print_json(session)
         return
     ended = f"ended {moment(session.ended_at)} ({session.ending or 'no reason given'})" if session.ended_at else "open"
-    print(safe(f"{SESSION}{session.id}: {session.agent}, began {moment(session.started_at)}, {ended}"))
-    told, left = len(session.shown), len(session.learned)
-    print(f"{session.prompts} prompts, {session.compactions} compactions, {told} memories shown, {left} learned")
-    for name, text in (("Asked", session.title), ("Said last", session.summary)):
+    print(safe(f"{SESSION}{session.id}: {session.agent}, started {moment(session.started_at)}, {ended}"))
+    shown, learned = len(session.shown), len(session.learned)
+    print(f"{session.prompts} prompts, {session.compactions} compactions, {shown} memories shown, {learned} learned")
+    for name, text in (("First prompt", session.title), ("Last message", session.summary)):
         if text:
             print(f"\n{name}:\n{safe(text)}")
     if session.learned:
@@ -102,15 +108,15 @@ def _print_session(session: AgentSession, given: argparse.Namespace) -> None:
 
 
 def _notes(entry: Attempt) -> str:
-    """Give what to say of an attempt: why it failed before what it said."""
+    """Return the notes of an attempt, after the reason of its failure if it failed."""
     if entry.outcome in FAILURES and entry.reason:
         return f"{entry.reason} · {entry.notes}" if entry.notes else entry.reason
     return entry.notes or entry.reason or "-"
 
 
-def _told(entries: Sequence[JournalEntry]) -> list[Attempt | AgentSession]:
-    """Give what entries are about."""
-    return [one for entry in entries if (one := entry.attempt or entry.session)]
+def _records(entries: Sequence[JournalEntry]) -> list[Attempt | AgentSession]:
+    """Return the attempts and sessions of journal entries."""
+    return [record for entry in entries if (record := entry.attempt or entry.session)]
 
 
 def _seconds(session: AgentSession) -> float:
@@ -119,8 +125,8 @@ def _seconds(session: AgentSession) -> float:
     return days_between(session.started_at, session.ended_at or session.last_at) * 86_400
 
 
-def _short(id: str, others: Sequence[str]) -> str:
-    """Give the beginning of a session's id that tells it from the others that are listed."""
+def _short_id(id: str, others: Sequence[str]) -> str:
+    """Return the shortest prefix of a session id that is unique among those listed."""
     length = SHORT_ID
     while length < len(id) and any(other != id and other.startswith(id[:length]) for other in others):
         length += 1
@@ -131,7 +137,7 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
     if isinstance(entry, AgentSession):
         learned = f"[{len(entry.learned)} learned] " if entry.learned else ""
         return (
-            f"{SESSION}{_short(entry.id, sessions)}",
+            f"{SESSION}{_short_id(entry.id, sessions)}",
             moment(entry.started_at),
             *("-", "-"),
             "session" if entry.ended_at else "open",
@@ -149,12 +155,12 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
     )
 
 
-def _print(entries: Sequence[Attempt | AgentSession], given: argparse.Namespace, nothing: str) -> None:
-    if given.format == "json":
+def _print(entries: Sequence[Attempt | AgentSession], args: argparse.Namespace, empty_message: str) -> None:
+    if args.format == "json":
         print_json(entries)
     elif entries:
         sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]
         rows = [_row(entry, sessions) for entry in entries]
         print_table(("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, spare=("WHEN", "ATTEMPT"))
     else:
-        print(nothing)
+        print(empty_message)

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 KEYS = """\
   y  keep it
-  n  reject it; you may say why
-  e  keep it in other words
-  s  leave it for later
-  q  stop here; what is decided stays so"""
+  n  reject it, optionally with a reason
+  e  edit it, then keep it
+  s  skip it for now
+  q  quit; decisions so far are saved"""
 
 EPILOG = """\
-What runs teach is extracted when they end, checked against rules, and kept.
-With `review = true` under [memories] in .ralph.toml it waits for you:
+Learnings are extracted when a run ends, validated, and promoted to memories.
+With `review = true` under [memories] in .ralph.toml they wait for a review:
   ralph learn review
 """
 
@@ -46,121 +46,121 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
 
-    one = action("extract", extract, "Draw learnings from a run, a loop's state file or a role's last words")
-    one.add_argument("--run", metavar="ID", help="default: the latest")
-    one.add_argument(
-        "--state", metavar="FILE", help="the state file of a loop that ran elsewhere; - reads standard input"
-    )
-    one.add_argument("--from", dest="from_hat", metavar="HAT", help="the role that hands over")
-    one.add_argument("--to", dest="to_hat", metavar="HAT", help="the role that takes over")
-    one.add_argument("file", nargs="?", metavar="FILE", help="the words of the role; - or nothing reads standard input")
-    one.add_argument("--promote", action="store_true", help="also check them, and keep those that pass")
-    add_format(one)
+    sub = action("extract", extract, "Extract learnings from a run, a loop state file or the output of a role")
+    sub.add_argument("--run", metavar="ID", help="run to extract from (default: the latest)")
+    sub.add_argument("--state", metavar="FILE", help="state file of a loop that ran elsewhere; - reads standard input")
+    sub.add_argument("--from", dest="from_hat", metavar="HAT", help="role that hands over")
+    sub.add_argument("--to", dest="to_hat", metavar="HAT", help="role that takes over")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="output of the role (default: -, standard input)")
+    sub.add_argument("--promote", action="store_true", help="also validate them and promote those that pass")
+    add_format(sub)
 
-    one = action("list", list_learnings, "List what runs taught and is not in use yet, oldest first")
-    one.add_argument(
+    sub = action("list", list_learnings, "List learnings that are not active yet, oldest first")
+    sub.add_argument(
         "--status",
         choices=(*STATUSES, "all"),
-        help="default: what waits for a decision, which is staged (pending, validated) or quarantined",
+        help="only with this status (default: pending, validated and quarantined)",
     )
-    add_format(one)
+    add_format(sub)
 
-    one = action("validate", validate, "Check what is pending against the rules")
-    add_format(one)
-    action("review", review, "Decide on what is staged, one by one")
+    sub = action("validate", validate, "Validate pending learnings against the rules")
+    add_format(sub)
+    action("review", review, "Accept or reject staged learnings, one by one")
 
-    one = action("promote", promote, "Keep what passed the rules")
-    one.add_argument("learning", nargs="*", metavar="ID", help="default: all")
-    one.add_argument("--validate", action="store_true", help="check what is pending first")
-    add_format(one)
+    sub = action("promote", promote, "Promote validated learnings to memories")
+    sub.add_argument("learning", nargs="*", metavar="ID", help="learnings to promote (default: all)")
+    sub.add_argument("--validate", action="store_true", help="validate pending learnings first")
+    add_format(sub)
 
-    one = action("clear", clear, "Empty the staging area; undo brings it back")
-    one.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    sub = action("clear", clear, "Clear the staging area; undo restores it")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
 
 
-def run(given: argparse.Namespace) -> int:
-    """Do what is asked for, then say what is wrong with the files."""
-    with open_project(given) as project:
-        code = given.do(project, given) or 0
-        print_file_problems(project, in_full=given.action != "list")
+def run(args: argparse.Namespace) -> int:
+    """Run the action, then print problems with the memory files."""
+    with open_project(args) as project:
+        code = args.do(project, args) or 0
+        print_file_problems(project, in_full=args.action != "list")
     return code
 
 
 # --- extract, validate, promote --------------------------------------------------------------
 
 
-def extract(project: Project, given: argparse.Namespace) -> None:
-    """Draw learnings from what happened, and stage them."""
-    if (given.from_hat is None) != (given.to_hat is None):
-        raise UsageError("Say both roles: --from HAT --to HAT.")
-    if sum(value is not None for value in (given.run, given.state, given.from_hat)) > 1:
-        raise UsageError("Say one source: --run, --state, or --from with --to.")
-    if given.file is not None and given.from_hat is None:
-        raise UsageError(f"Say what {given.file} is: --state {given.file}, or --from HAT --to HAT {given.file}.")
-    if given.from_hat is not None:
-        text = read_text(given.file or "-")
-        _print_handed_over(project.learning.extract_handover(given.from_hat, given.to_hat, text), given)
+def extract(project: Project, args: argparse.Namespace) -> None:
+    """Extract learnings and stage them."""
+    if (args.from_hat is None) != (args.to_hat is None):
+        raise UsageError("--from and --to must be used together: --from HAT --to HAT.")
+    if sum(value is not None for value in (args.run, args.state, args.from_hat)) > 1:
+        raise UsageError("Use only one source: --run, --state, or --from with --to.")
+    if args.file is not None and args.from_hat is None:
+        raise UsageError(
+            f"Cannot tell what {args.file} is. Use --state {args.file}, or --from HAT --to HAT {args.file}."
+        )
+    if args.from_hat is not None:
+        text = read_text(args.file or "-")
+        _print_handed_over(project.learning.extract_handover(args.from_hat, args.to_hat, text), args)
         return
-    if given.state is not None:
-        name = "standard input" if given.state == "-" else given.state
-        counts = project.learning.extract_state(read_text(given.state), name)
+    if args.state is not None:
+        name = "standard input" if args.state == "-" else args.state
+        counts = project.learning.extract_state(read_text(args.state), name)
     else:
-        name, counts = project.learning.extract(given.run)
-    checked = project.learning.validate() if given.promote else None
-    promoted, left = project.learning.promote() if given.promote else (None, 0)
-    if given.format == "json":
-        print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if given.promote else {}))
+        name, counts = project.learning.extract(args.run)
+    checked = project.learning.validate() if args.promote else None
+    promoted, left = project.learning.promote() if args.promote else (None, 0)
+    if args.format == "json":
+        print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if args.promote else {}))
         return
-    print(f"{safe(name)}: {plural(counts.extracted, 'learning')} extracted, {counts.merged} of them known already.")
+    print(f"{safe(name)}: extracted {plural(counts.extracted, 'learning')} ({counts.merged} already known).")
     if checked and promoted:
         _print_checked(checked)
         _print_promoted(promoted, left)
     elif counts.extracted > counts.merged:
-        print("They are staged. Look at them with: ralph learn list")
+        print("They are staged. To list them: ralph learn list")
 
 
 def _fields(*counts: Counts | None) -> dict[str, int]:
-    """Give the counts of several passes together, those of none left out."""
+    """Return the sums of several counts, ignoring None."""
     from ralph.records import fields_of
 
-    together: dict[str, int] = {}
-    for one in filter(None, counts):
-        together |= {name: together.get(name, 0) + count for name, count in fields_of(one).items()}
-    return together
+    totals: dict[str, int] = {}
+    for fields in map(fields_of, filter(None, counts)):
+        totals |= {name: totals.get(name, 0) + count for name, count in fields.items()}
+    return totals
 
 
-def _print_handed_over(kept: list[Kept], given: argparse.Namespace) -> None:
+def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import print_memories
     from ralph.memory.public import public_fields
 
-    new = [one for one in kept if one.what == "added"]
-    if given.format == "json":
-        print_json([public_fields(one.memory) | {"what": one.what} for one in kept])
+    new = [result for result in results if result.what == "added"]
+    if args.format == "json":
+        print_json([public_fields(result.memory) | {"what": result.what} for result in results])
         return
-    if kept:
-        print_memories(one.memory for one in kept)
-    print(f"{plural(len(kept), 'memory')} found, {len(kept) - len(new)} of them known already.")
+    if results:
+        print_memories(result.memory for result in results)
+    print(f"Found {plural(len(results), 'memory')} ({len(results) - len(new)} already known).")
 
 
-def validate(project: Project, given: argparse.Namespace) -> None:
-    """Check what is pending against the rules."""
+def validate(project: Project, args: argparse.Namespace) -> None:
+    """Validate pending learnings against the rules."""
     counts = project.learning.validate()
-    if given.format == "json":
+    if args.format == "json":
         print_json({name: getattr(counts, name) for name in ("validated", "rejected", "waiting")})
     else:
         _print_checked(counts)
 
 
 def _print_checked(counts: Counts) -> None:
-    print(f"{counts.validated} validated, {counts.rejected} rejected, {counts.waiting} wait for more data.")
+    print(f"{counts.validated} validated, {counts.rejected} rejected, {counts.waiting} waiting for more data.")
     if counts.rejected:
         print("To see why: ralph learn list --status rejected")
 
 
-def promote(project: Project, given: argparse.Namespace) -> None:
-    """Keep what passed the rules."""
-    counts, left = project.learning.promote(given.learning, validate_first=given.validate)
-    if given.format == "json":
+def promote(project: Project, args: argparse.Namespace) -> None:
+    """Promote validated learnings to memories."""
+    counts, left = project.learning.promote(args.learning, validate_first=args.validate)
+    if args.format == "json":
         print_json({"promoted": counts.promoted, "left": left})
     else:
         _print_promoted(counts, left)
@@ -170,75 +170,87 @@ def _print_promoted(counts: Counts, left: int) -> None:
     print(f"{plural(counts.promoted, 'learning')} promoted, {left} left in the staging area.")
 
 
-# --- looking at them -------------------------------------------------------------------------
+# --- list ------------------------------------------------------------------------------------
 
 
-def list_learnings(project: Project, given: argparse.Namespace) -> None:
-    """List learnings by what became of them so far."""
+def list_learnings(project: Project, args: argparse.Namespace) -> None:
+    """List learnings with their status."""
     from ralph.cli.memory_text import in_words
     from ralph.memory.public import public_fields
     from ralph.memory.staging import held_back, status
 
-    found = [(one, status(one)) for one in project.learning.listed(given.status)]
-    if given.format == "json":
-        print_json([public_fields(one) | {"status": state} for one, state in found])
+    found = [(learning, status(learning)) for learning in project.learning.listed(args.status)]
+    if args.format == "json":
+        print_json([public_fields(learning) | {"status": learning_status} for learning, learning_status in found])
     elif found:
         rows = [
-            (one.id, state, one.kind, f"{one.confidence:.2f}", one.support, held_back(one) or "-", in_words(one))
-            for one, state in found
+            (
+                learning.id,
+                learning_status,
+                learning.kind,
+                f"{learning.confidence:.2f}",
+                learning.support,
+                held_back(learning) or "-",
+                in_words(learning),
+            )
+            for learning, learning_status in found
         ]
-        print_table(("ID", "STATUS", "TYPE", "SURE", "TIMES", "REASON", "LEARNING"), rows)
+        print_table(("ID", "STATUS", "TYPE", "CONF", "TIMES", "REASON", "LEARNING"), rows)
     else:
-        print("No learning matches." if given.status else "Nothing waits. What runs teach comes here when they end.")
+        print(
+            "No learning matches." if args.status else "No learnings are waiting. They are extracted when a run ends."
+        )
 
 
-# --- deciding --------------------------------------------------------------------------------
+# --- review ----------------------------------------------------------------------------------
 
 
-def review(project: Project, given: argparse.Namespace) -> None:
-    """Show what is staged one by one, and let a person decide."""
+def review(project: Project, args: argparse.Namespace) -> None:
+    """Let a person accept or reject staged learnings one by one."""
     from ralph.cli.editor import is_attended
 
     if not is_attended():
-        raise UsageError("A review needs a person at a terminal; without one, see: ralph learn promote --validate")
+        raise UsageError(
+            "A review needs a terminal. Without one, use: ralph learn promote --validate", code="no-terminal"
+        )
     waiting = project.learning.waiting()
     counts = {"kept": 0, "rejected": 0, "skipped": 0}
-    for place, learning in enumerate(waiting, start=1):
-        decided = _decide(project, learning, f"{place}/{len(waiting)}")
-        if decided == "quit":
+    for position, learning in enumerate(waiting, start=1):
+        decision = _decide(project, learning, f"{position}/{len(waiting)}")
+        if decision == "quit":
             break
-        counts[decided] += 1
+        counts[decision] += 1
     if not waiting:
-        print("Nothing waits for a decision.")
+        print("No learnings are waiting for a decision.")
         return
     left = len(waiting) - counts["kept"] - counts["rejected"]
     print(f"{counts['kept']} kept, {counts['rejected']} rejected, {left} left.")
 
 
-def _decide(project: Project, learning: Memory, place: str) -> str:
-    """Ask what is to become of a learning, and do it."""
+def _decide(project: Project, learning: Memory, position: str) -> str:
+    """Ask for a decision on a learning and apply it."""
     from ralph.cli.memory_text import origin, print_body, print_facts, print_heading
 
     print()
-    print_heading(learning, f"{place}  ")
+    print_heading(learning, f"{position}  ")
     facts = {
         "Confidence": f"{learning.confidence:.2f}",
         "From": origin(learning),
         "Learned": f"{learning.support} times" if learning.support > 1 else "",
-        "Held back": learning.state_reason,
+        "On hold": learning.state_reason,
     }
     print_facts(facts)
     print_body(learning)
     while True:
-        answer = _asked("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
+        answer = _ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
         if answer in ("y", "yes"):
             project.learning.accept(learning.id)
             return "kept"
         if answer in ("n", "no"):
-            project.learning.reject(learning.id, _asked("Why? (Enter: no reason) ", ""))
+            project.learning.reject(learning.id, _ask("Reason (Enter for none): ", ""))
             return "rejected"
         if answer in ("e", "edit"):
-            if body := _reworded(learning):
+            if body := _ask_wording(learning):
                 project.learning.accept(learning.id, body)
                 return "kept"
         elif answer in ("s", "skip"):
@@ -249,19 +261,19 @@ def _decide(project: Project, learning: Memory, place: str) -> str:
             print(KEYS)
 
 
-def _reworded(learning: Memory) -> str:
-    """Give the words a person wants instead, from their editor or from one line; nothing when there are none."""
+def _ask_wording(learning: Memory) -> str:
+    """Ask for a new wording, in an editor or on one line. Empty if the person gives none."""
     import os
 
     from ralph.cli.editor import edited
 
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return edited(learning.body)
-    return _asked("In one line (Enter: leave it): ", "")
+    return _ask("New text on one line (Enter to cancel): ", "")
 
 
-def _asked(question: str, at_end: str = "quit") -> str:
-    """Give a person's answer; the end of the input has the meaning given."""
+def _ask(question: str, at_end: str = "quit") -> str:
+    """Return the answer to a question, or `at_end` at the end of the input."""
     try:
         answer = input(question).strip()
     except EOFError:
@@ -270,17 +282,17 @@ def _asked(question: str, at_end: str = "quit") -> str:
     return answer.lower() if at_end else answer
 
 
-def clear(project: Project, given: argparse.Namespace) -> int:
-    """Empty the staging area."""
-    if not given.yes:
+def clear(project: Project, args: argparse.Namespace) -> int:
+    """Clear the staging area."""
+    if not args.yes:
         if not sys.stdin.isatty():
-            raise UsageError("There is nobody to ask: say --yes to empty the staging area.")
-        if _asked("Take everything out of the staging area? [y/N] ", "no") not in ("y", "yes"):
+            raise UsageError("Confirmation needs a terminal. Use --yes to clear the staging area.", code="no-terminal")
+        if _ask("Remove all learnings from the staging area? [y/N] ", "no") not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
     count, change = project.learning.clear(yes=True)
     if count:
-        print(f"{plural(count, 'learning')} taken out of the staging area. To undo: ralph memory undo {change}")
+        print(f"{plural(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")
     else:
-        print("The staging area is empty already.")
+        print("The staging area is already empty.")
     return 0

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import argparse
 
 EPILOG = """\
-An agent starts it: connect one with ralph setup claude, or by hand, for example
+Agents start it themselves. Connect one with ralph setup claude, or by hand:
   claude mcp add ralph -- ralph mcp
-With --http it stays, for clients that come over the network of this machine.
+With --http it keeps running and serves clients on this machine.
 """
 
 
@@ -24,25 +24,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("--http", action="store_true", help="serve over HTTP instead of standard input and output")
     parser.add_argument("--host", metavar="NAME", help="with --http: 127.0.0.1, localhost or ::1 (default: 127.0.0.1)")
-    parser.add_argument("--port", metavar="N", type=whole_number, help="with --http: where (default: 8417; 0: any)")
+    parser.add_argument(
+        "--port", metavar="N", type=whole_number, help="with --http: port, 0 for any free one (default: 8417)"
+    )
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Serve until the client has gone, or with --http until Ctrl+C."""
-    # Whoever comes in by this door is an agent, also outside the loop.
+def run(args: argparse.Namespace) -> int:
+    """Serve until the client disconnects, or with --http until Ctrl+C."""
+    # MCP clients count as agents, inside and outside the loop.
     os.environ[DOOR_VARIABLE] = "mcp"
-    directory = "." if given.directory == "." else str(directory_of(given))
-    if given.http:
-        return _serve_http(given, directory)
-    if given.host is not None or given.port is not None:
+    directory = "." if args.directory == "." else str(directory_of(args))
+    if args.http:
+        return _serve_http(args, directory)
+    if args.host is not None or args.port is not None:
         from ralph.errors import UsageError
 
-        raise UsageError("--host and --port go with --http.")
+        raise UsageError("--host and --port need --http.")
     if sys.stdin.isatty():
         print(
-            "This serves the project's memory and tasks to an agent, which starts it itself: ralph setup claude."
-            " Ctrl+D ends it.",
+            "Waiting for an MCP client on standard input. Agents start this command themselves: ralph setup claude."
+            " Press Ctrl+D to stop.",
             file=sys.stderr,
         )
     from ralph.mcp.stdio import serve
@@ -51,15 +53,15 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _serve_http(given: argparse.Namespace, directory: str) -> int:
+def _serve_http(args: argparse.Namespace, directory: str) -> int:
     from ralph.location import FOLDER, find_root
     from ralph.mcp.http import PORT, TOKEN_FILE, Server
 
     root = find_root(directory)
-    with Server(root, given.host or "127.0.0.1", PORT if given.port is None else given.port) as server:
-        print(f"Serving {root} at {server.url}. Ctrl+C ends it.")
+    with Server(root, args.host or "127.0.0.1", PORT if args.port is None else args.port) as server:
+        print(f"Serving {root} at {server.url}. Press Ctrl+C to stop.")
         if server.is_token_new:
-            print("To connect Claude Code (this is the only time the token is shown):")
+            print("To connect Claude Code (the token is shown only once):")
             header = f'--header "Authorization: Bearer {server.token}"'
             print(f"  claude mcp add --transport http ralph {server.url} {header}")
         else:

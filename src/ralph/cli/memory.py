@@ -35,10 +35,25 @@ if TYPE_CHECKING:
     Adder = Callable[..., argparse.ArgumentParser]
 
 SHOWN = 10
+"""Number of memories listed by default."""
 WIDEST_REASON = 60
-WRITING = ("add", "edit", "confirm", "delete", "init", "import", "merge", "undo", "clear", "cleanup", "consolidate")
-"""Actions that change something: they fail when they cannot bring the files up to date."""
+"""Maximum length of a reason in a table, in characters."""
+_WRITE_ACTIONS = (
+    "add",
+    "edit",
+    "confirm",
+    "delete",
+    "init",
+    "import",
+    "merge",
+    "undo",
+    "clear",
+    "cleanup",
+    "consolidate",
+)
+"""Actions that change memories. They fail if the memory files cannot be updated."""
 OLD_DAYS = 90
+"""Default of `cleanup --older-than`, in days."""
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
 IMPORTS = (
     "bundle",
@@ -59,11 +74,11 @@ EXPORTS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowled
 EPILOG = """\
 Examples:
   ralph memory add "ECONNREFUSED means: start docker" --type fix --tags docker
-  ralph memory search docker --explain         what each score is made of
-  ralph memory prime --budget 2000             what an agent should know first
-  ralph memory prime --for "flaky login test"  the few that matter for something
-  ralph memory import notes.md other-project/  files, folders, or a pipe
-  ralph memory export > memories.jsonl         all of it, with its history
+  ralph memory search docker --explain         explain the scores
+  ralph memory prime --budget 2000             memories to put into a prompt
+  ralph memory prime --for "flaky login test"  memories relevant to a text
+  ralph memory import notes.md other-project/  files and directories
+  ralph memory export > memories.jsonl         all memories and their history
 """
 
 
@@ -78,169 +93,190 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_entries(action: Adder) -> None:
-    one = action("add", add, "Remember something")
-    one.add_argument("words", nargs="?", metavar="CONTENT", help="what to remember; - reads standard input")
-    one.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
-    one.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(KINDS)} (default: pattern)")
-    one.add_argument("--title", help="default: the first sentence")
-    one.add_argument("--tags", type=words_of, default=(), help="separated by commas")
-    one.add_argument("--files", type=paths_of, default=(), help="files it is about, separated by commas")
-    one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1 (default: 0.6)")
-    _add_project(one)
-    one.add_argument("--format", choices=("table", "json", "quiet"), default="table", help="quiet prints the id alone")
-
-    one = action("search", search, "Find memories, best first")
-    one.add_argument("query", nargs="*", metavar="QUERY", help="any words; without them the newest are shown")
-    _add_filters(one)
-    one.add_argument("--all", action="store_true", help=f"show all, not only the best {SHOWN}")
-    one.add_argument("--ranker", choices=RANKERS, help="rank by another formula")
-    one.add_argument(
-        "--task", metavar="ID", help="its words count too, and --explain says what its next prompt leaves out, and why"
+    sub = action("add", add, "Add a memory")
+    sub.add_argument("words", nargs="?", metavar="CONTENT", help="text of the memory; - reads standard input")
+    sub.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
+    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(KINDS)} (default: pattern)")
+    sub.add_argument("--title", help="title (default: the first sentence)")
+    sub.add_argument("--tags", type=words_of, default=(), help="comma-separated tags")
+    sub.add_argument("--files", type=paths_of, default=(), help="comma-separated files it is about")
+    sub.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1 (default: 0.6)")
+    _add_project(sub)
+    sub.add_argument(
+        "--format",
+        choices=("table", "json", "quiet"),
+        default="table",
+        help="quiet prints only the id (default: table)",
     )
-    one.add_argument("--explain", action="store_true", help="show what each score is made of")
-    _add_text_format(one)
 
-    one = action("list", list_memories, "List memories, newest first")
-    _add_filters(one)
-    one.add_argument("--last", type=count_of("memories"), default=0, metavar="N", help="only the newest N")
-    _add_state(one)
-    one.add_argument("--task-type", metavar="TYPE", help="only those learned from tasks of this type")
-    one.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
-    one.add_argument("--shared", action="store_true", help="those that all projects of the database get")
-    one.add_argument(
-        "--stale", action="store_true", help="only those whose files have changed, moved or gone since, and which"
+    sub = action("search", search, "Search memories, best match first")
+    sub.add_argument(
+        "query", nargs="*", metavar="QUERY", help="words to search for (default: show the newest memories)"
     )
-    _add_text_format(one)
+    _add_filters(sub)
+    sub.add_argument("--all", action="store_true", help=f"show all matches, not only the best {SHOWN}")
+    sub.add_argument("--ranker", choices=RANKERS, help="use another ranking formula")
+    sub.add_argument(
+        "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
+    )
+    sub.add_argument("--explain", action="store_true", help="show how each score is computed")
+    _add_text_format(sub)
 
-    one = action("show", show, "Show all about a memory")
-    one.add_argument("memory", metavar="ID")
-    _add_project(one)
-    _add_text_format(one)
+    sub = action("list", list_memories, "List memories, newest first")
+    _add_filters(sub)
+    sub.add_argument("--last", type=count_of("memories"), default=0, metavar="N", help="show only the newest N")
+    _add_state(sub)
+    sub.add_argument("--task-type", metavar="TYPE", help="only memories learned from tasks of this type")
+    sub.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
+    sub.add_argument(
+        "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
+    )
+    _add_text_format(sub)
 
-    one = action("edit", edit, "Change a memory; without options, in your editor")
-    one.add_argument("memory", metavar="ID")
-    one.add_argument("--content", metavar="TEXT", help="- reads standard input")
-    one.add_argument("--title")
-    one.add_argument("--type", "-t", dest="kind", metavar="TYPE")
-    one.add_argument("--tags", type=words_of, help="separated by commas; '' takes all away")
-    one.add_argument("--files", type=paths_of, help="separated by commas; '' takes all away")
-    one.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
-    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
-    _add_project(one)
+    sub = action("show", show, "Show a memory in full")
+    sub.add_argument("memory", metavar="ID")
+    _add_project(sub)
+    _add_text_format(sub)
 
-    one = action("confirm", confirm, "Say that memories still hold, though their files have changed")
-    one.add_argument("memory", nargs="+", metavar="ID")
-    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
-    _add_project(one)
+    sub = action("edit", edit, "Edit a memory; without options, in your editor")
+    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("--content", metavar="TEXT", help="- reads standard input")
+    sub.add_argument("--title")
+    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE")
+    sub.add_argument("--tags", type=words_of, help="comma-separated; '' removes all")
+    sub.add_argument("--files", type=paths_of, help="comma-separated; '' removes all")
+    sub.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
+    sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
+    _add_project(sub)
 
-    one = action("delete", delete, "Take memories out of use; undo brings them back")
-    one.add_argument("memory", nargs="+", metavar="ID")
-    one.add_argument("--why", metavar="TEXT", default="", help="goes into the history")
-    _add_project(one)
+    sub = action("confirm", confirm, "Confirm that memories still hold although their files have changed")
+    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
+    _add_project(sub)
+
+    sub = action("delete", delete, "Delete memories; undo restores them")
+    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
+    _add_project(sub)
 
 
 def _add_views(action: Adder) -> None:
-    one = action("prime", prime, "Print the memories to put before an agent")
-    one.add_argument("--budget", type=not_negative, default=0, metavar="TOKENS", help="at most so many tokens")
-    one.add_argument(
-        "--type", "-t", dest="kinds", metavar="TYPES", type=words_of, default=(), help="separated by commas"
+    sub = action("prime", prime, "Print the memories to put into a prompt")
+    sub.add_argument(
+        "--budget", type=not_negative, default=0, metavar="TOKENS", help="maximum number of tokens (default: no limit)"
     )
-    one.add_argument("--tags", type=words_of, default=(), help="any of these, separated by commas")
-    one.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only from the last so many days")
-    one.add_argument("--task", metavar="ID", help="only the few that a prompt for this task would show")
-    one.add_argument("--for", dest="text", metavar="TEXT", help="the same for any text; - reads standard input")
-    _add_project(one)
-    one.add_argument("--format", choices=("markdown", "json", "table"), default="markdown", help="(default: markdown)")
-
-    one = action("init", init, "Make the markdown file that people and git can edit")
-    one.add_argument("--force", action="store_true", help="make it anew; the old one is kept as .bak")
-
-    one = action("why", why, "Say where a memory comes from, or why a task is shown it or not")
-    one.add_argument("memory", metavar="ID")
-    one.add_argument("--task", metavar="ID", help="what its score for this task is made of, and its place")
-    _add_project(one)
-    add_format(one)
-
-    one = action("history", history, "Show all that happened to a memory")
-    one.add_argument("memory", metavar="ID")
-    one.add_argument("--confidence", action="store_true", help="how sure it was over time, up to now")
-    _add_project(one)
-    add_format(one)
-
-    one = action("undo", undo, "Take back the latest change of a memory, or all of a change")
-    one.add_argument("memory", metavar="ID", help="a memory, or a change made to several (chg-…)")
-    one.add_argument("--to", type=not_negative, metavar="EVENT", help="all that came after this event of its history")
-    one.add_argument(
-        "--only", type=not_negative, metavar="EVENT", help="this one; nothing when something came after it"
+    sub.add_argument(
+        "--type", "-t", dest="kinds", metavar="TYPES", type=words_of, default=(), help="comma-separated types"
     )
-    _add_project(one)
+    sub.add_argument("--tags", type=words_of, default=(), help="comma-separated tags; any of them matches")
+    sub.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only memories of the last N days")
+    sub.add_argument("--task", metavar="ID", help="only memories that a prompt for this task would include")
+    sub.add_argument(
+        "--for", dest="text", metavar="TEXT", help="only memories relevant to this text; - reads standard input"
+    )
+    _add_project(sub)
+    sub.add_argument(
+        "--format", choices=("markdown", "json", "table"), default="markdown", help="output format (default: markdown)"
+    )
 
-    one = action("verify", verify, "Check that what is stored is undamaged")
-    _add_project(one)
-    add_format(one)
-    one = action("stats", stats, "Count the memories")
-    _add_project(one)
-    add_format(one)
+    sub = action("init", init, "Create the Markdown file of the memories, to edit and commit")
+    sub.add_argument("--force", action="store_true", help="replace an existing file; the old one is kept as .bak")
+
+    sub = action("why", why, "Explain where a memory comes from, or why a prompt includes or omits it")
+    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("--task", metavar="ID", help="show its score and rank for this task")
+    _add_project(sub)
+    add_format(sub)
+
+    sub = action("history", history, "Show the history of a memory")
+    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("--confidence", action="store_true", help="show the confidence over time")
+    _add_project(sub)
+    add_format(sub)
+
+    sub = action("undo", undo, "Undo the latest change of a memory, or a change of several memories")
+    sub.add_argument("memory", metavar="ID", help="id of a memory, or of a change of several memories (chg-…)")
+    sub.add_argument("--to", type=not_negative, metavar="EVENT", help="undo everything after this event of its history")
+    sub.add_argument(
+        "--only", type=not_negative, metavar="EVENT", help="undo only this event; fails if others came after it"
+    )
+    _add_project(sub)
+
+    sub = action("verify", verify, "Check the stored memories for damage")
+    _add_project(sub)
+    add_format(sub)
+    sub = action("stats", stats, "Show statistics about the memories")
+    _add_project(sub)
+    add_format(sub)
 
 
 def _add_upkeep(action: Adder) -> None:
-    one = action("clear", clear, "Take all memories out of use; one undo brings them back")
-    one.add_argument("--yes", action="store_true", help="needed, because it is all of them")
-    _add_project(one)
-    one.set_defaults(dry_run=False)
+    sub = action("clear", clear, "Delete all memories; one undo restores them")
+    sub.add_argument("--yes", action="store_true", help="required, because this deletes all memories")
+    _add_project(sub)
+    sub.set_defaults(dry_run=False)
 
-    one = action("cleanup", cleanup, "Take memories out of use that are doubtful, old and unused")
-    one.add_argument("--min-confidence", type=share, metavar="X", help="take those that are less sure or do worse")
-    one.add_argument(
+    sub = action("cleanup", cleanup, "Delete memories that are old, unused and of low confidence")
+    sub.add_argument(
+        "--min-confidence", type=share, metavar="X", help="delete those with a lower confidence or success rate"
+    )
+    sub.add_argument(
         "--older-than",
         type=not_negative,
         nargs="?",
         const=OLD_DAYS,
         metavar="DAYS",
-        help=f"take those neither changed nor used for so long (without a number: {OLD_DAYS})",
+        help=f"delete those not changed or used for so many days (without a number: {OLD_DAYS})",
     )
-    one.add_argument("--unused", action="store_true", help="take those that were never used")
-    _add_caution(one)
-    _add_project(one)
-    one = action("consolidate", consolidate, "Let one memory stand for those that say nearly the same")
-    _add_caution(one)
-    _add_project(one)
-    action("embed", embed, "Work out what memories mean, for recall by meaning (extra semantic)")
+    sub.add_argument("--unused", action="store_true", help="delete those that were never used")
+    _add_caution(sub)
+    _add_project(sub)
+    sub = action("consolidate", consolidate, "Merge near-duplicate memories")
+    _add_caution(sub)
+    _add_project(sub)
+    action("embed", embed, "Compute embeddings for semantic search (extra: semantic)")
 
 
 def _add_transfer(action: Adder) -> None:
-    one = action("import", import_memories, "Take in memories from files, folders or other programs")
-    one.add_argument("path", nargs="*", metavar="PATH", help="- or nothing reads standard input")
-    one.add_argument("--stage", action="store_true", help="hold them back until they are reviewed")
-    one.add_argument("--force", action="store_true", help="also when a checksum does not match")
-    one.add_argument("--from", dest="form", choices=IMPORTS, help="what it is, when that cannot be told")
-    _add_project(one)
-    add_format(one)
+    sub = action("import", import_memories, "Import memories from files, directories or other programs")
+    sub.add_argument("path", nargs="*", metavar="PATH", help="files or directories (default: -, standard input)")
+    sub.add_argument("--stage", action="store_true", help="stage them for review instead of activating them")
+    sub.add_argument("--force", action="store_true", help="import even if a checksum does not match")
+    sub.add_argument("--from", dest="form", choices=IMPORTS, help="format, if it cannot be detected")
+    _add_project(sub)
+    add_format(sub)
 
-    one = action("export", export, "Write memories in a format for elsewhere")
-    one.add_argument("--to", metavar="FILE", help="default: standard output")
-    one.add_argument(
-        "--format", choices=EXPORTS, default="bundle", help="bundle keeps all, with the history (default: bundle)"
+    sub = action("export", export, "Export memories in an exchange format")
+    sub.add_argument("--to", metavar="FILE", help="output file (default: standard output)")
+    sub.add_argument(
+        "--format", choices=EXPORTS, default="bundle", help="bundle includes the history (default: bundle)"
     )
-    one.add_argument("--force", action="store_true", help="replace files that are there")
-    _add_filters(one)
-    _add_state(one)
+    sub.add_argument("--force", action="store_true", help="overwrite existing files")
+    _add_filters(sub)
+    _add_state(sub)
 
-    one = action("merge", merge, "Take in all memories of another project")
-    one.add_argument("path", metavar="PATH", help="its folder or database, or anything that import reads")
-    add_format(one)
+    sub = action("merge", merge, "Import all memories of another project")
+    sub.add_argument("path", metavar="PATH", help="its directory or database, or anything import can read")
+    add_format(sub)
 
-    one = action("share", offer, "Offer memories to all projects of the database, or again as they are now")
-    one.add_argument("memory", nargs="+", metavar="ID")
-    _add_project(one)
-    one = action("unshare", withdraw, "Share memories no longer; where they were used or edited they stay")
-    one.add_argument("memory", nargs="+", metavar="ID")
-    _add_project(one)
+    sub = action("share", offer, "Share memories with all projects in the database, or update shared ones")
+    sub.add_argument("memory", nargs="+", metavar="ID")
+    _add_project(sub)
+    sub = action("unshare", withdraw, "Stop sharing memories; projects that used or edited them keep their copies")
+    sub.add_argument("memory", nargs="+", metavar="ID")
+    _add_project(sub)
 
-    one = action("watch", watch, "Show what happens to memories, as it happens")
-    one.add_argument("--since", type=not_negative, metavar="EVENT", help="begin after this event (default: now)")
-    one.add_argument("--for", dest="seconds", type=not_negative, metavar="SECONDS", help="default: until Ctrl+C")
-    add_format(one)
+    sub = action("watch", watch, "Show changes of memories as they happen")
+    sub.add_argument("--since", type=not_negative, metavar="EVENT", help="start after this event (default: now)")
+    sub.add_argument(
+        "--for",
+        dest="seconds",
+        type=not_negative,
+        metavar="SECONDS",
+        help="stop after this time (default: until Ctrl+C)",
+    )
+    add_format(sub)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -251,44 +287,46 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         metavar="TYPES",
         type=words_of,
         default=(),
-        help="only of these, separated by commas",
+        help="only these comma-separated types",
     )
-    parser.add_argument("--tags", type=words_of, default=(), help="only with any of these, separated by commas")
-    parser.add_argument("--after", type=moment, metavar="DATE", help="only made then (UTC) or later")
-    parser.add_argument("--before", type=moment, metavar="DATE", help="only made then (UTC) or before")
+    parser.add_argument("--tags", type=words_of, default=(), help="only with any of these comma-separated tags")
+    parser.add_argument("--after", type=moment, metavar="DATE", help="only created at this time (UTC) or later")
+    parser.add_argument("--before", type=moment, metavar="DATE", help="only created at this time (UTC) or earlier")
     parser.add_argument("--min-confidence", type=share, default=0.0, metavar="X", help="from 0 to 1")
-    parser.add_argument("--source", choices=tuple(Source), help="only those that came in so")
+    parser.add_argument("--source", choices=tuple(Source), help="only from this source")
     _add_project(parser)
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=(*State, "all"), help="(default: active)")
+    parser.add_argument("--state", choices=(*State, "all"), help="only in this state (default: active)")
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="NAME", help="another project of the same database")
+    parser.add_argument("--project", metavar="NAME", help="use another project in the same database")
 
 
 def _add_caution(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("--yes", "-y", action="store_true", help="also when it is more than a fifth of all")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, without changing anything")
+    parser.add_argument(
+        "--yes", "-y", action="store_true", help="proceed even if more than a fifth of all memories is affected"
+    )
 
 
 def _add_text_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--format", choices=("table", "json", "markdown"), default="table", help="how to print (default: table)"
+        "--format", choices=("table", "json", "markdown"), default="table", help="output format (default: table)"
     )
 
 
-def run(given: argparse.Namespace) -> int:
-    """Do what is asked for, then say what is wrong with the files."""
-    with open_project(given) as opened:
-        other = getattr(given, "project", None)
+def run(args: argparse.Namespace) -> int:
+    """Run the action, then print problems with the memory files."""
+    with open_project(args) as opened:
+        other = getattr(args, "project", None)
         project = opened if other is None else opened.neighbour(other)
-        code = given.do(project, given) or 0
-        print_file_problems(project, in_full=given.action in WRITING)
-        if project.memory.is_unwritten and given.action in WRITING:
-            print("It is stored, and will be written to the files with the next command.", file=sys.stderr)
+        code = args.do(project, args) or 0
+        print_file_problems(project, in_full=args.action in _WRITE_ACTIONS)
+        if project.memory.is_unwritten and args.action in _WRITE_ACTIONS:
+            print("The change is stored and will be written to the files by the next command.", file=sys.stderr)
             return 1
     return code
 
@@ -296,45 +334,45 @@ def run(given: argparse.Namespace) -> int:
 # --- one memory ------------------------------------------------------------------------------
 
 
-def add(project: Project, given: argparse.Namespace) -> None:
-    """Remember something."""
-    if (given.words is None) == (given.content is None):
-        raise UsageError("Say what to remember, once: ralph memory add CONTENT")
-    kept = project.memory.add(
-        _content(given.words if given.content is None else given.content),
-        kind=given.kind,
-        title=given.title or "",
-        tags=given.tags,
-        files=given.files,
-        confidence=given.confidence,
+def add(project: Project, args: argparse.Namespace) -> None:
+    """Add a memory."""
+    if (args.words is None) == (args.content is None):
+        raise UsageError("Pass the text of the memory exactly once: ralph memory add CONTENT")
+    result = project.memory.add(
+        _content(args.words if args.content is None else args.content),
+        kind=args.kind,
+        title=args.title or "",
+        tags=args.tags,
+        files=args.files,
+        confidence=args.confidence,
     )
-    memory = kept.memory
-    if given.format == "json":
+    memory = result.memory
+    if args.format == "json":
         _print_json(memory)
-    elif given.format == "quiet":
+    elif args.format == "quiet":
         print(memory.id)
-    elif kept.what == "added":
+    elif result.what == "added":
         print(f"📝 Memory stored: {memory.id}")
-    elif kept.what == "revived":
-        print(f"📝 Brought back: {memory.id}")
+    elif result.what == "revived":
+        print(f"📝 Memory restored: {memory.id}")
     else:
-        print(f"📝 Known already: {memory.id} (learned {plural(memory.support, 'time')})")
+        print(f"📝 Already known: {memory.id} (learned {plural(memory.support, 'time')})")
 
 
-def show(project: Project, given: argparse.Namespace) -> None:
-    """Show all about a memory."""
-    view = project.memory.show(given.memory)
-    if given.format == "json":
+def show(project: Project, args: argparse.Namespace) -> None:
+    """Show a memory in full."""
+    view = project.memory.show(args.memory)
+    if args.format == "json":
         from ralph.memory.public import public_fields
 
-        beside = {
+        extra = {
             "confidence_now": view.confidence,
             "links": dict(view.links),
             "linked_from": [other.id for other in view.linked_from],
             "shown_to": view.shown_to,
         }
-        print_json(public_fields(view.memory) | beside)
-    elif given.format == "markdown":
+        print_json(public_fields(view.memory) | extra)
+    elif args.format == "markdown":
         from ralph.cli.memory_text import print_entry
 
         print_entry(view.memory)
@@ -344,55 +382,55 @@ def show(project: Project, given: argparse.Namespace) -> None:
         print_view(view)
 
 
-def edit(project: Project, given: argparse.Namespace) -> None:
-    """Change a memory, by options or in an editor."""
+def edit(project: Project, args: argparse.Namespace) -> None:
+    """Edit a memory, by options or in an editor."""
     names = ("title", "kind", "tags", "files", "confidence")
-    changes = {name: getattr(given, name) for name in names}
-    body = _content(given.content) if given.content is not None else None
+    changes = {name: getattr(args, name) for name in names}
+    body = _content(args.content) if args.content is not None else None
     if body is None and all(value is None for value in changes.values()):
-        body = _from_editor(project, given.memory)
+        body = _from_editor(project, args.memory)
         if body is None:
             print("Nothing was changed.")
             return
-    memory = project.memory.edit(given.memory, body=body, why=given.why, **changes).memory
-    print(f"Memory changed: {memory.id}")
-    print(f"To undo: {undoing(memory.id, given)}")
+    memory = project.memory.edit(args.memory, body=body, why=args.why, **changes).memory
+    print(f"Memory updated: {memory.id}")
+    print(f"To undo: {undoing(memory.id, args)}")
 
 
 def _from_editor(project: Project, id: str) -> str | None:
-    """Give the text of a memory as a person changed it; None when they did not."""
+    """Open the text of a memory in an editor. Return None if it was not changed."""
     from ralph.cli.editor import edited, is_attended
 
     if not is_attended():
-        raise UsageError("Say what to change: --content, --title, --type, --tags, --files or --confidence.")
+        raise UsageError("Nothing to change. Use --content, --title, --type, --tags, --files or --confidence.")
     body = project.memory.show(id).memory.body
-    after = edited(body)
-    return after if after != body else None
+    new_body = edited(body)
+    return new_body if new_body != body else None
 
 
-def confirm(project: Project, given: argparse.Namespace) -> None:
-    """Say that memories still hold."""
-    for before, _ in project.memory.confirm(*given.memory, why=given.why):
-        doubts = f", though {safe(before.stale)}" if before.stale else ""
+def confirm(project: Project, args: argparse.Namespace) -> None:
+    """Confirm that memories still hold."""
+    for before, _ in project.memory.confirm(*args.memory, why=args.why):
+        doubts = f", although {safe(before.stale)}" if before.stale else ""
         print(f"✓ Memory confirmed: {before.id}{doubts}")
 
 
-def delete(project: Project, given: argparse.Namespace) -> None:
-    """Take memories out of use."""
-    deleted, change = project.memory.delete(*given.memory, why=given.why)
+def delete(project: Project, args: argparse.Namespace) -> None:
+    """Delete memories."""
+    deleted, change = project.memory.delete(*args.memory, why=args.why)
     for memory in deleted:
         print(f"🗑️  Memory deleted: {memory.id}")
-    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, given)}")
+    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, args)}")
 
 
-def why(project: Project, given: argparse.Namespace) -> None:
-    """Say where a memory comes from, or how it scores for a task."""
+def why(project: Project, args: argparse.Namespace) -> None:
+    """Explain where a memory comes from, or how it scores for a task."""
     from ralph.cli.memory_text import print_in_brief, print_why
     from ralph.memory.public import public_fields
 
-    if given.task:
-        found = project.memory.why(given.memory, given.task)
-        if given.format == "json":
+    if args.task:
+        found = project.memory.why(args.memory, args.task)
+        if args.format == "json":
             print_json(
                 {
                     "id": found.memory.id,
@@ -410,8 +448,8 @@ def why(project: Project, given: argparse.Namespace) -> None:
         else:
             print_why(found)
         return
-    view, events = project.memory.show(given.memory), project.memory.history(given.memory)
-    if given.format == "json":
+    view, events = project.memory.show(args.memory), project.memory.history(args.memory)
+    if args.format == "json":
         print_json(
             {
                 "memory": public_fields(view.memory),
@@ -424,182 +462,182 @@ def why(project: Project, given: argparse.Namespace) -> None:
         print_in_brief(view, events)
 
 
-def history(project: Project, given: argparse.Namespace) -> None:
-    """Show all that happened to a memory, or how sure it was over time."""
+def history(project: Project, args: argparse.Namespace) -> None:
+    """Show the history of a memory, or its confidence over time."""
     from ralph.cli.memory_text import print_confidence, print_history
 
-    if given.confidence:
-        points = project.memory.confidence_over_time(given.memory)
-        if given.format == "json":
+    if args.confidence:
+        points = project.memory.confidence_over_time(args.memory)
+        if args.format == "json":
             print_json(points)
         else:
             print_confidence(points)
         return
-    events = project.memory.history(given.memory)
-    if given.format == "json":
+    events = project.memory.history(args.memory)
+    if args.format == "json":
         print_json([_event_fields(event) for event in events])
     else:
         print_history(events)
 
 
-def undo(project: Project, given: argparse.Namespace) -> None:
-    """Take back what was done to one memory, or to several at once."""
-    undone = _undone(project, given)
+def undo(project: Project, args: argparse.Namespace) -> None:
+    """Undo changes of one memory, or one change of several."""
+    undone = _undo(project, args)
     for memory in undone[:SHOWN]:
         print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
     if len(undone) > SHOWN:
         print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
 
 
-def _undone(project: Project, given: argparse.Namespace) -> list[Memory]:
-    if not project.memory.is_change(given.memory):
-        return [project.memory.undo(given.memory, to=given.to, only=given.only)]
-    if given.to is not None or given.only is not None:
-        option = "--to" if given.to is not None else "--only"
-        raise UsageError(f"{given.memory} is a change of several memories: {option} goes with the id of one memory.")
-    return project.memory.undo_change(given.memory)
+def _undo(project: Project, args: argparse.Namespace) -> list[Memory]:
+    if not project.memory.is_change(args.memory):
+        return [project.memory.undo(args.memory, to=args.to, only=args.only)]
+    if args.to is not None or args.only is not None:
+        option = "--to" if args.to is not None else "--only"
+        raise UsageError(f"{args.memory} is a change of several memories. {option} needs the id of one memory.")
+    return project.memory.undo_change(args.memory)
 
 
-# --- with other projects ---------------------------------------------------------------------
+# --- shared memories -------------------------------------------------------------------------
 
 
-def offer(project: Project, given: argparse.Namespace) -> None:
-    """Offer memories to all projects."""
-    said = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Memory shared as it is now"}
-    for kept in project.memory.share(*given.memory):
-        print(f"{said.get(kept.what, 'Shared already')}: {kept.memory.id}")
-    print("The other projects of this database take it in with their next command. To undo: ralph memory unshare ID")
+def offer(project: Project, args: argparse.Namespace) -> None:
+    """Share memories with all projects in the database."""
+    messages = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Shared memory updated"}
+    for result in project.memory.share(*args.memory):
+        print(f"{messages.get(result.what, 'Already shared')}: {result.memory.id}")
+    print("Other projects in this database receive it with their next command. To undo: ralph memory unshare ID")
 
 
-def withdraw(project: Project, given: argparse.Namespace) -> None:
-    """Share memories no longer."""
-    for memory in project.memory.unshare(*given.memory):
+def withdraw(project: Project, args: argparse.Namespace) -> None:
+    """Stop sharing memories."""
+    for memory in project.memory.unshare(*args.memory):
         print(f"No longer shared: {memory.id}")
 
 
-# --- many ------------------------------------------------------------------------------------
+# --- several memories ------------------------------------------------------------------------
 
 
-def search(project: Project, given: argparse.Namespace) -> None:
-    """Find memories, best first."""
-    limit = SHOWN if given.format == "table" and not given.all else sys.maxsize - 1
-    found = project.memory.search(
-        " ".join(given.query), _wanted(project, given), limit + 1, given.ranker or "", given.task
+def search(project: Project, args: argparse.Namespace) -> None:
+    """Search memories, best match first."""
+    limit = SHOWN if args.format == "table" and not args.all else sys.maxsize - 1
+    hits = project.memory.search(
+        " ".join(args.query), _filter_from(project, args), limit + 1, args.ranker or "", args.task
     )
-    shown = found[:limit]
-    memories = [one.memory for one in shown]
-    is_judged = given.task and (given.explain or given.format == "json")
-    whys = project.memory.why_each(memories, given.task) if is_judged else []
-    if given.format == "json":
-        print_json(list(_found_fields(shown, whys)))
-    elif given.format == "markdown":
+    shown = hits[:limit]
+    memories = [hit.memory for hit in shown]
+    needs_reasons = args.task and (args.explain or args.format == "json")
+    whys = project.memory.why_each(memories, args.task) if needs_reasons else []
+    if args.format == "json":
+        print_json(list(_hit_fields(shown, whys)))
+    elif args.format == "markdown":
         _print_markdown(memories)
     elif shown:
         from ralph.cli.memory_text import print_explained, print_found
 
-        if given.explain:
+        if args.explain:
             print_explained(shown, whys)
         else:
             print_found(shown)
-        if len(found) > len(shown):
-            print(f"{len(shown)} shown; --all shows all.")
+        if len(hits) > len(shown):
+            print(f"Showing the best {len(shown)}. Use --all to show all.")
     else:
-        print("Nothing found.")
+        print("No memory matches.")
 
 
-def _found_fields(found: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[str, object]]:
-    """Give what was found for programs; whether a prompt shows it is known for a task alone."""
+def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[str, object]]:
+    """Return search results for JSON output. `shown` and `reason` are only known for a task."""
     from ralph.memory.public import public_fields
 
-    for place, one in enumerate(found, 1):
-        why = whys[place - 1] if whys else None
-        yield public_fields(one.memory) | {
-            "score": one.score,
-            "rank": place,
-            "because": dict(one.because),
+    for rank, hit in enumerate(hits, 1):
+        why = whys[rank - 1] if whys else None
+        yield public_fields(hit.memory) | {
+            "score": hit.score,
+            "rank": rank,
+            "because": dict(hit.because),
             "shown": why.is_shown if why else None,
             "reason": why.reason if why else None,
         }
 
 
-def list_memories(project: Project, given: argparse.Namespace) -> None:
+def list_memories(project: Project, args: argparse.Namespace) -> None:
     """List memories, newest first."""
     from ralph.store.known_memories import Wanted
 
-    wanted = _wanted(project, given)
-    if given.shared:
-        _list_shared(project.memory.shared(wanted, given.last), given)
+    filter = _filter_from(project, args)
+    if args.shared:
+        _list_shared(project.memory.shared(filter, args.last), args)
         return
-    found = project.memory.find(wanted, given.last)
-    if given.format == "json":
+    found = project.memory.find(filter, args.last)
+    if args.format == "json":
         _print_json_list(found)
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown(found)
     elif found:
         from ralph.cli.memory_text import print_memories
 
-        print_memories(found, with_state=given.state is not None, with_doubts=given.stale)
-        if given.stale:
-            print("Of one that still holds, say so: ralph memory confirm ID")
-    elif wanted == Wanted(is_stale=True):
-        print("No memory is stale: the files they name are as they were.")
+        print_memories(found, with_state=args.state is not None, with_doubts=args.stale)
+        if args.stale:
+            print("To confirm a memory that still holds: ralph memory confirm ID")
+    elif filter == Wanted(is_stale=True):
+        print("No stale memories: none of their files have changed.")
     else:
-        print("No memory matches." if wanted != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
+        print("No memory matches." if filter != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
 
 
-def _list_shared(found: Sequence[SharedMemory], given: argparse.Namespace) -> None:
+def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import in_words
     from ralph.memory.public import public_fields
 
-    if given.format == "json":
-        print_json([public_fields(one.memory) | {"shared_from": one.project} for one in found])
-    elif given.format == "markdown":
-        _print_markdown([one.memory for one in found])
-    elif found:
-        rows = [(one.memory.id, one.memory.kind, one.project, in_words(one.memory)) for one in found]
+    if args.format == "json":
+        print_json([public_fields(shared.memory) | {"shared_from": shared.project} for shared in memories])
+    elif args.format == "markdown":
+        _print_markdown([shared.memory for shared in memories])
+    elif memories:
+        rows = [(shared.memory.id, shared.memory.kind, shared.project, in_words(shared.memory)) for shared in memories]
         print_table(("ID", "TYPE", "FROM", "MEMORY"), rows)
     else:
         print("No shared memory matches. Share one with: ralph memory share ID")
 
 
-def prime(project: Project, given: argparse.Namespace) -> None:
-    """Print the memories to put before an agent; nothing when there are none."""
+def prime(project: Project, args: argparse.Namespace) -> None:
+    """Print the memories to put into a prompt, or nothing if there are none."""
     from ralph.remembering import days_ago
     from ralph.store.known_memories import Wanted
 
-    kinds = _known_kinds(project, given.kinds)
-    wanted = Wanted(kinds=kinds, tags=given.tags, after=days_ago(given.recent) if given.recent else "")
-    text = None if given.text is None else _content(given.text)
-    found = project.memory.prime(wanted, given.budget, task_id=given.task, text=text)
-    if given.format == "json":
+    kinds = _known_kinds(project, args.kinds)
+    filter = Wanted(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
+    text = None if args.text is None else _content(args.text)
+    found = project.memory.prime(filter, args.budget, task_id=args.task, text=text)
+    if args.format == "json":
         _print_json_list(found)
-    elif given.format == "markdown":
+    elif args.format == "markdown":
         _print_markdown(found)
     elif found:
         from ralph.cli.memory_text import print_memories
 
         print_memories(found)
     else:
-        print("There is nothing to tell: no memory has enough to do with it.")
+        print("No memory is relevant enough.")
 
 
-def verify(project: Project, given: argparse.Namespace) -> int:
-    """Check what is stored; 1 when something is wrong."""
+def verify(project: Project, args: argparse.Namespace) -> int:
+    """Check the stored memories for damage. Returns 1 if any is damaged."""
     problems = project.memory.verify()
-    if given.format == "json":
+    if args.format == "json":
         print_json(problems)
     else:
-        print("\n".join(map(safe, problems)) or "✓ All that is stored is undamaged.")
+        print("\n".join(map(safe, problems)) or "✓ No damage found.")
         if problems:
-            print("To bring back a sound copy: ralph restore")
-            print("To keep a memory that reads right: ralph memory edit ID --content TEXT")
+            print("To restore an undamaged backup: ralph restore")
+            print("To repair a memory by hand: ralph memory edit ID --content TEXT")
     return 1 if problems else 0
 
 
-def stats(project: Project, given: argparse.Namespace) -> None:
-    """Count the memories."""
+def stats(project: Project, args: argparse.Namespace) -> None:
+    """Show statistics about the memories."""
     found = project.memory.stats()
-    if given.format == "json":
+    if args.format == "json":
         print_json(found)
     else:
         from ralph.cli.memory_text import print_stats
@@ -607,45 +645,45 @@ def stats(project: Project, given: argparse.Namespace) -> None:
         print_stats(found)
 
 
-def cleanup(project: Project, given: argparse.Namespace) -> None:
-    """Take memories out of use that are no longer worth their place."""
+def cleanup(project: Project, args: argparse.Namespace) -> None:
+    """Delete memories that are old, unused or of low confidence."""
     removal = project.memory.cleanup(
-        min_confidence=given.min_confidence,
-        older_than_days=given.older_than,
-        unused=given.unused,
-        yes=given.yes,
-        dry_run=given.dry_run,
+        min_confidence=args.min_confidence,
+        older_than_days=args.older_than,
+        unused=args.unused,
+        yes=args.yes,
+        dry_run=args.dry_run,
     )
-    _print_removal(removal, given, "taken out of use", "Nothing to clean up.")
+    _print_removal(removal, args, "deleted", "Nothing to clean up.")
 
 
-def clear(project: Project, given: argparse.Namespace) -> None:
-    """Take all memories out of use."""
-    _print_removal(project.memory.clear(yes=given.yes), given, "taken out of use", "There are none.")
+def clear(project: Project, args: argparse.Namespace) -> None:
+    """Delete all memories."""
+    _print_removal(project.memory.clear(yes=args.yes), args, "deleted", "There are no memories.")
 
 
-def consolidate(project: Project, given: argparse.Namespace) -> None:
-    """Let one memory stand for its near-duplicates."""
-    removal = project.memory.consolidate(yes=given.yes, dry_run=given.dry_run)
-    _print_removal(removal, given, "put aside", "Nothing to consolidate.")
+def consolidate(project: Project, args: argparse.Namespace) -> None:
+    """Merge near-duplicate memories."""
+    removal = project.memory.consolidate(yes=args.yes, dry_run=args.dry_run)
+    _print_removal(removal, args, "superseded", "Nothing to consolidate.")
 
 
-def embed(project: Project, given: argparse.Namespace) -> None:
-    """Work out what memories mean, as far as it is not known yet."""
+def embed(project: Project, args: argparse.Namespace) -> None:
+    """Compute the missing embeddings of memories."""
 
-    def goes_on(done: int) -> bool:
+    def show_progress(done: int) -> bool:
         if sys.stderr.isatty():
             print(f"\r{plural(done, 'memory')} ", end="", file=sys.stderr, flush=True)
         return True
 
-    made = project.memory.embed(goes_on)
+    made = project.memory.embed(show_progress)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
-    known = "The meaning of every memory is known."
-    print(f"Worked out what {plural(made, 'memory')} {'means' if made == 1 else 'mean'}. {known}" if made else known)
+    up_to_date = "All memories have embeddings."
+    print(f"Computed {plural(made, 'embedding')}. {up_to_date}" if made else up_to_date)
 
 
-def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothing: str) -> None:
+def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, nothing: str) -> None:
     from ralph.cli.memory_text import in_words
 
     if not removal.removed:
@@ -653,26 +691,26 @@ def _print_removal(removal: Removal, given: argparse.Namespace, done: str, nothi
         return
     rows = [(memory.id, memory.kind, one_line(why, WIDEST_REASON), in_words(memory)) for memory, why in removal.removed]
     print_table(("ID", "TYPE", "WHY", "MEMORY"), rows)
-    counted = f"{len(rows):,} of {plural(removal.present, 'memory')}"
-    if given.dry_run:
-        print(f"{counted} would be {done}. Nothing was changed.")
+    count = f"{len(rows):,} of {plural(removal.present, 'memory')}"
+    if args.dry_run:
+        print(f"{count} would be {participle}. Nothing was changed.")
     else:
-        print(f"{counted} {done}. To undo: {undoing(removal.change_id, given)}")
+        print(f"{count} {participle}. To undo: {undoing(removal.change_id, args)}")
 
 
-def watch(project: Project, given: argparse.Namespace) -> None:
-    """Show what happens to memories, as it happens."""
-    seconds = float("inf") if given.seconds is None else given.seconds
-    for event, memory in project.memory.follow(given.since, seconds, _tell):
-        _print_event(event, memory, given)
+def watch(project: Project, args: argparse.Namespace) -> None:
+    """Show changes of memories as they happen."""
+    seconds = float("inf") if args.seconds is None else args.seconds
+    for event, memory in project.memory.follow(args.since, seconds, _print_status):
+        _print_event(event, memory, args)
 
 
-def _tell(sentence: str) -> None:
+def _print_status(sentence: str) -> None:
     print(safe(sentence), file=sys.stderr, flush=True)
 
 
-def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Namespace) -> None:
-    if given.format == "json":
+def _print_event(event: MemoryEvent, memory: Memory | None, args: argparse.Namespace) -> None:
+    if args.format == "json":
         import json
 
         fields = _event_fields(event) | {"title": memory.title if memory else None}
@@ -680,62 +718,62 @@ def _print_event(event: MemoryEvent, memory: Memory | None, given: argparse.Name
         return
     from ralph.cli.memory_text import change_of, in_words, when
 
-    said = in_words(memory) if event.was is None and memory else change_of(event)
-    print(f"{event.seq}  {when(event.at)}  {event.who} {event.what} {event.memory_id}: {safe(said)}", flush=True)
+    text = in_words(memory) if event.was is None and memory else change_of(event)
+    print(f"{event.seq}  {when(event.at)}  {event.who} {event.what} {event.memory_id}: {safe(text)}", flush=True)
 
 
-# --- files and other programs ----------------------------------------------------------------
+# --- import and export -----------------------------------------------------------------------
 
 
-def init(project: Project, given: argparse.Namespace) -> None:
-    """Make the markdown file."""
-    print(f"Memories file made: {project.memory.init_file(force=given.force)}")
+def init(project: Project, args: argparse.Namespace) -> None:
+    """Create the Markdown file of the memories."""
+    print(f"Memories file created: {project.memory.init_file(force=args.force)}")
 
 
-def import_memories(project: Project, given: argparse.Namespace) -> int:
-    """Take in memories from files, folders or a pipe."""
+def import_memories(project: Project, args: argparse.Namespace) -> int:
+    """Import memories from files, directories or standard input."""
     from ralph.cli.transfer import import_memories
 
-    return import_memories(project, given)
+    return import_memories(project, args)
 
 
-def export(project: Project, given: argparse.Namespace) -> None:
-    """Write memories in a format for elsewhere."""
+def export(project: Project, args: argparse.Namespace) -> None:
+    """Export memories in an exchange format."""
     from ralph.cli.transfer import export
 
-    export(project, given, _wanted(project, given))
+    export(project, args, _filter_from(project, args))
 
 
-def merge(project: Project, given: argparse.Namespace) -> int:
-    """Take in all memories of another project."""
+def merge(project: Project, args: argparse.Namespace) -> int:
+    """Import all memories of another project."""
     from ralph.cli.transfer import merge
 
-    return merge(project, given)
+    return merge(project, args)
 
 
-# --- what is given, and how it is printed ----------------------------------------------------
+# --- arguments and output --------------------------------------------------------------------
 
 
-def _wanted(project: Project, given: argparse.Namespace) -> Wanted:
+def _filter_from(project: Project, args: argparse.Namespace) -> Wanted:
     from ralph.store.known_memories import Wanted
 
-    state = getattr(given, "state", None)
+    state = getattr(args, "state", None)
     states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
-    if state is None and given.action == "export":
+    if state is None and args.action == "export":
         from ralph.transferring import states_in
 
-        states = states_in(given.format)
+        states = states_in(args.format)
     return Wanted(
-        kinds=_known_kinds(project, given.kinds),
+        kinds=_known_kinds(project, args.kinds),
         states=states,
-        tags=given.tags,
-        sources=(Source(given.source),) if given.source else (),
-        task_type=getattr(given, "task_type", None),
-        min_confidence=given.min_confidence,
-        min_success_rate=getattr(given, "min_success_rate", 0.0),
-        after=given.after or "",
-        before=given.before or "",
-        is_stale=getattr(given, "stale", False),
+        tags=args.tags,
+        sources=(Source(args.source),) if args.source else (),
+        task_type=getattr(args, "task_type", None),
+        min_confidence=args.min_confidence,
+        min_success_rate=getattr(args, "min_success_rate", 0.0),
+        after=args.after or "",
+        before=args.before or "",
+        is_stale=getattr(args, "stale", False),
     )
 
 
@@ -776,18 +814,18 @@ def _event_fields(event: MemoryEvent) -> dict[str, object]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Read words with commas between them, in lower case."""
-    # Cleaned before it is made lower case: a key in small letters is no longer known as one.
+    """Parse a comma-separated list of words, in lower case."""
+    # Secrets are redacted before lowercasing: a lowercased key would not be recognized.
     return tuple(dict.fromkeys(accept(word).lower() for word in text.split(",") if word.strip()))
 
 
 def paths_of(text: str) -> tuple[str, ...]:
-    """Read paths with commas between them."""
+    """Parse a comma-separated list of paths."""
     return tuple(dict.fromkeys(path.strip() for path in text.split(",") if path.strip()))
 
 
 def share(text: str) -> float:
-    """Read a number from 0 to 1."""
+    """Parse a number from 0 to 1."""
     import argparse
 
     try:
@@ -795,21 +833,21 @@ def share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"it must be a number from 0 to 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
     return value
 
 
 def not_negative(text: str) -> int:
-    """Read a whole number of 0 or more."""
+    """Parse an integer of 0 or more."""
     import argparse
 
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"it must be a whole number of at most nine digits, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer from 0 to 999999999, not {text!r}")
     return int(text)
 
 
 def moment(text: str) -> str:
-    """Read a date or a date and time, in UTC unless it says otherwise."""
+    """Parse a date, or a date and time. Without a time zone it is UTC."""
     import argparse
 
     from ralph.remembering import moment_said

@@ -1,4 +1,4 @@
-"""How memories, their history and their scores look in a terminal."""
+"""Text output of memories, their history and their scores."""
 
 from __future__ import annotations
 
@@ -16,23 +16,31 @@ if TYPE_CHECKING:
     from ralph.store.database import Row
 
 WIDEST_TAGS = 30
+"""Maximum length of the tags in a table, in characters."""
 WIDEST_TEXT = 200
+"""Maximum length of a memory in a table, in characters."""
 WIDEST_CHANGE = 40
+"""Maximum length of a changed value in `memory watch`, in characters."""
 WIDEST_CHANGE_IN_HISTORY = 300
+"""Maximum length of a changed value in `memory history`, in characters."""
 WIDEST_EVENT = 54
-"""Columns that the number, time, doer and name of an event take up."""
+"""Width of the event, when, who and what columns of a history, in characters."""
 SHOWN_LOOPS = 3
+"""Number of source loops that are listed."""
 HISTORY_IN_BRIEF = 5
+"""Number of events shown by `memory why`."""
 FIX = "**Fix:**"
-"""What stands before the solution in the text of a fix; what stands before this is in the title."""
+"""Marker before the solution in the body of a fix. The part before it repeats the title."""
 NARROW = 100
-"""In a terminal with fewer columns a search shows the memories themselves instead of their dates and tags."""
+"""Terminal width below which search results omit dates and tags, in characters."""
 BAR = 10
+"""Length of a full bar, in characters."""
 WIDEST_SHARE = 15
+"""Width of one component of a score, in characters."""
 
 
 def in_words(memory: Memory) -> str:
-    """Give a memory on one line: its title, and what it says beyond that."""
+    """Return a memory as one line: its title, and its body if that says more."""
     start = memory.title.removesuffix("...")
     _, is_fix, fix = memory.body.partition(FIX)
     if is_fix:
@@ -43,74 +51,82 @@ def in_words(memory: Memory) -> str:
 
 
 def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with_doubts: bool = False) -> None:
-    """Print memories as a table, with the state of each, or what makes it doubtful, if wanted."""
-    found = list(memories)
-    text = in_words if with_doubts else _marked
+    """Print memories as a table, optionally with their states or with the reasons why they may be stale."""
+    listed = list(memories)
+    text = in_words if with_doubts else _mark_stale
     rows = [
-        (one.id, one.kind, *[one.state] * with_state, _sure(one), one.created_at[:10], _tags(one), text(one))
-        for one in found
+        (
+            memory.id,
+            memory.kind,
+            *[memory.state] * with_state,
+            _confidence_now(memory),
+            memory.created_at[:10],
+            _tags(memory),
+            text(memory),
+        )
+        for memory in listed
     ]
-    below = [[f"check first: {one.stale}"] if with_doubts else [] for one in found]
-    print_table(("ID", "TYPE", *["STATE"] * with_state, "SURE", "CREATED", "TAGS", "MEMORY"), rows, below)
+    below = [[f"stale: {memory.stale}"] if with_doubts else [] for memory in listed]
+    print_table(("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY"), rows, below)
 
 
-def _marked(memory: Memory) -> str:
-    """Give a memory on one line, with a mark if its files are no longer as they were."""
+def _mark_stale(memory: Memory) -> str:
+    """Return a memory as one line, marked if it is stale."""
     return f"(stale) {in_words(memory)}" if memory.stale else in_words(memory)
 
 
-def print_found(found: Sequence[Recalled]) -> None:
-    """Print what a search found as a table: in a narrow terminal what each says, rather than more about it."""
+def print_found(hits: Sequence[Recalled]) -> None:
+    """Print search results as a table, without dates and tags in a narrow terminal."""
     if terminal_width() >= NARROW:
-        print_memories(one.memory for one in found)
+        print_memories(hit.memory for hit in hits)
     else:
-        rows = [(one.memory.id, one.memory.kind, _sure(one.memory), _marked(one.memory)) for one in found]
-        print_table(("ID", "TYPE", "SURE", "MEMORY"), rows)
+        rows = [(hit.memory.id, hit.memory.kind, _confidence_now(hit.memory), _mark_stale(hit.memory)) for hit in hits]
+        print_table(("ID", "TYPE", "CONF", "MEMORY"), rows)
 
 
-def print_explained(found: Sequence[Recalled], whys: Sequence[Why] = ()) -> None:
-    """Print what a search found, best first, each with what its score is made of, and then what that means.
+def print_explained(hits: Sequence[Recalled], whys: Sequence[Why] = ()) -> None:
+    """Print search results with the components of their scores, and a legend of the components.
 
-    With `whys`, also why a prompt would not show it.
+    With `whys`, also print why a prompt would omit them.
     """
-    numbers, ids = len(str(len(found))), max(len(safe(one.memory.id)) for one in found)
-    width, indent = terminal_width(), " " * (numbers + 2)
-    print(bold(f"{'#':>{numbers}}  {'SCORE':>5}  {'ID':{ids}}  MEMORY"))
-    for place, one in enumerate(found, 1):
-        start = f"{place:>{numbers}}  {one.score:5.2f}  {safe(one.memory.id):{ids}}  "
-        print(bold(start) + cut_to(safe(in_words(one.memory)), max(LEAST_LAST, width - len(start))))
-        cells = [f"{safe(name)} {share}".ljust(WIDEST_SHARE) for name, share in shares(one)]
-        a_row = max(1, (width - len(indent) + 2) // (WIDEST_SHARE + 2))
-        for at in range(0, len(cells), a_row):
-            print((indent + "  ".join(cells[at : at + a_row])).rstrip())
-        if whys and not whys[place - 1].is_shown:
-            why = whys[place - 1]
-            print(wrapped(f"not shown to {why.task_id}: {safe(why.reason)}", indent, indent + "  "))
-    used = {name for one in found for name, _ in shares(one)}
+    rank_width, id_width = len(str(len(hits))), max(len(safe(hit.memory.id)) for hit in hits)
+    width, indent = terminal_width(), " " * (rank_width + 2)
+    print(bold(f"{'#':>{rank_width}}  {'SCORE':>5}  {'ID':{id_width}}  MEMORY"))
+    for rank, hit in enumerate(hits, 1):
+        start = f"{rank:>{rank_width}}  {hit.score:5.2f}  {safe(hit.memory.id):{id_width}}  "
+        print(bold(start) + cut_to(safe(in_words(hit.memory)), max(LEAST_LAST, width - len(start))))
+        cells = [f"{safe(name)} {share}".ljust(WIDEST_SHARE) for name, share in shares(hit)]
+        per_line = max(1, (width - len(indent) + 2) // (WIDEST_SHARE + 2))
+        for start_index in range(0, len(cells), per_line):
+            print((indent + "  ".join(cells[start_index : start_index + per_line])).rstrip())
+        if whys and not whys[rank - 1].is_shown:
+            why = whys[rank - 1]
+            print(wrapped(f"not in the prompt of {why.task_id}: {safe(why.reason)}", indent, indent + "  "))
+    used = {name for hit in hits for name, _ in shares(hit)}
     print()
     for name, meaning in MEANINGS.items():
         if name in used:
             print(cut_to(f"{name:10}  {meaning}", width))
 
 
-def shares(one: Recalled | Why) -> list[tuple[str, str]]:
-    """Give what a score is made of, each with two decimals, so that they add up to the score with two decimals.
+def shares(scored: Recalled | Why) -> list[tuple[str, str]]:
+    """Return the components of a score with two decimals, so that they add up to the rounded score.
 
-    What is left after all are rounded down goes to those that lost most. What is then nothing is not there.
+    All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
     """
     from math import floor
 
-    exact = [(name, 100 * share) for name, share in one.because]
+    exact = [(name, 100 * share) for name, share in scored.because]
     rounded = {name: floor(share) for name, share in exact}
-    missing = round(100 * (one.score or 0.0)) - sum(rounded.values())
-    for name, _ in sorted(exact, key=lambda share: floor(share[1]) - share[1])[: max(0, missing)]:
+    remainder = round(100 * (scored.score or 0.0)) - sum(rounded.values())
+    for name, _ in sorted(exact, key=lambda share: floor(share[1]) - share[1])[: max(0, remainder)]:
         rounded[name] += 1
     return [(name, f"{share / 100:.2f}") for name, share in rounded.items() if share] or [
-        (name, "0.00") for name, _ in one.because[:1]
+        (name, "0.00") for name, _ in scored.because[:1]
     ]
 
 
-def _sure(memory: Memory) -> str:
+def _confidence_now(memory: Memory) -> str:
     from ralph.memory.lifecycle import faded
     from ralph.records import now
 
@@ -125,7 +141,7 @@ def _tags(memory: Memory) -> str:
 
 
 def print_view(view: MemoryView) -> None:
-    """Print all about a memory."""
+    """Print a memory in full."""
     memory = view.memory
     print_heading(memory)
     print_facts(
@@ -135,7 +151,7 @@ def print_view(view: MemoryView) -> None:
             "Confidence": _confidence(memory, view.confidence),
             "Tags": ", ".join(memory.tags),
             "Files": ", ".join(memory.files),
-            "Check first": memory.stale,
+            "Stale": memory.stale,
             "Feature": memory.feature,
             "Task type": memory.task_type,
             **_facts_of_origin(memory),
@@ -149,7 +165,7 @@ def print_view(view: MemoryView) -> None:
 
 
 def print_entry(memory: Memory) -> None:
-    """Print a memory as an entry of a markdown file, its text as it is."""
+    """Print a memory as an entry of the Markdown file, with its body unchanged."""
     from ralph.memory.prime import HEADING
     from ralph.memory.render import group_of
 
@@ -162,7 +178,7 @@ def print_entry(memory: Memory) -> None:
 
 
 def print_heading(memory: Memory, place: str = "") -> None:
-    """Print the line that names a memory, after its place among several."""
+    """Print the heading of a memory, after its position in a list if there is one."""
     id, kind = safe(memory.id), safe(memory.kind)
     start = f"{place}{id}  {kind}  {memory.state}  "
     lines = wrapped(safe(memory.title), start, "  ")
@@ -170,25 +186,25 @@ def print_heading(memory: Memory, place: str = "") -> None:
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
-    """Print those of the facts that say something, a line each."""
+    """Print the non-empty facts, one per line."""
     for name, value in facts.items():
         if value:
             print(wrapped(f"{name}: {safe(str(value))}", "  ", "    "))
 
 
 def print_body(memory: Memory) -> None:
-    """Print the text of a memory as it is laid out, indented; one that only repeats the title is not said twice."""
+    """Print the body of a memory, indented, unless it only repeats the title."""
     if memory.body.rstrip(".!?") != memory.title:
         print()
         for line in clean(memory.body).split("\n"):
-            laid_out = f"  {line.expandtabs(4)}".rstrip()
-            text = laid_out.lstrip()
-            indent = laid_out[: len(laid_out) - len(text)]
+            indented = f"  {line.expandtabs(4)}".rstrip()
+            text = indented.lstrip()
+            indent = indented[: len(indented) - len(text)]
             print(wrapped(text, indent, indent))
 
 
 def print_shown_to(attempts: Sequence[Row]) -> None:
-    """Print the attempts a memory was shown to, and how they went."""
+    """Print the attempts whose prompt included a memory, and their outcomes."""
     if attempts:
         rows = [
             (
@@ -204,7 +220,7 @@ def print_shown_to(attempts: Sequence[Row]) -> None:
 
 
 def origin(memory: Memory) -> str:
-    """Say where a memory comes from."""
+    """Describe where a memory comes from."""
     loops = ", ".join(memory.origin_loops[:SHOWN_LOOPS])
     more = len(memory.origin_loops) - SHOWN_LOOPS
     parts = (
@@ -220,37 +236,37 @@ def origin(memory: Memory) -> str:
 
 
 def _facts_of_origin(memory: Memory) -> dict[str, object]:
-    often = f", {memory.support} times by now" if memory.support > 1 else ""
+    repeated = f", {memory.support} times so far" if memory.support > 1 else ""
     return {
         "From": origin(memory),
-        "Learned": when(memory.created_at) + often,
-        "Changed": memory.updated_at != memory.created_at and when(memory.updated_at),
+        "Learned": when(memory.created_at) + repeated,
+        "Updated": memory.updated_at != memory.created_at and when(memory.updated_at),
     }
 
 
 def _confidence(memory: Memory, now: float) -> str:
     if round(now, 2) == round(memory.confidence, 2):
         return f"{now:.2f}"
-    return f"{now:.2f}, down from {memory.confidence:.2f}: nothing has spoken for it for a while"
+    return f"{now:.2f}, down from {memory.confidence:.2f} because it was not used for a while"
 
 
 def _uses(memory: Memory) -> str:
     if not memory.uses:
         return "never"
-    rate = "" if memory.success_rate is None else f", {memory.success_rate:.0%} of them in attempts that went well"
+    rate = "" if memory.success_rate is None else f", {memory.success_rate:.0%} of them in successful attempts"
     last = f", last {when(memory.used_at)}" if memory.used_at else ""
     return plural(memory.uses, "time") + last + rate
 
 
 def when(timestamp: str) -> str:
-    """Give a timestamp for people: the local day, with its year, and time of day."""
+    """Format a timestamp as local date and time."""
     import time
     from calendar import timegm
 
     try:
         seconds = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-    except (ValueError, OverflowError):  # an imported one may be before any clock's time
+    except (ValueError, OverflowError):  # an imported timestamp may be out of range
         return timestamp[:16].replace("T", " ")
 
 
@@ -258,7 +274,7 @@ def when(timestamp: str) -> str:
 
 
 def print_history(events: Sequence[MemoryEvent]) -> None:
-    """Print what happened to a memory, oldest first, what changed on lines of its own."""
+    """Print the history of a memory, oldest event first, with the changed fields below each event."""
     room = terminal_width() - WIDEST_EVENT
     rows, below = [], []
     for event in events:
@@ -270,16 +286,16 @@ def print_history(events: Sequence[MemoryEvent]) -> None:
 
 
 def print_confidence(points: Sequence[Point]) -> None:
-    """Print how sure a memory was over time, oldest first."""
+    """Print the confidence of a memory over time, oldest first."""
     rows = [
-        (when(one.at), f"{one.confidence:.2f}", "█" * (round(BAR * one.confidence) or 1), safe(one.what))
-        for one in points
+        (when(point.at), f"{point.confidence:.2f}", "█" * (round(BAR * point.confidence) or 1), safe(point.what))
+        for point in points
     ]
-    print_table(("WHEN", "SURE", "", "WHAT"), rows)
+    print_table(("WHEN", "CONF", "", "WHAT"), rows)
 
 
 def change_of(event: MemoryEvent) -> str:
-    """Say on one line what an event changed, from what to what, and why; a title mostly follows from the text."""
+    """Summarize on one line what an event changed and why. Title changes that follow from the content are omitted."""
     changes = changes_of(event, WIDEST_CHANGE)
     if any(change.startswith("content: ") for change in changes):
         changes = [change for change in changes if not change.startswith("title: ")]
@@ -287,32 +303,32 @@ def change_of(event: MemoryEvent) -> str:
 
 
 def _why(event: MemoryEvent) -> str:
-    undone = f"takes back event {event.undoes}" if event.undoes else ""
+    undone = f"undoes event {event.undoes}" if event.undoes else ""
     return "; ".join(filter(None, [undone, event.why]))
 
 
 def changes_of(event: MemoryEvent, width: int) -> list[str]:
-    """Give what an event changed, a line for each field; moments and marks say little, and the reason is said once."""
+    """Return the changes of an event, a line per field, without internal fields and a repeated reason."""
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
     return [
-        f"{FIELDS.get(name, name)}: {_short(was, became, width)} → {_short(became, was, width)}"
+        f"{FIELDS.get(name, name)}: {_abbreviate(was, became, width)} → {_abbreviate(became, was, width)}"
         for name, (was, became) in changes.items()
         if name not in UNTOLD
     ]
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
-    """Give the fields an event changed, each as it was and as it became."""
+    """Return the fields an event changed, each with its old and new value."""
     import json
 
     was, became = json.loads(event.was or "{}"), json.loads(event.became or "{}")
-    return {name: (_plain(was.get(name)), _plain(became[name])) for name in became}
+    return {name: (_parse_stored(was.get(name)), _parse_stored(became[name])) for name in became}
 
 
-def _plain(stored: object) -> object:
-    """Give a list that is stored as text as words with commas."""
+def _parse_stored(stored: object) -> object:
+    """Return a list that is stored as JSON as comma-separated text; other values unchanged."""
     import json
 
     if isinstance(stored, str) and stored.startswith("["):
@@ -323,43 +339,43 @@ def _plain(stored: object) -> object:
     return stored
 
 
-def _short(value: object, other: object, width: int) -> str:
-    """Give a value in a few words: of a long text, where it begins to differ from the other."""
+def _abbreviate(value: object, other: object, width: int) -> str:
+    """Return a value as short text. Long text starts where it begins to differ from the other value."""
     if value is None or value == "":
         return "none"
     if isinstance(value, float):
         return f"{value:.2f}"
-    text, beside = str(value), str(other)
-    same = 0
+    text, other_text = str(value), str(other)
+    common = 0
     if len(text) > width:
-        while same < min(len(text), len(beside)) and text[same] == beside[same]:
-            same += 1
-    start = max(0, same - width // 4)
+        while common < min(len(text), len(other_text)) and text[common] == other_text[common]:
+            common += 1
+    start = max(0, common - width // 4)
     return one_line(clean(("…" if start else "") + text[start : start + width * 2]), width)
 
 
-# --- why, and what it all adds up to ---------------------------------------------------------
+# --- why and stats ---------------------------------------------------------------------------
 
 
 def print_why(why: Why) -> None:
-    """Print what a memory's score for a task is made of, its place, and whether a prompt shows it."""
+    """Print the score and rank of a memory for a task, and whether its prompt includes it."""
     print_heading(why.memory)
     if why.score is not None:
-        print(f"  Score for {why.task_id}: {why.score:.2f}, place {why.rank:,} of {why.ranked:,}")
-        found = shares(why)
-        most = max((abs(float(share)) for _, share in found), default=0.0) or 1.0
-        for name, share in found:
-            bar = "█" * (round(BAR * abs(float(share)) / most) or 1)
+        print(f"  Score for {why.task_id}: {why.score:.2f}, rank {why.rank:,} of {why.ranked:,}")
+        components = shares(why)
+        largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
+        for name, share in components:
+            bar = "█" * (round(BAR * abs(float(share)) / largest) or 1)
             line = f"    {name:10}  {share:>5}  {bar:{BAR}}  {MEANINGS.get(name, '')}"
             print(cut_to(line.rstrip(), terminal_width()))
     if why.is_shown:
-        print(f"  Shown to the next attempt at {why.task_id}.")
+        print(f"  Included in the next prompt of {why.task_id}.")
     else:
-        print(wrapped(f"Not shown to the next attempt at {why.task_id}: {safe(why.reason)}.", "  ", "    "))
+        print(wrapped(f"Not included in the next prompt of {why.task_id}: {safe(why.reason)}.", "  ", "    "))
 
 
 def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
-    """Print where a memory comes from, what happened to it, and how it went where it was shown."""
+    """Print the origin and recent history of a memory, and the attempts that used it."""
     memory = view.memory
     print_heading(memory)
     print_facts({**_facts_of_origin(memory), "Confidence": _confidence(memory, view.confidence), "Used": _uses(memory)})
@@ -369,11 +385,11 @@ def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
         print(f"{plural(len(events) - HISTORY_IN_BRIEF, 'earlier event')}: ralph memory history {safe(memory.id)}")
     print_shown_to(view.shown_to)
     if not view.shown_to:
-        print("\nIt was not shown to any attempt yet.")
+        print("\nNo prompt has included it yet.")
 
 
 def print_stats(stats: Stats) -> None:
-    """Print what the memories add up to."""
+    """Print statistics about the memories."""
     rate = "" if stats.average_success_rate is None else f"{stats.average_success_rate:.0%}"
     print(f"{plural(stats.total, 'memory')}, used {plural(stats.uses, 'time')}")
     print_facts(
@@ -385,7 +401,7 @@ def print_stats(stats: Stats) -> None:
             "Average confidence": stats.total and f"{stats.average_confidence:.2f}",
             "Average success rate": rate,
             "Most used": stats.most_used and f"{stats.most_used.title} ({stats.most_used.id})",
-            "Last changed": stats.last_updated and when(stats.last_updated),
+            "Last updated": stats.last_updated and when(stats.last_updated),
         }
     )
 

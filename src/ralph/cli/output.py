@@ -1,4 +1,4 @@
-"""How commands print: tables, JSON, colours in a terminal, and never a control character."""
+"""Shared helpers of the commands: arguments, tables, JSON, colors and number formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ralph.project import Project
 
-_COLOURS = {
+_COLORS = {
     "done": "32",
     "failed": "31",
     "error": "31",
@@ -27,84 +27,82 @@ _COLOURS = {
     "pending": "0",
 }
 
-_GAP = "  "
+_SEPARATOR = "  "
 LEAST_LAST = 20
-"""Columns that the last column of a table keeps as long as something else can give way."""
+"""Minimum width of the last column while other columns can still shrink, in characters."""
 LEAST_TEXT = 12
-"""With fewer columns the last one says nothing any more and goes under its row."""
-_CUT = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
-"""Columns before the last that are cut in a narrow terminal, and the width they keep."""
+"""Minimum width of the last column, in characters. Below it, the column moves under its row."""
+_MIN_WIDTHS = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
+"""Columns that are truncated in a narrow terminal, with their minimum width in characters."""
 _MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
-"""Columns that go under their row when they do not fit: what they say is worth a line."""
-_LEFT_OUT = ("CREATED", "TIMES")
-"""Columns that are left out when nothing else helps; `show` has them."""
-_NUMBER_STARTS = ("", *"0123456789+-$")
+"""Columns that move to a line under their row when they do not fit."""
+_DROPPED = ("CREATED", "TIMES")
+"""Columns that are dropped as a last resort; `show` prints them too."""
+_NUMERIC_PREFIXES = ("", *"0123456789+-$")
 MOST_DIGITS = 8
+"""Maximum number of decimals of an amount of money."""
 MOST_READ = 64 * 1024 * 1024
+"""Maximum size of an input file, in bytes."""
 LONGEST_UNIT = 2
-"""Letters a word beside a number may have: `kB`, `to`."""
+"""Maximum length of a unit in a numeric cell, such as `kB`, in characters."""
 
 
-def open_project(given: argparse.Namespace) -> Project:
-    """Open the project the command is about, and print what its settings file has that nobody knows."""
+def open_project(args: argparse.Namespace) -> Project:
+    """Open the project of the command, and print warnings about its configuration."""
     from ralph.project import Project
 
-    project = Project.open("." if given.directory == "." else directory_of(given))
+    project = Project.open("." if args.directory == "." else directory_of(args))
     for warning in project.config.warnings:
         print(f"Warning: {safe(warning)}", file=sys.stderr)
     return project
 
 
 def print_file_problems(project: Project, *, in_full: bool) -> None:
-    """Print what is wrong with the memory files: each thing, or for a command that only reads, that there are some."""
+    """Print the problems of the memory files, or for read-only commands (`in_full=False`) only their number."""
     sys.stdout.flush()
     problems = project.memory.problems
     if in_full:
         for problem in problems:
             print(f"Warning: {safe(problem)}", file=sys.stderr)
     elif problems:
-        count = (
-            "1 thing in the memory files needs"
-            if len(problems) == 1
-            else (f"{len(problems):,} things in the memory files need")
-        )
-        print(f"Warning: {count} attention: ralph doctor", file=sys.stderr)
+        count = plural(len(problems), "problem")
+        print(f"Warning: {count} found in the memory files. See: ralph doctor", file=sys.stderr)
 
 
-def undoing(id: str, given: argparse.Namespace) -> str:
-    """Give the command that takes a change of memories back, in the project where it was made."""
-    other = getattr(given, "project", None)
-    if other is None:
+def undoing(id: str, args: argparse.Namespace) -> str:
+    """Return the command that undoes a change of memories in the project where it was made."""
+    project = getattr(args, "project", None)
+    if project is None:
         return f"ralph memory undo {id}"
     from shlex import quote
 
-    return f"ralph memory undo {id} --project {quote(safe(other))}"
+    return f"ralph memory undo {id} --project {quote(safe(project))}"
 
 
-def directory_of(given: argparse.Namespace) -> Path:
-    """Give the directory the command works in."""
+def directory_of(args: argparse.Namespace) -> Path:
+    """Return the directory the command runs in."""
     from pathlib import Path
 
     from ralph.errors import UsageError
 
-    directory = Path(given.directory)
+    directory = Path(args.directory)
     if not os.path.isdir(directory):  # noqa: PTH112
-        raise UsageError(f"{one_line(given.directory)} is not a directory.")
+        raise UsageError(f"{one_line(args.directory)} is not a directory.")
     return directory
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add the choice between a table and JSON."""
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    """Add the `--format` option with the choices table and json."""
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
 
 
 def adder_of(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
-    """Give the function that adds an action: its name, what does it, and what it is good for."""
+    """Return a function that adds an action, given its name, handler and help text."""
 
     def add(name: str, do: Callable[[Project, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
-        one.set_defaults(act=run, do=do)
-        return one
+        parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text + ".")
+        parser.set_defaults(act=run, do=do)
+        return parser
 
     return add
 
@@ -113,10 +111,10 @@ def print_json(value: object) -> None:
     """Print records, lists and mappings as JSON."""
     import json
 
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+    print(json.dumps(value, ensure_ascii=False, indent=2, default=_to_jsonable))
 
 
-def _plain(value: object) -> object:
+def _to_jsonable(value: object) -> object:
     from ralph.records import fields_of
 
     if hasattr(value, "__slots__"):
@@ -130,89 +128,86 @@ def print_table(
     below: Sequence[Sequence[str]] = (),
     spare: Sequence[str] = (),
 ) -> None:
-    """Print rows in columns, each on one line of a terminal however narrow; `below` are lines to go under each row.
+    """Print a table with one line per row, however narrow the terminal. `below` holds extra lines under each row.
 
-    Where there is no room for all columns, those in `spare` are left out, the first of them first.
+    Columns in `spare` are dropped, in this order, when the terminal is too narrow for all of them.
     """
     width = terminal_width()
     names, cells = list(headings), [[safe(str(cell)) for cell in row] for row in rows]
     notes = [list(lines) for lines in below] or [[] for _ in rows]
-    for name in (*_MOVE_BELOW, *spare, *_LEFT_OUT):
-        if name in names[1:] and _least_width(names, cells, LEAST_LAST) > width:
-            _take_out(names, cells, notes if name in _MOVE_BELOW else (), name)
-    if len(names) > 1 and _least_width(names, cells, LEAST_TEXT) > width and not _is_of_numbers(cells):
-        _take_out(names, cells, notes, names[-1])
-    widths = _fitted(names, cells, width)
-    print(bold(cut_to(_GAP.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
+    for name in (*_MOVE_BELOW, *spare, *_DROPPED):
+        if name in names[1:] and _min_width(names, cells, LEAST_LAST) > width:
+            _remove_column(names, cells, notes if name in _MOVE_BELOW else (), name)
+    if len(names) > 1 and _min_width(names, cells, LEAST_TEXT) > width and not _ends_in_numbers(cells):
+        _remove_column(names, cells, notes, names[-1])
+    widths = _fit_widths(names, cells, width)
+    print(bold(cut_to(_SEPARATOR.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
     for row, lines in zip(cells, notes, strict=True):
-        print(_row(row, widths, width))
+        print(_format_row(row, widths, width))
         for line in lines:
             print(wrapped(safe(line), "  ", "    "))
 
 
-def _take_out(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
-    """Take a column out of a table, and add what it says to the notes of each row if there are any."""
-    place = names.index(name)
-    names.pop(place)
-    said = [row.pop(place) for row in cells]
-    for lines, cell in zip(notes, said, strict=False):
+def _remove_column(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
+    """Remove a column from a table. Its cells become notes of their rows if `notes` is not empty."""
+    index = names.index(name)
+    names.pop(index)
+    removed = [row.pop(index) for row in cells]
+    for lines, cell in zip(notes, removed, strict=False):
         if cell not in ("", "-"):
             lines.append(f"{name.lower()}: {cell}")
 
 
-def _is_of_numbers(cells: Sequence[Sequence[str]]) -> bool:
-    """Say whether the last column is one of numbers, with a unit perhaps; of such a one nothing may be missing."""
-    return all(row[-1][:1] in _NUMBER_STARTS and not _has_word(row[-1]) for row in cells)
+def _ends_in_numbers(cells: Sequence[Sequence[str]]) -> bool:
+    """Return whether the last column holds numbers, perhaps with a unit. Those must not be truncated."""
+    return all(row[-1][:1] in _NUMERIC_PREFIXES and not _has_word(row[-1]) for row in cells)
 
 
 def _has_word(cell: str) -> bool:
     return any(len(word) > LONGEST_UNIT and word.isalpha() for word in cell.split())
 
 
-def _widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
-    return [max([len(name), *(len(row[place]) for row in cells)]) for place, name in enumerate(names)]
+def _natural_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(names)]
 
 
-def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]], least_last: int) -> int:
-    """Give how wide a table is when all that may be cut is cut."""
-    *middle, last = _widths(names, cells)
-    cut = [min(width, _CUT.get(name, width)) for name, width in zip(names, middle, strict=False)]
-    least = last if _is_of_numbers(cells) else min(last, least_last)
-    return sum(cut) + least + len(_GAP) * len(middle)
+def _min_width(names: Sequence[str], cells: Sequence[Sequence[str]], least_last: int) -> int:
+    """Return the width of a table in which every column that may shrink has shrunk."""
+    *middle, last = _natural_widths(names, cells)
+    shrunk = [min(width, _MIN_WIDTHS.get(name, width)) for name, width in zip(names, middle, strict=False)]
+    last_minimum = last if _ends_in_numbers(cells) else min(last, least_last)
+    return sum(shrunk) + last_minimum + len(_SEPARATOR) * len(middle)
 
 
-def _fitted(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Give the widths of columns that fit a terminal: those that may be cut give way before the last one does.
-
-    Of those the widest gives way first.
-    """
-    widths = _widths(names, cells)
-    least = [min(room, _CUT.get(name, room)) for name, room in zip(names, widths, strict=True)]
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while over > 0 and (wide := [place for place, room in enumerate(widths[:-1]) if room > least[place]]):
-        widths[max(wide, key=widths.__getitem__)] -= 1
-        over -= 1
-    if not _is_of_numbers(cells):
-        widths[-1] -= max(0, min(over, widths[-1] - LEAST_TEXT))
+def _fit_widths(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return column widths that fit the terminal. The widest column shrinks first, the last column at the end."""
+    widths = _natural_widths(names, cells)
+    minimum = [min(column, _MIN_WIDTHS.get(name, column)) for name, column in zip(names, widths, strict=True)]
+    excess = sum(widths) + len(_SEPARATOR) * (len(widths) - 1) - width
+    while excess > 0 and (shrinkable := [index for index, column in enumerate(widths[:-1]) if column > minimum[index]]):
+        widths[max(shrinkable, key=widths.__getitem__)] -= 1
+        excess -= 1
+    if not _ends_in_numbers(cells):
+        widths[-1] -= max(0, min(excess, widths[-1] - LEAST_TEXT))
     return widths
 
 
-def _row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
-    cut = [cut_to(cell, room).ljust(room) for cell, room in zip(row, widths, strict=True)]
-    plain = _GAP.join(cut).rstrip()
+def _format_row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
+    cut = [cut_to(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
+    plain = _SEPARATOR.join(cut).rstrip()
     if len(plain) > width:
         return cut_to(plain, width)
-    coloured = [colour(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
-    return _GAP.join(coloured).rstrip()
+    colored = [colour(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
+    return _SEPARATOR.join(colored).rstrip()
 
 
 def cut_to(text: str, width: int) -> str:
-    """Give at most so many characters of a line, with … when some are missing."""
+    """Truncate a line to `width` characters, ending in … if it was longer."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def wrapped(text: str, start: str = "", further: str = "") -> str:
-    """Give a line after a start, as several lines broken between words where a terminal is too narrow for it."""
+    """Return text wrapped to the terminal width, with `start` before the first line and `further` before the others."""
     width = terminal_width()
     if len(start) + len(text) <= width:
         return start + text
@@ -228,7 +223,7 @@ def wrapped(text: str, start: str = "", further: str = "") -> str:
 
 
 def terminal_width() -> int:
-    """Give the columns of the terminal that is printed to; out of it, lines may be as long as they like."""
+    """Return the width of the terminal, or a very large number if standard output is not a terminal."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
@@ -236,36 +231,36 @@ def terminal_width() -> int:
 
 
 def safe(text: str) -> str:
-    """Give text that may be printed on one line: no control characters, no line breaks."""
+    """Return text as one printable line, without control characters and line breaks."""
     return " ".join(clean(text).split())
 
 
 def use_colour() -> bool:
-    """Say whether to colour what is printed."""
+    """Return whether to print colors."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def colour(word: str, text: str) -> str:
-    """Give the text in the colour of a status or outcome, if the word is one."""
-    code = _COLOURS.get(word)
+    """Color text by a status or outcome. Other words leave it unchanged."""
+    code = _COLORS.get(word)
     return f"\x1b[{code}m{text}\x1b[0m" if code and use_colour() else text
 
 
 def bold(text: str) -> str:
-    """Give the text in bold, in a terminal."""
+    """Return text in bold if colors are on."""
     return f"\x1b[1m{text}\x1b[0m" if use_colour() else text
 
 
 def plural(count: int, noun: str) -> str:
-    """Give `1 task`, `2 tasks`, `2 memories`."""
+    """Return a count with its noun: `1 task`, `2 tasks`, `2 memories`."""
     if count == 1:
         return f"{count:,} {noun}"
-    many = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
-    return f"{count:,} {many}"
+    plural_noun = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
+    return f"{count:,} {plural_noun}"
 
 
 def moment(timestamp: str) -> str:
-    """Give a timestamp for tables: the local day and time of day."""
+    """Format a timestamp for tables, as local month, day and time."""
     import time
     from calendar import timegm
 
@@ -274,29 +269,29 @@ def moment(timestamp: str) -> str:
 
 
 def count_of(noun: str) -> Callable[[str], int]:
-    """Give the reader of an argument that is a count of 1 or more."""
+    """Return an argument type that accepts counts of 1 or more."""
     import argparse
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
             raise argparse.ArgumentTypeError(f"the number of {noun} must be 1 or more, not {text!r}")
         return int(text)
 
-    return read
+    return parse
 
 
 def whole_number(text: str) -> int:
-    """Read an argument that is a whole number of a sensible size."""
+    """Parse an argument that is an integer of at most nine digits."""
     import argparse
 
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-        raise argparse.ArgumentTypeError(f"it must be a whole number of at most nine digits, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at most nine digits, not {text!r}")
     return int(text)
 
 
 def duration(seconds: float) -> str:
-    """Give a time span for people: 3.2s, 4m 10s, 2h 05m."""
+    """Format a duration: `3.2s`, `4m 10s`, `2h 05m`."""
     if seconds < 60:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(int(seconds), 60)
@@ -307,7 +302,7 @@ def duration(seconds: float) -> str:
 
 
 def money(usd: float) -> str:
-    """Give an amount with as many digits as it takes to say something: $12.50, $0.0028."""
+    """Format an amount with enough decimals to be meaningful: `$12.50`, `$0.0028`."""
     digits = 2
     while digits < MOST_DIGITS and 0 < usd < 10 ** (1 - digits):
         digits += 2
@@ -315,7 +310,7 @@ def money(usd: float) -> str:
 
 
 def read_text(path: str) -> str:
-    """Give the text of a file named on the command line; `-` is standard input."""
+    """Read a text file named on the command line; `-` is standard input."""
     from ralph.errors import UsageError
 
     try:
@@ -326,8 +321,8 @@ def read_text(path: str) -> str:
                 is_large = os.fstat(file.fileno()).st_size > MOST_READ
                 content, is_more = b"" if is_large else file.read(MOST_READ), file.read(1)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if is_more:
-        name = "What comes in" if path == "-" else path
-        raise UsageError(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into several.")
+        name = "Standard input" if path == "-" else path
+        raise UsageError(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into smaller parts.")
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""Statistics as PNG or SVG files, by matplotlib: an extra, loaded only when a plot is asked for."""
+"""Plots of the statistics as PNG or SVG files, drawn with matplotlib (an optional dependency)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "text.color": INK,
-    "text.parse_math": False,  # a $ is money
+    "text.parse_math": False,  # $ is a currency sign here
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": "#e6e8eb",
@@ -39,7 +39,9 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
 }
 ONE = (8.0, 4.5)
+"""Size of a figure with one plot, in inches."""
 FOUR = (14.0, 9.0)
+"""Size of a figure with four plots, in inches."""
 DOTS_PER_INCH = 150
 MOST_MODELS = 8
 MOST_KINDS = 10
@@ -47,21 +49,21 @@ LONGEST_NAME = 24
 
 
 def check(name: str) -> None:
-    """Refuse a plot that could not be written, before anything is read for it."""
+    """Raise UsageError if a plot cannot be written to this file."""
     if not name.lower().endswith(FORMATS):
-        raise UsageError(f"{one_line(name)} is no file for a plot: its name has to end in .png or .svg.")
+        raise UsageError(f"Cannot plot to {one_line(name)}: the name must end in .png or .svg.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         from ralph.extras import how_to_install
 
-        raise UsageError(f"Plots need a package that is not there: {how_to_install('plot')}") from None
+        raise UsageError(f"Plots need an optional package: {how_to_install('plot')}") from None
 
 
 def write(name: str, subjects: Mapping[str, Any]) -> bool:
-    """Write the plot of one subject, or of all, into a file; say whether there was anything to draw."""
-    missing = {subject: _missing(subject, found) for subject, found in subjects.items()}
-    if all(missing.values()):
+    """Plot one subject, or all four, into a file. Return False if there is no data to plot."""
+    empty = {subject: _why_empty(subject, data) for subject, data in subjects.items()}
+    if all(empty.values()):
         return False
     import io
     from pathlib import Path
@@ -78,43 +80,43 @@ def write(name: str, subjects: Mapping[str, Any]) -> bool:
         layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15, wspace=0.06, hspace=0.08)
         figure = Figure(figsize=ONE if len(subjects) == 1 else FOUR, layout=layout, facecolor="white")
         rows = 1 if len(subjects) == 1 else 2
-        for place, (subject, found) in enumerate(subjects.items(), start=1):
-            axes = figure.add_subplot(rows, rows, place)
-            if missing[subject]:
-                _nothing(axes, _TITLES[subject], missing[subject])
+        for position, (subject, data) in enumerate(subjects.items(), start=1):
+            axes = figure.add_subplot(rows, rows, position)
+            if empty[subject]:
+                _draw_placeholder(axes, _TITLES[subject], empty[subject])
             else:
-                _DRAW[subject](axes, found)
+                _DRAWERS[subject](axes, data)
         kind = path.suffix.lower().removeprefix(".")
-        # Without a date the same numbers make the same file.
+        # Without a date, the same numbers produce the same file.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
     try:
         write_whole(path, content.getvalue())
     except OSError as error:
-        raise UsageError(f"{one_line(name)} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"Cannot write {one_line(name)}: {error.strerror}.") from error
     return True
 
 
 _TITLES = {
-    "runs": "Success over runs",
+    "runs": "Success rate by run",
     "models": "Cost by model",
-    "memory": "Memories in use, and their confidence",
-    "lift": "What memory brings, with 95 % intervals",
+    "memory": "Active memories and their confidence",
+    "lift": "Memory impact, with 95 % intervals",
 }
 
 
-def _missing(subject: str, found: Any) -> str:
-    """Say why there is nothing to draw of a subject; nothing when there is something."""
+def _why_empty(subject: str, data: Any) -> str:
+    """Return why a subject cannot be plotted, or an empty string if it can."""
     if subject == "runs":
-        return "" if any(run.success_rate is not None for run in found) else "No attempt has ended yet."
+        return "" if any(run.success_rate is not None for run in data) else "No attempt has ended yet."
     if subject == "models":
-        return "" if any(one.cost_usd for one in found) else "No agent has told a cost yet."
+        return "" if any(model.cost_usd for model in data) else "No agent has reported a cost yet."
     if subject == "memory":
-        return "" if found.memories else "Nothing is remembered yet."
-    return "" if found.measures else str(found.in_short)
+        return "" if data.memories else "There are no memories yet."
+    return "" if data.measures else str(data.in_short)
 
 
-def _nothing(axes: Axes, title: str, text: str) -> None:
+def _draw_placeholder(axes: Axes, title: str, text: str) -> None:
     import textwrap
 
     axes.set_title(title)
@@ -125,40 +127,42 @@ def _nothing(axes: Axes, title: str, text: str) -> None:
 def _runs(axes: Axes, runs: Sequence[RunStats]) -> None:
     axes.set_title(_TITLES["runs"])
     shown = [run for run in reversed(runs) if run.success_rate is not None]
-    places = range(len(shown))
+    positions = range(len(shown))
     rates = [100 * (run.success_rate or 0.0) for run in shown]
-    axes.bar(places, rates, color=BLUE, width=0.7)
-    for place, (rate, run) in enumerate(zip(rates, shown, strict=True)):
+    axes.bar(positions, rates, color=BLUE, width=0.7)
+    for position, (rate, run) in enumerate(zip(rates, shown, strict=True)):
         note = f"{run.done}/{run.done + run.failed}"
-        axes.annotate(note, (place, rate), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=8)
+        axes.annotate(note, (position, rate), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=8)
     axes.set_ylim(0, 110)
     axes.set_yticks(range(0, 101, 20))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
     axes.set_xlim(-0.6, max(len(shown) - 0.4, 3.6))
-    axes.set_xticks(list(places), [run.id.removeprefix("run-") for run in shown], rotation=45, ha="right", fontsize=8)
+    axes.set_xticks(
+        list(positions), [run.id.removeprefix("run-") for run in shown], rotation=45, ha="right", fontsize=8
+    )
     axes.grid(axis="y")
 
 
 def _models(axes: Axes, models: Sequence[ModelStats]) -> None:
     axes.set_title(_TITLES["models"])
     shown = list(reversed(models[:MOST_MODELS]))
-    costs = [one.cost_usd or 0.0 for one in shown]
+    costs = [model.cost_usd or 0.0 for model in shown]
     axes.barh(range(len(shown)), costs, color=ORANGE, height=0.6)
-    for place, (cost, one) in enumerate(zip(costs, shown, strict=True)):
-        each = "" if one.cost_per_done_usd is None else f", ${one.cost_per_done_usd:,.3f} a done task"
-        note = f"${cost:,.2f}{each}" if cost else "not told"
-        axes.annotate(note, (cost, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9)
-    axes.set_yticks(range(len(shown)), [_model_label(one) for one in shown])
+    for position, (cost, model) in enumerate(zip(costs, shown, strict=True)):
+        per_task = "" if model.cost_per_done_usd is None else f", ${model.cost_per_done_usd:,.3f} per completed task"
+        note = f"${cost:,.2f}{per_task}" if cost else "unknown"
+        axes.annotate(note, (cost, position), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9)
+    axes.set_yticks(range(len(shown)), [_model_label(model) for model in shown])
     axes.set_ylim(-0.6, max(len(shown) - 0.4, 2.4))
     axes.set_xlim(0, max(costs) * 1.6)
     axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.2f}" if max(costs) > 1 else f"${value:.3g}")
     axes.grid(axis="x")
 
 
-def _model_label(one: ModelStats) -> str:
-    name = cut_to(safe(one.model or "agent's own"), LONGEST_NAME)
-    ended = one.done + one.failed
-    return f"{name}\n{100 * (one.success_rate or 0.0):.0f} % of {ended:,} done" if ended else name
+def _model_label(model: ModelStats) -> str:
+    name = cut_to(safe(model.model or "agent default"), LONGEST_NAME)
+    ended = model.done + model.failed
+    return f"{name}\n{100 * (model.success_rate or 0.0):.0f} % of {ended:,} done" if ended else name
 
 
 def _memory(axes: Axes, memory: MemoryStats) -> None:
@@ -170,42 +174,48 @@ def _memory(axes: Axes, memory: MemoryStats) -> None:
 
 def _growth(axes: Axes, memory: MemoryStats) -> None:
     axes.set_title(_TITLES["memory"])
-    places = range(len(memory.growth))
-    counts = [one.memories for one in memory.growth]
-    axes.fill_between(places, counts, color=GREEN, alpha=0.25)
-    axes.plot(places, counts, color=GREEN, linewidth=2, marker="o" if len(counts) < 30 else "", markersize=4)
+    positions = range(len(memory.growth))
+    counts = [point.memories for point in memory.growth]
+    axes.fill_between(positions, counts, color=GREEN, alpha=0.25)
+    axes.plot(positions, counts, color=GREEN, linewidth=2, marker="o" if len(counts) < 30 else "", markersize=4)
     axes.set_ylim(0, max(counts) * 1.15)
     axes.set_ylabel("memories", color=GREEN)
-    every = max(1, len(counts) // 8)
-    axes.set_xticks(list(places)[::every], [_when(one.at) for one in memory.growth[::every]], rotation=45, ha="right")
+    step = max(1, len(counts) // 8)
+    axes.set_xticks(
+        list(positions)[::step], [_format_time(point.at) for point in memory.growth[::step]], rotation=45, ha="right"
+    )
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="y")
-    other = axes.twinx()
-    other.plot(places, [one.confidence for one in memory.growth], color=BLUE, linewidth=2, linestyle=(0, (4, 2)))
-    other.set_ylim(0, 1)
-    other.set_ylabel("confidence on average", color=BLUE)
-    other.spines["right"].set_visible(False)
+    right_axes = axes.twinx()
+    right_axes.plot(
+        positions, [point.confidence for point in memory.growth], color=BLUE, linewidth=2, linestyle=(0, (4, 2))
+    )
+    right_axes.set_ylim(0, 1)
+    right_axes.set_ylabel("average confidence", color=BLUE)
+    right_axes.spines["right"].set_visible(False)
 
 
 def _kinds(axes: Axes, memory: MemoryStats) -> None:
-    """Draw what a young memory has of each kind: all was learned at once, so there is no growth to show."""
+    """Plot memories by type. Used while all of them are from the same time, so that there is no growth to show."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_title("Memories in use, by kind")
+    axes.set_title("Active memories by type")
     shown = list(reversed(memory.kinds[:MOST_KINDS]))
-    counts = [one.memories for one in shown]
+    counts = [kind.memories for kind in shown]
     axes.barh(range(len(shown)), counts, color=GREEN, height=0.6)
-    for place, one in enumerate(shown):
-        note = f"{one.memories:,}, confidence {one.confidence:.2f}"
-        axes.annotate(note, (one.memories, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9)
-    axes.set_yticks(range(len(shown)), [cut_to(safe(one.kind), LONGEST_NAME) for one in shown])
+    for position, kind in enumerate(shown):
+        note = f"{kind.memories:,}, confidence {kind.confidence:.2f}"
+        axes.annotate(
+            note, (kind.memories, position), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    axes.set_yticks(range(len(shown)), [cut_to(safe(kind.kind), LONGEST_NAME) for kind in shown])
     axes.set_ylim(-0.6, max(len(shown) - 0.4, 2.4))
     axes.set_xlim(0, max(counts) * 1.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="x")
 
 
-def _when(at: str) -> str:
+def _format_time(at: str) -> str:
     day, _, hour = at.partition("T")
     return f"{day[5:]} {hour}:00" if hour else day
 
@@ -215,18 +225,18 @@ def _lift(axes: Axes, lift: Lift) -> None:
 
     axes.set_title(_TITLES["lift"])
     names = []
-    for place, one in enumerate(reversed(lift.measures)):
-        # Success in points, what a done task takes in % of what it takes without: all on one scale.
-        scale = 1.0 if one.unit == "%" else 100 / one.without
-        middle, low, high = (value * scale for value in (one.difference, one.low, one.high))
-        is_good = (middle > 0) is (one.unit == "%")
-        shade = (GREEN if is_good else ORANGE) if one.is_certain else "#8b939e"
-        axes.plot([low, high], [place, place], color=shade, linewidth=3, solid_capstyle="round")
-        axes.plot([middle], [place], marker="o", markersize=9, color=shade)
+    for position, measure in enumerate(reversed(lift.measures)):
+        # One scale for all: success in percentage points, the others in percent of the value without memory.
+        scale = 1.0 if measure.unit == "%" else 100 / measure.without
+        middle, low, high = (value * scale for value in (measure.difference, measure.low, measure.high))
+        is_improvement = (middle > 0) is (measure.unit == "%")
+        color = (GREEN if is_improvement else ORANGE) if measure.is_certain else "#8b939e"
+        axes.plot([low, high], [position, position], color=color, linewidth=3, solid_capstyle="round")
+        axes.plot([middle], [position], marker="o", markersize=9, color=color)
         axes.annotate(
-            f"{middle:+.0f}", (middle, place), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9
+            f"{middle:+.0f}", (middle, position), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9
         )
-        names.append("success (points)" if one.unit == "%" else f"{one.name} (%)")
+        names.append("success (points)" if measure.unit == "%" else f"{measure.name} (%)")
     axes.axvline(0, color=INK, linewidth=1)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(-0.6, len(names) - 0.3)
@@ -235,4 +245,4 @@ def _lift(axes: Axes, lift: Lift) -> None:
     axes.grid(axis="x")
 
 
-_DRAW: dict[str, Callable[[Axes, Any], None]] = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}
+_DRAWERS: dict[str, Callable[[Axes, Any], None]] = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}

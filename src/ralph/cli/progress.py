@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line in a terminal, plain lines elsewhere, or JSON for programs."""
+"""Views of a run: live lines in a terminal, plain lines for logs, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from ralph.records import Task
 
     class View(Protocol):
-        """Something that shows events."""
+        """A view that shows the events of a run."""
 
         def __enter__(self) -> Self:
-            """Begin to show."""
+            """Start the view."""
 
         def __exit__(self, *_: object) -> None:
-            """Leave the terminal as it was."""
+            """Restore the terminal."""
 
         def tell(self, event: Event) -> None:
             """Show one event."""
 
         def pause(self) -> None:
-            """Get out of the way of a question."""
+            """Clear the live lines before a question is asked."""
 
 
 LEFT_FREE = 3
-"""Columns at the end of a live line: Ctrl+C prints two letters there, and a line that wraps leaves a ghost."""
+"""Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
 _STYLES = {
     "done": "green",
@@ -50,26 +50,26 @@ _STYLES = {
 
 
 def open_view(format: str) -> View:
-    """Give the view that fits where the output goes."""
+    """Return the view for an output format and for what standard output is connected to."""
     if format == "json":
         return JsonView()
     return LiveView() if sys.stdout.isatty() else PlainView()
 
 
 def ask_feedback(view: View) -> Callable[[Task], str]:
-    """Give the question that is put to whoever pressed Ctrl+C."""
+    """Return a function that asks the person who pressed Ctrl+C for feedback."""
 
     def ask(task: Task) -> str:
         view.pause()
         print(f"\nInterrupted {task.id}: {safe(task.title)}")
-        print("What should the next attempt know? (Enter: nothing and go on; Ctrl+C: stop the run)")
+        print("What should the next attempt know? (Enter: nothing, continue; Ctrl+C: stop the run)")
         return input("> ").strip()
 
     return ask
 
 
 class JsonView:
-    """One JSON object a line for every event but the agent's own output."""
+    """A view that prints each event, except agent output, as a JSON object per line."""
 
     def __enter__(self) -> Self:
         return self
@@ -83,11 +83,11 @@ class JsonView:
             print(json.dumps({"event": event.what, "at": event.at, **event.details}, ensure_ascii=False), flush=True)
 
     def pause(self) -> None:
-        """Nothing is in the way."""
+        """Do nothing: there are no live lines."""
 
 
 class PlainView:
-    """One plain line for every event that matters, for logs."""
+    """A view that prints plain lines, for logs."""
 
     def __enter__(self) -> Self:
         return self
@@ -96,25 +96,27 @@ class PlainView:
         pass
 
     def tell(self, event: Event) -> None:
-        """Print the event's line."""
+        """Print the lines of the event."""
         for _, line in lines_of(event):
             print(line, flush=True)
 
     def pause(self) -> None:
-        """Nothing is in the way."""
+        """Do nothing: there are no live lines."""
 
 
 class LiveView:
-    """Lines as they come, and below them what is going on right now."""
+    """A view that prints lines and, below them, the current activity of each worker."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._doing: dict[int, _Doing] = {}
-        """What each worker does just now; the only one is 0."""
+        self._activities: dict[int, _Activity] = {}
+        """Current activity by worker number; a single worker has number 0."""
         self._console = Console(highlight=False, soft_wrap=True)
-        self._live: Live = Live(console=self._console, get_renderable=self._now, refresh_per_second=8, transient=True)
+        self._live: Live = Live(
+            console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -123,25 +125,27 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def _now(self) -> Text:
+    def _render(self) -> Text:
         from rich.text import Text
 
-        return Text("\n").join(self._line(number, doing) for number, doing in sorted(self._doing.items()) if doing.what)
+        return Text("\n").join(
+            self._line(number, activity) for number, activity in sorted(self._activities.items()) if activity.what
+        )
 
-    def _line(self, number: int, doing: _Doing) -> Text:
+    def _line(self, number: int, activity: _Activity) -> Text:
         from rich.text import Text
 
         frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 8) % 10]
-        elapsed = duration(time.monotonic() - doing.since)
+        elapsed = duration(time.monotonic() - activity.since)
         who = f"[{number}] " if number else ""
-        line = Text.assemble((f"{frame} {who}", "cyan"), doing.what, (f"  {elapsed}", "dim"))
-        if doing.heard:
-            line.append(f"  {doing.heard}", "dim italic")
+        line = Text.assemble((f"{frame} {who}", "cyan"), activity.what, (f"  {elapsed}", "dim"))
+        if activity.heard:
+            line.append(f"  {activity.heard}", "dim italic")
         line.truncate(max(20, self._console.width - LEFT_FREE), overflow="ellipsis")
         return line
 
     def tell(self, event: Event) -> None:
-        """Show the event, and what it means for what is going on."""
+        """Print the lines of the event and update the live lines."""
         from rich.text import Text
 
         if not self._live.is_started:
@@ -154,33 +158,33 @@ class LiveView:
         details = event.details
         worker = details.get("worker", 0)
         assert isinstance(worker, int)
-        doing = self._doing.setdefault(worker, _Doing())
+        activity = self._activities.setdefault(worker, _Activity())
         if event.what == "attempt_started":
             model = f" with {safe(str(details['model']))}" if details["model"] else ""
-            doing.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
+            activity.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
         elif event.what == "output":
             last = str(details["text"]).strip().rpartition("\n")[2]
-            doing.heard = safe(last)[:200] or doing.heard
+            activity.heard = safe(last)[:200] or activity.heard
         elif event.what == "gate_started":
-            doing.begin(f"checking: {safe(str(details['command']))}")
+            activity.begin(f"checking: {safe(str(details['command']))}")
         elif event.what == "review_started":
-            doing.begin(f"{details['task_id']}: verifying")
+            activity.begin(f"{details['task_id']}: verifying")
         elif event.what == "waiting":
-            what = "tasks that another worker has" if details["pending"] else "new tasks"
-            doing.begin("waiting: no task is free" if worker else f"waiting for {what}")
+            what = "tasks of another worker" if details["pending"] else "new tasks"
+            activity.begin("waiting for a free task" if worker else f"waiting for {what}")
         elif event.what == "attempt_ended":
-            doing.begin("")
+            activity.begin("")
         elif event.what == "run_ended":
-            self._doing.clear()
+            self._activities.clear()
 
     def pause(self) -> None:
-        """Take the live lines away until the next event."""
-        self._doing.clear()
+        """Hide the live lines until the next event."""
+        self._activities.clear()
         self._live.stop()
 
 
-class _Doing:
-    """What a worker does just now."""
+class _Activity:
+    """The current activity of a worker."""
 
     def __init__(self) -> None:
         self.what = ""
@@ -188,21 +192,21 @@ class _Doing:
         self.heard = ""
 
     def begin(self, what: str) -> None:
-        """Note that it does something else now."""
+        """Switch to another activity."""
         if what != self.what:
             self.what, self.since, self.heard = what, time.monotonic(), ""
 
 
 def lines_of(event: Event) -> list[tuple[str, str]]:
-    """Give the lines that tell a person of an event, each with its style."""
-    teller = _TELLERS.get(event.what)
+    """Return the lines to print for an event, each with its style."""
+    formatter = _FORMATTERS.get(event.what)
     worker = event.details.get("worker")
     mark = f"[{worker}] " if worker else ""
-    return [(style, mark + safe_line(line)) for style, line in teller(event.details)] if teller else []
+    return [(style, mark + safe_line(line)) for style, line in formatter(event.details)] if formatter else []
 
 
 def safe_line(line: str) -> str:
-    """Give a line without control characters, its indent kept."""
+    """Return a line without control characters, keeping its indent."""
     return line[: len(line) - len(line.lstrip())] + safe(line)
 
 
@@ -212,29 +216,31 @@ def _count(number: object, noun: str) -> str:
 
 
 def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
-    work = f"{details['only']} alone" if details["only"] else f"{_count(details['ready'], 'task')} ready"
+    work = f"only {details['only']}" if details["only"] else f"{_count(details['ready'], 'task')} ready"
     workers, holdout, used = details["workers"], details["holdout"], details["used"]
     assert isinstance(workers, int)
     assert isinstance(holdout, float)
     assert isinstance(used, list)
-    goes_on = " goes on" if details["is_resumed"] else ""
-    crew = f", {workers} workers" if workers > 1 else ""
-    lines = [("bold", f"{details['run_id']}{goes_on}: {details['agent']} agent{crew}, {work}")]
+    resumed = " resumed" if details["is_resumed"] else ""
+    workers_text = f", {workers} workers" if workers > 1 else ""
+    lines = [("bold", f"{details['run_id']}{resumed}: {details['agent']} agent{workers_text}, {work}")]
     if details["is_resumed"] and used:
-        lines.append(("cyan", f"Used so far: {', '.join(used)}"))
+        lines.append(("cyan", f"Already used: {', '.join(used)}"))
     if holdout:
         lines.append(
-            ("cyan", f"Memory is left out of {holdout:.0%} of the iterations, to measure it: ralph stats lift")
+            ("cyan", f"{holdout:.0%} of the iterations run without memory, to measure its effect: ralph stats lift")
         )
     if details["gates_left_out"]:
-        lines.append(("yellow", "Gates are not run (--no-verify): the agent's word is taken for done."))
+        lines.append(("yellow", "Gates are off (--no-verify): tasks count as done when the agent says so."))
     elif not details["gates"] and not details["is_reviewed"]:
-        lines.append(("yellow", "No gates are set: the agent's word is taken for done. See gates in .ralph.toml"))
+        lines.append(
+            ("yellow", "No gates are configured: tasks count as done when the agent says so. Set gates in .ralph.toml.")
+        )
     return lines
 
 
 def _recovered(details: dict[str, object]) -> list[tuple[str, str]]:
-    return [("yellow", f"{details['task_id']} was left by a worker that is gone; it can be taken again")]
+    return [("yellow", f"{details['task_id']} was abandoned by a worker that is gone and is pending again")]
 
 
 def _attempt_started(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -242,7 +248,7 @@ def _attempt_started(details: dict[str, object]) -> list[tuple[str, str]]:
     model = f", {details['model']}" if details["model"] else ""
     about = f"(attempt {details['attempt']}{hat}{model})"
     lines = [("bold", f"{details['iteration']}. {details['task_id']} {details['title']} {about}")]
-    # Why it is the first of the ladder again is no news.
+    # The reason is only worth a line if it is not the default choice.
     if details["model"] and not str(details["model_reason"]).endswith(("no failure yet", "in the configuration")):
         lines.append(("dim", f"   {details['model']}: {details['model_reason']}"))
     if not details["with_memory"]:
@@ -257,7 +263,7 @@ def _recalled(details: dict[str, object]) -> list[tuple[str, str]]:
     if details["previous_attempts"]:
         lines.append(("cyan", f"   recalled: {_count(details['previous_attempts'], 'failed attempt')} at this task"))
     if details["advice"]:
-        lines.append(("cyan", "   recalled: what a person said who stopped it"))
+        lines.append(("cyan", "   recalled: feedback from the person who interrupted it"))
     return lines
 
 
@@ -270,8 +276,8 @@ def _gate_ended(details: dict[str, object]) -> list[tuple[str, str]]:
 
 def _review_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     if details["passed"]:
-        return [("green", f"   verified by a second session ({details['seconds']:.1f}s)")]
-    return [("yellow", f"   verification failed: {one_line(str(details['reason']), 160)}")]
+        return [("green", f"   review passed ({details['seconds']:.1f}s)")]
+    return [("yellow", f"   review failed: {one_line(str(details['reason']), 160)}")]
 
 
 def _merged(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -283,8 +289,8 @@ def _merged(details: dict[str, object]) -> list[tuple[str, str]]:
 def _stale(details: dict[str, object]) -> list[tuple[str, str]]:
     count = details["count"]
     assert isinstance(count, int)
-    what = "1 memory names files" if count == 1 else f"{count:,} memories name files"
-    return [("yellow", f"{what} that changed since: ralph memory list --stale")]
+    what = "1 memory refers to files" if count == 1 else f"{count:,} memories refer to files"
+    return [("yellow", f"{what} that have changed since. See: ralph memory list --stale")]
 
 
 def _ignored(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -297,16 +303,16 @@ def _learned(details: dict[str, object]) -> list[tuple[str, str]]:
 
 
 def _extracted(details: dict[str, object]) -> list[tuple[str, str]]:
-    """Say what a run taught, and what came of it and of what waited from earlier runs, which is checked with it."""
+    """Format the learnings of a run. Pending ones from earlier runs are checked along with them."""
     count = {name: number for name, number in details.items() if isinstance(number, int)}
-    drawn = {"new": count["extracted"] - count["merged"], "known already": count["merged"]}
+    extracted = {"new": count["extracted"] - count["merged"], "already known": count["merged"]}
     checked = {
-        "kept": count["promoted"],
+        "promoted": count["promoted"],
         "rejected": count["rejected"],
-        "for you to decide (ralph learn review)": count["validated"] - count["promoted"],
-        "with too little data so far": count["waiting"],
+        "to review (ralph learn review)": count["validated"] - count["promoted"],
+        "waiting for more data": count["waiting"],
     }
-    lines = [("green", f"Drawn from the run: {plural(count['extracted'], 'learning')}: {_counts(drawn)}.")]
+    lines = [("green", f"Extracted {plural(count['extracted'], 'learning')} ({_counts(extracted)}).")]
     return lines + [("green", f"Checked: {_counts(checked)}.")] * any(number > 0 for number in checked.values())
 
 
@@ -315,52 +321,52 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _consolidated(details: dict[str, object]) -> list[tuple[str, str]]:
-    return [("dim", f"Put aside as near-duplicates: {_count(details['superseded'], 'memory')}.")]
+    return [("dim", f"Superseded as near-duplicates: {_count(details['superseded'], 'memory')}.")]
 
 
 def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     outcome = str(details["outcome"])
     seconds = details["seconds"]
     assert isinstance(seconds, float)
-    # A gate or a verification that failed has said so on the line before.
-    is_told = outcome == "retried" and str(details["reason"]).startswith(("the gate ", "the verification "))
-    reason = f": {details['reason']}" if details["reason"] and not is_told else ""
+    # A failed gate or review was reported on the line before.
+    is_reported = outcome == "retried" and str(details["reason"]).startswith(("the gate ", "the verification "))
+    reason = f": {details['reason']}" if details["reason"] and not is_reported else ""
     cost = f", ${details['cost_usd']:.4f}" if details["cost_usd"] else ""
-    # Among the lines of several workers one has to see at a glance which task it was.
+    # With several workers, each line has to name its task.
     task = f"{details['task_id']} " if details.get("worker") else ""
     mark, what = (_MARKS[outcome], outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
-    line = f"   {mark} {task}{what}{reason} ({duration(seconds)}{cost}){_what_next(details)}"
+    line = f"   {mark} {task}{what}{reason} ({duration(seconds)}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     assert isinstance(parts, list)
     assert isinstance(used, list)
-    lines = [(_STYLES[outcome], line), *(("cyan", f"   new part: {title}") for title in parts)]
+    lines = [(_STYLES[outcome], line), *(("cyan", f"   new subtask: {title}") for title in parts)]
     if used:
         lines.append(("dim", f"   used: {', '.join(used)}"))
     return lines
 
 
-def _what_next(details: dict[str, object]) -> str:
+def _next_step(details: dict[str, object]) -> str:
     if details["parts"]:
-        return "; split into parts"
+        return "; split into subtasks"
     if details["task_status"] == "blocked":
         why = str(details["task_reason"])
         spent = why.partition(",")[0] if why.startswith("has used up") else ""
         left = "no retries left" if why.startswith("failed") else spent
-        return f"; {left + ', ' if left else ''}waits for you: ralph task reset {details['task_id']}"
+        return f"; {left + ', ' if left else ''}needs attention. To retry: ralph task reset {details['task_id']}"
     if details["handed_to"]:
         return ""
-    return "; will be tried again" if details["task_status"] == "pending" else ""
+    return "; will be retried" if details["task_status"] == "pending" else ""
 
 
 def _heard(details: dict[str, object]) -> list[tuple[str, str]]:
     titles, count = details["titles"], details["count"]
     assert isinstance(titles, list)
     assert isinstance(count, int)
-    lines = [("cyan", f"   learned elsewhere: {title}") for title in titles]
+    lines = [("cyan", f"   learned by another worker: {title}") for title in titles]
     more = count - len(titles)
-    return [*lines, ("cyan", f"   learned elsewhere: {more:,} more")] if more > 0 else lines
+    return [*lines, ("cyan", f"   learned by another worker: {more:,} more")] if more > 0 else lines
 
 
 def _note(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -384,11 +390,11 @@ def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
             f"Stopped: {details['ending']}. {details['done']} done in {_count(details['iterations'], 'attempt')},"
             f" {duration(seconds)}{tokens}{cost}.",
         ),
-        *([("dim", "Go on with: ralph run --resume")] if details["can_go_on"] else []),
+        *([("dim", "To continue: ralph run --resume")] if details["can_go_on"] else []),
     ]
 
 
-_TELLERS = {
+_FORMATTERS = {
     "run_started": _run_started,
     "recovered": _recovered,
     "attempt_started": _attempt_started,

@@ -26,107 +26,107 @@ _NOUNS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
-    one = action("list", list_projects, "List the projects of the database")
-    add_format(one)
-    one = action("show", show, "Show a project of the database")
-    one.add_argument("name", nargs="?", default="", metavar="NAME", help="or id (default: the project here)")
-    add_format(one)
-    one = action("rename", rename, "Give a project another name")
-    one.add_argument("old", metavar="OLD", help="its name or id")
-    one.add_argument("new", metavar="NEW", help="a name that no other project of the database has")
-    one = action("remove", remove, "Delete a project with all that is in it, after a backup")
-    one.add_argument("name", metavar="NAME", help="or id")
-    one.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    one.add_argument("--no-backup", action="store_true", help="also when no backup of it can be made")
+    sub = action("list", list_projects, "List the projects in the database")
+    add_format(sub)
+    sub = action("show", show, "Show a project in the database")
+    sub.add_argument("name", nargs="?", default="", metavar="NAME", help="name or id (default: the current project)")
+    add_format(sub)
+    sub = action("rename", rename, "Rename a project")
+    sub.add_argument("old", metavar="OLD", help="current name or id")
+    sub.add_argument("new", metavar="NEW", help="new name, unique in the database")
+    sub = action("remove", remove, "Back up a project, then delete it with all its data")
+    sub.add_argument("name", metavar="NAME", help="name or id")
+    sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+    sub.add_argument("--no-backup", action="store_true", help="delete it even if it cannot be backed up")
 
 
-def run(given: argparse.Namespace) -> int:
-    """Do what is asked for."""
+def run(args: argparse.Namespace) -> int:
+    """Run the action on the projects of the database."""
     from ralph.projects import Neighbours
 
-    with Neighbours.open(directory_of(given)) as projects:
-        return int(given.do(projects, given) or 0)
+    with Neighbours.open(directory_of(args)) as projects:
+        return int(args.do(projects, args) or 0)
 
 
-def list_projects(projects: Neighbours, given: argparse.Namespace) -> None:
+def list_projects(projects: Neighbours, args: argparse.Namespace) -> None:
     """List the projects."""
     found = projects.all()
-    if given.format == "json":
+    if args.format == "json":
         print_json(found)
         return
     rows = [
         (
-            one.id,
-            f"{one.open_tasks}/{one.tasks}",
-            one.memories,
-            one.attempts,
-            moment(one.last_activity),
-            one.name + _remark(one),
+            project.id,
+            f"{project.open_tasks}/{project.tasks}",
+            project.memories,
+            project.attempts,
+            moment(project.last_activity),
+            project.name + _suffix(project),
         )
-        for one in found
+        for project in found
     ]
     print_table(("ID", "OPEN", "MEMORIES", "ATTEMPTS", "ACTIVE", "NAME"), rows)
 
 
-def _remark(one: ProjectSummary) -> str:
-    return " (here)" if one.is_here else " (what all projects share)" if one.is_shared else ""
+def _suffix(project: ProjectSummary) -> str:
+    return " (current)" if project.is_here else " (shared memories)" if project.is_shared else ""
 
 
-def show(projects: Neighbours, given: argparse.Namespace) -> None:
+def show(projects: Neighbours, args: argparse.Namespace) -> None:
     """Show a project."""
-    one = projects.show(given.name)
-    if given.format == "json":
-        print_json(one)
-        return
-    print(f"{one.id}  {safe(one.name)}{_remark(one)}")
-    print(f"  {plural(one.tasks, 'task')}, {one.open_tasks:,} open")
-    print(f"  {plural(one.memories, 'memory')}")
-    print(f"  {plural(one.attempts, 'attempt')}")
-    print(f"  made {moment(one.created_at)}, last active {moment(one.last_activity)}")
+    found = projects.show(args.name)
+    if args.format == "json":
+        print_json(found)
+    else:
+        _print_summary(found)
 
 
-def rename(projects: Neighbours, given: argparse.Namespace) -> None:
-    """Give a project another name."""
-    done = projects.rename(given.old, given.new)
-    print(f"Project renamed: {done.id} is called {safe(done.name)}")
-    for note in done.notes:
+def _print_summary(project: ProjectSummary) -> None:
+    print(f"{project.id}  {safe(project.name)}{_suffix(project)}")
+    print(f"  {plural(project.tasks, 'task')}, {project.open_tasks:,} open")
+    print(f"  {plural(project.memories, 'memory')}")
+    print(f"  {plural(project.attempts, 'attempt')}")
+    print(f"  created {moment(project.created_at)}, last active {moment(project.last_activity)}")
+
+
+def rename(projects: Neighbours, args: argparse.Namespace) -> None:
+    """Rename a project."""
+    renamed = projects.rename(args.old, args.new)
+    print(f"Project renamed: {renamed.id} is now called {safe(renamed.name)}")
+    for note in renamed.notes:
         print(safe(note))
 
 
-def remove(projects: Neighbours, given: argparse.Namespace) -> int:
-    """Delete a project, after asking."""
-    entry = projects.refuse_removal(given.name)
-    if not given.yes:
-        _refuse_without_a_person()
-        show(projects, _shown(entry.id))
-        if not _agreed(f"{entry.name} of {projects.where}"):
+def remove(projects: Neighbours, args: argparse.Namespace) -> int:
+    """Delete a project after confirmation."""
+    entry = projects.refuse_removal(args.name)
+    if not args.yes:
+        _require_terminal()
+        _print_summary(projects.show(entry.id))
+        if not _confirm(f"{entry.name} in {projects.where}"):
             print("Nothing was changed.")
             return 1
-    done = projects.remove(entry.id, with_backup=not given.no_backup)
-    gone = ", ".join(plural(count, _NOUNS[table]) for table, count in done.gone.items() if count)
-    print(f"Project removed: {done.id} {safe(done.name)}: {gone or 'nothing was in it'}.")
-    if done.backup:
-        print(f"A copy is kept in {safe(done.backup)}")
-        print(f"To bring it back: {safe(done.way_back)}")
+    removed = projects.remove(entry.id, with_backup=not args.no_backup)
+    counts = ", ".join(plural(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
+    print(f"Project removed: {removed.id} {safe(removed.name)} ({counts or 'it was empty'}).")
+    if removed.backup:
+        print(f"Backup: {safe(removed.backup)}")
+        print(f"To restore it: {safe(removed.way_back)}")
     return 0
 
 
-def _shown(id: str) -> argparse.Namespace:
-    import argparse
-
-    return argparse.Namespace(name=id, format="table")
-
-
-def _refuse_without_a_person() -> None:
+def _require_terminal() -> None:
     from ralph.errors import UsageError
 
     if not sys.stdin.isatty():
-        raise UsageError("There is nobody to ask. Say --yes to remove the project with all that is in it.")
+        raise UsageError(
+            "Confirmation needs a terminal. Use --yes to remove the project with all its data.", code="no-terminal"
+        )
 
 
-def _agreed(name: str) -> bool:
+def _confirm(name: str) -> bool:
     try:
-        return input(f"Remove {safe(name)} with all that is in it? [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"Remove {safe(name)} with all its data? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()
         return False

@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("id", help="the task")
-    parser.add_argument("--model", help="as for ralph run")
-    parser.add_argument("--no-memory", action="store_true", help="as a session without memory would get it")
-    parser.add_argument("--raw", action="store_true", help="the prompt alone, without the table")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("id", help="id of the task")
+    parser.add_argument("--model", help="model, as in ralph run")
+    parser.add_argument("--no-memory", action="store_true", help="show the prompt without memory")
+    parser.add_argument("--raw", action="store_true", help="print only the prompt, without the table")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Print the prompt of the next attempt, and what was shown and left out."""
-    with open_project(given) as project:
-        if project.task(given.id).task.status == "done":
-            print(f"{given.id} is done; this is what it would be told if it were reset.", file=sys.stderr)
-        prompt = project.prompt(given.id, model=given.model, with_memory=not given.no_memory)
-    if given.format == "json":
+def run(args: argparse.Namespace) -> None:
+    """Print the prompt of the next attempt, and a table of what it includes and omits."""
+    with open_project(args) as project:
+        if project.task(args.id).task.status == "done":
+            print(f"{args.id} is done. This is the prompt it would get after a reset.", file=sys.stderr)
+        prompt = project.prompt(args.id, model=args.model, with_memory=not args.no_memory)
+    if args.format == "json":
         print_json(prompt)
         return
     print(prompt.text, end="")
-    if given.raw:
+    if args.raw:
         return
     print(f"\n{'─' * 24} {prompt.tokens} tokens {'─' * 24}\n")
     rows = [row for section in prompt.sections for row in _rows(section)]
-    print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "LEFT OUT, AND WHY"), rows)
+    print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "OMITTED, AND WHY"), rows)
 
 
 def _rows(section: Section) -> list[tuple[object, ...]]:
-    """Give a row for the section and one for each further thing it leaves out."""
-    left = [f"{one.what}: {one.why}" for one in section.left_out] or ["-"]
-    first = (section.name, section.tokens, section.cap_tokens or "-", len(section.shown) or "-", left[0])
-    return [first, *(("", "", "", "", line) for line in left[1:])]
+    """Return the table rows of a section: one, plus one per additional omitted item."""
+    omitted = [f"{item.what}: {item.why}" for item in section.left_out] or ["-"]
+    first = (section.name, section.tokens, section.cap_tokens or "-", len(section.shown) or "-", omitted[0])
+    return [first, *(("", "", "", "", line) for line in omitted[1:])]

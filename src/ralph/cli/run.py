@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Examples:
-  ralph run --agent claude                        Claude Code works on the tasks
-  ralph run -- sh agent.sh                        any program: prompt on stdin, answer on stdout
+  ralph run --agent claude                        run Claude Code on the tasks
+  ralph run -- sh agent.sh                        any program that reads a prompt from stdin
   ralph run --gate "make test" --max-iterations 10 -- claude -p
-  ralph run --task t-1a2b3c                       one task alone
+  ralph run --task t-1a2b3c                       run only this task
   ralph run --strategy escalate -- claude -p --model {model}
-  ralph run --parallel 4                          four tasks at once, each on a branch of its own
-  ralph run --holdout 0.1                         measure what memory brings: ralph stats lift
-  ralph run --resume --max-iterations 50          go on with the latest run
+  ralph run --parallel 4                          run four tasks in parallel, each on its own branch
+  ralph run --holdout 0.1                         measure the effect of memory: ralph stats lift
+  ralph run --resume --max-iterations 50          continue the latest run
 
-Exit codes: 0 all done or a limit reached, 1 tasks are left that need a person,
-2 wrong usage, 3 nothing to do, 130 interrupted.
+Exit codes: 0 all tasks done or a limit reached, 1 some tasks need attention,
+2 invalid usage, 3 nothing to do, 130 interrupted.
 """
 
 
 MOST_WORKERS = 64
+"""Maximum number of parallel tasks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,42 +39,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--agent",
         metavar="NAME",
-        help="claude, codex, gemini, opencode, acp, command, …: docs/agents.md (default: as configured)",
+        help="claude, codex, gemini, opencode, acp, command, …; see docs/agents.md (default: as configured)",
     )
-    parser.add_argument("--model", help="the model to ask for; stands for {model} in the program's arguments")
-    parser.add_argument("--strategy", choices=STRATEGIES, help="how the model is chosen (default: as configured)")
-    parser.add_argument("--task", metavar="ID", help="work on this task alone")
+    parser.add_argument("--model", help="model to use; replaces {model} in the arguments of PROGRAM")
+    parser.add_argument("--strategy", choices=STRATEGIES, help="how to choose the model (default: as configured)")
+    parser.add_argument("--task", metavar="ID", help="run only this task")
     parser.add_argument(
-        "--parallel", type=_workers, metavar="N", default=0, help="so many tasks at once, each in a git worktree"
+        "--parallel", type=_workers, metavar="N", default=0, help="run N tasks in parallel, each in a git worktree"
     )
     parser.add_argument(
-        "--resume", metavar="RUN", nargs="?", const="", help="go on with a run that stopped: the latest, or this one"
+        "--resume", metavar="RUN", nargs="?", const="", help="continue a stopped run (default: the latest)"
     )
-    parser.add_argument("--gate", metavar="COMMAND", action="append", help="a shell command that must succeed")
-    parser.add_argument("--no-verify", action="store_true", help="take the agent's word for it: run no gates")
-    parser.add_argument("--review", action="store_true", help="let a read-only agent session check the work")
-    parser.add_argument("--max-iterations", type=count_of("iterations"), metavar="N", help="stop after so many")
-    parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after so many minutes")
-    parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration once this is spent")
-    parser.add_argument("--max-tokens", type=count_of("tokens"), metavar="N", help="start none once these are used")
-    for what, kind, sign in (
+    parser.add_argument(
+        "--gate",
+        metavar="COMMAND",
+        action="append",
+        help="shell command that must succeed for a task to be done; repeatable",
+    )
+    parser.add_argument("--no-verify", action="store_true", help="run no gates and trust the agent")
+    parser.add_argument("--review", action="store_true", help="have a read-only agent session review the work")
+    parser.add_argument("--max-iterations", type=count_of("iterations"), metavar="N", help="stop after N iterations")
+    parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after N minutes")
+    parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration after this cost is reached")
+    parser.add_argument(
+        "--max-tokens", type=count_of("tokens"), metavar="N", help="start no iteration after N tokens are used"
+    )
+    for limit, type_, metavar in (
         ("iterations", count_of("iterations"), "N"),
         ("minutes", _amount, "N"),
         ("cost", _amount, "USD"),
         ("tokens", count_of("tokens"), "N"),
     ):
         parser.add_argument(
-            f"--max-task-{what}", type=kind, metavar=sign, help=f"most {what} of one task; then it waits"
+            f"--max-task-{limit}",
+            type=type_,
+            metavar=metavar,
+            help=f"limit of {limit} per task; then the task is blocked",
         )
-    parser.add_argument("--wait", action="store_true", help="wait for new tasks instead of ending without any")
-    parser.add_argument("--no-memory", action="store_true", help="leave memory out of the prompts, to compare")
+    parser.add_argument("--wait", action="store_true", help="wait for new tasks when all are done")
+    parser.add_argument("--no-memory", action="store_true", help="leave memory out of all prompts")
     parser.add_argument(
-        "--holdout", type=_share, metavar="SHARE", default=0.0, help="leave memory out of this share, to measure it"
+        "--holdout",
+        type=_share,
+        metavar="SHARE",
+        default=0.0,
+        help="share of iterations without memory, to measure its effect",
     )
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json prints one object for each event"
+        "--format", choices=("text", "json"), default="text", help="json prints one object per event (default: text)"
     )
-    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="the command agent's program, after --")
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="program to run as the agent, after --")
     parser.set_defaults(act=run)
 
 
@@ -85,7 +100,7 @@ def _amount(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"it must be a number of more than 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number greater than 0, not {text!r}")
     return value
 
 
@@ -97,7 +112,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"it must be a share between 0 and 1, like 0.1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, such as 0.1, not {text!r}")
     return value
 
 
@@ -105,51 +120,53 @@ def _workers(text: str) -> int:
     import argparse
 
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_WORKERS):
-        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MOST_WORKERS}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_WORKERS}, not {text!r}")
     return int(text)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Run the loop and show what happens."""
+def run(args: argparse.Namespace) -> int:
+    """Run the loop and show its progress."""
     from ralph.cli.progress import ask_feedback, open_view
     from ralph.loop.order import Order
 
-    if given.agent and given.agent not in AGENTS:
+    if args.agent and args.agent not in AGENTS:
         from ralph.cli import meant
 
-        raise UsageError(f"Unknown agent {given.agent!r}. Known: {', '.join(AGENTS)}.{meant(given.agent, AGENTS)}")
-    if given.gate and given.no_verify:
-        raise UsageError("Say either --gate or --no-verify.")
-    if given.review and given.no_verify:
-        raise UsageError("Say either --review or --no-verify.")
-    if given.holdout and given.no_memory:
-        raise UsageError("Say either --holdout or --no-memory: without memory there is nothing to compare with.")
-    if given.task and given.parallel > 1:
-        raise UsageError("Say either --task or --parallel: one task has one worker.")
-    with open_project(given) as project:
-        order = Order(
-            iterations=given.max_iterations or 0,
-            minutes=given.max_minutes or 0.0,
-            cost_usd=given.max_cost or 0.0,
-            tokens=given.max_tokens or 0,
-            task_iterations=given.max_task_iterations or 0,
-            task_minutes=given.max_task_minutes or 0.0,
-            task_cost_usd=given.max_task_cost or 0.0,
-            task_tokens=given.max_task_tokens or 0,
-            model=given.model,
-            with_memory=not given.no_memory,
-            holdout=given.holdout,
-            only=given.task,
-            stays=given.wait,
-            parallel=given.parallel,
-            agent=given.agent or "",
-            program=tuple(given.program),
-            gates=tuple(given.gate or ()),
-            verify=not given.no_verify,
-            review=given.review,
-            strategy=given.strategy or "",
+        raise UsageError(f"Unknown agent {args.agent!r}. Known: {', '.join(AGENTS)}.{meant(args.agent, AGENTS)}")
+    if args.gate and args.no_verify:
+        raise UsageError("Use either --gate or --no-verify, not both.")
+    if args.review and args.no_verify:
+        raise UsageError("Use either --review or --no-verify, not both.")
+    if args.holdout and args.no_memory:
+        raise UsageError(
+            "Use either --holdout or --no-memory, not both: a holdout compares iterations with and without memory."
         )
-        with open_view(given.format) as view:
-            ask = None if given.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
-            summary = project.run(order, view.tell, ask, resume=given.resume)
+    if args.task and args.parallel > 1:
+        raise UsageError("Use either --task or --parallel, not both: one task has one worker.")
+    with open_project(args) as project:
+        options = Order(
+            iterations=args.max_iterations or 0,
+            minutes=args.max_minutes or 0.0,
+            cost_usd=args.max_cost or 0.0,
+            tokens=args.max_tokens or 0,
+            task_iterations=args.max_task_iterations or 0,
+            task_minutes=args.max_task_minutes or 0.0,
+            task_cost_usd=args.max_task_cost or 0.0,
+            task_tokens=args.max_task_tokens or 0,
+            model=args.model,
+            with_memory=not args.no_memory,
+            holdout=args.holdout,
+            only=args.task,
+            stays=args.wait,
+            parallel=args.parallel,
+            agent=args.agent or "",
+            program=tuple(args.program),
+            gates=tuple(args.gate or ()),
+            verify=not args.no_verify,
+            review=args.review,
+            strategy=args.strategy or "",
+        )
+        with open_view(args.format) as view:
+            ask = None if args.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
+            summary = project.run(options, view.tell, ask, resume=args.resume)
     return summary.ending.exit_code

@@ -15,29 +15,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EPILOG = """\
-Open the link it prints: it lets this browser in, once and for all. Programs say the token in a header:
+Open the printed link once to sign in with your browser. Programs send the token in a header:
   TOKEN=$(ralph serve --print-token)
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8420/api/status
-What can be asked for is at /api/docs. From another machine: ssh -L 8420:127.0.0.1:8420 HOST
+The API is documented at /api/docs. From another machine: ssh -L 8420:127.0.0.1:8420 HOST
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("--host", metavar="NAME", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument("--host", metavar="NAME", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(
-        "--port", metavar="N", type=whole_number, default=SERVE_PORT, help=f"default: {SERVE_PORT}; 0: any"
+        "--port",
+        metavar="N",
+        type=whole_number,
+        default=SERVE_PORT,
+        help=f"port, 0 for any free one (default: {SERVE_PORT})",
     )
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="another name it may be called by; repeatable"
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="additional host name to accept requests for; repeatable",
     )
     parser.add_argument("--open", action="store_true", help="open the dashboard in a browser")
-    parser.add_argument("--print-token", action="store_true", help="print the token for programs, and serve nothing")
+    parser.add_argument("--print-token", action="store_true", help="print the API token and exit")
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
     from ralph.location import find_root
 
@@ -49,23 +57,23 @@ def run(given: argparse.Namespace) -> int:
     except ImportError:
         from ralph.extras import how_to_install
 
-        raise RalphError(f"The dashboard needs a web server that is not there: {how_to_install('server')}") from None
+        raise RalphError(f"The dashboard needs optional packages: {how_to_install('server')}") from None
     from ralph.server.serving import Server, token_path
 
-    root = find_root(directory_of(given))
-    if given.print_token:
+    root = find_root(directory_of(args))
+    if args.print_token:
         from ralph.doorkeeping import own_token
         from ralph.who import refuse_agents
 
         refuse_agents("Who gets the token")
         print(own_token(token_path(root))[0])
         return 0
-    server = Server(root, given.host, given.port, given.allow_host)
-    print(f"Serving {root}. Ctrl+C ends it.")
+    server = Server(root, args.host, args.port, args.allow_host)
+    print(f"Serving {root}. Press Ctrl+C to stop.")
     print(f"  Dashboard  {server.link}")
-    print(f"  API        {server.url}/api, described at /api/docs; its token: ralph serve --print-token")
+    print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")
     sys.stdout.flush()
-    page = _lead_in(server.link, token_path(root).with_suffix(".html")) if given.open else None
+    page = _open_in_browser(server.link, token_path(root).with_suffix(".html")) if args.open else None
     try:
         server.run()
     except KeyboardInterrupt:
@@ -76,8 +84,8 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _lead_in(link: str, page: Path) -> Path:
-    """Open a page in a browser that leads to a link; the link itself would be seen in the list of processes."""
+def _open_in_browser(link: str, page: Path) -> Path:
+    """Open a page in a browser that redirects to a link. The link itself would be visible in the process list."""
     import webbrowser
     from html import escape
 

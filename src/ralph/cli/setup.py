@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Examples:
-  ralph setup claude --dry-run     see what it would change, line by line
-  ralph setup claude               hooks, MCP server and skill for this project
-  ralph setup gemini --user        for all your projects
-  ralph setup claude --uninstall   everything as it was before
-  claude --plugin-dir "$(ralph setup claude --plugin)"   as a plugin, without changing any file
+  ralph setup claude --dry-run     show the changes, line by line
+  ralph setup claude               add hooks, MCP server and skill to this project
+  ralph setup gemini --user        connect Gemini in all your projects
+  ralph setup claude --uninstall   restore the files
+  claude --plugin-dir "$(ralph setup claude --plugin)"   use the plugin, without changing any files
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("agent", choices=CONNECTABLE, metavar="AGENT", help=f"one of {', '.join(CONNECTABLE)}")
-    parser.add_argument("--user", action="store_true", help="for all your projects, not only this one")
-    parser.add_argument("--uninstall", action="store_true", help="put the files back as they were")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be changed, and change nothing")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    parser.add_argument("--no-hooks", action="store_true", help="leave out the hooks")
-    parser.add_argument("--no-mcp", action="store_true", help="leave out the MCP server")
-    parser.add_argument("--force", action="store_true", help="replace what others have put in our place")
-    parser.add_argument("--plugin", action="store_true", help="print the folder of the Claude Code plugin, and end")
+    parser.add_argument("--user", action="store_true", help="connect it in all your projects, not only in this one")
+    parser.add_argument("--uninstall", action="store_true", help="disconnect the agent and restore its files")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes without making them")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--no-hooks", action="store_true", help="do not install hooks")
+    parser.add_argument("--no-mcp", action="store_true", help="do not install the MCP server")
+    parser.add_argument("--force", action="store_true", help="replace entries named ralph that setup did not write")
+    parser.add_argument("--plugin", action="store_true", help="print the directory of the Claude Code plugin and exit")
     parser.epilog = EPILOG
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Connect or disconnect an agent, after asking."""
+def run(args: argparse.Namespace) -> int:
+    """Connect or disconnect an agent after confirmation."""
     from pathlib import Path
 
     from ralph.errors import UsageError
@@ -47,63 +47,66 @@ def run(given: argparse.Namespace) -> int:
     from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
     from ralph.who import refuse_agents
 
-    if given.plugin:
-        if given.agent != "claude":
-            raise UsageError("Only Claude Code has a plugin: ralph setup claude --plugin")
+    if args.plugin:
+        if args.agent != "claude":
+            raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
         print(plugin_folder())
         return 0
     refuse_agents("What an agent is connected to")
-    root = None if given.user else Path(find_root(directory_of(given)))
-    wish = wish_for(root, with_hooks=not given.no_hooks, with_server=not given.no_mcp)
-    plan = plan_removal(given.agent, wish) if given.uninstall else plan_setup(given.agent, wish, force=given.force)
+    root = None if args.user else Path(find_root(directory_of(args)))
+    wish = wish_for(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
+    plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)
     if not plan.changes:
-        _tell_nothing(plan, given)
-        if not given.dry_run:
+        _print_no_change(plan, args)
+        if not args.dry_run:
             carry_out(plan)
         return 0
-    _show(plan, in_full=given.dry_run)
-    if given.dry_run:
+    _print_plan(plan, in_full=args.dry_run)
+    if args.dry_run:
         print("Nothing was changed.")
         return 0
-    if given.yes:
+    if args.yes:
         refuse_to_leave(plan, wish)
-    elif not _agreed():
+    elif not _confirm():
         print("Nothing was changed.")
         return 1
     carry_out(plan)
-    _tell_next(plan, given)
+    _print_next_steps(plan, args)
     return 0
 
 
-def _agreed() -> bool:
+def _confirm() -> bool:
     from ralph.errors import UsageError
 
     if not sys.stdin.isatty():
-        raise UsageError("There is nobody to ask. Say --yes to change these files, or --dry-run to see how.")
+        raise UsageError(
+            "Confirmation needs a terminal. Use --yes to change these files, or --dry-run to see the changes.",
+            code="no-terminal",
+        )
     try:
-        return input("Do this? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Apply these changes? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()
         return False
 
 
-def _show(plan: Plan, *, in_full: bool) -> None:
+def _print_plan(plan: Plan, *, in_full: bool) -> None:
     for change in plan.changes:
         verb = "remove" if change.after is None else "create" if change.before is None else "change"
         print(wrapped(f"{safe(change.name)}: {change.says}{_length(change)}", f"  {verb} ", "         "))
         if in_full and not (change.is_prose and None in (change.before, change.after)):
-            _show_lines(change)
+            _print_diff(change)
     for note in plan.notes:
         print(wrapped(safe(note), "  note: ", "        "))
 
 
 def _length(change: Change) -> str:
-    """Give how long a text is that is new; of all else each line can be shown."""
+    """Return the length of a new prose file, whose lines are not listed."""
     is_new = change.is_prose and change.before is None and change.after is not None
     return f" ({len((change.after or b'').splitlines())} lines)" if is_new else ""
 
 
-def _show_lines(change: Change) -> None:
+def _print_diff(change: Change) -> None:
     import difflib
 
     from ralph.text import clean
@@ -115,32 +118,32 @@ def _show_lines(change: Change) -> None:
             print(f"      {clean(line)}")
 
 
-def _tell_nothing(plan: Plan, given: argparse.Namespace) -> None:
-    where = "for all your projects" if given.user else "here"
-    if given.uninstall:
+def _print_no_change(plan: Plan, args: argparse.Namespace) -> None:
+    where = "for all your projects" if args.user else "to this project"
+    if args.uninstall:
         print(f"{plan.agent} is not connected {where}; nothing was changed.")
     else:
-        print(f"{plan.agent} is connected {where} already; nothing was changed.")
+        print(f"{plan.agent} is already connected {where}; nothing was changed.")
     for note in plan.notes:
         print(wrapped(safe(note), "  note: ", "        "))
 
 
-def _tell_next(plan: Plan, given: argparse.Namespace) -> None:
+def _print_next_steps(plan: Plan, args: argparse.Namespace) -> None:
     from ralph.setup.agents import PROGRAMS, THEN
 
-    if given.uninstall:
-        print(f"{plan.agent} is disconnected. What is remembered stays: ralph memory list")
+    if args.uninstall:
+        print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")
         return
-    where = "in any project of yours" if given.user else "in this directory"
-    then = THEN.get(plan.agent, "") if not (given.no_hooks and given.no_mcp) else ""
-    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(given)} {then}".rstrip())
-    print(f"Check with: ralph doctor. Undo with: ralph setup {plan.agent}{' --user' * given.user} --uninstall")
+    where = "in any of your projects" if args.user else "in this directory"
+    then = THEN.get(plan.agent, "") if not (args.no_hooks and args.no_mcp) else ""
+    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(args)} {then}".rstrip())
+    print(f"To check it: ralph doctor. To undo it: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 
-def _effect(given: argparse.Namespace) -> str:
-    """Say what an agent has of what was connected."""
-    if not given.no_hooks:
-        return "it is told what is remembered, and what it learns is kept."
-    if not given.no_mcp:
-        return "it can search what is remembered, and add to it."
-    return "it has the skill, which tells it the commands of the memory."
+def _effect(args: argparse.Namespace) -> str:
+    """Describe what the agent can do now."""
+    if not args.no_hooks:
+        return "it now recalls memories and stores what it learns."
+    if not args.no_mcp:
+        return "it can now search and add memories."
+    return "it now has the skill that explains the memory commands."

@@ -24,50 +24,51 @@ if TYPE_CHECKING:
     from ralph.stats import Credit, Decision, MemoryStats, ModelStats, RunStats, Stats
 
 SUBJECTS = {
-    "runs": "what came of the latest runs",
-    "models": "what each model achieved at what price, and why it was chosen",
-    "memory": "what is remembered, how it grew, what helped and what did not",
-    "lift": "the difference memory makes, by the attempts it was left out of",
+    "runs": "results of the latest runs",
+    "models": "success rate and cost of each model, and why it was chosen",
+    "memory": "number of memories over time, and which of them helped",
+    "lift": "effect of memory, measured against attempts without it",
 }
-NO_ATTEMPTS = "Nothing to count yet: there are no attempts. They come with: ralph run"
-NO_MEMORIES = "Nothing is remembered yet. Memories come with: ralph run, or ralph memory add TEXT"
-NOTHING_TO_DRAW = "There is nothing to draw yet."
+NO_ATTEMPTS = "No attempts yet. Start a run with: ralph run"
+NO_MEMORIES = "No memories yet. Start a run with ralph run, or add one with: ralph memory add TEXT"
+NOTHING_TO_DRAW = "There is no data to plot yet."
 SHOWN_MODELS = 3
-OWN_CHOICE = "(agent's own)"
+"""Number of models listed in the overview."""
+OWN_CHOICE = "(agent default)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.epilog = "\n".join(["Of what:", *(f"  {name:8}{text}" for name, text in SUBJECTS.items())])
-    parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="of what (default: all in short)")
-    parser.add_argument("--chart", action="store_true", help="draw a chart also when this is no terminal")
-    parser.add_argument("--plot", metavar="FILE", help="write a plot, as FILE.png or FILE.svg")
+    parser.epilog = "\n".join(["Subjects:", *(f"  {name:8}{text}" for name, text in SUBJECTS.items())])
+    parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="what to show (default: an overview)")
+    parser.add_argument("--chart", action="store_true", help="draw charts even if the output is not a terminal")
+    parser.add_argument("--plot", metavar="FILE", help="write a plot to FILE.png or FILE.svg")
     add_format(parser)
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Print the statistics of a project, and plot them."""
-    if given.plot:
+def run(args: argparse.Namespace) -> int:
+    """Print statistics of the project and plot them."""
+    if args.plot:
         from ralph.cli.plots import check
 
-        check(given.plot)
-    with open_project(given) as project:
-        act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(given.subject, _all)
-        act(project.stats, given)
+        check(args.plot)
+    with open_project(args) as project:
+        act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(args.subject, _overview)
+        act(project.stats, args)
     return 0
 
 
-def _plot(given: argparse.Namespace, **subjects: object) -> None:
-    """Write the plot that was asked for; JSON on standard output stays JSON."""
-    if not given.plot:
+def _plot(args: argparse.Namespace, **subjects: object) -> None:
+    """Write the requested plot. With JSON output, the message goes to standard error."""
+    if not args.plot:
         return
     import sys
 
     from ralph.cli.plots import write
 
-    said = f"Plot written: {safe(given.plot)}" if write(given.plot, subjects) else NOTHING_TO_DRAW
-    print(said, file=sys.stderr if given.format == "json" else sys.stdout)
+    message = f"Plot written: {safe(args.plot)}" if write(args.plot, subjects) else NOTHING_TO_DRAW
+    print(message, file=sys.stderr if args.format == "json" else sys.stdout)
 
 
 def _chart(title: str, lines: Sequence[str]) -> None:
@@ -79,20 +80,20 @@ def _chart(title: str, lines: Sequence[str]) -> None:
 # --- runs ------------------------------------------------------------------------------
 
 
-def _runs(stats: Stats, given: argparse.Namespace) -> None:
+def _runs(stats: Stats, args: argparse.Namespace) -> None:
     from ralph.cli.charts import bars, is_wanted
 
     runs = stats.runs()
-    if given.format == "json":
+    if args.format == "json":
         print_json(runs)
     elif not runs:
         print(wrapped(NO_ATTEMPTS))
     else:
         _print_runs(runs)
-        if is_wanted(given.chart):
+        if is_wanted(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
-            _chart("Success, oldest run first", bars(rows, most=1.0))
-    _plot(given, runs=runs)
+            _chart("Success rate, oldest run first", bars(rows, most=1.0))
+    _plot(args, runs=runs)
 
 
 def _print_runs(runs: Sequence[RunStats]) -> None:
@@ -106,7 +107,7 @@ def _print_runs(runs: Sequence[RunStats]) -> None:
         "TIME": [duration(run.seconds) for run in runs],
         "TOKENS": [_tokens(run.tokens) for run in runs],
         "COST": [_money(run.cost_usd) for run in runs],
-        "ENDING": [run.ending or "has not ended" for run in runs],
+        "ENDING": [run.ending or "not ended" for run in runs],
     }
     rows = list(zip(*columns.values(), strict=True))
     print_table(tuple(columns), rows, spare=("STARTED", "AGENT", "TOKENS", "TIME"))
@@ -115,38 +116,40 @@ def _print_runs(runs: Sequence[RunStats]) -> None:
 # --- models ----------------------------------------------------------------------------
 
 
-def _models(stats: Stats, given: argparse.Namespace) -> None:
+def _models(stats: Stats, args: argparse.Namespace) -> None:
     from ralph.cli.charts import bars, is_wanted
 
     models, decisions = stats.models(), stats.decisions()
-    if given.format == "json":
+    if args.format == "json":
         print_json({"models": models, "decisions": decisions})
     elif not models:
         print(wrapped(NO_ATTEMPTS))
     else:
         _print_models(models)
-        if is_wanted(given.chart) and any(one.cost_per_done_usd for one in models):
-            rows = [(_name(one.model), one.cost_per_done_usd, _money(one.cost_per_done_usd)) for one in models]
-            _chart("Cost of a done task", bars(rows))
+        if is_wanted(args.chart) and any(model.cost_per_done_usd for model in models):
+            rows = [
+                (_model_name(model.model), model.cost_per_done_usd, _money(model.cost_per_done_usd)) for model in models
+            ]
+            _chart("Cost per completed task", bars(rows))
         _print_decisions(decisions)
-    _plot(given, models=models)
+    _plot(args, models=models)
 
 
 def _print_models(models: Sequence[ModelStats]) -> None:
     rows = [
         (
-            _name(one.model),
-            f"{one.attempts:,}",
-            f"{one.done:,}",
-            _percent(one.success_rate),
-            duration(one.mean_seconds),
-            _tokens(one.tokens),
-            _money(one.cost_usd),
-            _money(one.cost_per_done_usd),
+            _model_name(model.model),
+            f"{model.attempts:,}",
+            f"{model.done:,}",
+            _percent(model.success_rate),
+            duration(model.mean_seconds),
+            _tokens(model.tokens),
+            _money(model.cost_usd),
+            _money(model.cost_per_done_usd),
         )
-        for one in models
+        for model in models
     ]
-    headings = ("MODEL", "ATTEMPTS", "DONE", "RATE", "MEAN TIME", "TOKENS", "COST", "A DONE TASK")
+    headings = ("MODEL", "ATTEMPTS", "DONE", "RATE", "MEAN TIME", "TOKENS", "COST", "COST PER TASK")
     print_table(headings, rows, spare=("MEAN TIME", "TOKENS", "COST", "DONE"))
 
 
@@ -155,55 +158,57 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
     print(bold("Latest decisions"))
     rows = [
         (
-            f"{one.run_id}/{one.iteration}",
-            one.task_id or "-",
-            _name(one.model),
-            one.outcome or "running",
-            one.reason or "-",
+            f"{decision.run_id}/{decision.iteration}",
+            decision.task_id or "-",
+            _model_name(decision.model),
+            decision.outcome or "running",
+            decision.reason or "-",
         )
-        for one in decisions
+        for decision in decisions
     ]
     print_table(("ATTEMPT", "TASK", "MODEL", "OUTCOME", "REASON"), rows)
 
 
-def _name(model: str) -> str:
+def _model_name(model: str) -> str:
     return model or OWN_CHOICE
 
 
 # --- memory ----------------------------------------------------------------------------
 
 
-def _memory(stats: Stats, given: argparse.Namespace) -> None:
+def _memory(stats: Stats, args: argparse.Namespace) -> None:
     from ralph.cli.charts import columns, is_wanted
 
     memory = stats.memory()
-    if given.format == "json":
+    if args.format == "json":
         print_json(memory)
     elif not memory.memories:
         print(wrapped(NO_MEMORIES))
     else:
         _print_kinds(memory)
-        if is_wanted(given.chart) and len(memory.growth) > 1:
+        if is_wanted(args.chart) and len(memory.growth) > 1:
             first, last = memory.growth[0].at, memory.growth[-1].at
-            lines = columns([one.memories for one in memory.growth], first=_when(first), last=_when(last))
-            _chart("Memories in use, by when they were learned", lines)
+            lines = columns(
+                [point.memories for point in memory.growth], first=_format_time(first), last=_format_time(last)
+            )
+            _chart("Active memories over time", lines)
         _print_credits("Most helpful", memory.helpful)
-        _print_credits("Most doubtful", memory.doubtful)
-    _plot(given, memory=memory)
+        _print_credits("Least helpful", memory.doubtful)
+    _plot(args, memory=memory)
 
 
 def _print_kinds(memory: MemoryStats) -> None:
     rows: list[tuple[object, ...]] = [
         (
-            one.kind,
-            f"{one.memories:,}",
-            f"{one.shown:,}",
-            f"{one.wins:,}",
-            f"{one.losses:,}",
-            _percent(one.success_rate),
-            f"{one.confidence:.2f}",
+            kind.kind,
+            f"{kind.memories:,}",
+            f"{kind.shown:,}",
+            f"{kind.wins:,}",
+            f"{kind.losses:,}",
+            _percent(kind.success_rate),
+            f"{kind.confidence:.2f}",
         )
-        for one in memory.kinds
+        for kind in memory.kinds
     ]
     print_table(
         ("KIND", "MEMORIES", "SHOWN", "WINS", "LOSSES", "RATE", "CONFIDENCE"), rows, spare=("SHOWN", "LOSSES", "WINS")
@@ -215,12 +220,15 @@ def _print_credits(title: str, credits: Sequence[Credit]) -> None:
         return
     print()
     print(bold(title))
-    rows = [(one.id, one.kind, one.wins, one.losses, f"{one.confidence:.2f}", one.title) for one in credits]
+    rows = [
+        (credit.id, credit.kind, credit.wins, credit.losses, f"{credit.confidence:.2f}", credit.title)
+        for credit in credits
+    ]
     print_table(("ID", "TYPE", "WINS", "LOSSES", "CONFIDENCE", "TITLE"), rows, spare=("TYPE", "CONFIDENCE"))
 
 
-def _when(at: str) -> str:
-    """Give a day, or an hour of it."""
+def _format_time(at: str) -> str:
+    """Format a day, or an hour of a day."""
     day, _, hour = at.partition("T")
     return f"{day} {hour}:00" if hour else day
 
@@ -228,19 +236,19 @@ def _when(at: str) -> str:
 # --- lift ------------------------------------------------------------------------------
 
 
-def _lift(stats: Stats, given: argparse.Namespace) -> None:
+def _lift(stats: Stats, args: argparse.Namespace) -> None:
     from ralph.cli.charts import interval, is_wanted
 
     lift = stats.lift()
-    if given.format == "json":
+    if args.format == "json":
         print_json(lift)
     else:
         _print_lift(lift)
-        if lift.measures and is_wanted(given.chart):
+        if lift.measures and is_wanted(args.chart):
             success = lift.measures[0]
             lines = interval(success.low, success.difference, success.high)
-            _chart("Success: points gained with memory, 95 % interval", lines)
-    _plot(given, lift=lift)
+            _chart("Success rate: change with memory, in percentage points (95 % interval)", lines)
+    _plot(args, lift=lift)
 
 
 def _print_lift(lift: Lift) -> None:
@@ -249,7 +257,7 @@ def _print_lift(lift: Lift) -> None:
         rows: list[tuple[object, ...]] = [
             ("attempts", *(f"{arm.attempts:,}" for arm in arms), "", ""),
             ("done tasks", *(f"{arm.done:,}" for arm in arms), "", ""),
-            *(_measure_row(one) for one in lift.measures),
+            *(_measure_row(measure) for measure in lift.measures),
         ]
         print_table(("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL"), rows)
         print()
@@ -258,19 +266,25 @@ def _print_lift(lift: Lift) -> None:
         print(wrapped(lift.shown_says))
 
 
-def _measure_row(one: Measure) -> tuple[object, ...]:
-    amount = _AMOUNT[one.unit]
-    apart = (lambda value: f"{value:.1f}") if one.unit == "%" else amount
-    share = " points" if one.unit == "%" else f" ({one.percent:+.0f} %)"
-    ends = f"{_signed(one.low, apart)} to {_signed(one.high, apart)}"
-    return (one.name, amount(one.with_memory), amount(one.without), _signed(one.difference, apart) + share, ends)
+def _measure_row(measure: Measure) -> tuple[object, ...]:
+    format_value = _VALUE_FORMATS[measure.unit]
+    format_difference = (lambda value: f"{value:.1f}") if measure.unit == "%" else format_value
+    suffix = " points" if measure.unit == "%" else f" ({measure.percent:+.0f} %)"
+    interval = f"{_signed(measure.low, format_difference)} to {_signed(measure.high, format_difference)}"
+    return (
+        measure.name,
+        format_value(measure.with_memory),
+        format_value(measure.without),
+        _signed(measure.difference, format_difference) + suffix,
+        interval,
+    )
 
 
-def _signed(value: float, amount: Callable[[float], str]) -> str:
-    return ("-" if value < 0 else "+") + amount(abs(value))
+def _signed(value: float, format_value: Callable[[float], str]) -> str:
+    return ("-" if value < 0 else "+") + format_value(abs(value))
 
 
-_AMOUNT: dict[str, Callable[[float], str]] = {
+_VALUE_FORMATS: dict[str, Callable[[float], str]] = {
     "%": lambda value: f"{value:.1f} %",
     "attempts": lambda value: f"{value:.2f}",
     "tokens": lambda value: f"{value:,.0f}",
@@ -278,66 +292,66 @@ _AMOUNT: dict[str, Callable[[float], str]] = {
 }
 
 
-# --- all in short ------------------------------------------------------------------------
+# --- overview ----------------------------------------------------------------------------
 
 
-def _all(stats: Stats, given: argparse.Namespace) -> None:
+def _overview(stats: Stats, args: argparse.Namespace) -> None:
     from ralph.cli.charts import bars, is_wanted
 
     runs, models, memory, lift = stats.runs(), stats.models(), stats.memory(), stats.lift()
     subjects = {"runs": runs, "models": models, "memory": memory, "lift": lift}
-    if given.format == "json":
+    if args.format == "json":
         print_json(subjects)
     elif not models and not memory.memories:
         print(wrapped(NO_ATTEMPTS))
     else:
         for name, text in (
-            ("Runs", _runs_in_short(runs, models)),
-            ("Models", _models_in_short(models)),
-            ("Memory", _memory_in_short(memory)),
+            ("Runs", _summarize_runs(runs, models)),
+            ("Models", _summarize_models(models)),
+            ("Memory", _summarize_memory(memory)),
             ("Lift", lift.in_short),
         ):
             print(wrapped(text, f"{name:8}", " " * 8))
-        if runs and is_wanted(given.chart):
+        if runs and is_wanted(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
-            _chart("Success, oldest run first", bars(rows, most=1.0))
-    _plot(given, **subjects)
+            _chart("Success rate, oldest run first", bars(rows, most=1.0))
+    _plot(args, **subjects)
 
 
-def _runs_in_short(runs: Sequence[RunStats], models: Sequence[ModelStats]) -> str:
+def _summarize_runs(runs: Sequence[RunStats], models: Sequence[ModelStats]) -> str:
     if not runs:
         return "none yet"
-    done, failed = sum(one.done for one in models), sum(one.failed for one in models)
-    rate = f", {_percent(done / (done + failed))} of them done" if done + failed else ""
+    done, failed = sum(model.done for model in models), sum(model.failed for model in models)
+    rate = f", {_percent(done / (done + failed))} successful" if done + failed else ""
     latest = runs[0]
     return (
-        f"{plural(sum(one.attempts for one in models), 'attempt')}{rate}, {_price_in_short(models)};"
-        f" the latest run got {latest.done} done in {plural(latest.iterations, 'iteration')}"
+        f"{plural(sum(model.attempts for model in models), 'attempt')}{rate}, {_summarize_cost(models)};"
+        f" latest run: {latest.done} done in {plural(latest.iterations, 'iteration')}"
     )
 
 
-def _price_in_short(models: Sequence[ModelStats]) -> str:
-    tokens, cost_usd = sum(one.tokens or 0 for one in models), sum(one.cost_usd or 0.0 for one in models)
+def _summarize_cost(models: Sequence[ModelStats]) -> str:
+    tokens, cost_usd = sum(model.tokens or 0 for model in models), sum(model.cost_usd or 0.0 for model in models)
     if not tokens and not cost_usd:
-        return "tokens and cost not told"
-    said = f"{_tokens(tokens)} tokens" if tokens else "tokens not told"
-    return f"{said}, {_money(cost_usd) if cost_usd else 'cost not told'}"
+        return "tokens and cost unknown"
+    token_text = f"{_tokens(tokens)} tokens" if tokens else "tokens unknown"
+    return f"{token_text}, {_money(cost_usd) if cost_usd else 'cost unknown'}"
 
 
-def _models_in_short(models: Sequence[ModelStats]) -> str:
-    told = [
-        f"{_name(one.model)} {_percent(one.success_rate)} of {one.attempts:,}"
-        + (f" at {_money(one.cost_per_done_usd)} a done task" if one.cost_per_done_usd else "")
-        for one in models[:SHOWN_MODELS]
+def _summarize_models(models: Sequence[ModelStats]) -> str:
+    parts = [
+        f"{_model_name(model.model)} {_percent(model.success_rate)} of {model.attempts:,}"
+        + (f" at {_money(model.cost_per_done_usd)} per completed task" if model.cost_per_done_usd else "")
+        for model in models[:SHOWN_MODELS]
     ]
     more = [f"{len(models) - SHOWN_MODELS} more"] if len(models) > SHOWN_MODELS else []
-    return "; ".join([*told, *more]) or "none yet"
+    return "; ".join([*parts, *more]) or "none yet"
 
 
-def _memory_in_short(memory: MemoryStats) -> str:
+def _summarize_memory(memory: MemoryStats) -> str:
     if not memory.memories:
-        return "nothing yet"
-    rate = f", in attempts of which {_percent(memory.success_rate)} got done" if memory.success_rate is not None else ""
+        return "none yet"
+    rate = f", {_percent(memory.success_rate)} of these attempts succeeded" if memory.success_rate is not None else ""
     return f"{plural(memory.memories, 'memory')}, shown {plural(memory.shown, 'time')}{rate}"
 
 
@@ -355,7 +369,7 @@ def _money(usd: float | None) -> str:
 
 
 def _tokens(count: int | None) -> str:
-    """Give a count of tokens for people: 850, 12.3k, 4.1M."""
+    """Format a number of tokens: `850`, `12.3k`, `4.1M`."""
     if count is None:
         return "-"
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):

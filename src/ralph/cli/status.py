@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ralph.project import Overview
 
 MOST = 5
+"""Maximum number of tasks listed per section."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,49 +33,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Print where the project stands."""
-    with open_project(given) as project:
-        if given.format == "json":
+def run(args: argparse.Namespace) -> int:
+    """Print the state of the project."""
+    with open_project(args) as project:
+        if args.format == "json":
             print_json(project.overview())
         else:
             _print(project.overview(MOST), project.config)
     return 0
 
 
-def _print(seen: Overview, config: Config) -> None:
-    print(bold(f"Project {safe(seen.root)}"))
-    counts = ", ".join(colour(status, f"{n} {status.replace('_', ' ')}") for status, n in seen.counts.items())
+def _print(overview: Overview, config: Config) -> None:
+    print(bold(f"Project {safe(overview.root)}"))
+    counts = ", ".join(colour(status, f"{n} {status.replace('_', ' ')}") for status, n in overview.counts.items())
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
-    ended = seen.done + seen.failed
-    rate = f", {100 * seen.done / ended:.0f} % done" if ended else ""
-    cost = f", {money(seen.cost_usd)}" if seen.cost_usd else ""
-    print(f"Attempts  {seen.attempts}{rate}, {duration(seen.seconds)}{cost}")
-    print(f"Memories  {seen.memories}")
-    print(f"Models    {_models(seen, config)}")
-    if seen.last_run:
-        ending = seen.last_run.ending or "has not ended"
-        print(f"Last run  {seen.last_run.id}, {plural(seen.last_run.iterations, 'iteration')}: {ending}")
-    for attempt in seen.running:
+    ended = overview.done + overview.failed
+    rate = f", {100 * overview.done / ended:.0f} % done" if ended else ""
+    cost = f", {money(overview.cost_usd)}" if overview.cost_usd else ""
+    print(f"Attempts  {overview.attempts}{rate}, {duration(overview.seconds)}{cost}")
+    print(f"Memories  {overview.memories}")
+    print(f"Models    {_models(overview, config)}")
+    if overview.last_run:
+        ending = overview.last_run.ending or "not ended"
+        print(f"Last run  {overview.last_run.id}, {plural(overview.last_run.iterations, 'iteration')}: {ending}")
+    for attempt in overview.running:
         model = f", {safe(attempt.model)} ({safe(attempt.model_reason)})" if attempt.model else ""
         hat = f" as {attempt.hat}" if attempt.hat != "creator" else ""
         since = f"since {moment(attempt.started_at)}{model}"
         _print_line("Working", f"{attempt.task_id} attempt {attempt.number}{hat}, {since}")
-    for attempt in seen.left:
-        says = "its run is gone; the next ralph run takes it again"
-        _print_line("Left", f"{attempt.task_id} attempt {attempt.number}: {says}")
-    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in seen.ready], in_all=seen.ready_count)
+    for attempt in overview.left:
+        note = "its run is gone; the next ralph run will retry it"
+        _print_line("Orphaned", f"{attempt.task_id} attempt {attempt.number}: {note}")
+    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in overview.ready], total=overview.ready_count)
     _print_list(
-        "Trouble",
+        "Problems",
         [
             line
-            for one in seen.trouble
+            for entry in overview.trouble
             for line in (
-                f"{one.task.id} failed {plural(one.trouble.failures, 'time')} in a row"
-                f" ({one.metrics.failures_since_reset} of {config.execution.max_retries} retries used)"
-                f"{', stuck' if one.is_stuck else ''}; {one.next_step}",
-                *(f"  {safe(sign)}" for sign in one.trouble.signs),
-                *([f"  with {safe(one.model)}: {safe(one.model_reason)}"] if one.model else []),
+                f"{entry.task.id} failed {plural(entry.trouble.failures, 'time')} in a row"
+                f" ({entry.metrics.failures_since_reset} of {config.execution.max_retries} retries used)"
+                f"{', stuck' if entry.is_stuck else ''}; {entry.next_step}",
+                *(f"  {safe(sign)}" for sign in entry.trouble.signs),
+                *([f"  with {safe(entry.model)}: {safe(entry.model_reason)}"] if entry.model else []),
             )
         ],
         3 * MOST,
@@ -83,19 +84,19 @@ def _print(seen: Overview, config: Config) -> None:
         "Waiting",
         [
             f"{task.id} {safe(task.title)}: {task.status}, {safe(task.reason) or 'no reason given'}"
-            for task in seen.waiting
+            for task in overview.waiting
         ],
-        in_all=seen.waiting_count,
+        total=overview.waiting_count,
     )
-    if seen.waiting:
-        _print_line("", "all of them: ralph task list --status blocked; try again: ralph task reset ID")
+    if overview.waiting:
+        _print_line("", "to list all: ralph task list --status blocked; to retry: ralph task reset ID")
 
 
-def _models(seen: Overview, config: Config) -> str:
-    if seen.takes_model:
-        return seen.strategy
-    has_agent = config.agent.command or config.agent.name != "command" or seen.last_run
-    return "the agent takes no model" if has_agent else "not chosen yet"
+def _models(overview: Overview, config: Config) -> str:
+    if overview.takes_model:
+        return overview.strategy
+    has_agent = config.agent.command or config.agent.name != "command" or overview.last_run
+    return "the agent has no model option" if has_agent else "not chosen yet"
 
 
 def _print_line(name: str, line: str) -> None:
@@ -103,9 +104,9 @@ def _print_line(name: str, line: str) -> None:
     print(wrapped(line.lstrip(), f"{name:8}  {indent}", f"          {indent}"))
 
 
-def _print_list(name: str, lines: list[str], most: int = MOST, in_all: int = 0) -> None:
-    for place, line in enumerate(lines[:most]):
-        _print_line(name if place == 0 else "", line)
-    in_all = max(in_all, len(lines))
-    if in_all > most:
-        print(f"          and {in_all - most} more")
+def _print_list(name: str, lines: list[str], most: int = MOST, total: int = 0) -> None:
+    for index, line in enumerate(lines[:most]):
+        _print_line(name if index == 0 else "", line)
+    total = max(total, len(lines))
+    if total > most:
+        print(f"          and {total - most} more")

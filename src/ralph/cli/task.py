@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ralph.records import Task
 
 MOST_COMPLAINTS = 20
+"""Maximum number of unreadable lines that are printed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,100 +33,107 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def action(name: str, act: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
-        one = actions.add_parser(name, help=text, description=text + ".")
-        one.set_defaults(act=act)
-        return one
+        subparser = actions.add_parser(name, help=text, description=text + ".")
+        subparser.set_defaults(act=act)
+        return subparser
 
-    one = action("add", add, "Add a task")
-    one.add_argument("title")
-    one.add_argument("--body", "-b", default="", help="what is to be done; - reads standard input")
-    one.add_argument("--priority", "-p", type=whole_number, default=0, help="higher goes first (default: 0)")
-    one.add_argument("--parent", metavar="ID", help="the task it is a part of")
-    one.add_argument("--feature", "-f", metavar="NAME", help="the feature it belongs to, by name or id")
-    one.add_argument("--needs", "-n", metavar="ID", action="append", default=[], help="a task that must be done first")
-    one.add_argument("--id", metavar="ID", help="an id of your own: asked again, it is still one task")
-    one.add_argument("--format", choices=("table", "json", "quiet"), default="table", help="quiet prints the id alone")
+    sub = action("add", add, "Add a task")
+    sub.add_argument("title")
+    sub.add_argument("--body", "-b", default="", help="description of the task; - reads standard input")
+    sub.add_argument("--priority", "-p", type=whole_number, default=0, help="higher runs first (default: 0)")
+    sub.add_argument("--parent", metavar="ID", help="parent task")
+    sub.add_argument("--feature", "-f", metavar="NAME", help="name or id of its feature")
+    sub.add_argument(
+        "--needs", "-n", metavar="ID", action="append", default=[], help="task that must be done first; repeatable"
+    )
+    sub.add_argument("--id", metavar="ID", help="custom id; adding the same id again does not create a second task")
+    sub.add_argument(
+        "--format",
+        choices=("table", "json", "quiet"),
+        default="table",
+        help="quiet prints only the id (default: table)",
+    )
 
-    one = action("list", list_tasks, "List tasks, the most urgent first")
-    one.add_argument("--status", "-s", choices=tuple(Status))
-    one.add_argument("--feature", "-f", metavar="NAME")
-    one.add_argument("--ready", action="store_true", help="only those that could start now")
-    one.add_argument(
+    sub = action("list", list_tasks, "List tasks by priority")
+    sub.add_argument("--status", "-s", choices=tuple(Status), help="only tasks with this status")
+    sub.add_argument("--feature", "-f", metavar="NAME", help="only tasks of this feature")
+    sub.add_argument("--ready", action="store_true", help="only tasks that can start now")
+    sub.add_argument(
         "--format",
         choices=("table", "json", "jsonl"),
         default="table",
-        help="jsonl is what task import reads (default: table)",
+        help="jsonl can be read by task import (default: table)",
     )
 
-    one = action("show", show, "Show all about a task")
-    one.add_argument("id")
-    add_format(one)
+    sub = action("show", show, "Show a task with its attempts")
+    sub.add_argument("id")
+    add_format(sub)
 
-    one = action("tree", tree, "Show tasks with their parts below them")
-    one.add_argument("id", nargs="?")
+    sub = action("tree", tree, "Show tasks and their subtasks as a tree")
+    sub.add_argument("id", nargs="?")
 
-    one = action("update", update, "Change what a task says or where it belongs")
-    one.add_argument("id")
-    one.add_argument("--title")
-    one.add_argument("--body", "-b", help="- reads standard input")
-    one.add_argument("--priority", "-p", type=whole_number)
-    one.add_argument("--parent", metavar="ID", help="'' takes it out of its parent")
-    one.add_argument("--feature", "-f", metavar="NAME", help="'' takes it out of its feature")
+    sub = action("update", update, "Change a task")
+    sub.add_argument("id")
+    sub.add_argument("--title")
+    sub.add_argument("--body", "-b", help="- reads standard input")
+    sub.add_argument("--priority", "-p", type=whole_number)
+    sub.add_argument("--parent", metavar="ID", help="new parent task; '' for none")
+    sub.add_argument("--feature", "-f", metavar="NAME", help="new feature; '' for none")
 
-    one = action("deps", deps, "Show or change what a task waits for")
-    one.add_argument("id")
-    one.add_argument("--add", metavar="ID", action="append", default=[])
-    one.add_argument("--remove", metavar="ID", action="append", default=[])
-    add_format(one)
+    sub = action("deps", deps, "Show or change the dependencies of a task")
+    sub.add_argument("id")
+    sub.add_argument("--add", metavar="ID", action="append", default=[])
+    sub.add_argument("--remove", metavar="ID", action="append", default=[])
+    add_format(sub)
 
-    one = action("done", done, "Say that a task is done")
-    one.add_argument("id")
+    sub = action("done", done, "Mark a task as done")
+    sub.add_argument("id")
     for name, act, text in (
-        ("fail", fail, "Say that a task has failed for good"),
-        ("block", block, "Hold a task back until it is reset"),
+        ("fail", fail, "Mark a task as failed"),
+        ("block", block, "Block a task until it is reset"),
     ):
-        one = action(name, act, text)
-        one.add_argument("id")
-        one.add_argument("--reason", "-r", default="")
-    one = action("reset", reset, "Put tasks back to pending, with all their retries")
-    one.add_argument("id", nargs="+")
-    one = action("delete", delete, "Delete a task, its parts and its attempts; what was learned stays")
-    one.add_argument("id")
-    one = action("log", log, "Show a task's log, or add a line to it")
-    one.add_argument("id")
-    one.add_argument("message", nargs="?")
-    one = action("import", import_tasks, "Add tasks from JSON lines or a markdown checklist")
-    one.add_argument("file", help="- reads standard input")
-    add_format(one)
+        sub = action(name, act, text)
+        sub.add_argument("id")
+        sub.add_argument("--reason", "-r", default="")
+    sub = action("reset", reset, "Set tasks back to pending and restore their retries")
+    sub.add_argument("id", nargs="+")
+    sub = action("delete", delete, "Delete a task with its subtasks and attempts; its memories are kept")
+    sub.add_argument("id")
+    sub = action("log", log, "Show the log of a task, or add a line to it")
+    sub.add_argument("id")
+    sub.add_argument("message", nargs="?")
+    sub = action("import", import_tasks, "Add tasks from JSON lines or a Markdown checklist")
+    sub.add_argument("file", help="- reads standard input")
+    add_format(sub)
 
 
-def add(given: argparse.Namespace) -> None:
+def add(args: argparse.Namespace) -> None:
     """Add a task."""
-    body = read_text("-") if given.body == "-" else given.body
-    with open_project(given) as project:
+    body = read_text("-") if args.body == "-" else args.body
+    with open_project(args) as project:
         task = project.add_task(
-            given.title,
+            args.title,
             body,
-            priority=given.priority,
-            parent=given.parent,
-            feature=given.feature,
-            needs=given.needs,
-            id=given.id,
+            priority=args.priority,
+            parent=args.parent,
+            feature=args.feature,
+            needs=args.needs,
+            id=args.id,
         )
-    if given.format == "json":
+    if args.format == "json":
         print_json(task)
     else:
-        print(task.id if given.format == "quiet" else f"Task added: {task.id}")
+        print(task.id if args.format == "quiet" else f"Task added: {task.id}")
 
 
-def list_tasks(given: argparse.Namespace) -> None:
+def list_tasks(args: argparse.Namespace) -> None:
     """List tasks."""
-    with open_project(given) as project:
-        status = Status(given.status) if given.status else None
-        tasks = project.tasks(status=status, feature=given.feature, ready=given.ready)
-    if given.format == "json":
+    with open_project(args) as project:
+        status = Status(args.status) if args.status else None
+        tasks = project.tasks(status=status, feature=args.feature, ready=args.ready)
+    if args.format == "json":
         print_json(tasks)
-    elif given.format == "jsonl":
+    elif args.format == "jsonl":
         from ralph.formats.tasks_jsonl import write_tasks_jsonl
 
         print(write_tasks_jsonl(tasks), end="")
@@ -136,22 +144,22 @@ def list_tasks(given: argparse.Namespace) -> None:
         print("No tasks. Add one with: ralph task add TITLE")
 
 
-def show(given: argparse.Namespace) -> None:
-    """Show all about a task."""
-    with open_project(given) as project:
-        seen = project.task(given.id)
-    if given.format == "json":
-        print_json(seen)
+def show(args: argparse.Namespace) -> None:
+    """Show a task with its attempts."""
+    with open_project(args) as project:
+        view = project.task(args.id)
+    if args.format == "json":
+        print_json(view)
         return
-    task, metrics, attempts, feature = seen.task, seen.metrics, seen.attempts, seen.feature
+    task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
     print(f"{task.id}  {colour(task.status, task.status)}  {safe(task.title)}")
     facts = {
         "Priority": task.priority,
-        "Part of": task.parent_id,
+        "Parent": task.parent_id,
         "Feature": safe(f"{feature.id} {feature.name}") if feature else "",
-        "Parts": _named(seen.parts),
-        "Needs": _named(seen.needs),
-        "Needed by": _named(seen.needed_by),
+        "Subtasks": _format_tasks(view.parts),
+        "Needs": _format_tasks(view.needs),
+        "Needed by": _format_tasks(view.needed_by),
         "Reason": safe(task.reason),
         "Worker": task.claimed_by,
         "Attempts": metrics.total_attempts,
@@ -170,112 +178,112 @@ def show(given: argparse.Namespace) -> None:
         print_table(("ATTEMPT", "OUTCOME", "TIME", "REASON OR NOTES"), rows)
 
 
-def _named(tasks: Sequence[Task]) -> str:
+def _format_tasks(tasks: Sequence[Task]) -> str:
     return ", ".join(f"{task.id} {safe(task.title)} ({task.status})" for task in tasks)
 
 
-def tree(given: argparse.Namespace) -> None:
-    """Show tasks with their parts below them."""
-    with open_project(given) as project:
-        tasks = project.tree(given.id)
-    below: dict[str | None, list[Task]] = {}
+def tree(args: argparse.Namespace) -> None:
+    """Show tasks and their subtasks as a tree."""
+    with open_project(args) as project:
+        tasks = project.tree(args.id)
+    children: dict[str | None, list[Task]] = {}
     for task in tasks:
-        below.setdefault(None if task.id == given.id else task.parent_id, []).append(task)
+        children.setdefault(None if task.id == args.id else task.parent_id, []).append(task)
     if not tasks:
         print("No tasks. Add one with: ralph task add TITLE")
-    branches = [(task, "", True, True) for task in reversed(below.get(None, []))]
-    while branches:
-        task, indent, last, top = branches.pop()
-        parts = below.get(task.id, [])
-        tally = f" ({sum(part.status == 'done' for part in parts)}/{len(parts)} done)" if parts else ""
-        branch = "" if top else "└─ " if last else "├─ "
-        print(f"{indent}{branch}{task.id} {colour(task.status, task.status)} {safe(task.title)}{tally}")
-        inner = indent if top else indent + ("   " if last else "│  ")
-        branches += [(part, inner, place == 0, False) for place, part in enumerate(reversed(parts))]
+    stack = [(task, "", True, True) for task in reversed(children.get(None, []))]
+    while stack:
+        task, indent, is_last, is_root = stack.pop()
+        subtasks = children.get(task.id, [])
+        tally = f" ({sum(subtask.status == 'done' for subtask in subtasks)}/{len(subtasks)} done)" if subtasks else ""
+        connector = "" if is_root else "└─ " if is_last else "├─ "
+        print(f"{indent}{connector}{task.id} {colour(task.status, task.status)} {safe(task.title)}{tally}")
+        child_indent = indent if is_root else indent + ("   " if is_last else "│  ")
+        stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 
 
-def update(given: argparse.Namespace) -> None:
+def update(args: argparse.Namespace) -> None:
     """Change a task."""
-    changes = {name: getattr(given, name) for name in ("title", "body", "priority", "parent", "feature")}
+    changes = {name: getattr(args, name) for name in ("title", "body", "priority", "parent", "feature")}
     if all(value is None for value in changes.values()):
-        raise UsageError("Say what to change: --title, --body, --priority, --parent or --feature.")
-    if given.body == "-":
+        raise UsageError("Nothing to change. Use --title, --body, --priority, --parent or --feature.")
+    if args.body == "-":
         changes["body"] = read_text("-")
-    with open_project(given) as project:
-        task = project.update_task(given.id, **changes)
+    with open_project(args) as project:
+        task = project.update_task(args.id, **changes)
     print(f"Task updated: {task.id}")
 
 
-def deps(given: argparse.Namespace) -> None:
-    """Show or change what a task waits for."""
-    with open_project(given) as project:
-        task = project.change_needs(given.id, add=given.add, remove=given.remove)
-        needed = project.task(task.id).needs
-    if given.format == "json":
-        print_json({"id": task.id, "needs": needed})
-    elif needed:
-        print_table(("NEEDS", "STATUS", "TITLE"), [(other.id, other.status, other.title) for other in needed])
+def deps(args: argparse.Namespace) -> None:
+    """Show or change the dependencies of a task."""
+    with open_project(args) as project:
+        task = project.change_needs(args.id, add=args.add, remove=args.remove)
+        needs = project.task(task.id).needs
+    if args.format == "json":
+        print_json({"id": task.id, "needs": needs})
+    elif needs:
+        print_table(("NEEDS", "STATUS", "TITLE"), [(other.id, other.status, other.title) for other in needs])
     else:
-        print(f"{task.id} waits for nothing.")
+        print(f"{task.id} has no dependencies.")
 
 
-def done(given: argparse.Namespace) -> None:
-    """Say that a task is done."""
-    with open_project(given) as project:
-        print(f"Task done: {project.done(given.id).id}")
+def done(args: argparse.Namespace) -> None:
+    """Mark a task as done."""
+    with open_project(args) as project:
+        print(f"Task done: {project.done(args.id).id}")
 
 
-def fail(given: argparse.Namespace) -> None:
-    """Say that a task has failed for good."""
-    with open_project(given) as project:
-        print(f"Task failed: {project.fail(given.id, given.reason).id}")
+def fail(args: argparse.Namespace) -> None:
+    """Mark a task as failed."""
+    with open_project(args) as project:
+        print(f"Task failed: {project.fail(args.id, args.reason).id}")
 
 
-def block(given: argparse.Namespace) -> None:
-    """Hold a task back."""
-    with open_project(given) as project:
-        print(f"Task blocked: {project.block(given.id, given.reason).id}")
+def block(args: argparse.Namespace) -> None:
+    """Block a task."""
+    with open_project(args) as project:
+        print(f"Task blocked: {project.block(args.id, args.reason).id}")
 
 
-def reset(given: argparse.Namespace) -> None:
-    """Put a task back to pending."""
-    with open_project(given) as project:
-        for task in project.reset_all(given.id):
+def reset(args: argparse.Namespace) -> None:
+    """Set tasks back to pending."""
+    with open_project(args) as project:
+        for task in project.reset_all(args.id):
             print(f"Task reset: {task.id}")
 
 
-def delete(given: argparse.Namespace) -> None:
+def delete(args: argparse.Namespace) -> None:
     """Delete a task."""
-    with open_project(given) as project:
-        for id in project.delete_task(given.id):
+    with open_project(args) as project:
+        for id in project.delete_task(args.id):
             print(f"Task deleted: {id}")
 
 
-def log(given: argparse.Namespace) -> None:
-    """Show a task's log, or add a line to it."""
-    with open_project(given) as project:
-        if given.message is not None:
-            project.log(given.id, given.message)
-        entries = project.read_log(given.id)
+def log(args: argparse.Namespace) -> None:
+    """Show the log of a task, or add a line to it."""
+    with open_project(args) as project:
+        if args.message is not None:
+            project.log(args.id, args.message)
+        entries = project.read_log(args.id)
     for entry in entries:
         print(f"{moment(entry.at)}  {entry.who:6}  {safe(entry.message)}")
     if not entries:
-        print("No log yet.")
+        print("The log is empty.")
 
 
-def import_tasks(given: argparse.Namespace) -> int:
-    """Add tasks from a file; fails only when nothing could be read."""
+def import_tasks(args: argparse.Namespace) -> int:
+    """Add tasks from a file. Fails only if none of its lines can be read."""
     import sys
 
-    text = read_text(given.file)
-    with open_project(given) as project:
-        result = project.import_tasks(text, given.file)
-    if given.format == "json":
+    text = read_text(args.file)
+    with open_project(args) as project:
+        result = project.import_tasks(text, args.file)
+    if args.format == "json":
         print_json(result)
     else:
         print(f"{plural(len(result.added), 'task')} added, {result.known} already there.")
         for problem in result.unreadable[:MOST_COMPLAINTS]:
-            print(f"{given.file}:{problem.line}: {problem.why}", file=sys.stderr)
+            print(f"{args.file}:{problem.line}: {problem.why}", file=sys.stderr)
         if len(result.unreadable) > MOST_COMPLAINTS:
-            print(f"… and {len(result.unreadable) - MOST_COMPLAINTS} more complaints.", file=sys.stderr)
+            print(f"… and {len(result.unreadable) - MOST_COMPLAINTS} more problems.", file=sys.stderr)
     return 1 if result.unreadable and not result.added and not result.known else 0

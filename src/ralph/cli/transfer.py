@@ -18,34 +18,35 @@ if TYPE_CHECKING:
     from ralph.transferring import Brought
 
 MOST_COMPLAINTS = 20
+"""Maximum number of problems that are printed."""
 STANDARD_INPUT = "standard input"
 
 
-def import_memories(project: Project, given: argparse.Namespace) -> int:
-    """Take in memories; fails when nothing could be read from one of the paths."""
+def import_memories(project: Project, args: argparse.Namespace) -> int:
+    """Import memories. Fails if nothing could be read from one of the paths."""
     from ralph.formats.memory_files import Format
 
-    form = Format(given.form) if given.form else None
+    format = Format(args.form) if args.form else None
     results = []
     with project.transfer.together() as change:
-        for path in _paths(given):
+        for path in _paths(args):
             if path == "-":
                 text = _standard_input()
-                brought = [project.bring(text, STANDARD_INPUT, stage=given.stage, force=given.force, format=form)]
+                imported = [project.bring(text, STANDARD_INPUT, stage=args.stage, force=args.force, format=format)]
             else:
-                brought = project.bring_path(Path(path), stage=given.stage, force=given.force, format=form)
-            results.append((STANDARD_INPUT if path == "-" else path, brought))
-    return _print_brought(results, given, change)
+                imported = project.bring_path(Path(path), stage=args.stage, force=args.force, format=format)
+            results.append((STANDARD_INPUT if path == "-" else path, imported))
+    return _print_results(results, args, change)
 
 
-def _paths(given: argparse.Namespace) -> list[str]:
-    paths: list[str] = given.path
+def _paths(args: argparse.Namespace) -> list[str]:
+    paths: list[str] = args.path
     if not paths and sys.stdin.isatty():
-        raise UsageError("Say what to import: a file, a folder, or - for standard input.")
+        raise UsageError("Nothing to import. Pass a file, a directory, or - for standard input.")
     for path in paths:
-        # Nothing is imported when one of several paths is mistyped.
+        # Check all paths first: a mistyped one must not lead to a partial import.
         if path != "-" and not Path(path).exists():
-            raise UsageError(f"{path} cannot be read: there is no such file.")
+            raise UsageError(f"No such file or directory: {path}")
     return paths or ["-"]
 
 
@@ -53,67 +54,67 @@ def _standard_input() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
-def merge(project: Project, given: argparse.Namespace) -> int:
-    """Take in all memories of another project."""
+def merge(project: Project, args: argparse.Namespace) -> int:
+    """Import all memories of another project."""
     with project.transfer.together() as change:
-        brought = project.merge(Path(given.path))
-    return _print_brought([(given.path, brought)], given, change)
+        imported = project.merge(Path(args.path))
+    return _print_results([(args.path, imported)], args, change)
 
 
-def _print_brought(results: Sequence[tuple[str, Sequence[Brought]]], given: argparse.Namespace, change: str) -> int:
-    groups = [(path, group) for path, brought in results for group in _by_format(brought)]
-    all_brought = [one for _, group in groups for one in group]
-    has_changed = any(one.change_id for one in all_brought)
-    if given.format == "json":
+def _print_results(results: Sequence[tuple[str, Sequence[Brought]]], args: argparse.Namespace, change: str) -> int:
+    groups = [(path, group) for path, imported in results for group in _by_format(imported)]
+    all_imported = [result for _, group in groups for result in group]
+    has_changed = any(result.change_id for result in all_imported)
+    if args.format == "json":
         print_json([_fields(path, group) for path, group in groups])
     else:
         for path, group in groups:
-            print(_counted(path, group))
+            print(_summary_line(path, group))
         if has_changed:
-            but = " (the tasks stay)" if any(one.tasks for one in all_brought) else ""
-            print(f"To undo{but}: {undoing(change, given)}")
-    _print_complaints(all_brought)
-    return 1 if any(not any(map(_holds_something, brought)) for _, brought in results) else 0
+            note = " (tasks are kept)" if any(result.tasks for result in all_imported) else ""
+            print(f"To undo{note}: {undoing(change, args)}")
+    _print_problems(all_imported)
+    return 1 if any(not any(map(_has_content, imported)) for _, imported in results) else 0
 
 
-def _by_format(brought: Sequence[Brought]) -> list[list[Brought]]:
+def _by_format(results: Sequence[Brought]) -> list[list[Brought]]:
     groups: dict[str, list[Brought]] = {}
-    for one in brought:
-        groups.setdefault(one.format, []).append(one)
+    for result in results:
+        groups.setdefault(result.format, []).append(result)
     return list(groups.values())
 
 
-def _counted(path: str, group: Sequence[Brought]) -> str:
-    """Give the line that says what became of the files of one format."""
-    form = group[0].format
-    what = form if len(group) == 1 else plural(len(group), f"{form} file")
-    notes = dict.fromkeys(one.note for one in group if one.note)
-    return "; ".join([f"{safe(path)} ({what}): {_counts(form, group)}", *notes])
+def _summary_line(path: str, group: Sequence[Brought]) -> str:
+    """Return the summary line of the files of one format."""
+    format = group[0].format
+    source = format if len(group) == 1 else plural(len(group), f"{format} file")
+    notes = dict.fromkeys(result.note for result in group if result.note)
+    return "; ".join([f"{safe(path)} ({source}): {_counts(format, group)}", *notes])
 
 
-def _counts(form: str, group: Sequence[Brought]) -> str:
-    """Say how many came in, and what became of the others; of nothing nothing is said."""
+def _counts(format: str, group: Sequence[Brought]) -> str:
+    """Summarize how many records were imported and what happened to the others, omitting zeros."""
 
     def count(name: str) -> int:
-        return sum(getattr(one, name) for one in group)
+        return sum(getattr(result, name) for result in group)
 
-    known = "already known"
-    if count("tasks") or form == "tasks":
-        came, known = f"{plural(count('tasks'), 'task')} added", "already there"
-    elif count("staged") or form == "loop-state":
-        came = f"{plural(count('staged'), 'learning')} new"
+    known_label = "already known"
+    if count("tasks") or format == "tasks":
+        imported, known_label = f"{plural(count('tasks'), 'task')} added", "already there"
+    elif count("staged") or format == "loop-state":
+        imported = f"{plural(count('staged'), 'learning')} new"
     else:
-        came = f"{count('new')} new"
+        imported = f"{count('new')} new"
     others = {
         "merged": count("merged"),
-        "brought back": count("revived"),
-        known: count("known"),
-        "said twice in it": count("again"),
-        "stay deleted": count("refused"),
-        "rejected": sum(not bad.was_read for one in group for bad in one.problems),
-        "wait for: ralph learn review": count("quarantined"),
+        "restored": count("revived"),
+        known_label: count("known"),
+        "duplicated in the file": count("again"),
+        "skipped because a person deleted them": count("refused"),
+        "rejected": sum(not problem.was_read for result in group for problem in result.problems),
+        "waiting for ralph learn review": count("quarantined"),
     }
-    return ", ".join([came, *(f"{number:,} {what}" for what, number in others.items() if number)])
+    return ", ".join([imported, *(f"{number:,} {label}" for label, number in others.items() if number)])
 
 
 def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
@@ -121,64 +122,68 @@ def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
         "path": path,
         "format": group[0].format,
         "files": len(group),
-        "new": sum(one.new for one in group),
-        "merged": sum(one.merged for one in group),
-        "revived": sum(one.revived for one in group),
-        "known": sum(one.known for one in group),
-        "again": sum(one.again for one in group),
-        "refused": sum(one.refused for one in group),
-        "quarantined": sum(one.quarantined for one in group),
-        "rejected": _complaints(group, are_notes=False),
-        "notes": _complaints(group, are_notes=True),
-        "tasks": sum(one.tasks for one in group),
-        "staged": sum(one.staged for one in group),
-        "change_id": next((one.change_id for one in group if one.change_id), ""),
+        "new": sum(result.new for result in group),
+        "merged": sum(result.merged for result in group),
+        "revived": sum(result.revived for result in group),
+        "known": sum(result.known for result in group),
+        "again": sum(result.again for result in group),
+        "refused": sum(result.refused for result in group),
+        "quarantined": sum(result.quarantined for result in group),
+        "rejected": _problem_fields(group, are_notes=False),
+        "notes": _problem_fields(group, are_notes=True),
+        "tasks": sum(result.tasks for result in group),
+        "staged": sum(result.staged for result in group),
+        "change_id": next((result.change_id for result in group if result.change_id), ""),
     }
 
 
-def _complaints(group: Sequence[Brought], *, are_notes: bool) -> list[dict[str, object]]:
+def _problem_fields(group: Sequence[Brought], *, are_notes: bool) -> list[dict[str, object]]:
     return [
-        {"file": one.name, "line": bad.line, "why": bad.why}
-        for one in group
-        for bad in one.problems
-        if bad.was_read is are_notes
+        {"file": result.name, "line": problem.line, "why": problem.why}
+        for result in group
+        for problem in result.problems
+        if problem.was_read is are_notes
     ]
 
 
-def _holds_something(one: Brought) -> bool:
-    kept = one.new or one.merged or one.revived or one.known or one.again or one.refused
-    return bool(kept or one.tasks or one.staged) or not one.problems
+def _has_content(result: Brought) -> bool:
+    has_memories = result.new or result.merged or result.revived or result.known or result.again or result.refused
+    return bool(has_memories or result.tasks or result.staged) or not result.problems
 
 
-def _print_complaints(brought: Sequence[Brought]) -> None:
+def _print_problems(results: Sequence[Brought]) -> None:
     from ralph.formats.memory_files import BY_FORCE
 
     sys.stdout.flush()
-    complaints = [f"{one.name}:{problem.line}: {problem.why}" for one in brought for problem in one.problems]
-    for complaint in complaints[:MOST_COMPLAINTS]:
-        print(safe(complaint), file=sys.stderr)
-    if len(complaints) > MOST_COMPLAINTS:
-        print(f"… and {len(complaints) - MOST_COMPLAINTS} more.", file=sys.stderr)
-    if any(complaint.endswith(BY_FORCE) for complaint in complaints):
-        print("To take it in all the same: --force", file=sys.stderr)
+    problems = [f"{result.name}:{problem.line}: {problem.why}" for result in results for problem in result.problems]
+    for problem in problems[:MOST_COMPLAINTS]:
+        print(safe(problem), file=sys.stderr)
+    if len(problems) > MOST_COMPLAINTS:
+        print(f"… and {len(problems) - MOST_COMPLAINTS} more.", file=sys.stderr)
+    if any(problem.endswith(BY_FORCE) for problem in problems):
+        print("To import it anyway, use --force.", file=sys.stderr)
 
 
-def export(project: Project, given: argparse.Namespace, wanted: Wanted) -> None:
-    """Write memories to a file, to a folder or to standard output."""
-    if given.format == "knowledge" and not given.to:
-        raise UsageError("Knowledge is a folder of files: say where with --to FOLDER.")
-    exported = project.transfer.export(given.format, wanted)
-    if given.to:
-        project.transfer.save(exported, given.format, Path(given.to), force=given.force)
-        print(f"{plural(exported.count, 'memory')} written to {safe(given.to)}.")
+def export(project: Project, args: argparse.Namespace, filter: Wanted) -> None:
+    """Export memories to a file, a directory or standard output."""
+    if args.format == "knowledge" and not args.to:
+        raise UsageError("The knowledge format is a directory of files. Use --to to name it.")
+    exported = project.transfer.export(args.format, filter)
+    if args.to:
+        project.transfer.save(exported, args.format, Path(args.to), force=args.force)
+        print(f"{plural(exported.count, 'memory')} written to {safe(args.to)}.")
     else:
         sys.stdout.flush()
         for _, pieces in exported.files:
             for piece in pieces:
                 sys.stdout.buffer.write(piece.encode("utf-8", "replace"))
-        if given.format == "bundle" and sys.stdout.isatty():
+        if args.format == "bundle" and sys.stdout.isatty():
             sys.stdout.flush()
-            print("This is the bundle, with the history; --format json is the version 1 document.", file=sys.stderr)
+            print(
+                "This is the bundle format, with the history. For the version 1 document, use --format json.",
+                file=sys.stderr,
+            )
     if exported.left_out:
-        have = "has" if exported.left_out == 1 else "have"
-        print(f"{plural(exported.left_out, 'memory')} of other kinds {have} no place in this format.", file=sys.stderr)
+        print(
+            f"{plural(exported.left_out, 'memory')} of other types cannot be written in this format.", file=sys.stderr
+        )

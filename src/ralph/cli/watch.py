@@ -15,61 +15,61 @@ if TYPE_CHECKING:
 NOTHING_TO_DO = 3
 
 EPILOG = """\
-It shows what ralph run shows, from the attempt at work on, until the run ends. The run does not
-notice; Ctrl+C ends the watching alone.
+Shows what ralph run shows, starting with the current attempt, until the run ends. Ctrl+C stops
+watching; the run continues.
 
-Exit codes: 0 the run ended, 1 it cannot be watched here or was killed, 3 nothing is running,
-130 interrupted.
+Exit codes: 0 the run ended, 1 the run was killed or cannot be watched from here, 3 nothing is
+running, 130 interrupted.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    parser.add_argument("run", nargs="?", metavar="RUN", default="", help="which run (default: the latest)")
+    parser.add_argument("run", nargs="?", metavar="RUN", default="", help="id of the run (default: the latest)")
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json prints one object for each event"
+        "--format", choices=("text", "json"), default="text", help="json prints one object per event (default: text)"
     )
     parser.set_defaults(act=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    """Show what a run tells until it ends."""
+def run(args: argparse.Namespace) -> int:
+    """Show the events of a run until it ends."""
     from ralph import live
 
-    with open_project(given) as project:
-        watched = live.to_watch(project.store, given.run)
-        if watched is None:
-            print("Nothing is running: no run was started yet. Start one with: ralph run")
+    with open_project(args) as project:
+        target = live.to_watch(project.store, args.run)
+        if target is None:
+            print("Nothing is running: there are no runs yet. Start one with: ralph run")
             return NOTHING_TO_DO
-        if live.is_over(watched):
-            print(f"Nothing is running: {_ending(watched)}")
+        if live.is_over(target):
+            print(f"Nothing is running: {_ending(target)}")
             return NOTHING_TO_DO
-        project.store.rest()  # it may take hours
-        live.require(project.directory, watched)
-        if _show(given.format, live.watch(project.directory, watched)):
+        project.store.rest()  # watching may take hours
+        live.require(project.directory, target)
+        if _show(args.format, live.watch(project.directory, target)):
             return 0
-        watched = project.store.attempts.run(watched.id)
-        print(f"The run is over: {_ending(watched)}")
-        return 0 if watched.ended_at else 1
+        target = project.store.attempts.run(target.id)
+        print(f"The run has ended: {_ending(target)}")
+        return 0 if target.ended_at else 1
 
 
 def _show(format: str, events: Iterator[Event]) -> bool:
-    """Show events as they come; say whether the last of them was the run's end."""
+    """Show events as they arrive. Return whether the last one was the end of the run."""
     from ralph.cli.progress import open_view
 
-    what = ""
+    last_event = ""
     with open_view(format) as view:
         for event in events:
-            what = event.what
+            last_event = event.what
             try:
                 view.tell(event)
             except (AssertionError, LookupError, TypeError, ValueError):
-                continue  # an agent can write there too: then it is none of ours
-    return what == "run_ended"
+                continue  # agents can write to this file too, so an event may be malformed
+    return last_event == "run_ended"
 
 
 def _ending(run: Run) -> str:
     if run.ended_at is None:
-        return f"{run.id} was killed before it ended. Go on with it: ralph run --resume {run.id}"
+        return f"{run.id} was killed. To continue it: ralph run --resume {run.id}"
     return f"{run.id} ended {moment(run.ended_at)}: {safe(run.ending)}."

@@ -1,1 +1,1 @@
-"""The demonstration: the same small project built twice by the loop, without and with memory."""
+"""The demo: a small project built twice by the loop, without and with memory."""

@@ -1,7 +1,6 @@
-"""Build the sample project twice with the same agent, without and with memory, and count what each took.
+"""The demo run: build the sample project without and with memory, and compare the results.
 
-Nothing is made up here: every figure is read from the attempts the loop stored,
-and whether one succeeded was decided by the sample project's own tests.
+All numbers come from the attempts stored by the loop, and the tests of the sample project decide which of them succeed.
 """
 
 from __future__ import annotations
@@ -35,47 +34,48 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, Task
 
     class Watcher(Protocol):
-        """Somebody who follows the story."""
+        """Callbacks for the progress of the demo."""
 
         def begin_telling(self, with_memory: bool) -> None:
-            """The project is built from the start."""
+            """Handle the start of one of the two builds."""
 
         def begin_run(self, name: str) -> None:
-            """The loop is started."""
+            """Handle the start of a run."""
 
         def see_doing(self, title: str, number: int, doing: str) -> None:
-            """An attempt at a task goes on to its next stage."""
+            """Handle the next stage of an attempt."""
 
         def see_attempt(self, told: Told) -> None:
-            """An attempt has ended."""
+            """Handle the end of an attempt."""
 
 
 HERE = Path(__file__).parent
 NAMES = {False: "without-memory", True: "with-memory"}
 PLANS = {"First run": "plan/first-run.jsonl", "Later run": "plan/later-run.jsonl"}
 MOST_ATTEMPTS = 100
+"""Maximum number of attempts read per task."""
 
 
 @record
 class Told:
-    """One attempt, the way it is told."""
+    """An attempt, as shown to the watcher."""
 
     task: Task
     number: int
     done: bool
     why: str
-    """The first thing that went wrong, when it was not done."""
+    """First error, if the attempt failed."""
     recalled: tuple[str, ...]
-    """Titles of the memories in its prompt."""
+    """Titles of the memories in the prompt."""
     failures: int
-    """How many failed attempts at the task its prompt told of."""
+    """Number of earlier failed attempts described in the prompt."""
     learned: tuple[str, ...]
-    """Titles of what it taught."""
+    """Titles of the memories it added."""
 
 
 @record
 class Figures:
-    """What some tasks took."""
+    """Attempts, tokens and time used by a set of tasks."""
 
     tasks: int
     done: int
@@ -87,7 +87,7 @@ class Figures:
 
 @record
 class Row:
-    """What one task took, without and with memory."""
+    """Results of one task, without and with memory."""
 
     id: str
     title: str
@@ -97,19 +97,19 @@ class Row:
 
 @record
 class Result:
-    """What the whole story came to."""
+    """Results of the whole demo."""
 
     tasks: tuple[Row, ...]
     without_memory: Figures
     with_memory: Figures
     seconds: float
-    """From beginning to end, for whoever waited."""
+    """Wall-clock time of the demo, in seconds."""
 
 
 def tell_story(watcher: Watcher, keep: Path | None = None) -> Result:
-    """Build the sample project without and with memory; both stay in `keep`, if it is given."""
+    """Build the sample project without and with memory, in `keep` or in a temporary directory."""
     if shutil.which("git") is None:
-        raise RalphError("The demo keeps its sample project in git, and git was not found. Install it and try again.")
+        raise RalphError("The demo needs git, which was not found. Install git and try again.")
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="ralph-demo-") as directory:
             return _compare(Path(directory), watcher)
@@ -117,35 +117,35 @@ def tell_story(watcher: Watcher, keep: Path | None = None) -> Result:
 
 
 def make_room(keep: Path) -> None:
-    """Make the directory the projects are to stay in; refuse one that is in use."""
+    """Create the directory for the projects. Raise UsageError if it exists and is not empty."""
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise UsageError(f"{keep} is in use. Give --keep a directory that is new or empty.")
+        raise UsageError(f"{keep} is not empty. Use --keep with a new or empty directory.")
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{keep} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"Cannot create {keep}: {error.strerror}.") from error
 
 
 def _compare(directory: Path, watcher: Watcher) -> Result:
-    began = time.monotonic()
-    taken = {with_memory: _build(directory / name, with_memory, watcher) for with_memory, name in NAMES.items()}
-    pairs = zip(taken[False], taken[True], strict=True)
+    started = time.monotonic()
+    results = {with_memory: _build(directory / name, with_memory, watcher) for with_memory, name in NAMES.items()}
+    pairs = zip(results[False], results[True], strict=True)
     return Result(
         tasks=tuple(
             Row(id=task.id, title=task.title, without_memory=_figures([before]), with_memory=_figures([after]))
             for (task, before), (_, after) in pairs
         ),
-        without_memory=_figures([attempts for _, attempts in taken[False]]),
-        with_memory=_figures([attempts for _, attempts in taken[True]]),
-        seconds=round(time.monotonic() - began, 1),
+        without_memory=_figures([attempts for _, attempts in results[False]]),
+        with_memory=_figures([attempts for _, attempts in results[True]]),
+        seconds=round(time.monotonic() - started, 1),
     )
 
 
 def _build(directory: Path, with_memory: bool, watcher: Watcher) -> list[tuple[Task, list[Attempt]]]:
-    """Build the project run by run; give every task with its attempts."""
+    """Build the project run by run. Return each task with its attempts."""
     watcher.begin_telling(with_memory)
     make_sample(directory)
-    # Only the sample's own settings count, whatever the person's environment says.
+    # Ignore settings from the user's environment.
     store = open_store(str(directory / FOLDER / DATABASE))
     with Project(directory, store, load_config(directory, environment={})) as project:
         tasks: list[Task] = []
@@ -160,7 +160,7 @@ def _build(directory: Path, with_memory: bool, watcher: Watcher) -> list[tuple[T
 
 
 class _Listener:
-    """Makes the loop's events into a story."""
+    """Adapter from loop events to watcher callbacks."""
 
     def __init__(self, project: Project, watcher: Watcher) -> None:
         self._project = project
@@ -170,30 +170,30 @@ class _Listener:
         self._learned: list[str] = []
 
     def hear(self, event: Event) -> None:
-        """Pass on what the event says."""
+        """Pass an event on to the watcher."""
         details = event.details
         if event.what == "attempt_started":
             self._attempt, self._failures, self._learned = details, 0, []
-            self._see_doing("thinks")
+            self._report_stage("thinking")
         elif event.what == "recalled":
             self._failures = int(str(details["previous_attempts"]))
         elif event.what == "gate_started":
-            self._see_doing("runs the tests")
+            self._report_stage("running the tests")
         elif event.what == "learned":
             self._learned.append(str(details["title"]))
         elif event.what == "attempt_ended":
-            self._watcher.see_attempt(self._told())
+            self._watcher.see_attempt(self._describe_attempt())
 
-    def _see_doing(self, doing: str) -> None:
+    def _report_stage(self, doing: str) -> None:
         self._watcher.see_doing(str(self._attempt["title"]), int(str(self._attempt["attempt"])), doing)
 
-    def _told(self) -> Told:
+    def _describe_attempt(self) -> Told:
         store = self._project.store
         attempt = store.attempts.latest(1)[0]
         assert attempt.task_id is not None
         reports = store.attempts.reports(MOST_ATTEMPTS, task=attempt.task_id)
         shown = [store.memories.get(id) for id in attempt.shown]
-        why = [_trouble(report.why) for report in reports if report.attempt_number == attempt.number]
+        why = [_first_error(report.why) for report in reports if report.attempt_number == attempt.number]
         return Told(
             task=store.tasks.get(attempt.task_id),
             number=attempt.number or 1,
@@ -205,19 +205,19 @@ class _Listener:
         )
 
 
-def _trouble(report: str) -> str:
-    """Give what the first failing test said, or the report's first line."""
+def _first_error(report: str) -> str:
+    """Return the message of the first failed assertion, or the first line of the report."""
     lines = report.splitlines()
     failed = [line.removeprefix("AssertionError: ") for line in lines if line.startswith("AssertionError: ")]
     return (failed or lines or [""])[0]
 
 
-# --- the figures -------------------------------------------------------------------
+# --- results -----------------------------------------------------------------------
 
 
 def _figures(tasks: Sequence[Sequence[Attempt]]) -> Figures:
-    """Add up the attempts of some tasks."""
-    attempts = [attempt for one in tasks for attempt in one]
+    """Sum up the attempts of a set of tasks."""
+    attempts = [attempt for task in tasks for attempt in task]
     done = [attempt for attempt in attempts if attempt.outcome is Outcome.DONE]
     return Figures(
         tasks=len(tasks),
@@ -230,17 +230,17 @@ def _figures(tasks: Sequence[Sequence[Attempt]]) -> Figures:
 
 
 def _seconds(attempt: Attempt) -> float:
-    """Give how long an attempt took with its tests; its own `seconds` are the agent's alone."""
+    """Return the duration of an attempt including its tests; `attempt.seconds` covers only the agent."""
     if attempt.ended_at is None:
         return 0.0
     return (datetime.fromisoformat(attempt.ended_at) - datetime.fromisoformat(attempt.started_at)).total_seconds()
 
 
-# --- the sample project ------------------------------------------------------------
+# --- sample project ----------------------------------------------------------------
 
 
 def make_sample(directory: Path) -> None:
-    """Make the sample project: the code so far, failing tests, a playbook for the agent, git."""
+    """Create the sample project: initial code, failing tests, a playbook for the agent and a git repository."""
     shutil.copytree(HERE / "sample", directory, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (directory / TOML_NAME).write_text(_settings(), encoding="utf-8")
     (directory / PLAYBOOK).parent.mkdir()
@@ -251,7 +251,7 @@ def make_sample(directory: Path) -> None:
 
 
 def _settings() -> str:
-    # Without -B a test could run the bytecode of the attempt before, when both wrote within one second.
+    # Without -B, a test could run stale bytecode if two attempts write a file within one second.
     gate = f"{shlex.quote(sys.executable)} -B -m unittest -qf tests.test_$RALPH_TASK_ID"
     return f'[agent]\nname = "rehearsal"\n\n[execution]\ngates = [{json.dumps(gate, ensure_ascii=False)}]\n'
 
@@ -262,17 +262,17 @@ def _commit(directory: Path, message: str) -> None:
 
 
 def _git(directory: Path, *arguments: str) -> None:
-    """Run git in the sample project, whoever the person is and whatever their git is set up to do."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(
+    """Run git in the sample project, independent of the user's git configuration."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    process = subprocess.run(
         ["git", "-c", "user.name=Ralph", "-c", "user.email=ralph@localhost", *arguments],
         cwd=directory,
-        env={**own, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+        env={**environment, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    if done.returncode:
-        raise RalphError(f"git {arguments[0]} failed in {directory}: {done.stderr.strip()}")
+    if process.returncode:
+        raise RalphError(f"git {arguments[0]} failed in {directory}: {process.stderr.strip()}")

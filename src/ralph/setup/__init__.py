@@ -1,7 +1,7 @@
-"""Connect an agent to the memory, and disconnect it again.
+"""Connecting agents to the memory, and disconnecting them.
 
-First a plan is made, which changes nothing and can be shown; then it is carried out. What a person wrote into a file
-is never lost: files are changed in place, replaced whole, and what they held before is kept.
+`plan_setup` and `plan_removal` compute the changes, which can be shown first; `carry_out` makes them. Edits by a person
+are never lost: only our own entries change, files are replaced atomically, and their original content is kept.
 """
 
 from __future__ import annotations
@@ -27,44 +27,46 @@ if TYPE_CHECKING:
     from ralph.setup.edits import Edit
 
 FOLDER = ".ralph/setup"
-WITHOUT = "without what setup wrote"
+"""Directory of the original files, relative to the project."""
+WITHOUT = "remove what setup added"
+"""Description of a change that removes our entries."""
 
 
 @record
 class Change:
-    """What becomes of one file."""
+    """A planned change of one file."""
 
     path: Path
-    """Where it really is, links followed."""
+    """Location of the file, with symbolic links resolved."""
     name: str
-    """What a person calls it."""
+    """Path as shown to the user."""
     before: bytes | None
-    """None: there is none."""
+    """Current content, or None if there is no file."""
     after: bytes | None
-    """None: it goes."""
+    """New content, or None to delete the file."""
     seen: Size | None
     says: str
     folders: tuple[Path, ...] = ()
-    """Folders to take away when nothing else is in them."""
+    """Directories to remove if they become empty."""
     is_prose: bool = False
-    """It is for agents to read: its length says enough."""
+    """Whether the file is prose for agents, of which only the length is shown."""
 
 
 @record
 class Plan:
-    """All that is to be done, in order."""
+    """The changes that connect or disconnect an agent, in order."""
 
     agent: str
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    """What a person should know."""
+    """Notes for the user."""
     originals: Mapping[str, Original]
-    """What is to be kept for the way back."""
+    """Original files to keep for uninstalling."""
     kept: Kept
 
 
 def plugin_folder() -> Path:
-    """Give the Claude Code plugin that comes with this program."""
+    """Return the directory of the bundled Claude Code plugin."""
     return Path(__file__).parent.parent / "plugin"
 
 
@@ -76,10 +78,10 @@ def wish_for(
     environment: Mapping[str, str] = os.environ,
     words: tuple[str, ...] = (),
 ) -> Wish:
-    """Give what a person wants; `root` is the project, None for all projects, `words` start ralph."""
+    """Return the setup options. `root` is the project, or None for all projects; `words` is the command for ralph."""
     return Wish(
         root=root.absolute() if root else None,
-        home=Path(environment.get("HOME") or _home_of_the_account()),
+        home=Path(environment.get("HOME") or _account_home()),
         environment=environment,
         program=words or program(),
         with_hooks=with_hooks,
@@ -87,7 +89,7 @@ def wish_for(
     )
 
 
-def _home_of_the_account() -> str:
+def _account_home() -> str:
     import pwd
 
     try:
@@ -96,55 +98,57 @@ def _home_of_the_account() -> str:
         return "/"
 
 
-def _refuse_what_cannot_be_written(wish: Wish) -> None:
+def _check_paths(wish: Wish) -> None:
     if wish.root is None and not os.path.isabs(wish.environment.get("HOME", "")):  # noqa: PTH117
-        raise UsageError("HOME does not say where your home is: set it to a whole path, or leave out --user.")
+        raise UsageError("HOME is not an absolute path. Set it, or omit --user.")
     if not all(map(is_text, wish.program)):
         raise UsageError(
-            "Ralph is in a folder whose name is not UTF-8, which settings cannot hold: install it elsewhere."
+            "Ralph is installed in a directory whose name is not valid UTF-8. Install it in another directory."
         )
 
 
 def plan_setup(agent: str, wish: Wish, *, force: bool = False) -> Plan:
-    """Give what has to be done to connect an agent; nothing when all is as it should be."""
-    _refuse_what_cannot_be_written(wish)
+    """Return the changes that connect an agent; none if it is already connected."""
+    _check_paths(wish)
     kept = kept_for(agent, wish)
-    known, doubts = _known(kept, wish)
+    known, doubt_notes = _load_originals(kept, wish)
     edits = edits_for(agent, wish)
-    others = [] if force else [edit for edit in edits if _is_a_persons(edit, known, wish)]
+    others = [] if force else [edit for edit in edits if _is_written_by_person(edit, known, wish)]
     if others:
-        edits = [_without_leave(edit) for edit in edits]
-    excluded, notes = _excluded(agent, wish, [edit for edit in edits if edit not in others])
-    notes += doubts
+        edits = [_without_permissions(edit) for edit in edits]
+    excluded, notes = _plan_exclude(agent, wish, [edit for edit in edits if edit not in others])
+    notes += doubt_notes
     if wish.root and kept_for(agent, replace(wish, root=None)).read():
-        notes.append(f"{agent} is connected for all your projects too, and hooks run twice: uninstall one of the two.")
+        notes.append(f"{agent} is also connected for all your projects, so hooks run twice. Uninstall one of the two.")
     originals, changes = dict(known), []
     for edit in [*edits, *excluded]:
-        name = _name(edit.path, wish)
-        path, before, _ = looked = _look(edit.path)
+        name = _display_name(edit.path, wish)
+        path, before, _ = current = _read(edit.path)
         was = known.get(name)
         was_written = was is not None and digest(before) == was.written
-        past = _past(edit, was, before)
+        past = _history_of(edit, was, before)
         if edit.is_wanted:
             after: bytes | None = edit.merged(before, force=force, was_written=was_written, past=past)
         else:
             after = before if before is None else edit.stripped(before, past.original, is_known=past.is_known)
         if isinstance(edit, (JsonEdit, TomlEdit)) and before is not None and not force:
             found = edit.says_of_others(before, past, was_written=was_written)
-            notes += [f"{name} has {what} that setup did not write: left as it is. {how}" for what, how in found]
+            notes += [
+                f"{name} has {what} that setup did not write, which is left unchanged. {how}" for what, how in found
+            ]
         if isinstance(edit, FileEdit) and edit.is_wanted and after != edit.content:
-            notes.append(f"{name} stays as somebody changed it; --force writes it anew.")
-        notes += [note for note in _links(edit.path, wish) if note not in notes]
-        original = _original(edit, was, before, was_written=was_written)
+            notes.append(f"{name} was edited and is left unchanged; --force overwrites it.")
+        notes += [note for note in _link_notes(edit.path, wish) if note not in notes]
+        original = _content_without_us(edit, was, before, was_written=was_written)
         if after is None or (original is not None and after == original):
             originals.pop(name, None)
         elif after != before or was is None or was_written:
             folders = was.folders if was else _missing_folders(path, wish) if before is None else ()
             originals[name] = Original(content=original, written=digest(after), folders=folders)
         if after != before:
-            gone = _folders(was, wish) if after is None else ()
+            created = _created_folders(was, wish) if after is None else ()
             says = edit.says if edit.is_wanted else WITHOUT
-            changes.append(_change(edit, looked, name, after, says, gone))
+            changes.append(_change(edit, current, name, after, says, created))
     return Plan(
         agent=agent,
         changes=tuple(changes),
@@ -154,96 +158,98 @@ def plan_setup(agent: str, wish: Wish, *, force: bool = False) -> Plan:
     )
 
 
-def _known(kept: Kept, wish: Wish) -> tuple[dict[str, Original], list[str]]:
-    """Give what was kept, and what there is to say of it when it cannot be used."""
+def _load_originals(kept: Kept, wish: Wish) -> tuple[dict[str, Original], list[str]]:
+    """Return the kept originals, and notes on why they cannot be used."""
     from ralph.git import ask_git
 
     if wish.root and ask_git(wish.root, "ls-files", "--", FOLDER):
-        return {}, [f"{FOLDER} is in git, so anybody may have written it, and it is not used: take it out of git."]
+        return {}, [f"{FOLDER} is tracked by git and therefore not trusted. Remove it from git."]
     damage = kept.damage
     return ({}, [damage]) if damage else (kept.read(), [])
 
 
-def _is_a_persons(edit: Edit, known: Mapping[str, Original], wish: Wish) -> bool:
-    """Say whether all that we would write into a file is there by the hand of somebody else."""
+def _is_written_by_person(edit: Edit, known: Mapping[str, Original], wish: Wish) -> bool:
+    """Return whether a person wrote all the entries of a file that setup would write."""
     if not isinstance(edit, TomlEdit) and not (isinstance(edit, JsonEdit) and edit.servers and not edit.hooks):
         return False
-    before, was = _look(edit.path)[1], known.get(_name(edit.path, wish))
+    before, was = _read(edit.path)[1], known.get(_display_name(edit.path, wish))
     if before is None:
         return False
     was_written = was is not None and digest(before) == was.written
-    return any(edit.says_of_others(before, _past(edit, was, before), was_written=was_written))
+    return any(edit.says_of_others(before, _history_of(edit, was, before), was_written=was_written))
 
 
-def _without_leave(edit: Edit) -> Edit:
-    """Give an edit that allows nothing unasked: what somebody else's entry starts need not be this program."""
+def _without_permissions(edit: Edit) -> Edit:
+    """Return the edit without tool permissions: the entry of a person may start another program."""
     if isinstance(edit, JsonEdit) and edit.words:
         return replace(edit, with_words=False, says=edit.says_without_words)
     return edit
 
 
-def _original(edit: Edit, was: Original | None, before: bytes | None, *, was_written: bool) -> bytes | None:
-    """Give what a file would hold without us: as it was, or what people have made of it since."""
+def _content_without_us(edit: Edit, was: Original | None, before: bytes | None, *, was_written: bool) -> bytes | None:
+    """Return the content of a file without our entries: the original, or the file as people have edited it since."""
     if before is None:
         return None
     if was and was_written:
         return was.content
-    past = _past(edit, was, before)
+    past = _history_of(edit, was, before)
     return edit.stripped(before, past.original, is_known=past.is_known)
 
 
-def _past(edit: Edit, was: Original | None, now: bytes | None) -> Past:
-    """Give what is known of a file before us: if nothing, that there was one without anything of ours."""
+def _history_of(edit: Edit, was: Original | None, now: bytes | None) -> Past:
+    """Return what is known about a file before setup. If nothing is, assume it existed without our entries."""
     if was:
         return Past(original=was.content, is_known=True)
     return Past(original=now if isinstance(edit, FileEdit) else b"{}", is_known=False)
 
 
-def _links(path: Path, wish: Wish) -> Iterator[str]:
-    """Say which links a file of the project is behind: they may lead out of it."""
+def _link_notes(path: Path, wish: Wish) -> Iterator[str]:
+    """Yield a note for each symbolic link on the way to a project file: links may lead out of the project."""
     if not wish.root or not path.is_relative_to(wish.root):
         return
-    below = [wish.root / Path(*parts) for parts in _beginnings(path.relative_to(wish.root).parts)]
+    below = [wish.root / Path(*parts) for parts in _prefixes(path.relative_to(wish.root).parts)]
     for place in below:
         if place.is_symlink():
-            yield f"{_name(place, wish)} is a link to {place.resolve()}."
+            yield f"{_display_name(place, wish)} is a symbolic link to {place.resolve()}."
 
 
-def _beginnings(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _prefixes(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [parts[:length] for length in range(1, len(parts) + 1)]
 
 
 def plan_removal(agent: str, wish: Wish) -> Plan:
-    """Give what has to be done to disconnect an agent: files as they were, or without what is ours."""
-    _refuse_what_cannot_be_written(replace(wish, program=()))
+    """Return the changes that disconnect an agent: restored files, or files without our entries."""
+    _check_paths(replace(wish, program=()))
     kept = kept_for(agent, wish)
-    known, notes = _known(kept, wish)
+    known, notes = _load_originals(kept, wish)
     changes = []
-    # Only these files, whatever the record names: it is in the project's folder, and that may come from anybody.
+    # Only known paths are touched, whatever the record lists: it is inside the project, which may be a clone.
     for edit in [*places_for(agent, wish), *_exclude_file(agent, wish, ())]:
-        name = _name(edit.path, wish)
-        _, before, _ = looked = _look(edit.path)
+        name = _display_name(edit.path, wish)
+        _, before, _ = current = _read(edit.path)
         was = known.get(name)
         if before is None or (was is None and NAME.encode() not in before):
             continue
         if was and digest(before) == was.written:
             after = was.content
         else:
-            past = _past(edit, was, before)
+            past = _history_of(edit, was, before)
             after = edit.stripped(before, past.original, is_known=past.is_known)
             if isinstance(edit, (JsonEdit, TomlEdit)):
                 found = edit.says_of_others(before, past, was_written=False)
-                notes += [f"{name} has {what} that setup did not write: left as it is." for what, _ in found]
+                notes += [f"{name} has {what} that setup did not write, which is left unchanged." for what, _ in found]
             if isinstance(edit, FileEdit) and not was and edit.is_private and before == edit.content:
-                after = None  # what was kept is lost, but nobody else writes such a file
+                after = None  # the record is lost, but only setup writes this file
         if was and after == before and isinstance(edit, FileEdit):
-            notes.append(f"{name} stays: somebody changed it. Remove it yourself if you do not need it.")
+            notes.append(f"{name} was edited and is kept. Remove it yourself if you do not need it.")
         if after != before:
-            notes += [note for note in _links(edit.path, wish) if note not in notes]
-            is_as_before = after is not None and was and after == was.content
-            says = "it was not there before" if after is None else "as it was before" if is_as_before else WITHOUT
-            folders = _folders(was, wish) if after is None else ()
-            changes.append(_change(edit, looked, name, after, says, folders))
+            notes += [note for note in _link_notes(edit.path, wish) if note not in notes]
+            if after is None:
+                says = "it did not exist before setup"
+            else:
+                says = "restore the original" if was and after == was.content else WITHOUT
+            folders = _created_folders(was, wish) if after is None else ()
+            changes.append(_change(edit, current, name, after, says, folders))
     return Plan(
         agent=agent,
         changes=tuple(changes),
@@ -254,63 +260,63 @@ def plan_removal(agent: str, wish: Wish) -> Plan:
 
 
 def refuse_to_leave(plan: Plan, wish: Wish) -> None:
-    """Refuse a plan that nobody is asked about and that changes something outside: links come with a clone."""
-    if out := [one.name for one in plan.changes if wish.root and not is_inside(one.path, wish.root)]:
+    """Reject an unconfirmed plan that changes files outside the project: a clone may contain symbolic links."""
+    if outside := [change.name for change in plan.changes if wish.root and not is_inside(change.path, wish.root)]:
         raise UsageError(
-            f"{out[0]} is behind a link that leads out of the project. Look at it, and say it without --yes."
+            f"{outside[0]} is behind a symbolic link out of the project. Check it, then run this without --yes."
         )
 
 
 def carry_out(plan: Plan) -> None:
-    """Do what was planned; a file that somebody has saved meanwhile stops it.
+    """Apply a plan. Raise RalphError if a file was changed since the plan was made.
 
-    What is needed for the way back is kept before anything is changed, and let go of last.
+    The originals are saved before the first change and, when uninstalling, deleted after the last one.
     """
     if plan.originals:
         plan.kept.write(plan.originals)
     for change in plan.changes:
         if change.after is not None:
-            if not _put(change, change.after):
-                raise RalphError(f"{change.name} was changed just now: look at it, and run this again.")
+            if not _write(change, change.after):
+                raise RalphError(f"{change.name} was changed in the meantime. Check it, and run this again.")
         else:
-            if _look(change.path)[1:] != (change.before, change.seen):
-                raise RalphError(f"{change.name} was changed just now: look at it, and run this again.")
+            if _read(change.path)[1:] != (change.before, change.seen):
+                raise RalphError(f"{change.name} was changed in the meantime. Check it, and run this again.")
             change.path.unlink()
             sync_folder(change.path.parent)
-            _take_away(change)
+            _remove_folders(change)
     if not plan.originals:
         plan.kept.write({})
 
 
 def _change(
     edit: Edit,
-    looked: tuple[Path, bytes | None, Size | None],
+    current: tuple[Path, bytes | None, Size | None],
     name: str,
     after: bytes | None,
     says: str,
     folders: tuple[Path, ...],
 ) -> Change:
-    path, before, seen = looked
+    path, before, seen = current
     is_prose = isinstance(edit, FileEdit) and edit.is_prose
     return Change(
         path=path, name=name, before=before, after=after, seen=seen, says=says, folders=folders, is_prose=is_prose
     )
 
 
-def _put(change: Change, content: bytes) -> bool:
-    """Write a file; False when somebody has saved another one since.
+def _write(change: Change, content: bytes) -> bool:
+    """Write a file. Return False if it was changed since the plan was made.
 
-    One that has other names too is written where it is: else those would go on to lead to the old one.
+    A file with several hard links is written in place, so that all of them see the new content.
     """
     import time
 
     try:
-        has_other_names = change.path.stat().st_nlink > 1
+        has_hard_links = change.path.stat().st_nlink > 1
     except OSError:
-        has_other_names = False
-    if not has_other_names:
+        has_hard_links = False
+    if not has_hard_links:
         return replace_seen(change.path, content, change.seen, changed_ns=time.time_ns())
-    if _look(change.path)[1:] != (change.before, change.seen):
+    if _read(change.path)[1:] != (change.before, change.seen):
         return False
     with change.path.open("r+b") as file:
         file.write(content)
@@ -320,81 +326,83 @@ def _put(change: Change, content: bytes) -> bool:
     return True
 
 
-def _take_away(change: Change) -> None:
+def _remove_folders(change: Change) -> None:
     for folder in change.folders:
         if not is_inside(change.path, folder):
             return
         try:
             folder.rmdir()
-        except OSError:  # somebody uses it
+        except OSError:  # not empty
             return
 
 
 def kept_for(agent: str, wish: Wish) -> Kept:
-    """Give where the originals of an agent's files are kept."""
+    """Return the store of an agent's original files."""
     if wish.root:
         if not is_inside(wish.root / FOLDER, wish.root):
-            raise UsageError(f"{FOLDER} in {wish.root} is behind a link that leads out of the project. Remove it.")
+            raise UsageError(
+                f"{FOLDER} in {wish.root} is behind a symbolic link that leads out of the project. Remove the link."
+            )
         return Kept(wish.root / FOLDER, agent)
     state = wish.environment.get("XDG_STATE_HOME") or wish.home / ".local" / "state"
     return Kept(Path(state) / "ralph" / "setup", agent)
 
 
-def _name(path: Path, wish: Wish) -> str:
+def _display_name(path: Path, wish: Wish) -> str:
     return str(path.relative_to(wish.root)) if wish.root and path.is_relative_to(wish.root) else str(path)
 
 
-def _look(path: Path) -> tuple[Path, bytes | None, Size | None]:
-    """Give where a file really is, what it holds, and its size and date."""
+def _read(path: Path) -> tuple[Path, bytes | None, Size | None]:
+    """Return the resolved path of a file, its content, and its size and modification time."""
     try:
-        real = path.resolve()
+        resolved = path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"{path} cannot be read: its links lead in a circle. Nothing was changed.") from error
+        raise UsageError(f"Cannot read {path}: its symbolic links form a loop. Nothing was changed.") from error
     found = settings_in(path)
-    return (real, *found) if found else (real, None, None)
+    return (resolved, *found) if found else (resolved, None, None)
 
 
 def _missing_folders(path: Path, wish: Wish) -> tuple[str, ...]:
-    return tuple(_name(folder, wish) for folder in path.parents if not folder.exists())
+    return tuple(_display_name(folder, wish) for folder in path.parents if not folder.exists())
 
 
-def _folders(was: Original | None, wish: Wish) -> tuple[Path, ...]:
+def _created_folders(was: Original | None, wish: Wish) -> tuple[Path, ...]:
     return tuple((wish.root or wish.home) / folder for folder in was.folders) if was else ()
 
 
-# --- git: what names a program of this machine is nothing for others ---------------
+# --- git: files with paths of this machine must not be committed -------------------
 
 
-def _excluded(agent: str, wish: Wish, edits: list[Edit]) -> tuple[list[LinesEdit], list[str]]:
-    """Give the edit that keeps files with paths of this machine out of git, and notes on those git has already."""
+def _plan_exclude(agent: str, wish: Wish, edits: list[Edit]) -> tuple[list[LinesEdit], list[str]]:
+    """Return the edit of git's exclude file for files with local paths, and notes on those already tracked."""
     from ralph.git import ask_git
 
     if wish.root is None or ask_git(wish.root, "rev-parse", "--is-inside-work-tree") is None:
         return [], []
     private = [edit.path for edit in edits if edit.is_private and edit.is_wanted]
-    names = [_name(path, wish) for path in private]
+    names = [_display_name(path, wish) for path in private]
     tracked = (ask_git(wish.root, "ls-files", "-z", "--", *names) or "").split("\0") if names else []
     notes = [
-        f"{name} is in git, and now names a program of this machine: do not commit that, or use --user."
+        f"{name} is tracked by git and now contains a path of this machine. Do not commit it, or use --user."
         for name in names
         if name in tracked
     ]
-    inside = _inside(wish.root)
+    inside = _path_in_repository(wish.root)
     lines = tuple(_pattern(f"/{inside}{name}") for name in names if name not in tracked)
     return _exclude_file(agent, wish, lines), notes
 
 
-def _inside(root: Path) -> str:
-    """Give where a project is in its repository, with a slash at the end; nothing when it is all of it."""
+def _path_in_repository(root: Path) -> str:
+    """Return the path of a project in its repository with a trailing slash, or an empty string at the top level."""
     from ralph.git import ask_git
 
-    # What git answers is decoded, and a name need not be text: only how deep it is is taken from it.
+    # The decoded output of git may be wrong for names that are not UTF-8, so only its depth is used.
     depth = (ask_git(root, "rev-parse", "--show-prefix") or "").count("/")
     return "".join(f"{part}/" for part in root.resolve().parts[-depth:]) if depth else ""
 
 
 def _pattern(path: str) -> str:
-    """Give the pattern that means this path alone; it begins with a slash, so no other mark counts at its start."""
+    """Return a gitignore pattern that matches only this path, which starts with a slash."""
     return re.sub(r"([\\*?\[])", r"\\\1", path).replace("\n", "?").replace("\r", "?")
 
 
@@ -402,11 +410,11 @@ def _exclude_file(agent: str, wish: Wish, lines: tuple[str, ...]) -> list[LinesE
     from ralph.git import ask_git
 
     answer = ask_git(wish.root, "rev-parse", "--git-path", "info/exclude") if wish.root else None
-    if not answer or not wish.root or "\ufffd" in answer:  # a name that is not text cannot be known from its answer
+    if not answer or not wish.root or "\ufffd" in answer:  # the path is not valid UTF-8
         return []
-    inside = _inside(wish.root)
+    inside = _path_in_repository(wish.root)
     about = "these name programs of this machine"
-    names = [_name(edit.path, wish) for edit in places_for(agent, wish) if edit.is_private]
+    names = [_display_name(edit.path, wish) for edit in places_for(agent, wish) if edit.is_private]
     return [
         LinesEdit(
             path=wish.root / answer.removesuffix("\n"),
@@ -414,6 +422,6 @@ def _exclude_file(agent: str, wish: Wish, lines: tuple[str, ...]) -> list[LinesE
             lines=lines,
             old_heading=f"# ralph setup {agent}: {about}",
             old_lines=tuple(f"/{inside}{name}" for name in names),
-            says="so that git leaves out the files with paths of this machine",
+            says="exclude files with paths of this machine from git",
         )
     ]

@@ -1,7 +1,6 @@
-"""What each agent gets: which files, which hooks under which names, where servers and skills go.
+"""Settings of each supported agent: files, hook events, MCP servers and skills.
 
-A new agent is a function here and a name in `AGENTS`. What the agents want was read from their own documentation and
-tried with the programs; docs/setup.md says with which versions.
+To add an agent, add a function here and an entry in `AGENTS`. docs/setup.md lists the versions this was tested with.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ if TYPE_CHECKING:
     from ralph.setup.edits import Edit
 
 SECONDS = 10
-"""More than `ralph hook` ever takes: it answers within 8 seconds, whatever happens."""
+"""Timeout of a hook, in seconds. `ralph hook` always answers within 8."""
 CODEX_END_SECONDS = 3
-"""Codex allows no more at the end of a session, and says so at every start."""
+"""Timeout of the SessionEnd hook of Codex, in seconds. Codex warns at every start about a longer one."""
 VARIABLES = ("RALPH_SESSION", "RALPH_TASK_ID", "RALPH_RUN_ID", "RALPH_ATTEMPT", "RALPH_STORE")
-"""What the server has to know of the loop; Codex hands on only variables that are named."""
+"""Environment variables that the MCP server needs. Codex passes on only those that are listed."""
 CONFIG_NAMES = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+"""Possible settings files of opencode, by precedence."""
 
 _CLAUDE = {
     "SessionStart": "session-start",
@@ -50,7 +50,7 @@ _GEMINI = {
 _CURSOR = {
     "sessionStart": "session-start",
     "beforeSubmitPrompt": "user-prompt-submit",
-    "afterAgentResponse": "stop",  # the one that is told what the agent said
+    "afterAgentResponse": "stop",  # the only event with the text of the response
     "preCompact": "pre-compact",
     "sessionEnd": "session-end",
 }
@@ -58,10 +58,10 @@ _CURSOR = {
 
 @record
 class Wish:
-    """What a person wants connected, and for where."""
+    """Options of a setup: what to connect, and where."""
 
     root: Path | None
-    """The project; None for all projects of the person."""
+    """Root of the project, or None for all projects of the user."""
     home: Path
     environment: Mapping[str, str]
     program: tuple[str, ...]
@@ -69,11 +69,11 @@ class Wish:
     with_server: bool = True
 
     def folder(self, variable: str, name: str) -> Path:
-        """Give the folder of an agent's settings for all projects."""
+        """Return the user settings directory of an agent."""
         return Path(self.environment[variable]) if self.environment.get(variable) else self.home / name
 
     def hooks(self, agent: str, events: Mapping[str, str], timeout: int, **more: Any) -> dict[str, dict[str, Any]]:
-        """Give a hook for each event, or none when none are wanted."""
+        """Return a hook for each event, or none if hooks are off."""
         if not self.with_hooks:
             return {}
         start = shlex.join(self.program)
@@ -83,31 +83,31 @@ class Wish:
         }
 
     def server(self, *before: str, **more: Any) -> dict[str, Any]:
-        """Give the entry for our MCP server; `before` are words before its name."""
+        """Return the entry of our MCP server. `before` holds arguments to put before `mcp`."""
         command, *arguments = self.program
         return {"command": command, "args": [*arguments, *before, "mcp"], **more}
 
 
 def program(executable: str = sys.executable) -> tuple[str, ...]:
-    """Give the words that start this very ralph, with its whole path.
+    """Return the command that starts this installation of ralph, with its absolute path.
 
-    What is found by its name may be another one, or a shim that takes longer to find the program than to run it.
+    A bare name could start another installation, or a slow shim.
     """
     beside = os.path.join(os.path.dirname(executable), "ralph")  # noqa: PTH118, PTH120
-    # -P: else a ralph.py in the directory that an agent works in would run in our place.
+    # Without -P, Python would run a ralph.py from the working directory of the agent.
     return (beside,) if os.access(beside, os.X_OK) else (executable, "-P", "-m", "ralph")
 
 
 def _skill(folder: Path) -> FileEdit:
     path = folder / skill.NAME / "SKILL.md"
     return FileEdit(
-        path=path, content=skill.FILE.encode(), says="the skill that says how to use the memory", is_prose=True
+        path=path, content=skill.FILE.encode(), says="add the skill that explains how to use the memory", is_prose=True
     )
 
 
 def _claude(wish: Wish) -> list[Edit]:
     hooks = wish.hooks("claude", _CLAUDE, SECONDS, type="command")
-    # Without it each tool is asked for, and where nobody can be asked, it is refused.
+    # Without this permission, Claude Code asks before each tool call and denies it in headless mode.
     words: dict[tuple[str, ...], str] = {("permissions", "allow"): "mcp__ralph"}
     if wish.root is None:
         folder = wish.folder("CLAUDE_CONFIG_DIR", ".claude")
@@ -116,7 +116,7 @@ def _claude(wish: Wish) -> list[Edit]:
     else:
         folder, servers = wish.root / ".claude", wish.root / ".mcp.json"
         settings = folder / "settings.local.json"
-        # In a terminal Claude Code asks before it starts a server of .mcp.json; whoever runs setup has just agreed.
+        # Claude Code asks before it starts a server from .mcp.json. Running setup counts as approval.
         words[("enabledMcpjsonServers",)] = "ralph"
     return [
         JsonEdit(
@@ -125,8 +125,8 @@ def _claude(wish: Wish) -> list[Edit]:
             hooks=hooks,
             words=words,
             with_words=wish.with_server,
-            says_without_words=_about(hooks),
-            says=_about(hooks, "leave to use the tools of the MCP server ralph unasked" if wish.with_server else ""),
+            says_without_words=_describe(hooks),
+            says=_describe(hooks, "allow the tools of the MCP server ralph" if wish.with_server else ""),
         ),
         JsonEdit(
             path=servers,
@@ -134,7 +134,7 @@ def _claude(wish: Wish) -> list[Edit]:
             servers="mcpServers",
             server=wish.server(),
             with_server=wish.with_server,
-            says="the MCP server ralph",
+            says="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
@@ -146,12 +146,12 @@ def _codex(wish: Wish) -> list[Edit]:
         hooks["SessionEnd"]["timeout"] = CODEX_END_SECONDS
     folder = wish.root / ".codex" if wish.root else wish.folder("CODEX_HOME", ".codex")
     return [
-        JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, says=_about(hooks)),
+        JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, says=_describe(hooks)),
         TomlEdit(
             path=folder / "config.toml",
             server=wish.server(env_vars=list(VARIABLES)),
             is_wanted=wish.with_server,
-            says="the MCP server ralph",
+            says="add the MCP server ralph",
         ),
         _skill((wish.root or wish.home) / ".agents" / "skills"),
     ]
@@ -166,8 +166,9 @@ def _gemini(wish: Wish) -> list[Edit]:
         hooks=hooks,
         servers="mcpServers",
         with_server=wish.with_server,
-        server=wish.server(trust=True),  # else each tool is asked for, and where nobody can be asked, it is left out
-        says=_about(hooks, "the MCP server ralph with leave to use its tools unasked" if wish.with_server else ""),
+        # Without trust, Gemini asks before each tool call and omits the tools in headless mode.
+        server=wish.server(trust=True),
+        says=_describe(hooks, "add the MCP server ralph and trust its tools" if wish.with_server else ""),
     )
     return [settings, _skill(folder / "skills")]
 
@@ -175,7 +176,7 @@ def _gemini(wish: Wish) -> list[Edit]:
 def _cursor(wish: Wish) -> list[Edit]:
     hooks = wish.hooks("cursor", _CURSOR, SECONDS)
     folder = (wish.root or wish.home) / ".cursor"
-    # Cursor does not say in which directory it starts a server; it does say where the project is.
+    # The working directory of MCP servers is undefined in Cursor, but it substitutes the workspace folder.
     server = wish.server("-C", "${workspaceFolder}") if wish.root else wish.server()
     return [
         JsonEdit(
@@ -184,7 +185,7 @@ def _cursor(wish: Wish) -> list[Edit]:
             hooks=hooks,
             in_groups=False,
             defaults={"version": 1} if hooks else {},
-            says=_about(hooks),
+            says=_describe(hooks),
         ),
         JsonEdit(
             path=folder / "mcp.json",
@@ -192,7 +193,7 @@ def _cursor(wish: Wish) -> list[Edit]:
             servers="mcpServers",
             server=server,
             with_server=wish.with_server,
-            says="the MCP server ralph",
+            says="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
@@ -215,7 +216,7 @@ def _opencode(wish: Wish) -> list[Edit]:
             servers="mcp",
             server={"type": "local", "command": [*wish.program, "mcp"], "enabled": True},
             with_server=wish.with_server,
-            says="the MCP server ralph",
+            says="add the MCP server ralph",
         ),
     ]
     template = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
@@ -224,14 +225,14 @@ def _opencode(wish: Wish) -> list[Edit]:
         path=folder / "plugin" / "ralph.js",
         content=written.encode(errors="surrogateescape"),
         is_wanted=wish.with_hooks,
-        says="the plugin that calls the hooks",
+        says="add the plugin that calls the hooks",
         is_private=True,
     )
     return [*edits, plugin, _skill(folder / "skills")]
 
 
-def _about(hooks: Mapping[str, Any], more: str = "") -> str:
-    return ", and ".join(filter(None, (f"hooks for {', '.join(hooks)}" if hooks else "", more)))
+def _describe(hooks: Mapping[str, Any], more: str = "") -> str:
+    return ", and ".join(filter(None, (f"add hooks for {', '.join(hooks)}" if hooks else "", more)))
 
 
 AGENTS: dict[str, Callable[[Wish], list[Edit]]] = {
@@ -242,21 +243,21 @@ AGENTS: dict[str, Callable[[Wish], list[Edit]]] = {
     "opencode": _opencode,
 }
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "cursor": "Cursor", "opencode": "opencode"}
-"""What a person starts."""
+"""Name of the program to start, by agent."""
 THEN = {
-    "codex": "Codex asks once whether the hooks may run: look at them with /hooks and trust them.",
-    "gemini": "Gemini uses the settings of a folder that you trust.",
+    "codex": "Codex asks once whether to trust the hooks; review them with /hooks.",
+    "gemini": "Gemini only reads the settings of trusted folders.",
 }
-"""What a person has to know besides."""
+"""Additional instructions after setup, by agent."""
 
 
 def edits_for(agent: str, wish: Wish) -> list[Edit]:
-    """Give what is to be done to which files to connect an agent."""
+    """Return the file edits that connect an agent."""
     return AGENTS[agent](wish)
 
 
 def places_for(agent: str, wish: Wish) -> list[Edit]:
-    """Give all files that setup may have written for an agent, with what it does to them."""
+    """Return edits of all files that setup may have written for an agent."""
     edits = edits_for(agent, wish)
     first = edits[0]
     if agent == "opencode" and isinstance(first, JsonEdit):

@@ -1,7 +1,7 @@
-"""Change a few values in a JSON file and leave every other byte as it is.
+"""JSON text that can be edited without changing any other byte.
 
-Comments and trailing commas, which some agents allow in their settings, are read over and stay. Nothing is formatted
-anew: what is added takes the indentation and the line ends of what is around it.
+Comments and trailing commas, which some agents allow in their settings, are accepted and preserved. Nothing is
+reformatted: added values use the indentation and line endings of the surrounding text.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from typing import Any, NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Path = tuple[str | int, ...]
-    """The way to a value: keys and positions."""
+    """Path to a value: keys and list indexes."""
 
 DEEPEST = 200
+"""Maximum nesting depth."""
 MOST_VALUES = 100_000
-_BLANK = re.compile(r"[ \t\r\n]*")
-_FILLING = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
+"""Maximum number of values in a text."""
+_WHITESPACE = re.compile(r"[ \t\r\n]*")
+_WHITESPACE_AND_COMMENTS = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 class InvalidJsonError(ValueError):
-    """The text is no JSON; says in which line."""
+    """The text is not valid JSON. The message includes the line number."""
 
 
-# Tuples, because records are four times slower to make, and Claude Code's file of all projects can be megabytes.
+# Named tuples, because records are four times slower to create and the user file of Claude Code can be megabytes.
 
 
 class Child(NamedTuple):
-    """A value in an object or a list, and where it begins: at its key, if it has one."""
+    """A value in an object or a list, with the offset of its key or, in a list, of the value."""
 
     key: str | int
     start: int
@@ -39,7 +41,7 @@ class Child(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value and where it stands in the text."""
+    """A value and its position in the text."""
 
     start: int
     end: int
@@ -48,11 +50,11 @@ class Node(NamedTuple):
 
 
 class JsonText:
-    """A JSON text that gives changed copies of itself."""
+    """An immutable JSON text. Edits return changed copies."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._root = _Reader(text).whole()
+        self._root = _JsonParser(text).parse()
         first = self._root.children[0].start if self._root.children else None
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._is_compact = first is not None and "\n" not in text[: self._root.end]
@@ -60,31 +62,31 @@ class JsonText:
 
     @property
     def value(self) -> Any:
-        """Give what the text says."""
+        """The parsed value of the text."""
         return self._root.value
 
     def get(self, *path: str | int) -> Any:
-        """Give a value, or None when there is none."""
+        """Return the value at a path, or None if there is none."""
         node = self._find(path)
         return node.value if node else None
 
     def with_value(self, path: Path, value: Any) -> JsonText:
-        """Give a copy with a value there, in place of another, or as the last of the object or list it is to be in.
+        """Return a copy with a value replaced, or appended to its object or list.
 
-        Objects on the way that are missing are made.
+        Missing objects along the path are created.
         """
         node = self._find(path)
         if node:
-            written = self._written(value, self._indent_of(node.start), is_compact=self._is_inline(node))
+            written = self._format(value, self._indent_of(node.start), is_compact=self._is_inline(node))
             return self._spliced((node.start, node.end, written))
         holder = self._find(path[:-1])
         if holder is None:
             last = path[-1]
             return self.with_value(path[:-1], {last: value} if isinstance(last, str) else [value])
-        return self._added(holder, path[-1], value)
+        return self._with_added(holder, path[-1], value)
 
     def without(self, path: Path) -> JsonText:
-        """Give a copy without a value and its key."""
+        """Return a copy without a value and its key."""
         holder = self._find(path[:-1])
         assert holder is not None
         place = max(place for place, child in enumerate(holder.children) if child.key == path[-1])
@@ -92,7 +94,7 @@ class JsonText:
         comma = self._comma_after(end)
         if place + 1 < len(holder.children):
             assert comma is not None
-            return self._spliced((child.start, end, ""), (comma, _end_of_blank(self.text, comma + 1), ""))
+            return self._spliced((child.start, end, ""), (comma, _skip_whitespace(self.text, comma + 1), ""))
         cuts = [] if comma is None else [(comma, comma + 1, "")]
         if place:
             before = self._comma_after(holder.children[place - 1].node.end)
@@ -101,10 +103,10 @@ class JsonText:
             if comma is None:
                 cuts.append((before, before + 1, ""))
             return self._spliced((start, end, ""), *cuts)
-        return self._spliced((child.start, end, ""), *cuts)._closed_up(path[:-1])
+        return self._spliced((child.start, end, ""), *cuts)._collapsed(path[:-1])
 
-    def _closed_up(self, path: Path) -> JsonText:
-        """Give a copy in which an empty object or list has no blanks in it."""
+    def _collapsed(self, path: Path) -> JsonText:
+        """Return a copy without whitespace inside an empty object or list."""
         node = self._find(path)
         assert node is not None
         if self.text[node.start + 1 : node.end - 1].strip():
@@ -118,39 +120,39 @@ class JsonText:
             found = [child.node for child in node.children if child.key == key] if isinstance(node.value, kind) else []
             if not found:
                 return None
-            node = found[-1]  # of two with one name, the last counts
+            node = found[-1]  # the last of several equal keys wins
         return node
 
-    def _added(self, holder: Node, key: str | int, value: Any) -> JsonText:
+    def _with_added(self, holder: Node, key: str | int, value: Any) -> JsonText:
         name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
         outer = self._indent_of(holder.start)
         if not holder.children:
             inside = self.text[holder.start + 1 : holder.end - 1].rstrip()
             if self._is_compact and not inside:
-                added = name + self._written(value, "", is_compact=True)
+                added = name + self._format(value, "", is_compact=True)
             else:
                 inner = outer + self._unit
-                line = self._newline + inner + name + self._written(value, inner, is_compact=False)
+                line = self._newline + inner + name + self._format(value, inner, is_compact=False)
                 added = inside + line + self._newline + outer
             return self._spliced((holder.start + 1, holder.end - 1, added))
         last = holder.children[-1].node.end
         comma = self._comma_after(last)
         if self._is_inline(holder):
-            written = name + self._written(value, "", is_compact=True)
+            written = name + self._format(value, "", is_compact=True)
             if comma is None:
                 return self._spliced((last, last, f", {written}"))
             return self._spliced((comma + 1, comma + 1, f" {written},"))
         inner = self._indent_of(holder.children[0].start)
-        written = self._newline + inner + name + self._written(value, inner, is_compact=False)
+        written = self._newline + inner + name + self._format(value, inner, is_compact=False)
         if comma is None:
             at = self._end_of_line(last)
             return self._spliced((last, last, ","), (at, at, written))
         at = self._end_of_line(comma + 1)
         return self._spliced((at, at, f"{written},"))
 
-    def _written(self, value: Any, indent: str, *, is_compact: bool) -> str:
+    def _format(self, value: Any, indent: str, *, is_compact: bool) -> str:
         written = json.dumps(value, ensure_ascii=False, indent=None if is_compact else self._unit)
-        if not is_text(written):  # half a character, which only an escape can stand for
+        if not is_text(written):  # a lone surrogate, which must be escaped
             written = json.dumps(value, indent=None if is_compact else self._unit)
         if is_compact:
             return written
@@ -163,17 +165,17 @@ class JsonText:
         return "\n" not in self.text[node.start : node.children[-1].node.end]
 
     def _indent_of(self, at: int) -> str:
-        """Give the blanks that the line of a place begins with."""
+        """Return the indentation of the line at an offset."""
         start = self.text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self.text, start)
         return found.group()[: at - start] if found else ""
 
     def _comma_after(self, at: int) -> int | None:
-        at = _end_of_filling(self.text, at)
+        at = _skip_comments(self.text, at)
         return at if self.text[at : at + 1] == "," else None
 
     def _end_of_line(self, at: int) -> int:
-        """Give where the comments end that stand behind a place in its line."""
+        """Return the end of the comments that follow an offset on its line."""
         end = at
         while True:
             found = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)").match(self.text, end)
@@ -183,14 +185,14 @@ class JsonText:
 
     def _spliced(self, *changes: tuple[int, int, str]) -> JsonText:
         pieces, done = [], 0
-        for start, end, new in sorted(changes, key=lambda change: change[0]):  # in one place, in the order given
+        for start, end, new in sorted(changes, key=lambda change: change[0]):  # stable for equal offsets
             pieces += [self.text[done:start], new]
             done = end
         return JsonText("".join([*pieces, self.text[done:]]))
 
 
 def is_text(text: str) -> bool:
-    """Say whether a text can be written as UTF-8."""
+    """Return whether a text can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -198,97 +200,97 @@ def is_text(text: str) -> bool:
     return True
 
 
-class _Reader:
-    """Reads a text from its beginning to its end."""
+class _JsonParser:
+    """A recursive descent parser of JSON with comments."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._values = 0
 
-    def whole(self) -> Node:
-        """Give the one value of the text."""
+    def parse(self) -> Node:
+        """Parse the parse text."""
         self._skip()
         node = self._value(0)
         self._skip()
         if self._at < len(self._text):
-            raise self._wrong("there is something after the end")
+            raise self._error("unexpected text after the end")
         return node
 
-    def _wrong(self, what: str) -> InvalidJsonError:
+    def _error(self, what: str) -> InvalidJsonError:
         line = self._text.count("\n", 0, self._at) + 1
         return InvalidJsonError(f"line {line}: {what}")
 
     def _skip(self) -> None:
-        self._at = _end_of_filling(self._text, self._at)
+        self._at = _skip_comments(self._text, self._at)
 
     def _value(self, depth: int) -> Node:
         if depth > DEEPEST:
-            raise self._wrong("it is nested too deeply")
+            raise self._error("nested too deeply")
         self._values += 1
         if self._values > MOST_VALUES:
-            raise self._wrong(f"it holds more than {MOST_VALUES:,} values")
+            raise self._error(f"more than {MOST_VALUES:,} values")
         start = self._at
         mark = self._text[start : start + 1]
         if mark in ("{", "["):
-            return self._holder(start, mark, depth)
+            return self._parse_container(start, mark, depth)
         found = (_STRING if mark == '"' else _SCALAR).match(self._text, start)
         if not found:
-            raise self._wrong("a value is missing" if mark in ("", ",", "}", "]") else "this is no value")
+            raise self._error("missing value" if mark in ("", ",", "}", "]") else "invalid value")
         self._at = found.end()
-        return Node(start, self._at, self._read(found.group()))
+        return Node(start, self._at, self._decode(found.group()))
 
-    def _holder(self, start: int, mark: str, depth: int) -> Node:
+    def _parse_container(self, start: int, mark: str, depth: int) -> Node:
         closing = "}" if mark == "{" else "]"
         children: list[Child] = []
         self._at += 1
         self._skip()
         while self._text[self._at : self._at + 1] != closing:
             begin = self._at
-            key: str | int = self._key() if mark == "{" else len(children)
+            key: str | int = self._parse_key() if mark == "{" else len(children)
             children.append(Child(key, begin, self._value(depth + 1)))
             self._skip()
             if self._text[self._at : self._at + 1] == ",":
                 self._at += 1
                 self._skip()
             elif self._text[self._at : self._at + 1] != closing:
-                raise self._wrong(f"a comma or {closing} is missing")
+                raise self._error(f"missing comma or {closing}")
         self._at += 1
         value: Any
         value = {child.key: child.node.value for child in children} if mark == "{" else [c.node.value for c in children]
         return Node(start, self._at, value, tuple(children))
 
-    def _key(self) -> str:
+    def _parse_key(self) -> str:
         found = _STRING.match(self._text, self._at)
         if not found:
-            raise self._wrong("a name in double quotes is missing")
-        key = str(self._read(found.group()))
+            raise self._error("missing key in double quotes")
+        key = str(self._decode(found.group()))
         self._at = found.end()
         self._skip()
         if self._text[self._at : self._at + 1] != ":":
-            raise self._wrong("a colon is missing")
+            raise self._error("missing colon")
         self._at += 1
         self._skip()
         return key
 
-    def _read(self, written: str) -> Any:
+    def _decode(self, written: str) -> Any:
         if written[0] == '"' and "\\" not in written:
             return written[1:-1]
         try:
             return json.loads(written)
         except ValueError as error:
-            raise self._wrong("this is no value") from error
+            raise self._error("invalid value") from error
 
 
-def _end_of_blank(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
+def _skip_whitespace(text: str, at: int) -> int:
+    found = _WHITESPACE.match(text, at)
     return found.end() if found else at
 
 
-def _end_of_filling(text: str, at: int) -> int:
-    """Give where blanks and comments end."""
-    found = _FILLING.match(text, at)
+def _skip_comments(text: str, at: int) -> int:
+    """Return the end of whitespace and comments."""
+    found = _WHITESPACE_AND_COMMENTS.match(text, at)
     at = found.end() if found else at
     if text.startswith("/*", at):
-        raise InvalidJsonError(f"line {text.count(chr(10), 0, at) + 1}: a comment has no end")
+        raise InvalidJsonError(f"line {text.count(chr(10), 0, at) + 1}: unterminated comment")
     return at

@@ -1,21 +1,21 @@
-// Written by `ralph setup opencode`; `ralph setup opencode --uninstall` takes it away.
-// Tells opencode's sessions what Ralph remembers of the project, and keeps what they learn.
-// Nothing here may disturb a session: whatever fails is left out.
+// Written by `ralph setup opencode`; remove it with `ralph setup opencode --uninstall`.
+// Adds the memories of the project to opencode sessions and stores what they learn.
+// Errors are ignored, so that a session is never disturbed.
 import { spawn, spawnSync } from "node:child_process"
 
 const PROGRAM = __PROGRAM__
 const MILLISECONDS = 10_000
 
 export const RalphMemory = async ({ directory }) => {
-  const known = new Set() // sessions that were told what is remembered
-  const begun = new Set() // sessions that began while this program ran
+  const known = new Set() // sessions that have received the memories
+  const started = new Set() // sessions that started while this process ran
   const compacted = new Set()
-  const inside = new Set() // sessions of subagents
-  const said = new Map() // what a session said since it was last idle
-  const latest = new Map() // the last hook of each session, which the next one waits for
-  const unsent = new Set() // hooks that have not got all of their input yet
+  const subagents = new Set() // sessions of subagents
+  const messages = new Map() // messages of a session since it was last idle
+  const lastHook = new Map() // last hook of each session, which the next one waits for
+  const unsent = new Set() // hooks that have not received all of their input yet
 
-  const words = (event) => [...PROGRAM.slice(1), "hook", event, "--agent", "opencode"]
+  const hookArguments = (event) => [...PROGRAM.slice(1), "hook", event, "--agent", "opencode"]
   const input = (session, more) => JSON.stringify({ session_id: session, cwd: directory, ...more })
 
   const run = (job) =>
@@ -26,11 +26,11 @@ export const RalphMemory = async ({ directory }) => {
         done(out)
       }
       try {
-        const hook = spawn(PROGRAM[0], words(job.event), {
+        const hook = spawn(PROGRAM[0], hookArguments(job.event), {
           cwd: directory,
           stdio: ["pipe", job.isAsked ? "pipe" : "ignore", "ignore"],
           timeout: MILLISECONDS,
-          detached: true, // It keeps what was learned, also when this program is interrupted.
+          detached: true, // It stores what was learned even if this process is interrupted.
         })
         job.hook = hook
         hook.stdout?.setEncoding("utf8")
@@ -44,29 +44,29 @@ export const RalphMemory = async ({ directory }) => {
       }
     })
 
-  // One after the other in a session: what it is told depends on what was kept before.
-  const inTurn = (job) => {
+  // Hooks of a session run one at a time: the context depends on what was stored before.
+  const enqueue = (job) => {
     unsent.add(job)
-    const turn = (latest.get(job.session) ?? Promise.resolve()).then(() => run(job))
-    latest.set(job.session, turn)
+    const turn = (lastHook.get(job.session) ?? Promise.resolve()).then(() => run(job))
+    lastHook.set(job.session, turn)
     return turn
   }
 
   const ask = async (event, session, more) => {
     try {
-      const out = await inTurn({ event, session, input: input(session, more), isAsked: true })
+      const out = await enqueue({ event, session, input: input(session, more), isAsked: true })
       return JSON.parse(out).hookSpecificOutput?.additionalContext ?? ""
     } catch {
       return ""
     }
   }
 
-  const tell = (event, session, more) => inTurn({ event, session, input: input(session, more) })
+  const notify = (event, session, more) => enqueue({ event, session, input: input(session, more) })
 
-  // At the end nothing can be waited for but like this.
+  // On exit, only synchronous calls complete.
   const runNow = (event, input) => {
     try {
-      spawnSync(PROGRAM[0], words(event), {
+      spawnSync(PROGRAM[0], hookArguments(event), {
         cwd: directory,
         input,
         stdio: ["pipe", "ignore", "ignore"],
@@ -77,7 +77,7 @@ export const RalphMemory = async ({ directory }) => {
 
   process.once("exit", () => {
     for (const job of unsent) {
-      job.hook?.kill("SIGKILL") // Without all of its input it has done nothing yet.
+      job.hook?.kill("SIGKILL") // Without all of its input, it has not done anything yet.
       if (!job.isAsked) runNow(job.event, job.input)
     }
     for (const session of known) runNow("session-end", input(session, { reason: "exit" }))
@@ -85,42 +85,42 @@ export const RalphMemory = async ({ directory }) => {
 
   return {
     "chat.message": async ({ sessionID }, { message, parts }) => {
-      if (inside.has(sessionID)) return
+      if (subagents.has(sessionID)) return
       const typed = parts.filter((part) => part.type === "text" && !part.synthetic)
       const last = typed.at(-1)
       if (!last) return
-      const told = []
+      const contexts = []
       if (!known.has(sessionID)) {
         known.add(sessionID)
-        // One that began before goes on, and is told only what is new to it.
-        const source = compacted.delete(sessionID) ? "compact" : begun.has(sessionID) ? "startup" : "resume"
-        told.push(await ask("session-start", sessionID, { source }))
+        // A session that started earlier is resumed and gets only what is new to it.
+        const source = compacted.delete(sessionID) ? "compact" : started.has(sessionID) ? "startup" : "resume"
+        contexts.push(await ask("session-start", sessionID, { source }))
       }
       const prompt = typed.map((part) => part.text).join("\n")
-      told.push(await ask("user-prompt-submit", sessionID, { prompt }))
-      const text = told.filter(Boolean).join("\n\n")
+      contexts.push(await ask("user-prompt-submit", sessionID, { prompt }))
+      const text = contexts.filter(Boolean).join("\n\n")
       if (!text) return
-      // An id that begins like another keeps its place behind it.
+      // An id with this prefix is sorted directly after the other one.
       parts.push({ id: `${last.id}0`, sessionID, messageID: message.id, type: "text", synthetic: true, text })
     },
     "experimental.text.complete": async ({ sessionID }, { text }) => {
-      said.set(sessionID, [...(said.get(sessionID) ?? []), text])
+      messages.set(sessionID, [...(messages.get(sessionID) ?? []), text])
     },
     event: async ({ event }) => {
       const session = event.properties?.sessionID ?? event.properties?.info?.id
-      if (event.type === "session.created") begun.add(session)
-      if (event.type === "session.created" && event.properties.info?.parentID) inside.add(session)
+      if (event.type === "session.created") started.add(session)
+      if (event.type === "session.created" && event.properties.info?.parentID) subagents.add(session)
       if (event.type === "session.compacted") {
         known.delete(session)
         compacted.add(session)
-        tell("post-compact", session, {})
+        notify("post-compact", session, {})
       }
-      if (event.type === "session.idle" && said.has(session)) {
-        const text = said.get(session).join("\n\n")
-        said.delete(session)
-        tell(inside.has(session) ? "subagent-stop" : "stop", session, { last_assistant_message: text })
+      if (event.type === "session.idle" && messages.has(session)) {
+        const text = messages.get(session).join("\n\n")
+        messages.delete(session)
+        notify(subagents.has(session) ? "subagent-stop" : "stop", session, { last_assistant_message: text })
       }
-      if (event.type === "session.deleted" && known.delete(session)) tell("session-end", session, { reason: "deleted" })
+      if (event.type === "session.deleted" && known.delete(session)) notify("session-end", session, { reason: "deleted" })
     },
   }
 }
