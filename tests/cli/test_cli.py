@@ -199,13 +199,13 @@ def test_a_file_that_is_no_database_is_said_to_be_none(here: Path, ralph: Ralph)
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
-        ("[execution\n", "cannot be read"),
+        ("[execution\n", "Cannot read .ralph.toml: "),
         (
             "[execution]\nverify = true\n\n[execution]\n",
-            ".ralph.toml: [execution] is there twice (line 4): put your lines under the first one.\n",
+            ".ralph.toml: [execution] is defined twice (line 4). Move its lines to the first one.\n",
         ),
-        ("[models.prices]\n[models.prices] # again\nx = [1, 2]\n", "[models.prices] is there twice (line 2)"),
-        ("[execution]\nverify = true\nverify = true\n", "cannot be read"),
+        ("[models.prices]\n[models.prices] # again\nx = [1, 2]\n", "[models.prices] is defined twice (line 2)"),
+        ("[execution]\nverify = true\nverify = true\n", "Cannot read .ralph.toml: "),
         ('[execution]\nmax_retries = "three"\n', "execution.max_retries must be a whole number"),
         ("[execution]\nmax_retries = -1\n", "execution.max_retries must be a whole number"),
         ("[execution]\nverify = 1\n", "execution.verify must be true or false"),
@@ -231,8 +231,8 @@ def test_an_unknown_setting_is_a_warning_that_names_it(here: Path, ralph: Ralph)
     ran = ralph("status")
 
     assert ran.code == 0
-    assert "unknown key execution.max_retrys is ignored. Did you mean execution.max_retries?" in ran.err
-    assert "unknown key nonsense is ignored" in ran.err
+    assert "ignoring unknown key execution.max_retrys. Did you mean execution.max_retries?" in ran.err
+    assert "ignoring unknown key nonsense" in ran.err
     assert "learn" not in ran.err
 
 

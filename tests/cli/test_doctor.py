@@ -99,7 +99,7 @@ def test_what_a_reading_command_points_to_is_found(
 
     assert listed.err == "Warning: 1 problem found in the memory files. See: ralph doctor\n"
     assert ran.code == 1
-    assert ".agent/memories.md is a link that leads out of the project" in ran.out
+    assert ".agent/memories.md is a symlink that points outside the project" in ran.out
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
@@ -113,7 +113,7 @@ def test_entries_that_are_gone_all_at_once_are_found(here: Path, ralph: Ralph) -
     listed, ran = ralph("memory", "list"), ralph("doctor")
 
     assert "ralph doctor" in listed.err
-    assert "19 memories are not in .agent/memories.md" in ran.out
+    assert "19 memories are missing from .agent/memories.md" in ran.out
 
 
 # --- search indexes ------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_made_up_for_later(here: P
 
     assert ran.code == 1
     assert "Memory stored: mem-" in ran.out
-    assert "Warning: .agent/memories.md cannot be written" in ran.err
+    assert "Warning: Cannot write .agent/memories.md: " in ran.err
     assert "The change is stored and will be written to the files by the next command." in ran.err
     assert (listed.code, "Docker must run" in listed.out) == (0, True)
     assert listed.err == "Warning: 1 problem found in the memory files. See: ralph doctor\n"
@@ -900,7 +900,7 @@ def test_rejected_entries_are_told_with_their_reasons(tmp_path: Path, ralph: Ral
 
     assert ran.code == 0
     assert ": 1 new, 25 rejected\n" in ran.out
-    assert ran.err.splitlines()[0] == "m.json:2: Entry 2 is left out: it says nothing."
+    assert ran.err.splitlines()[0] == "m.json:2: Entry 2 was skipped: it is empty."
     assert ran.err.splitlines()[-1] == "… and 5 more."
     assert (told[0]["known"], len(told[0]["rejected"])) == (1, 25)
 
@@ -951,7 +951,7 @@ def test_learnings_with_a_wrong_checksum_need_force(filled: Path, tmp_path: Path
     assert "--force" in refused.err
     assert forced.code == 0
     assert "rejected" not in forced.out
-    assert "it was imported all the same." in forced.err
+    assert "It was imported because of force." in forced.err
     assert len(contents(there)) >= 2
 
 

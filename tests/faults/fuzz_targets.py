@@ -262,7 +262,7 @@ def js_json(text: str) -> object:
 def transcript(text: str) -> object:
     """Lines of a transcript that an agent keeps."""
     lines = text.encode("utf-8", "surrogatepass").split(b"\n")
-    return [transcripts._text_in(line, "") for line in lines]
+    return [transcripts._agent_text(line, "") for line in lines]
 
 
 # --- tasks ----------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     [
         (f"---\ntitle: t\ntags: [x]\n{bombs.LAUGHS}---\n\nText.\n", "an alias (&name or *name), which is not allowed"),
         (f"---\ntitle: t\ntags: {'[' * 2000}\n---\n\nText.\n", "its front matter has more than 1,000 brackets"),
-        ("---\ntitle: !!python/object/apply:os.system ['touch pwned']\ntags: [x]\n---\n\nText.\n", "is not YAML"),
+        ("---\ntitle: !!python/object/apply:os.system ['touch pwned']\ntags: [x]\n---\n\nText.\n", "is not valid YAML"),
     ],
     ids=["aliases", "brackets", "tags"],
 )
@@ -74,7 +74,7 @@ def test_front_matter_that_is_a_bomb_is_named_and_left_alone(project: Project, t
     project.memory.sync()
 
     assert len(project.memory.problems) == 1
-    assert project.memory.problems[0].startswith(".ralph/knowledge/bomb.md is no knowledge entry: ")
+    assert project.memory.problems[0].startswith("Skipped .ralph/knowledge/bomb.md: ")
     assert why in project.memory.problems[0]
     assert list(project.store.memories.all()) == []
     assert path.read_text() == text
@@ -84,8 +84,8 @@ def test_front_matter_that_is_a_bomb_is_named_and_left_alone(project: Project, t
     ("name", "text", "why"),
     [
         ("ralph.yml", bombs.LAUGHS, "aliases (*name) are not allowed."),
-        ("ralph.yml", "memories: " + "[" * 5000, "it is nested too deep."),
-        (".ralph.toml", "a." * 100_000 + "b = 1\n", "a line in it has more than 300 dots."),
+        ("ralph.yml", "memories: " + "[" * 5000, "it is nested too deeply."),
+        (".ralph.toml", "a." * 100_000 + "b = 1\n", "a line has more than 300 dots."),
         (".ralph.toml", "[memories]\nbudget = " + "9" * 100_000 + "\n", "Exceeds the limit"),
         (".ralph.toml", "[memories]\nbudget = " + "[" * 100_000 + "\n", "brackets"),
     ],
@@ -99,7 +99,7 @@ def test_settings_that_are_a_bomb_are_refused_by_name(
     code, told = said(capsys, "status")
 
     assert code == 2
-    assert told.startswith(f"Error: {name} cannot be read: ")
+    assert told.startswith(f"Error: Cannot read {name}: ")
     assert why in told
     assert told.count("\n") == 1
 
@@ -109,7 +109,7 @@ def test_a_key_may_have_parts_and_a_text_any_number_of_dots() -> None:
 
     assert toml_in(text) == {"a": {"b": {"c": 1}}, "d": "." * 5000}
     for key in (".".join("a" * 2000), ".".join(['"a"'] * 2000), " . ".join(["a"] * 2000)):
-        with pytest.raises(ValueError, match="a line in it has more than 300 dots"):
+        with pytest.raises(ValueError, match="a line has more than 300 dots"):
             toml_in(f"{key} = 1\n")
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
 
     assert said(capsys, "memory", "import", "memories.json") == (
         2,
-        "Error: memories.json is larger than 64 MB. Split it into smaller parts.\n",
+        "Error: memories.json is larger than 64 MB. Split it into smaller files.\n",
     )
     assert said(capsys, "task", "import", "tasks.jsonl") == (
         2,
@@ -150,7 +150,7 @@ def test_a_line_of_a_bundle_is_bounded(tmp_path: Path) -> None:
     lines = SourceFile(name="bundle.jsonl", path=path).lines()
 
     assert next(lines) == "first\n"
-    with pytest.raises(UsageError, match=r"bundle\.jsonl has a line of more than 16,777,216 characters"):
+    with pytest.raises(UsageError, match=r"bundle\.jsonl has a line with more than 16,777,216 characters"):
         next(lines)
 
 

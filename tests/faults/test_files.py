@@ -104,7 +104,7 @@ def test_half_a_save_is_not_taken_for_deletions(project: Project, part: float) -
     sync(project.store, project.root)
 
     assert len(during) == 20
-    assert outcome.problems == (".agent/memories.md is being written by another program; it is brought in step later.",)
+    assert outcome.problems == (".agent/memories.md is being written by another program; it will be synced later.",)
     assert len(bodies(project)) == 20
     assert memories(project).read_text().endswith("\n# Mine\n")
 
@@ -164,7 +164,10 @@ def test_entries_that_were_held_are_not_deleted_when_there_are_more_others(proje
     project.memory.look_at_files()
 
     assert len(bodies(project)) == 14
-    assert "2 memories are not in .agent/memories.md, too many to be believed deleted" in project.memory.problems[0]
+    assert (
+        "2 memories are missing from .agent/memories.md, too many for a deliberate deletion"
+        in project.memory.problems[0]
+    )
 
 
 def test_files_that_were_held_are_not_deleted_when_there_are_more_others(project: Project) -> None:
@@ -180,7 +183,9 @@ def test_files_that_were_held_are_not_deleted_when_there_are_more_others(project
     project.memory.look_at_files()
 
     assert len(bodies(project)) == 14
-    assert "2 entries have no file in .ralph/knowledge/, too many to be believed deleted" in project.memory.problems[0]
+    assert (
+        "2 entries have no file in .ralph/knowledge/, too many for a deliberate deletion" in project.memory.problems[0]
+    )
 
 
 def test_entries_that_were_held_come_back_as_they_were_and_can_be_deleted_one_by_one(project: Project) -> None:
@@ -228,7 +233,7 @@ def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history
     assert {"First text.", "Ours.", "Theirs."} <= {*said, json.loads(events[1].was or "{}")["body"]}
     assert "conflict" in {event.what for event in events}
     assert project.memory.problems == [
-        ".agent/memories.md has conflict markers: what both sides say is kept; please resolve them."
+        ".agent/memories.md has git conflict markers. Both sides were imported; resolve the conflict."
     ]
 
 
@@ -256,7 +261,7 @@ def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project
         one = MemoriesFile(project.store, disk, Change(who="file", why=""))
         content = disk.read(".agent/memories.md")
         assert content
-        one._decide(one._told_apart(read_document(content.text))[0], set(), is_emptied=False)
+        one._decide(one._entries_by_id(read_document(content.text))[0], set(), is_emptied=False)
         memories(project).write_text(whole)
         let_settle()
         one.sync()

@@ -80,7 +80,7 @@ def test_settings_outside_are_not_read(
     put_link(clone / name, outside / "settings")
 
     assert main(["-C", str(clone), "status"]) != 0
-    assert capsys.readouterr().err == f"Error: {name} cannot be read: it is a link that leads out of the project.\n"
+    assert capsys.readouterr().err == f"Error: Cannot read {name}: it is a symlink that points outside the project.\n"
 
 
 def test_a_link_inside_the_project_is_followed_and_stays(project: Project) -> None:
@@ -110,7 +110,7 @@ def test_a_file_of_memories_that_is_a_link_to_the_database_is_left_alone(project
 
     project.memory.add("Learned.")
 
-    assert project.memory.problems == [".agent/memories.md is a link to the database; it is left alone."]
+    assert project.memory.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
     assert project.store.damaged() == []
 
 
@@ -123,7 +123,7 @@ def test_memories_outside_are_not_copied_into_the_project(
 
     assert code == 1
     assert capsys.readouterr().err.endswith(
-        "Error: .agent/memories.md is a link that leads out of the project; it is left alone.\n"
+        "Error: .agent/memories.md is a symlink that points outside the project; it is not synced.\n"
     )
     assert not (clone / ".agent" / "memories.md.bak").exists()
 
@@ -207,8 +207,8 @@ def test_a_pipe_in_the_place_of_a_mirrored_file_is_told_of(project: Project) -> 
     os.mkfifo(project.root / ".agent" / "memories.md")
 
     assert sync(project.store, project.root).problems == (
-        ".agent/memories.md is no regular file of at most 64 MB; it is left alone.",
-        ".ralph/knowledge/pipe.md is no regular file of at most 64 MB; it is left alone.",
+        ".agent/memories.md is not a regular file of at most 64 MB; it is not synced.",
+        ".ralph/knowledge/pipe.md is not a regular file of at most 64 MB; it is not synced.",
     )
 
 
@@ -240,7 +240,7 @@ def test_a_loop_of_links_is_a_file_that_cannot_be_written(project: Project) -> N
     project.memory.add("Learned.")
 
     assert len(project.memory.problems) == 1
-    assert project.memory.problems[0].startswith(".agent/memories.md cannot be")
+    assert project.memory.problems[0].startswith("Cannot write .agent/memories.md: ")
 
 
 def test_a_store_that_the_settings_name_elsewhere_is_opened_as_ever(clone: Path, tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_bundle_of_a_newer_version_is_not_touched() -> None:
     lines = ['{"ralph_bundle": 2}\n', *lines_of(FULL)[1:]]
 
     assert list(read_bundle(lines)) == [
-        Unreadable(line=1, why="The bundle has version 2, and this Ralph knows 1: upgrade Ralph to read it.")
+        Unreadable(line=1, why="The bundle has version 2, but this Ralph only supports 1. Upgrade Ralph.")
     ]
 
 
@@ -200,7 +200,7 @@ def test_what_does_not_begin_as_a_bundle_is_none(first: str) -> None:
     (problem,) = read_bundle([first, *lines_of(FULL)[1:]] if first else [])
 
     assert isinstance(problem, Unreadable)
-    assert problem.why.startswith("This is no bundle: ")
+    assert problem.why.startswith("Not a bundle: ")
 
 
 @pytest.mark.parametrize(
@@ -224,23 +224,23 @@ def test_a_bundle_is_told_by_its_first_words(start: str, expected: bool) -> None
     ("fields", "why"),
     [
         ({"kind": ""}, "it has no kind"),
-        ({"body": " "}, "it says nothing"),
-        ({"body": 7}, "its body is not text"),
-        ({"body": "a" * (LONGEST_BODY + 1)}, "its body has 100,001 characters, and 100,000 are allowed"),
+        ({"body": " "}, "it is empty"),
+        ({"body": 7}, "its body is not a string"),
+        ({"body": "a" * (LONGEST_BODY + 1)}, "its body has 100,001 characters, and the limit is 100,000"),
         ({"confidence": 1.5}, "its confidence is not a number from 0 to 1"),
         ({"confidence": "0.5 "}, "its confidence is not a number from 0 to 1"),
         ({"success_rate": True}, "its success_rate is not a number from 0 to 1"),
-        ({"uses": -1}, "its uses is not a count"),
-        ({"uses": 1e300}, "its uses is not a count"),
-        ({"state": "lost"}, "its state 'lost' is unknown"),
-        ({"source": ["web"]}, "its source is not text"),
+        ({"uses": -1}, "its uses is not a non-negative integer"),
+        ({"uses": 1e300}, "its uses is not a non-negative integer"),
+        ({"state": "lost"}, "its state 'lost' is not supported"),
+        ({"source": ["web"]}, "its source is not a string"),
         ({"created_at": "yesterday"}, "'yesterday' is not a date"),
         ({"created_at": "2026-02-30T00:00:00.000Z"}, "'2026-02-30T00:00:00.000Z' is not a date"),
-        ({"id": "a b"}, "its id holds other signs than letters, digits, dots and hyphens"),
-        ({"tags": "a,b"}, "its tags are not a list of texts of up to 100 characters"),
-        ({"tags": [1]}, "its tags are not a list of texts of up to 100 characters"),
-        ({"content": "{"}, "of its content, it is not JSON"),
-        ({"content": "[" * 9999}, "of its content, it is not JSON"),
+        ({"id": "a b"}, "its id has characters other than letters, digits, dots and hyphens"),
+        ({"tags": "a,b"}, "its tags are not a list of strings of up to 100 characters"),
+        ({"tags": [1]}, "its tags are not a list of strings of up to 100 characters"),
+        ({"content": "{"}, "its content is invalid: it is not valid JSON"),
+        ({"content": "[" * 9999}, "its content is invalid: it is not valid JSON"),
     ],
 )
 def test_a_value_that_makes_no_sense_leaves_out_its_memory_alone(fields: dict[str, object], why: str) -> None:
@@ -248,7 +248,7 @@ def test_a_value_that_makes_no_sense_leaves_out_its_memory_alone(fields: dict[st
 
     problem, memory = read_bundle(lines)
 
-    assert problem == Unreadable(line=2, why=f"Line 2 is left out: {why}.")
+    assert problem == Unreadable(line=2, why=f"Line 2 was skipped: {why}.")
     assert isinstance(memory, Memory)
 
 
@@ -300,13 +300,13 @@ def test_a_bundle_with_a_memory_too_few_ends_with_a_problem() -> None:
     *_, problem = read_bundle(sealed({"kind": "fix", "body": "Spaces."}, count=2))
 
     assert isinstance(problem, Unreadable)
-    assert problem.why == "The last line gives another number of memories than the 1 there are."
+    assert problem.why == "The last line has a different number of memories than the bundle, which has 1."
 
 
 def test_what_stands_after_the_end_is_not_read() -> None:
     *_, problem = read_bundle([*lines_of(FULL), *lines_of(FULL)])
 
-    assert problem == Unreadable(line=4, why="There is more after the last line; it was not read.")
+    assert problem == Unreadable(line=4, why="Ignored unexpected lines after the end of the bundle.")
 
 
 @given(st.integers(0, 3000))
@@ -349,12 +349,12 @@ WHOLE = list(write_bundle([(FULL, CHANGES), (replace(FULL, id="mem-2"), ())], "d
             WHOLE[:2] + WHOLE[3:],
             "The checksum does not match: the bundle was changed after it was written.",
         ),
-        (WHOLE[:-1], "The bundle was cut off: its last line, which counts the memories, is missing."),
+        (WHOLE[:-1], "The bundle is truncated: its last line, with the checksum, is missing."),
         (
             sealed({"kind": "fix", "body": "Spaces."}, count=2),
-            "The last line gives another number of memories than the 1 there are.",
+            "The last line has a different number of memories than the bundle, which has 1.",
         ),
-        ([*WHOLE, "more\n"], "There is more after the last line; it was not read."),
+        ([*WHOLE, "more\n"], "Ignored unexpected lines after the end of the bundle."),
     ],
 )
 def test_what_is_no_whole_bundle_gets_a_sentence(lines: list[str], why: str) -> None:
@@ -366,7 +366,7 @@ def test_reading_ends_with_what_verifying_said(lines: list[str]) -> None:
     why = verify_bundle(lines)
 
     *_, last = [None, *read_bundle(lines)]
-    found = last.why if isinstance(last, Unreadable) and not last.why.startswith(("Line ", "This is no bundle")) else ""
+    found = last.why if isinstance(last, Unreadable) and not last.why.startswith(("Line ", "Not a bundle")) else ""
     assert why == found
 
 
@@ -395,7 +395,7 @@ def test_more_tags_than_a_memory_may_have_are_a_problem_and_many_loops_are_not()
 
     assert len(one(tags=tags[:50], origin_loops=tags * 20).tags) == 50
     problem, *_ = read_bundle(sealed({"kind": "fix", "body": "Spaces.", "tags": tags}))
-    assert problem == Unreadable(line=2, why="Line 2 is left out: it has 51 tags, and a memory may have 50.")
+    assert problem == Unreadable(line=2, why="Line 2 was skipped: it has 51 tags, and the limit is 50.")
 
 
 def test_secrets_and_invisible_characters_do_not_come_in() -> None:

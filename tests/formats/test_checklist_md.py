@@ -57,14 +57,14 @@ def test_a_mark_nobody_knows_is_left_out_and_reported() -> None:
     tasks, unreadable = read_checklist_md("- [?] a\n- [ ] b")
 
     assert [task.title for task in tasks] == ["b"]
-    assert unreadable == (Unreadable(line=1, why="The mark '[?]' is unknown; left out."),)
+    assert unreadable == (Unreadable(line=1, why="Skipped: unknown mark '[?]'."),)
 
 
 def test_an_item_without_a_title_is_reported_and_its_children_move_up() -> None:
     tasks, unreadable = read_checklist_md("- [ ] a\n  - [ ]\n    - [ ] b")
 
     assert [(task.key, task.title, task.parent_key) for task in tasks] == [("#1", "a", None), ("#3", "b", "#1")]
-    assert unreadable == (Unreadable(line=2, why="A task needs a title; left out."),)
+    assert unreadable == (Unreadable(line=2, why="Skipped: the task has no title."),)
 
 
 def test_a_title_as_long_as_a_file_is_left_out() -> None:
@@ -80,8 +80,8 @@ def test_cancelled_work_is_left_out_with_everything_below_it(text: str) -> None:
 
     assert [task.title for task in tasks] == ["c"]
     assert unreadable == (
-        Unreadable(line=1, why="The item is cancelled; left out."),
-        Unreadable(line=2, why="The item belongs to a cancelled one; left out."),
+        Unreadable(line=1, why="Skipped: the item is canceled."),
+        Unreadable(line=2, why="Skipped: the item is part of a canceled one."),
     )
 
 
@@ -131,7 +131,7 @@ def test_the_second_item_with_an_id_is_left_out() -> None:
     tasks, unreadable = read_checklist_md("- [ ] a (t-abc123)\n- [ ] b (t-abc123)")
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=2, why="The id 't-abc123' was already used on line 1; left out."),)
+    assert unreadable == (Unreadable(line=2, why="Skipped: the id 't-abc123' is already used on line 1."),)
 
 
 # --- nesting -----------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_a_block_that_never_ends_is_reported_where_it_starts(opening: str, what:
     tasks, unreadable = read_checklist_md(f"- [ ] a\n\n{opening}\n- [ ] b\n")
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=3, why=f"The {what} that starts here never ends; nothing in it is read."),)
+    assert unreadable == (Unreadable(line=3, why=f"Skipped the {what} that starts here: it never ends."),)
 
 
 def test_line_ends_of_every_kind_are_counted() -> None:

@@ -174,7 +174,7 @@ def test_a_file_without_signs_says_so() -> None:
         (
             Unreadable(
                 line=1,
-                why="It holds no sign (`### Sign: Name` with Trigger and Instruction): there is nothing to import.",
+                why="Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.",
             ),
         ),
     )

@@ -283,12 +283,12 @@ def test_an_empty_file_is_a_file_too() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is not JSON: expecting value (line 1, column 1)"),
-        (LEARNINGS[:300], "it is not JSON: expecting ':' delimiter (line 11, column 22)"),
-        ("[" * 100_000, "it is not JSON: it is nested too deep"),
-        ("[]", "it has no list `learnings`"),
-        ('{"learnings": {}}', "it has no list `learnings`"),
-        (STAGING, "it has no list `learnings`"),
+        ("", "it is not valid JSON: expecting value (line 1, column 1)"),
+        (LEARNINGS[:300], "it is not valid JSON: expecting ':' delimiter (line 11, column 22)"),
+        ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
+        ("[]", "it has no `learnings` list"),
+        ('{"learnings": {}}', "it has no `learnings` list"),
+        (STAGING, "it has no `learnings` list"),
         ('{"version": "2.0.0", "learnings": []}', "its version is not 1.0.0"),
         ('{"version": [1], "learnings": []}', "its version is not 1.0.0"),
     ],
@@ -297,7 +297,7 @@ def test_what_is_no_such_file_is_refused_with_a_sentence(text: str, why: str) ->
     with pytest.raises(ValueError) as refused:
         read_learnings_json(text, AT)
 
-    assert str(refused.value) == f"No learnings can be read here: {why}."
+    assert str(refused.value) == f"Cannot read learnings: {why}."
 
 
 # --- one learning ---------------------------------------------------------------------
@@ -310,27 +310,30 @@ def test_what_is_no_such_file_is_refused_with_a_sentence(text: str, why: str) ->
         (an_entry(type="absent"), "it has no type"),
         (an_entry(type=3), "it has no type"),
         (an_entry(type="pattern"), "its type is not one of strategy, antipattern, estimate, convention"),
-        (an_entry(taskType=["feature"]), "its task type is not text"),
-        (an_entry(content="absent"), "its content is not an object that says something"),
-        (an_entry(content="Tests first"), "its content is not an object that says something"),
-        (an_entry(content={}), "its content is not an object that says something"),
+        (an_entry(taskType=["feature"]), "its task type is not a string"),
+        (an_entry(content="absent"), "its content is not a non-empty object"),
+        (an_entry(content="Tests first"), "its content is not a non-empty object"),
+        (an_entry(content={}), "its content is not a non-empty object"),
         (
             an_entry(content={"description": "x" * 10**7}),
-            "its content has 10,000,018 characters, and a memory may have",
+            "its content has 10,000,018 characters, and the limit is",
         ),
         (an_entry(confidence=7), "its confidence is not a number from 0 to 1"),
         (an_entry(confidence=True), "its confidence is not a number from 0 to 1"),
         (an_entry(successRate=-0.1), "its success rate is not a number from 0 to 1"),
-        (an_entry(useCount=1.5), "its use count is not a count"),
+        (an_entry(useCount=1.5), "its use count is not a non-negative integer"),
         (an_entry(sourceLoops="loop-1"), "its source loops are not a list of names"),
         (an_entry(sourceLoops=[{}]), "its source loops are not a list of names"),
-        (an_entry(sourceLoops=["x" * 10**7]), "its source loops are more than 10,000, or have names of over 100"),
+        (
+            an_entry(sourceLoops=["x" * 10**7]),
+            "it has more than 10,000 source loops, or one with a name of more than 100",
+        ),
         (an_entry(createdAt="yesterday"), "'yesterday' is not a date"),
         (an_entry(updatedAt=[]), "'[]' is not a date"),
     ],
 )
 def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why: str) -> None:
-    assert complaint(entry).startswith(f"Entry 2 is left out: {why}")
+    assert complaint(entry).startswith(f"Entry 2 was skipped: {why}")
 
 
 def test_numbers_that_json_does_not_have_cost_one_entry() -> None:
@@ -340,8 +343,8 @@ def test_numbers_that_json_does_not_have_cost_one_entry() -> None:
 
     assert len(found.memories) == 1
     assert [problem.why for problem in found.problems] == [
-        "Entry 2 is left out: its confidence is not a number from 0 to 1.",
-        "Entry 3 is left out: its content holds a number that JSON does not have.",
+        "Entry 2 was skipped: its confidence is not a number from 0 to 1.",
+        "Entry 3 was skipped: its content has a number that is not valid JSON.",
     ]
     assert not found.is_intact
 
@@ -426,12 +429,12 @@ def test_an_odd_staged_entry_is_one_problem(entry: object, why: str) -> None:
 
     found = read_staging_json(a_file(entry, sound, name="staged"), AT)
 
-    assert [problem.why for problem in found.problems] == [f"Entry 1 is left out: {why}."]
+    assert [problem.why for problem in found.problems] == [f"Entry 1 was skipped: {why}."]
     assert [memory.validated_at for memory in found.memories] == [AT]
 
 
 def test_a_file_of_learnings_is_no_staging_file() -> None:
-    with pytest.raises(ValueError, match="No staged learnings can be read here: it has no list `staged`"):
+    with pytest.raises(ValueError, match="Cannot read staged learnings: it has no `staged` list"):
         read_staging_json(LEARNINGS, AT)
 
 
@@ -539,11 +542,11 @@ def test_an_intact_file_is_loaded_whatever_its_backup_is(tmp_path: Path) -> None
     ("content", "why"),
     [
         (DAMAGED.encode(), "its checksum does not match"),
-        (LEARNINGS[:-5].encode(), "it is not JSON: expecting ',' delimiter (line 58, column 1)"),
-        (b"", "it is not JSON: expecting value (line 1, column 1)"),
-        (b"\x00" * 100, "it is not JSON: expecting value (line 1, column 1)"),
+        (LEARNINGS[:-5].encode(), "it is not valid JSON: expecting ',' delimiter (line 58, column 1)"),
+        (b"", "it is not valid JSON: expecting value (line 1, column 1)"),
+        (b"\x00" * 100, "it is not valid JSON: expecting value (line 1, column 1)"),
         (b"\xff\xfe{}", "it is not UTF-8 text"),
-        (None, "it is not there"),
+        (None, "it does not exist"),
     ],
 )
 def test_a_damaged_file_is_read_from_its_backup_and_left_as_it_is(
@@ -558,7 +561,7 @@ def test_a_damaged_file_is_read_from_its_backup_and_left_as_it_is(
     found, told = load_learnings(path, AT)
 
     assert found == read_learnings_json(LEARNINGS, AT)
-    assert told == f"{path} cannot be used ({why}) and was left alone; its backup {backup.name} was read instead."
+    assert told == f"Cannot use {path} ({why}); imported its backup {backup.name} instead. The file was not changed."
     assert sorted(tmp_path.iterdir()) == before
     assert content is None or path.read_bytes() == content
     assert backup.read_text(encoding="utf-8") == LEARNINGS
@@ -572,8 +575,8 @@ def test_when_both_are_damaged_both_are_named(tmp_path: Path) -> None:
         load_learnings(path, AT)
 
     assert str(refused.value) == (
-        f"Neither {path} (its checksum does not match) nor its backup {path}.bak (it is not there) can be used;"
-        " mend or remove the first."
+        f"Cannot use {path} (its checksum does not match) or its backup {path}.bak (it does not exist)."
+        " Repair or delete the first."
     )
 
 
@@ -583,7 +586,7 @@ def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
     os.truncate(path, LARGEST_FILE + 1)
     started = time.monotonic()
 
-    with pytest.raises(ValueError, match="it has more than 50,000,000 bytes"):
+    with pytest.raises(ValueError, match="it is larger than 50,000,000 bytes"):
         load_learnings(path, AT)
 
     assert time.monotonic() - started < 1

@@ -107,11 +107,11 @@ def test_text_is_cleaned_and_bounded() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "The loop state is not JSON: expecting value (line 1, column 1)."),
-        ('{"iterations": [NaN]}', "The loop state is not JSON: NaN is no JSON number."),
-        ("[" * 10**7, "The loop state is not JSON: it is nested too deep."),
-        ("[]", "The loop state has no list `iterations`."),
-        ('{"iterations": 3}', "The loop state has no list `iterations`."),
+        ("", "The loop state is not valid JSON: expecting value (line 1, column 1)."),
+        ('{"iterations": [NaN]}', "The loop state is not valid JSON: NaN is not a valid JSON number."),
+        ("[" * 10**7, "The loop state is not valid JSON: it is nested too deeply."),
+        ("[]", "The loop state has no `iterations` list."),
+        ('{"iterations": 3}', "The loop state has no `iterations` list."),
     ],
 )
 def test_what_is_no_loop_state_is_refused_with_a_sentence(text: str, why: str) -> None:

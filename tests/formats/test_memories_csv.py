@@ -92,7 +92,7 @@ def test_a_table_without_content_is_one_problem() -> None:
 
     assert read_memories_csv(text, AT) == (
         (),
-        (Unreadable(line=1, why="The table has no column `content`; no memory can be read from it."),),
+        (Unreadable(line=1, why="Nothing imported: the table has no column `content`."),),
     )
 
 
@@ -100,9 +100,7 @@ def test_a_text_that_is_no_table_is_one_problem() -> None:
     _, problems = read_memories_csv("\nRestart it, then wait.\nAnd so on.", AT)
 
     assert problems == (
-        Unreadable(
-            line=2, why="The table has no column `type` and no column `content`; no memory can be read from it."
-        ),
+        Unreadable(line=2, why="Nothing imported: the table has no column `type` and no column `content`."),
     )
 
 
@@ -114,9 +112,9 @@ def test_a_text_that_is_no_table_is_one_problem() -> None:
         (",a,,", "it has no type"),
         ("fix,a,nan,", "its confidence is not a number from 0 to 1"),
         ("fix,a,7,", "its confidence is not a number from 0 to 1"),
-        ("fix,a,,-1", "its use count is not a count"),
-        ("fix,a,,,extra", "it has more cells than the table has columns"),
-        (f"fix,{'a' * 110_000},,", "it has 110,000 characters, and a memory may have 100,000"),
+        ("fix,a,,-1", "its use count is not a non-negative integer"),
+        ("fix,a,,,extra", "it has more cells than the header"),
+        (f"fix,{'a' * 110_000},,", "it has 110,000 characters, and the limit is 100,000"),
     ],
 )
 def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: str) -> None:
@@ -125,22 +123,22 @@ def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: st
     memories, problems = read_memories_csv(text, AT)
 
     assert [memory.body for memory in memories] == ["two\nlines", "b"]
-    assert problems == (Unreadable(line=4, why=f"The row is left out: {why}."),)
+    assert problems == (Unreadable(line=4, why=f"The row was skipped: {why}."),)
 
 
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ("{oops", "its structured content is not JSON: expecting property name enclosed in double quotes"),
-        ("[1]", "its content is not an object that says something"),
-        ("[" * 100_000, "its structured content is not JSON: it is nested too deep"),
+        ("{oops", "its structured content is not valid JSON: expecting property name enclosed in double quotes"),
+        ("[1]", "its content is not a non-empty object"),
+        ("[" * 100_000, "its structured content is not valid JSON: it is nested too deeply"),
     ],
 )
 def test_structured_content_that_makes_no_sense_is_one_problem(cell: str, why: str) -> None:
     memories, problems = read_memories_csv(f"type,content,structured\nstrategy,a,{cell}\nstrategy,b,\n", AT)
 
     assert [(memory.body, memory.content) for memory in memories] == [("b", "")]
-    assert problems[0].why.startswith(f"The row is left out: {why}")
+    assert problems[0].why.startswith(f"The row was skipped: {why}")
 
 
 def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
@@ -150,7 +148,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
 
     assert [memory.body for memory in memories] == ["a"]
     assert problems == (
-        Unreadable(line=3, why="A cell has more than 131,072 characters; from this row on nothing is read."),
+        Unreadable(line=3, why="Skipped this row and all after it: a cell has more than 131,072 characters."),
     )
     assert read_memories_csv("x" * 10**7, AT)[1][0].line == 1
     assert time.monotonic() - started < 5

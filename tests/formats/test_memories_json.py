@@ -96,19 +96,22 @@ def test_a_source_nobody_knows_is_an_import() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "the file is not JSON: expecting value (line 1, column 1)"),
-        (EXPORT[:100], "the file is not JSON: expecting value (line 6, column 5)"),
-        ("{" * 100_000, "the file is not JSON: expecting property name enclosed in double quotes (line 1, column 2)"),
-        ("[" * 100_000, "the file is not JSON: it is nested too deep"),
-        ("3", "the file has no list `memories`"),
-        ('{"memories": {}}', "the file has no list `memories`"),
-        ('{"version": 2, "memories": []}', "the export has version '2', and only version 1 is known"),
-        ('{"version": "1.1", "memories": []}', "the export has version '1.1', and only version 1 is known"),
-        ('{"version": true, "memories": []}', "the export has version 'True', and only version 1 is known"),
+        ("", "the file is not valid JSON: expecting value (line 1, column 1)"),
+        (EXPORT[:100], "the file is not valid JSON: expecting value (line 6, column 5)"),
+        (
+            "{" * 100_000,
+            "the file is not valid JSON: expecting property name enclosed in double quotes (line 1, column 2)",
+        ),
+        ("[" * 100_000, "the file is not valid JSON: it is nested too deeply"),
+        ("3", "the file has no `memories` list"),
+        ('{"memories": {}}', "the file has no `memories` list"),
+        ('{"version": 2, "memories": []}', "the export has version '2', but only version 1 is supported"),
+        ('{"version": "1.1", "memories": []}', "the export has version '1.1', but only version 1 is supported"),
+        ('{"version": true, "memories": []}', "the export has version 'True', but only version 1 is supported"),
     ],
 )
 def test_what_is_no_such_export_gets_one_sentence(text: str, why: str) -> None:
-    assert read_memories_json(text, AT) == ((), (Unreadable(line=1, why=f"No memories can be read here: {why}."),))
+    assert read_memories_json(text, AT) == ((), (Unreadable(line=1, why=f"Nothing imported: {why}."),))
 
 
 @pytest.mark.parametrize(
@@ -116,22 +119,22 @@ def test_what_is_no_such_export_gets_one_sentence(text: str, why: str) -> None:
     [
         ("Restart it.", "it is not an object"),
         ({"content": "Restart it."}, "it has no type"),
-        ({"type": "fix"}, "it says nothing"),
-        ({"type": "fix", "content": 3}, "its content is not text"),
-        ({"type": "fix", "content": "a", "title": []}, "its title is not text"),
+        ({"type": "fix"}, "it is empty"),
+        ({"type": "fix", "content": 3}, "its content is not a string"),
+        ({"type": "fix", "content": "a", "title": []}, "its title is not a string"),
         ({"type": "fix", "content": "a", "confidence": 7}, "its confidence is not a number from 0 to 1"),
-        ({"type": "fix", "content": "a", "use_count": -1}, "its use count is not a count"),
+        ({"type": "fix", "content": "a", "use_count": -1}, "its use count is not a non-negative integer"),
         ({"type": "fix", "content": "a", "tags": {"a": 1}}, "its tags or files are not a list"),
         ({"type": "fix", "content": "a", "tags": ["x" * 10**6]}, "one of its tags or files has 1,000,000 characters"),
         ({"type": "fix", "content": "a", "created_at": "soon"}, "'soon' is not a date"),
-        ({"type": "fix", "content": "a", "created_by_hat": 1}, "its created_by_hat is not text"),
-        ({"type": "estimate", "structured_content": []}, "its content is not an object that says something"),
-        ({"type": "fix", "content": "a", "state": "lost"}, "its state 'lost' is unknown"),
-        ({"type": "fix", "content": "a", "state": ["active"]}, "its state \"['active']\" is unknown"),
-        ({"type": "fix", "content": "a", "support": -1}, "its support is not a count"),
+        ({"type": "fix", "content": "a", "created_by_hat": 1}, "its created_by_hat is not a string"),
+        ({"type": "estimate", "structured_content": []}, "its content is not a non-empty object"),
+        ({"type": "fix", "content": "a", "state": "lost"}, "its state 'lost' is not supported"),
+        ({"type": "fix", "content": "a", "state": ["active"]}, "its state \"['active']\" is not supported"),
+        ({"type": "fix", "content": "a", "support": -1}, "its support is not a non-negative integer"),
         ({"type": "fix", "content": "a", "source_loops": "l"}, "its source loops are not a list of names"),
-        ({"type": "fix", "content": "a", "feature": 7}, "its feature is not text"),
-        ({"type": "fix", "content": "x" * 10**6}, "it has 1,000,000 characters, and a memory may have 100,000"),
+        ({"type": "fix", "content": "a", "feature": 7}, "its feature is not a string"),
+        ({"type": "fix", "content": "x" * 10**6}, "it has 1,000,000 characters, and the limit is 100,000"),
         ({"type": "fix", "content": "a", "success_rate": float("nan")}, "its success rate is not a number from 0 to 1"),
     ],
 )
@@ -141,7 +144,7 @@ def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why:
     memories, problems = read_memories_json(json.dumps([sound, entry, sound]), AT)
 
     assert len(memories) == 2
-    assert problems == (Unreadable(line=2, why=f"Entry 2 is left out: {why}."),)
+    assert problems == (Unreadable(line=2, why=f"Entry 2 was skipped: {why}."),)
 
 
 # --- writing -------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from ralph.formats.memories_md import (
     TEMPLATE,
     Document,
     Entry,
-    block,
     edited,
     header_id,
     read_document,
@@ -176,7 +175,7 @@ def test_a_block_with_a_bad_heading_is_a_problem_and_does_not_flow_into_the_one_
 
     assert [(one.id, one.body, one.tags) for one in document.entries] == [("mem-1", "a", ()), ("mem-2", "c", ())]
     assert [problem.line for problem in document.problems] == [4]
-    assert "is not the id of a memory" in document.problems[0].why
+    assert "is not a memory id" in document.problems[0].why
 
 
 def test_a_heading_of_somebody_that_quotes_nothing_is_no_problem() -> None:
@@ -189,7 +188,7 @@ def test_an_entry_without_words_is_a_problem_but_not_gone(rest: str) -> None:
     document = read_document(f"### mem-1\n{rest}\n### mem-2\n> b\n")
 
     assert [entry.id for entry in document.entries] == ["mem-2"]
-    assert document.problems == (Unreadable(line=1, why="The entry 'mem-1' has no text; left out."),)
+    assert document.problems == (Unreadable(line=1, why="Skipped entry 'mem-1': it has no text."),)
     assert document.unread_ids == ("mem-1",)
 
 
@@ -320,6 +319,11 @@ def test_what_both_sides_have_is_problem_once() -> None:
 
 
 # --- putting -----------------------------------------------------------------------------
+
+
+def block(entry: Entry) -> str:
+    text = edited(f"## {SECTIONS[entry.kind]}\n", put=[entry])
+    return "### " + text.partition("### ")[2]
 
 
 def test_a_block_has_the_shape_of_the_file() -> None:
@@ -746,15 +750,17 @@ def test_an_import_says_what_it_left_out_and_what_it_read_otherwise() -> None:
 
     assert [(one.id, one.created_at) for one in memories] == [("mem-3", NOW)]
     assert [one.line for one in unreadable] == [1, 3, 4, 7]
-    assert unreadable[0].why == "The entry 'mem-1': it says nothing; left out."
-    assert unreadable[2].why == "There is a wrong date: '2025-02-30' is not a date; taken as today."
+    assert unreadable[0].why == "Skipped entry 'mem-1': it is empty."
+    assert unreadable[2].why == "Invalid date: '2025-02-30' is not a date; used today instead."
 
 
 def test_an_import_of_an_unmerged_file_has_both_sides_and_says_so() -> None:
     memories, unreadable = read_memories_md(CONFLICT, NOW)
 
     assert [one.body for one in memories] == ["ours", "theirs", "shared"]
-    assert unreadable == (Unreadable(line=3, why="Git could not merge the file; both sides are read.", was_read=True),)
+    assert unreadable == (
+        Unreadable(line=3, why="The file has git conflict markers; imported both sides.", was_read=True),
+    )
 
 
 def test_an_export_has_the_newest_first_in_each_section_and_no_other_kinds() -> None:

@@ -189,10 +189,10 @@ def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> Non
     refused = read_memories(changed, "ralph-learnings.json", AT)[1]
     forced = read_memories(changed, "ralph-learnings.json", AT, force=True)[1]
 
-    why = "Its checksum does not match: it was changed or damaged after it was written"
-    assert refused == ((), (Unreadable(line=1, why=f"{why}; it comes in only by force."),))
+    why = "The checksum does not match: the file was changed or damaged after it was written"
+    assert refused == ((), (Unreadable(line=1, why=f"{why}; it is imported only with force."),))
     assert len(forced[0]) == 1
-    assert forced[1] == (Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),)
+    assert forced[1] == (Unreadable(line=1, why=f"{why}. It was imported because of force.", was_read=True),)
 
 
 def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
@@ -202,7 +202,7 @@ def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
     for text in (changed, cut):
         (refused, (problem,)), (forced, _) = (read_memories(text, "x", AT, force=force)[1] for force in (False, True))
         assert refused == ()
-        assert problem.why.endswith(". What can be read of it comes in only by force.")
+        assert problem.why.endswith(". What can be read of it is imported only with force.")
         assert len(forced) == 1
 
 
@@ -216,9 +216,9 @@ def test_a_form_that_is_given_is_not_guessed() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (TASKS, "plan.txt holds tasks: import them with `ralph task import`."),
-        (LOOP_STATE, "plan.txt is the state of a loop: it holds no memories, but they can be learned from it."),
-        ('{"a": 1}', "No memories were found in plan.txt."),
+        (TASKS, "plan.txt contains tasks. Import them with: ralph task import plan.txt"),
+        (LOOP_STATE, "plan.txt is a loop state without memories. Extract learnings with: ralph learn extract"),
+        ('{"a": 1}', "No memories found in plan.txt."),
         ("", "plan.txt is empty."),
     ],
 )

@@ -216,16 +216,18 @@ def test_without_headings_the_paragraphs_are_memories() -> None:
     ],
 )
 def test_a_file_that_only_points_somewhere_says_so(text: str) -> None:
-    assert read_notes_md(text, AT) == nothing("It holds nothing but a path: import that file instead.")
+    assert read_notes_md(text, AT) == nothing(
+        "Nothing to import: the file only contains a path. Import that file instead."
+    )
 
 
 @pytest.mark.parametrize("text", ["", "a", "1, 2, 3", "-----", "x = 1"])
 def test_a_file_without_words_says_so(text: str) -> None:
-    assert read_notes_md(text, AT) == nothing("It holds no section and no paragraph that could be remembered.")
+    assert read_notes_md(text, AT) == nothing("Nothing to import: no section or paragraph found.")
 
 
 def test_headings_without_texts_are_nothing() -> None:
-    assert read_notes_md("# A\n## B\n", AT) == nothing("It holds no section with a text that could be remembered.")
+    assert read_notes_md("# A\n## B\n", AT) == nothing("Nothing to import: no section with text found.")
 
 
 def test_a_block_as_long_as_a_file_is_left_out_and_reported() -> None:

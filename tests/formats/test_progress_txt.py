@@ -81,7 +81,7 @@ def test_a_log_that_was_only_begun_says_that_there_is_nothing_in_it() -> None:
 
     assert read_progress_txt(text, AT) == (
         (),
-        (Unreadable(line=1, why="It holds no pattern and no learning yet: there is nothing to import."),),
+        (Unreadable(line=1, why="Nothing to import: no pattern or learning found."),),
     )
 
 

@@ -45,7 +45,7 @@ def test_a_file_that_is_neither_is_told_in_one_sentence(text: str) -> None:
         (
             Unreadable(
                 line=1,
-                why="Neither JSON lines nor a markdown checklist (`- [ ] title`): no task was found in notes.md.",
+                why="No tasks found in notes.md: it has neither JSON lines nor a markdown checklist (`- [ ] title`).",
             ),
         ),
     )

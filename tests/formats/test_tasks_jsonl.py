@@ -87,11 +87,11 @@ def test_an_unknown_status_is_reported_and_taken_as_pending() -> None:
     tasks, unreadable = read_tasks_jsonl('{"title": "a", "status": "simmering"}')
 
     assert [task.status for task in tasks] == [Status.PENDING]
-    assert unreadable == (Unreadable(line=1, why="The status 'simmering' is unknown; taken as pending."),)
+    assert unreadable == (Unreadable(line=1, why="Unknown status 'simmering'; used pending instead."),)
 
 
 def test_a_cancelled_task_is_left_out_with_the_reason() -> None:
-    assert complaint('{"title": "a", "status": "Cancelled"}') == "The task is 'Cancelled'; left out."
+    assert complaint('{"title": "a", "status": "Cancelled"}') == "Skipped: the status of the task is 'Cancelled'."
 
 
 @pytest.mark.parametrize("field", ["needs", "deps", "dependencies", "depends_on", "blocked_by"])
@@ -117,11 +117,11 @@ def test_a_field_of_the_wrong_kind_is_reported_and_the_task_kept() -> None:
 
     assert tasks == (PlannedTask(key="#1", title="a", needs_keys=("t-1",), line=1),)
     assert [problem.why for problem in unreadable] == [
-        "id is no id or name; taken as none.",
-        "description is not text; taken as empty.",
-        "The priority 'high' is not a whole number we can use; taken as 0.",
-        "needs is not a list of ids; taken as none.",
-        "deps holds something that is no id; taken without it.",
+        "Ignored id: not an id or name.",
+        "Ignored description: not a string.",
+        "Invalid priority 'high'; used 0 instead.",
+        "Ignored needs: not a list of ids.",
+        "Ignored an item of deps: not an id.",
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_priority_no_database_takes_is_reported_and_taken_as_none(number: str)
     tasks, unreadable = read_tasks_jsonl(f'{{"title": "a", "priority": {number}}}')
 
     assert [task.priority for task in tasks] == [0]
-    assert "is not a whole number we can use; taken as 0." in unreadable[0].why
+    assert "; used 0 instead." in unreadable[0].why
 
 
 # --- lines -------------------------------------------------------------------------
@@ -175,24 +175,24 @@ def test_a_bad_line_costs_only_itself() -> None:
     tasks, unreadable = read_tasks_jsonl('{"title": "a"}\n{"title": "b"\n{"title": "c"}')
 
     assert [task.title for task in tasks] == ["a", "c"]
-    assert unreadable == (Unreadable(line=2, why="The line is not JSON (expecting ',' delimiter); left out."),)
+    assert unreadable == (Unreadable(line=2, why="Skipped: the line is not valid JSON (expecting ',' delimiter)."),)
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"id": "t-1"}', "A task needs a title; left out."),
-        ('{"title": "  "}', "A task needs a title; left out."),
-        ('{"title": 3}', "A task needs a title; left out."),
-        ('"text"', "A task must be a JSON object with a title; left out."),
-        ("3", "A task must be a JSON object with a title; left out."),
-        ('{"title": "a"} {"title": "b"}', """More follows the JSON value, from '{"title": "b"}'; left out."""),
-        ('{"title": "a", "cost": NaN}', "The line is not JSON (NaN is no JSON number); left out."),
-        (f'{{"title": "a", "n": {"9" * 5000}}}', "The line is not JSON (a number is too long); left out."),
-        ('{"title": ' + "[" * 100_000, "The line is not JSON (nested too deep); left out."),
+        ('{"id": "t-1"}', "Skipped: the task has no title."),
+        ('{"title": "  "}', "Skipped: the task has no title."),
+        ('{"title": 3}', "Skipped: the task has no title."),
+        ('"text"', "Skipped: a task must be a JSON object with a title."),
+        ("3", "Skipped: a task must be a JSON object with a title."),
+        ('{"title": "a"} {"title": "b"}', """Skipped: unexpected text after the JSON value: '{"title": "b"}'."""),
+        ('{"title": "a", "cost": NaN}', "Skipped: the line is not valid JSON (NaN is not a valid number)."),
+        (f'{{"title": "a", "n": {"9" * 5000}}}', "Skipped: the line is not valid JSON (a number is too long)."),
+        ('{"title": ' + "[" * 100_000, "Skipped: the line is not valid JSON (nested too deeply)."),
         (
             f'{{"title": "{"a" * LONGEST_ENTRY}"}}',
-            "A task may have 1,048,576 characters, this has more; left out.",
+            "Skipped: the task is longer than 1,048,576 characters.",
         ),
     ],
     ids=lambda value: value[:20],
@@ -205,7 +205,7 @@ def test_the_second_task_with_an_id_is_left_out() -> None:
     tasks, unreadable = read_tasks_jsonl('{"id": "t-1", "title": "a"}\n\n{"id": "t-1", "title": "b"}')
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=3, why="The id 't-1' was already used on line 1; left out."),)
+    assert unreadable == (Unreadable(line=3, why="Skipped: the id 't-1' is already used on line 1."),)
 
 
 def test_a_value_nested_as_deep_as_json_allows_does_no_harm() -> None:
@@ -248,7 +248,7 @@ def test_a_broken_array_is_read_as_far_as_it_goes(rest: str) -> None:
 
     assert [task.title for task in tasks] == ["a"]
     assert unreadable[-1].line == 2
-    assert unreadable[-1].why.startswith("From here on the array is not JSON (")
+    assert unreadable[-1].why.startswith("Skipped the rest of the array: invalid JSON (")
 
 
 # --- writing -----------------------------------------------------------------------

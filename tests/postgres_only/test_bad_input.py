@@ -75,7 +75,7 @@ def set_up(tmp_path: Path, url: str, patience_seconds: float | None = None) -> M
         ("postgresql://u@localhost/db?colour=red", '"colour"'),
         (f"postgresql://u:{SECRET}@/db?host=/nowhere", "no server at this socket"),
         (f"mysql://u:{SECRET}@localhost/db", "postgresql://user@host/database"),
-        (f"postgresql:u:{SECRET}@localhost/db", "without // is neither"),
+        (f"postgresql:u:{SECRET}@localhost/db", "not postgresql:…"),
     ],
 )
 def test_a_wrong_url_is_told_in_one_sentence(tmp_path: Path, url: str, said: str) -> None:

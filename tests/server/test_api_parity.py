@@ -233,7 +233,7 @@ def test_a_bundle_that_was_changed_comes_in_only_by_force(served: Served) -> Non
     bundle = "".join(piece for _, pieces in exported.files for piece in pieces)
     changed = bundle.replace("Start docker first.", "Start podman first.")
 
-    refused(served.post(f"{ALL}/import", {"text": changed}), 422, "only by force")
+    refused(served.post(f"{ALL}/import", {"text": changed}), 422, "only with force")
     status, told = served.post(f"{ALL}/import", {"text": changed, "force": True})
 
     assert (status, told["format"]) == (200, "bundle")

@@ -43,7 +43,7 @@ def test_a_broken_entry_is_told_until_it_is_mended_whichever_thread_is_asked(ser
 def test_a_knowledge_file_that_is_none_is_told(served: Served) -> None:
     write(served, ".ralph/knowledge/notes.md", "Just some words.\n")
 
-    assert any(".ralph/knowledge/notes.md is skipped" in one for one in warnings(served))
+    assert any("skipped .ralph/knowledge/notes.md: " in one for one in warnings(served))
 
 
 def test_a_file_that_cannot_be_written_is_told(served: Served) -> None:
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_written_is_told(served: Served) -> None:
     status, _ = served.post("/api/projects/-/memories", {"content": "Start docker first."})
 
     assert status == 201
-    assert any("cannot be written" in one for one in warnings(served))
+    assert any("cannot write .agent/memories.md: " in one for one in warnings(served))
     (Path(served.project.directory) / ".agent").unlink()
     assert warnings(served) == []
 

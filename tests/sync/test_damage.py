@@ -50,7 +50,7 @@ def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     outcome = sync(project.store, project.root)
 
     assert len(bodies(project)) == 8
-    assert "too many to be believed" in outcome.problems[0]
+    assert "too many for a deliberate deletion" in outcome.problems[0]
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
@@ -66,7 +66,7 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
     back = sync(project.store, project.root)
 
     assert (during, len(bodies(project))) == (12, 12)
-    assert "too many to be believed" in held.problems[0]
+    assert "too many for a deliberate deletion" in held.problems[0]
     assert (back.taken, back.written, back.problems) == (0, 0, ())
 
 

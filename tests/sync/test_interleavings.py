@@ -199,7 +199,7 @@ class World:
         self.sync()
         again = sync(self.store, self.root)
         self.project.memory.look_at_files()
-        if any("too many to be believed" in problem for problem in self.project.memory.problems):
+        if any("too many for a deliberate deletion" in problem for problem in self.project.memory.problems):
             return  # nothing is deleted then, and nothing written back: a person has to say which
         assert (again.taken, again.written) == (0, 0)
         active = {one.id: (one.kind, one.body) for one in self.store.memories.all() if one.kind in SECTIONS}

@@ -182,7 +182,7 @@ def test_a_link_out_of_the_project_is_not_followed(project: Project, tmp_path: P
     outcome = sync(project.store, project.root)
 
     assert titles(project) == []
-    assert "leads out of the project" in outcome.problems[0]
+    assert "points outside the project" in outcome.problems[0]
 
 
 def test_titles_that_make_the_same_name_get_files_of_their_own(project: Project) -> None:

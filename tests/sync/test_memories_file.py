@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_used_is_a_problem_and_nothing_is_lost(project: Pr
 
     assert bodies(project) == ["Kept."]
     assert outside.read_text() == "# Memories\n"
-    assert "leads out of the project" in project.memory.problems[0]
+    assert "points outside the project" in project.memory.problems[0]
 
 
 def test_a_folder_in_the_place_of_the_file_is_a_problem(project: Project) -> None:
@@ -244,7 +244,7 @@ def test_a_folder_in_the_place_of_the_file_is_a_problem(project: Project) -> Non
     add(project, "Kept.")
 
     assert bodies(project) == ["Kept."]
-    assert "no regular file" in project.memory.problems[0]
+    assert "not a regular file" in project.memory.problems[0]
 
 
 def test_without_files_nothing_is_written(project: Project) -> None:

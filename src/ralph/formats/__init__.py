@@ -1,1 +1,1 @@
-"""One reader and writer for each kind of file. Pure: text in, records out."""
+"""Readers and writers of file formats. Most are pure: text in, records out."""

@@ -1,9 +1,8 @@
-"""Write and read the bundle: everything a project remembers, as JSON lines.
+"""Reader and writer of bundles: all memories of a project with their history, as JSON lines.
 
-The first line says what it is, then every memory has a line with all its fields and,
-directly below, a line for each change in its history; the last line counts the
-memories and seals all lines before it. Both ways work line by line, so that a bundle
-may be larger than the machine's memory.
+The first line identifies the format. Every memory has a line with all its fields, followed by a line for each change in
+its history. The last line has the number of memories and a checksum of all lines before it. Bundles are read and
+written line by line, so they may be larger than RAM.
 """
 
 from __future__ import annotations
@@ -39,121 +38,122 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST_LINE = 8 * 1024 * 1024
-"""Characters. No memory is that long, whatever its fields hold."""
+"""Maximum length of a line, in characters; longer than any valid memory."""
 LONGEST_KIND = 50
+"""Maximum length of a memory type, in characters."""
 LONGEST_CHANGE = 1_000_000
-"""Characters of the JSON text that says what a change replaced."""
+"""Maximum length of the JSON text of a change, in characters."""
 
-_BEGINNING = re.compile(r"\ufeff?\s{0,100}\{\s{0,100}\"ralph_bundle\"\s{0,100}:")
+_START = re.compile(r"\ufeff?\s{0,100}\{\s{0,100}\"ralph_bundle\"\s{0,100}:")
 _HARMLESS = re.compile(
     rf"[a-z -]{{1,12}}|mem-\d{{1,12}}-[0-9a-f]{{4}}|run-[0-9a-f]{{8}}|t-[0-9a-f]{{6}}|{MOMENT}", re.ASCII
 )
-"""A short word, an id or a date of ours: nothing in it could be a secret or invisible."""
-_OF_THIS_COPY = ("seen", "stale")
-"""What the files of a working copy say of a memory means nothing elsewhere."""
-_CUT_OFF = "The bundle was cut off: its last line, which counts the memories, is missing."
+"""Short words, ids and timestamps, which cannot contain secrets or invisible characters."""
+_LOCAL_FIELDS = ("seen", "stale")
+"""Fields derived from the files of a working copy, which are not exported."""
+_TRUNCATED = "The bundle is truncated: its last line, with the checksum, is missing."
 
 
 def is_bundle(start: str) -> bool:
-    """Say whether a text that starts so is a bundle."""
-    return bool(_BEGINNING.match(start))
+    """Return whether a text that starts like this is a bundle."""
+    return bool(_START.match(start))
 
 
 # --- writing ---------------------------------------------------------------------
 
 
 def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], project: str, at: str) -> Iterator[str]:
-    """Give the lines of a bundle, each with its newline: every memory with its history, oldest change first."""
+    """Yield the lines of a bundle, for memories with their history (oldest change first)."""
     import hashlib
 
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-    seal = hashlib.sha256()
+    digest = hashlib.sha256()
     count = 0
 
-    def sealed(fields: Mapping[str, Any]) -> str:
+    def hashed_line(fields: Mapping[str, Any]) -> str:
         line = encode(fields) + "\n"
-        seal.update(line.encode("utf-8", "surrogatepass"))
+        digest.update(line.encode("utf-8", "surrogatepass"))
         return line
 
-    yield sealed({"ralph_bundle": VERSION, "project": project, "exported_at": at})
+    yield hashed_line({"ralph_bundle": VERSION, "project": project, "exported_at": at})
     for memory, events in memories:
-        yield sealed({name: value for name, value in fields_of(memory).items() if name not in _OF_THIS_COPY})
+        yield hashed_line({name: value for name, value in fields_of(memory).items() if name not in _LOCAL_FIELDS})
         for event in events:
-            yield sealed({"event": fields_of(event)})
+            yield hashed_line({"event": fields_of(event)})
         count += 1
-    yield encode({"count": count, "checksum": seal.hexdigest()}) + "\n"
+    yield encode({"count": count, "checksum": digest.hexdigest()}) + "\n"
 
 
 # --- reading ---------------------------------------------------------------------
 
 
 def verify_bundle(lines: Iterable[str]) -> str:
-    """Give a sentence when a bundle was cut off or changed after it was written; empty for a whole one.
+    """Return a message if the bundle was truncated or changed after it was written, or an empty string.
 
-    What does not even begin as a bundle is left to `read_bundle`, which reads nothing of it and says why.
-    It takes a small part of the time of reading: nearly all lines are only looked at as text.
+    A text that does not start like a bundle is accepted here, because `read_bundle` reports it. Verifying is much
+    faster than reading, since most lines are not parsed.
     """
     import hashlib
 
-    seal = hashlib.sha256()
+    digest = hashlib.sha256()
     rows = _rows(lines)
     number, first = next(rows, (1, ""))
-    if _opened(first)[1]:
+    if _parse_header(first)[1]:
         return ""
-    seal.update(_bytes(first))
+    digest.update(_bytes(first))
     count = 0
     for number, line in rows:
-        fields = _decoded_or_none(line) if '"checksum"' in line else None
-        if fields and _is_last(fields):
-            problems = _closed(fields, count, seal.hexdigest(), number, next(rows, None))
+        fields = _decode_or_none(line) if '"checksum"' in line else None
+        if fields and _is_footer(fields):
+            problems = _check_footer(fields, count, digest.hexdigest(), number, next(rows, None))
             return next((problem.why for problem in problems), "")
-        count += _has_memory(line)
-        seal.update(_bytes(line))
-    return _CUT_OFF
+        count += _is_memory_line(line)
+        digest.update(_bytes(line))
+    return _TRUNCATED
 
 
-def _has_memory(line: str) -> bool:
-    """Say whether a line holds a memory, as reading it would count."""
+def _is_memory_line(line: str) -> bool:
+    """Return whether `read_bundle` would count a line as a memory."""
     if line.startswith('{"event":'):
         return False
     if line.startswith('{"id":') and '"event"' not in line:
         return True
-    fields = _decoded_or_none(line)
+    fields = _decode_or_none(line)
     return fields is not None and "event" not in fields
 
 
-def _decoded_or_none(line: str) -> dict[str, Any] | None:
+def _decode_or_none(line: str) -> dict[str, Any] | None:
     try:
-        return _decoded(line)
+        return _decode(line)
     except InvalidEntryError:
         return None
 
 
 def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreadable]:
-    """Give the memories of a bundle, each followed by its history, and what is wrong with it.
+    """Yield the memories of a bundle, each followed by its history, and problems.
 
-    The last thing given is a problem when the bundle was cut off or changed after it was written.
+    The last item is a problem if the bundle was truncated or changed after it was written.
     """
     import hashlib
 
-    seal = hashlib.sha256()
+    digest = hashlib.sha256()
     rows = _rows(lines)
     number, first = next(rows, (1, ""))
-    exported_at, why = _opened(first)
+    exported_at, why = _parse_header(first)
     if why:
         yield Unreadable(line=number, why=why)
         return
-    seal.update(_bytes(first))
+    digest.update(_bytes(first))
     count = 0
     last_id: str | None = ""
     for number, line in rows:
         try:
-            fields = _decoded(line)
-            if _is_last(fields):
-                yield from _closed(fields, count, seal.hexdigest(), number, next(rows, None))
+            fields = _decode(line)
+            if _is_footer(fields):
+                yield from _check_footer(fields, count, digest.hexdigest(), number, next(rows, None))
                 return
             if "event" in fields:
-                # The history of a memory that could not be read is not told on its own.
+                # The history of an invalid memory is skipped with it.
                 if last_id is not None:
                     yield _event(fields["event"], last_id)
             else:
@@ -162,53 +162,55 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreada
                 last_id = memory.id
                 yield memory
         except InvalidEntryError as error:
-            yield Unreadable(line=number, why=f"Line {number} is left out: {error}.")
-        seal.update(_bytes(line))
-    yield Unreadable(line=number, why=_CUT_OFF, was_read=True)
+            yield Unreadable(line=number, why=f"Line {number} was skipped: {error}.")
+        digest.update(_bytes(line))
+    yield Unreadable(line=number, why=_TRUNCATED, was_read=True)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Give the lines that are not blank with their numbers, without what may stand before the first and after each."""
+    """Yield the number and text of every line that is not blank, without byte order mark and newline."""
     for number, line in enumerate(lines, start=1):
         if line and not line.isspace():
             yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
 
 
-def _is_last(fields: dict[str, Any]) -> bool:
+def _is_footer(fields: dict[str, Any]) -> bool:
     return "checksum" in fields and "kind" not in fields
 
 
-def _opened(line: str) -> tuple[str, str]:
-    """Give when the bundle was written, and a sentence when it cannot be read."""
+def _parse_header(line: str) -> tuple[str, str]:
+    """Return the export time in the first line, and a message if this is not a readable bundle."""
     try:
-        fields = _decoded(line)
+        fields = _decode(line)
         version = fields.get("ralph_bundle")
         if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
-            return "", f"The bundle has version {version}, and this Ralph knows {VERSION}: upgrade Ralph to read it."
+            return "", f"The bundle has version {version}, but this Ralph only supports {VERSION}. Upgrade Ralph."
         if version != VERSION or isinstance(version, bool):
-            return "", "This is no bundle: its first line does not say so."
+            return "", "Not a bundle: the first line has no `ralph_bundle` version."
     except InvalidEntryError as error:
-        return "", f"This is no bundle: of its first line, {error}."
+        return "", f"Not a bundle: invalid first line ({error})."
     try:
         return _moment(fields.get("exported_at"), "date"), ""
     except InvalidEntryError:
         return "", ""
 
 
-def _closed(fields: dict[str, Any], count: int, seal: str, number: int, more: object) -> Iterator[Unreadable]:
-    """Give what the last line shows to be wrong with the lines before it."""
-    if fields.get("checksum") != seal:
+def _check_footer(
+    fields: dict[str, Any], count: int, digest: str, number: int, next_line: object
+) -> Iterator[Unreadable]:
+    """Yield the problems that the last line reveals."""
+    if fields.get("checksum") != digest:
         yield Unreadable(
             line=number, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
         )
     elif fields.get("count") != count:
         yield Unreadable(
             line=number,
-            why=f"The last line gives another number of memories than the {count} there are.",
+            why=f"The last line has a different number of memories than the bundle, which has {count}.",
             was_read=True,
         )
-    elif more is not None:
-        yield Unreadable(line=number + 1, why="There is more after the last line; it was not read.")
+    elif next_line is not None:
+        yield Unreadable(line=number + 1, why="Ignored unexpected lines after the end of the bundle.")
 
 
 def _bytes(line: str) -> bytes:
@@ -216,21 +218,21 @@ def _bytes(line: str) -> bytes:
 
 
 def _refuse(word: str) -> float:
-    raise InvalidEntryError(f"{word} is no JSON number")
+    raise InvalidEntryError(f"{word} is not a valid JSON number")
 
 
-_DECODE = json.JSONDecoder(parse_constant=_refuse).decode
+_decode_json = json.JSONDecoder(parse_constant=_refuse).decode
 
 
-def _decoded(line: str) -> dict[str, Any]:
+def _decode(line: str) -> dict[str, Any]:
     if len(line) > LONGEST_LINE:
         raise InvalidEntryError(f"it has {len(line):,} characters")
     try:
-        fields = _DECODE(line)
+        fields = _decode_json(line)
     except InvalidEntryError:
         raise
     except (ValueError, RecursionError):
-        raise InvalidEntryError("it is not JSON") from None
+        raise InvalidEntryError("it is not valid JSON") from None
     if not isinstance(fields, dict):
         raise InvalidEntryError("it is not an object")
     return fields
@@ -239,12 +241,12 @@ def _decoded(line: str) -> dict[str, Any]:
 # --- from fields to records ------------------------------------------------------
 
 
-def _memory(given: dict[str, Any], exported_at: str) -> Memory:
-    """Give the memory of a line; what it does not say is as in a new one."""
-    fields = _converted(given, _MEMORY_FIELDS, _MEMORY_DEFAULTS)
+def _memory(values: dict[str, Any], exported_at: str) -> Memory:
+    """Convert a line to a memory, with defaults for missing fields."""
+    fields = _convert_fields(values, _MEMORY_FIELDS, _MEMORY_DEFAULTS)
     body, content = fields.setdefault("body", ""), fields.get("content")
     if not body and not content:
-        raise InvalidEntryError("it says nothing")
+        raise InvalidEntryError("it is empty")
     if not fields.get("kind"):
         raise InvalidEntryError("it has no kind")
     fields.setdefault("id", "")
@@ -256,55 +258,55 @@ def _memory(given: dict[str, Any], exported_at: str) -> Memory:
     return Memory(**fields)
 
 
-def _event(given: object, memory_id: str) -> MemoryEvent:
-    if not isinstance(given, dict):
+def _event(values: object, memory_id: str) -> MemoryEvent:
+    if not isinstance(values, dict):
         raise InvalidEntryError("its event is not an object")
-    fields = {"seq": 0, "was": None, "became": None, "who": "", "why": "", **_converted(given, _EVENT_FIELDS, {})}
+    fields = {"seq": 0, "was": None, "became": None, "who": "", "why": "", **_convert_fields(values, _EVENT_FIELDS, {})}
     if fields.get("memory_id") != memory_id:
-        raise InvalidEntryError("its event is of another memory than the one above it")
+        raise InvalidEntryError("its event belongs to another memory than the one above it")
     if not fields.get("what") or not fields.get("at"):
-        raise InvalidEntryError("its event does not say what happened and when")
+        raise InvalidEntryError("its event has no `what` or no `at`")
     return MemoryEvent(**fields)
 
 
-def _converted(given: dict[str, Any], known: Fields, defaults: dict[str, Any]) -> dict[str, Any]:
-    """Give the fields that say something, as they may be stored; null counts as not given."""
+def _convert_fields(values: dict[str, Any], known: Fields, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the known fields that differ from their default, cleaned and converted."""
     fields: dict[str, Any] = {}
-    texts: list[str] = []
-    body = given.get("body")
-    for name, value in given.items():
+    strings: list[str] = []
+    body = values.get("body")
+    for name, value in values.items():
         if value is None or value == defaults.get(name) or name not in known:
             continue
         fields[name] = value
         if type(value) is str:
             is_in_body = name == "title" and type(body) is str and body.startswith(value)
             if not is_in_body and not _HARMLESS.fullmatch(value):
-                texts.append(value)
+                strings.append(value)
         elif type(value) is list:
-            texts += [one for one in value if type(one) is str and not _HARMLESS.fullmatch(one)]
-    # Nearly every memory is clean, for we wrote it; one look at all its texts together is enough to know.
-    text = "\n".join(texts).strip()
+            strings += [one for one in value if type(one) is str and not _HARMLESS.fullmatch(one)]
+    # Most bundles were written by us and are clean, so all texts are first checked at once.
+    text = "\n".join(strings).strip()
     if accept(text) != text:
-        fields = {name: _accepted(value) for name, value in fields.items()}
+        fields = {name: _clean_value(value) for name, value in fields.items()}
     for name, value in fields.items():
         fields[name] = known[name](value, name)
     return fields
 
 
-def _accepted(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     if isinstance(value, list):
         return [accept(one) if isinstance(one, str) else one for one in value]
     return accept(value) if isinstance(value, str) else value
 
 
-# Each of these gets a value whose text is clean, and the name of its field for the message.
+# Converters: each gets a cleaned value, and the name of its field for messages.
 
 
 def _text(value: Any, name: str, longest: int = LONGEST_BODY) -> str:
     if not isinstance(value, str):
-        raise InvalidEntryError(f"its {name} is not text")
+        raise InvalidEntryError(f"its {name} is not a string")
     if len(value) > longest:
-        raise InvalidEntryError(f"its {name} has {len(value):,} characters, and {longest:,} are allowed")
+        raise InvalidEntryError(f"its {name} has {len(value):,} characters, and the limit is {longest:,}")
     return value.strip()
 
 
@@ -315,7 +317,7 @@ def _word(value: Any, name: str) -> str:
 def _id(value: Any, name: str) -> str:
     text = _text(value, name, LONGEST_ID)
     if text and not is_plain_id(text):
-        raise InvalidEntryError(f"its {name} holds other signs than letters, digits, dots and hyphens")
+        raise InvalidEntryError(f"its {name} has characters other than letters, digits, dots and hyphens")
     return text
 
 
@@ -331,52 +333,52 @@ def _kind(value: Any, name: str) -> str:
 def _json(value: Any, name: str) -> str:
     text = _text(value, name)
     try:
-        return _encoded(_cleaned(_decoded(text)), text)
+        return _encode(_clean_nested(_decode(text)), text)
     except InvalidEntryError as error:
-        raise InvalidEntryError(f"of its {name}, {error}") from None
+        raise InvalidEntryError(f"its {name} is invalid: {error}") from None
 
 
 def _change(value: Any, name: str) -> str:
-    """Give the fields that a change was about, clean; whose memory it is, an event does not say."""
+    """Return the changed fields as JSON, cleaned and without the id of the memory."""
     text = _text(value, name, LONGEST_CHANGE)
     try:
-        fields = _decoded(text)
+        fields = _decode(text)
     except InvalidEntryError as error:
-        raise InvalidEntryError(f"of its {name}, {error}") from None
-    known = {field: _cleaned(one) for field, one in fields.items() if field in _MEMORY_FIELDS and field != "id"}
-    return _encoded(known, text)
+        raise InvalidEntryError(f"its {name} is invalid: {error}") from None
+    known = {field: _clean_nested(one) for field, one in fields.items() if field in _MEMORY_FIELDS and field != "id"}
+    return _encode(known, text)
 
 
-def _cleaned(value: Any) -> Any:
-    """Give a value with every text in it clean, also those that are JSON themselves."""
+def _clean_nested(value: Any) -> Any:
+    """Return a value with all its strings cleaned, including strings that contain JSON."""
     if isinstance(value, dict):
-        return {accept(name): _cleaned(one) for name, one in value.items()}
+        return {accept(name): _clean_nested(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_cleaned(one) for one in value]
+        return [_clean_nested(one) for one in value]
     if not isinstance(value, str):
         return value
     if value.startswith(("[", "{")):
         try:
-            return _encoded(_cleaned(_DECODE(value)), value)
+            return _encode(_clean_nested(_decode_json(value)), value)
         except (ValueError, RecursionError, InvalidEntryError):
             pass
     return accept(value)
 
 
-def _encoded(value: Any, text: str) -> str:
-    """Give a value as JSON text: the one it came from, if that says the same."""
-    return text if _DECODE(text) == value else json.dumps(value, ensure_ascii=False)
+def _encode(value: Any, text: str) -> str:
+    """Return a value as JSON: the original text if it is equivalent."""
+    return text if _decode_json(text) == value else json.dumps(value, ensure_ascii=False)
 
 
 def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[str, ...]:
     items: dict[str, None] = {}
     for one in value if type(value) is list else (None,):
         if type(one) is not str or len(one) > longest:
-            raise InvalidEntryError(f"its {name} are not a list of texts of up to {longest} characters")
+            raise InvalidEntryError(f"its {name} are not a list of strings of up to {longest} characters")
         items[" ".join(one.split())] = None
     items.pop("", None)
     if len(items) > most:
-        raise InvalidEntryError(f"it has {len(items):,} {name}, and a memory may have {most:,}")
+        raise InvalidEntryError(f"it has {len(items):,} {name}, and the limit is {most:,}")
     return tuple(items)
 
 

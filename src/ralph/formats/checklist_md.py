@@ -1,8 +1,7 @@
-"""Read tasks from a markdown checklist: `- [ ] title`, nested by indentation.
+"""Reader of markdown checklists: `- [ ] title`, nested by indentation.
 
-A box only counts where a reader of the rendered page would see one: not in a code
-block, not in a comment. Crossed-out work is left out with everything below it,
-because nobody will be there to say that it was not meant.
+Checkboxes in code blocks and comments are ignored, as in the rendered page. A canceled item is skipped with everything
+below it, because nobody watches an unattended run to stop work that was not meant to be done.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
     from ralph.formats.planned import Reading
 
 NESTING_COLUMNS = 2
-"""So much further right makes an item a child; a single column is a slip of the hand."""
+"""Minimum additional indentation of a child, in columns; a single column is probably a typo."""
 TAB_COLUMNS = 4
 OPEN_MARKS = ("", "~", "/")
-"""`~` and `/` are work in progress: whoever did it is not with us."""
+"""Marks of tasks that can be claimed; `~` and `/` mean work in progress elsewhere."""
 DONE_MARKS = ("x", "X")
 CANCELLED_MARK = "-"
 
@@ -35,81 +34,79 @@ _ID_IN_PARENTHESES = re.compile(r"\((t-[0-9a-f]{6})\)$")
 
 
 def read_checklist_md(text: str) -> Reading:
-    """Give the tasks of the checklist, and what was left out of it."""
-    reader = _Reader()
-    for line, row, is_code in _rows(text, reader.unreadable):
+    """Return the tasks and the problems of a checklist."""
+    parser = _ChecklistParser()
+    for line, row, is_code in _rows(text, parser.unreadable):
         if not is_code and (found := _ITEM.match(row)):
-            reader.take_item(line, row, found[1].strip(), found[2] or "")
+            parser.add_item(line, row, found[1].strip(), found[2] or "")
         else:
-            reader.take_text(row, is_code)
-    return _settled(reader.tasks()), tuple(sorted(reader.unreadable, key=lambda one: one.line))
+            parser.add_text(row, is_code)
+    return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda one: one.line))
 
 
 def has_boxes(text: str) -> bool:
-    """Say whether the text has anything of a checklist."""
+    """Return whether the text has a checkbox."""
     return any(not is_code and _ITEM.match(row) for _, row, is_code in _rows(text, []))
 
 
 def _rows(text: str, unreadable: list[Unreadable]) -> Iterator[tuple[int, str, bool]]:
-    """Give every line that is no comment: its number, its text, and whether it is inside a code block."""
+    """Yield the number and text of every line outside comments, and whether it is in a code block."""
     closing = ""
     opened = 0
     for line, row in enumerate(unify_newlines(text).split("\n"), start=1):
-        bare = row.strip()
+        stripped = row.strip()
         if closing == "-->":
-            closing = "" if "-->" in bare else closing
+            closing = "" if "-->" in stripped else closing
         elif closing:
             yield line, row, True
-            # A fence is closed by one at least as long, with nothing after it.
-            closing = "" if bare.startswith(closing) and not bare.strip(closing[0]) else closing
-        elif bare.startswith("<!--"):
-            closing, opened = ("" if "-->" in bare else "-->"), line
+            # The closing fence is at least as long as the opening one, with nothing after it.
+            closing = "" if stripped.startswith(closing) and not stripped.strip(closing[0]) else closing
+        elif stripped.startswith("<!--"):
+            closing, opened = ("" if "-->" in stripped else "-->"), line
         else:
             yield line, row, False
             if fence := fence_in(row):
                 closing, opened = fence[1], line
     if closing:
         what = "comment" if closing == "-->" else "code block"
-        unreadable.append(
-            Unreadable(line=opened, why=f"The {what} that starts here never ends; nothing in it is read.")
-        )
+        unreadable.append(Unreadable(line=opened, why=f"Skipped the {what} that starts here: it never ends."))
 
 
-def _settled(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
-    """Give the tasks with every parent as far as its children are, whatever its own box says."""
+def _derive_parent_status(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
+    """Return the tasks with the status of every parent derived from its children."""
     all_done: dict[str, bool] = {}
-    settled = []
-    for task in reversed(tasks):  # children stand below their parent
+    tasks_reversed = []
+    for task in reversed(tasks):  # children come after their parent
         if task.key in all_done:
             task = replace(task, status=Status.DONE if all_done[task.key] else Status.PENDING)
         if task.parent_key is not None:
             all_done[task.parent_key] = all_done.get(task.parent_key, True) and task.status is Status.DONE
-        settled.append(task)
-    return tuple(reversed(settled))
+        tasks_reversed.append(task)
+    return tuple(reversed(tasks_reversed))
 
 
 class _Item:
-    """A box, and the text that stands under it."""
+    """A checklist item and the text below it."""
 
     __slots__ = ("indent", "is_cancelled", "key", "rows", "section", "task")
 
     def __init__(self, indent: int, parent: _Item | None, section: str) -> None:
         self.indent = indent
         self.key: str | None = parent.key if parent else None
-        """Whose child an item below this one is; an item that is left out passes on its parent's."""
+        """Key of the parent for items nested in this one; a skipped item keeps the key of its own parent."""
         self.is_cancelled: bool = parent is not None and parent.is_cancelled
         self.section = section if self.key is None else ""
         self.task: PlannedTask | None = None
         self.rows: list[str] = []
 
     def body(self) -> str:
-        """Give the text under the item; without its section, “write tests” would not say for what."""
+        """Return the text below the item, after its section, which an item like “write tests” needs as context."""
         section = f"Section: {self.section}\n\n" if self.section else ""
         return accept(section + _dedent(self.rows))
 
 
-class _Reader:
-    """The state of reading: which items the next line may belong to."""
+class _ChecklistParser:
+    """Parser state: the open items that the next line may belong to."""
 
     def __init__(self) -> None:
         self.unreadable: list[Unreadable] = []
@@ -119,7 +116,7 @@ class _Reader:
         self._section = ""
         self._after_blank = False
 
-    def take_item(self, line: int, row: str, mark: str, written: str) -> None:
+    def add_item(self, line: int, row: str, mark: str, text: str) -> None:
         indent = _indent(row)
         while self._open and indent < self._open[-1].indent + NESTING_COLUMNS:
             indent = min(indent, self._open.pop().indent)
@@ -127,27 +124,27 @@ class _Reader:
         self._after_blank = False
         self._open.append(item)
         self._items.append(item)
-        id_given, title = _split_id(accept(written[:LONGEST_ENTRY]))
-        key = id_given or f"#{len(self._items)}"
+        id, title = _split_id(accept(text[:LONGEST_ENTRY]))
+        key = id or f"#{len(self._items)}"
         is_struck = _is_struck(title)
-        title = _without_emphasis(title)
+        title = _strip_emphasis(title)
 
-        why = ""
+        reason = ""
         if item.is_cancelled:
-            why = "The item belongs to a cancelled one"
+            reason = "the item is part of a canceled one"
         elif mark == CANCELLED_MARK or (is_struck and mark not in DONE_MARKS):
             item.is_cancelled = True
-            why = "The item is cancelled"
+            reason = "the item is canceled"
         elif mark not in OPEN_MARKS and mark not in DONE_MARKS:
-            why = f"The mark {quote(f'[{mark}]')} is unknown"
+            reason = f"unknown mark {quote(f'[{mark}]')}"
         elif not title:
-            why = "A task needs a title"
-        elif len(written) > LONGEST_ENTRY:
-            why = f"A title may have {LONGEST_ENTRY:,} characters, this has more"
+            reason = "the task has no title"
+        elif len(text) > LONGEST_ENTRY:
+            reason = f"the title is longer than {LONGEST_ENTRY:,} characters"
         elif key in self._lines:
-            why = f"The id {quote(key)} was already used on line {self._lines[key]}"
-        if why:
-            self.unreadable.append(Unreadable(line=line, why=f"{why}; left out."))
+            reason = f"the id {quote(key)} is already used on line {self._lines[key]}"
+        if reason:
+            self.unreadable.append(Unreadable(line=line, why=f"Skipped: {reason}."))
             return
 
         status = Status.DONE if mark in DONE_MARKS else Status.PENDING
@@ -155,7 +152,7 @@ class _Reader:
         item.key = key
         self._lines[key] = line
 
-    def take_text(self, row: str, is_code: bool) -> None:
+    def add_text(self, row: str, is_code: bool) -> None:
         if not is_code and not row.strip():
             self._after_blank = True
             return
@@ -165,12 +162,11 @@ class _Reader:
         if self._open:
             self._open[-1].rows += ["", row] if self._after_blank else [row]
         elif not is_code and (heading := _HEADING.match(row)):
-            # The one at the top names the document, not a part of it.
-            self._section = "" if heading[1] == "#" else _without_emphasis(accept(heading[2]))
+            # A first-level heading is the title of the document, not a section.
+            self._section = "" if heading[1] == "#" else _strip_emphasis(accept(heading[2]))
         self._after_blank = False
 
     def tasks(self) -> list[PlannedTask]:
-        """Give the tasks so far, each with its body."""
         return [replace(item.task, body=item.body()) for item in self._items if item.task]
 
 
@@ -179,13 +175,12 @@ def _indent(row: str) -> int:
 
 
 def _dedent(rows: list[str]) -> str:
-    """Give the rows moved left as far as the first one goes."""
     margin = next((_indent(row) for row in rows if row), 0)
     return "\n".join(" " * (_indent(row) - margin) + row.strip() for row in rows)
 
 
 def _split_id(title: str) -> tuple[str | None, str]:
-    """Give the id a title ends with, if any, and the title without it."""
+    """Split a trailing id off a title; return None as id if there is none."""
     if title.endswith("-->") and "<!--" in title:
         title, _, comment = title[: -len("-->")].rpartition("<!--")
         title = title.rstrip()
@@ -200,8 +195,8 @@ def _is_struck(title: str) -> bool:
     return len(title) > 4 and title.startswith("~~") and title.find("~~", 2) == len(title) - 2
 
 
-def _without_emphasis(title: str) -> str:
-    """Give the title without the marks around it or, when bold, around its first words."""
+def _strip_emphasis(title: str) -> str:
+    """Remove emphasis around the whole title, or bold around its first words."""
     for mark in ("~~", "**", "__", "*", "_"):
         if not title.startswith(mark):
             continue

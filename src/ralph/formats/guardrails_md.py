@@ -1,8 +1,7 @@
-"""Read guardrails: "signs" that say what to do in a situation that once went wrong.
+"""Reader of guardrails: "signs" that describe what to do in a situation that went wrong before.
 
-A sign is a heading `### Sign: Name` with fields (Trigger, Instruction, …) or a text
-below it; files in use also number them, put them in bold, or write one on a line.
-Signs shown in a code block count, templates with [placeholders] do not.
+A sign is a heading `### Sign: Name` with fields (Trigger, Instruction, …) or text below it. Real files also number
+signs, write them in bold or as a single line. Signs in code blocks count, templates with [placeholders] do not.
 """
 
 from __future__ import annotations
@@ -33,16 +32,17 @@ if TYPE_CHECKING:
     from ralph.formats.notes_md import Row
 
 TAG = "guardrail"
+"""Tag of all imported guardrails."""
 LONGEST_NAME = 100
-"""Characters; a longer one is not the sign's name but what it says."""
+"""Maximum length of the name of a sign, in characters; a longer one is part of the text."""
 LONGEST_START = 200
-"""Characters of a row in which it shows whether a sign begins."""
+"""Number of characters of a row that are searched for a sign or field label."""
 TRIGGERS = ("trigger", "when", "pattern", "problem", "situation", "symptom")
 INSTRUCTIONS = ("instruction", "do", "fix", "rule", "action", "mitigation", "solution", "instead")
 FIELDS = frozenset(
     {*TRIGGERS, *INSTRUCTIONS, "added after", "added", "example", "examples", "source", "learned from", "reason", "why"}
 )
-"""What begins a field without being bold; with bold, any word does."""
+"""Labels that start a field even if they are not bold."""
 
 _SIGN = re.compile(
     r"[\W_]*(?:\d{1,4}[.)]?[\W_]+)?sign(?:[ \t]*[-#]?[ \t]*\d{1,4}[ \t]*(?P<number>[-–—.])?)?"
@@ -56,27 +56,25 @@ _FIELD = re.compile(
 _LIST_OF_SIGNS = re.compile(
     r"(?!(?:when|how|what|types?|kinds?|about|add|adding)\b)(?:.{0,60}[\s-])?(?:signs|guardrails)", re.IGNORECASE
 )
-_STEPS = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_ASIDE = re.compile(r"[ \t]*\([^()]{0,100}\)[ \t]*$")
+_LIST_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_PARENTHESIS = re.compile(r"[ \t]*\([^()]{0,100}\)[ \t]*$")
 
 
 def read_guardrails_md(text: str, at: str) -> Reading:
-    """Give a memory for every sign, and what could not be read."""
-    gathered = Gathering(at)
-    add_signs(text, gathered, with_lists=True)
-    return gathered.reading(
-        "It holds no sign (`### Sign: Name` with Trigger and Instruction): there is nothing to import."
-    )
+    """Return a memory for every sign, and the problems."""
+    collector = Gathering(at)
+    add_signs(text, collector, with_lists=True)
+    return collector.reading("Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.")
 
 
-def add_signs(text: str, gathered: Gathering, *, with_lists: bool = False) -> None:
-    """Keep every sign that is a heading; `with_lists` also those on a line, and what stands in a list of signs."""
-    for sign in _signs(_unfenced(rows_of(text)), with_lists):
+def add_signs(text: str, collector: Gathering, *, with_lists: bool = False) -> None:
+    """Add every sign that is a heading; with `with_lists`, also single-line signs and items of lists of signs."""
+    for sign in _signs(_unfence(rows_of(text)), with_lists):
         if sign.is_template():
             continue
         body = sign.body()
         is_named = bool(body) and 0 < len(sign.name) <= LONGEST_NAME
-        gathered.add(
+        collector.add(
             sign.line,
             kind="constraint",
             title=sign.name if is_named else "",
@@ -87,7 +85,7 @@ def add_signs(text: str, gathered: Gathering, *, with_lists: bool = False) -> No
 
 
 def has_signs(text: str) -> bool:
-    """Say whether the text has signs that say what to do, and not only in a code block."""
+    """Return whether the text has signs with instructions outside code blocks."""
     return any(
         not sign.is_template() and (sign.has_fields() or len(sign.name) > LONGEST_NAME)
         for sign in _signs(rows_of(text), with_lists=True)
@@ -96,19 +94,19 @@ def has_signs(text: str) -> bool:
 
 
 def has_list_of_signs(text: str) -> bool:
-    """Say whether the text has any sign at all, in whatever form."""
-    return any(not sign.is_template() for sign in _signs(_unfenced(rows_of(text)), with_lists=True))
+    """Return whether the text has a sign in any form."""
+    return any(not sign.is_template() for sign in _signs(_unfence(rows_of(text)), with_lists=True))
 
 
 def sign_named(row: str) -> str | None:
-    """Give the name of the sign that begins with this row, or None."""
+    """Return the name of the sign that starts in this row, or None."""
     start = row[:LONGEST_START]
     found = _SIGN.match(start) if "sign" in start.lower() else None
     return row[found.end() :].strip().rstrip("#").strip().removesuffix("**").strip() if found else None
 
 
 class _Sign:
-    """A sign: where it begins, its name, and the rows below it."""
+    """A sign and the rows below it."""
 
     __slots__ = ("_fields", "column", "is_listed", "level", "line", "name", "rows")
 
@@ -117,14 +115,14 @@ class _Sign:
         self.name = name
         self.level = level
         self.column = column
-        """Where the bullet stands, for a sign that is one in a list."""
+        """Indentation of the bullet, for a sign that is a list item."""
         self.is_listed = is_listed
-        """It is one only because it stands in a list of signs."""
+        """Whether it counts as a sign only because it is in a list of signs."""
         self.rows: list[Row] = []
         self._fields: list[tuple[str, str]] | None = None
 
     def fields(self) -> list[tuple[str, str]]:
-        """Give labels and texts in order; a text without a label has an empty one."""
+        """Return labels and texts in order, with an empty label for unlabeled text."""
         if self._fields is None:
             self._fields = (
                 [("", joined(list(items_in(self.rows))))] if self.column is not None else list(_fields(self.rows))
@@ -135,7 +133,7 @@ class _Sign:
         return any(label.lower() in (*TRIGGERS, *INSTRUCTIONS) for label, _ in self.fields())
 
     def is_template(self) -> bool:
-        """Say whether the sign only shows how to write one."""
+        """Return whether the sign only has placeholders."""
         if self.name and is_placeholder(self.name):
             return True
         texts = [text for label, text in self.fields() if label.lower() in (*TRIGGERS, *INSTRUCTIONS)]
@@ -143,18 +141,18 @@ class _Sign:
         return all(map(is_placeholder, texts)) if texts else self.is_listed or not self.name
 
     def body(self) -> str:
-        """Give what the fields say in sentences: the situation and what to do first, then the rest."""
+        """Return the fields as sentences, starting with trigger and instruction."""
         fields = self.fields()
         trigger = next((one for one in fields if one[0].lower() in TRIGGERS), None)
         instruction = next((one for one in fields if one[0].lower() in INSTRUCTIONS), None)
-        said: list[str] = []
+        sentences: list[str] = []
         if trigger and instruction:
-            situation = trigger[1].rstrip(" .:")
-            space = "\n" if _STEPS.match(instruction[1]) else " "
-            said.append(f"{situation[:1].upper()}{situation[1:]}:{space}{instruction[1]}")
+            trigger_text = trigger[1].rstrip(" .:")
+            space = "\n" if _LIST_ITEM.match(instruction[1]) else " "
+            sentences.append(f"{trigger_text[:1].upper()}{trigger_text[1:]}:{space}{instruction[1]}")
             fields = [one for one in fields if one is not trigger and one is not instruction]
-        said += [f"{label}: {text}" if label else text for label, text in fields if text]
-        return "\n".join(map(_sentence, said))
+        sentences += [f"{label}: {text}" if label else text for label, text in fields if text]
+        return "\n".join(map(_sentence, sentences))
 
     def date(self) -> str:
         return next(
@@ -163,10 +161,10 @@ class _Sign:
 
 
 def _signs(rows: Iterable[Row], with_lists: bool) -> Iterator[_Sign]:
-    """Give the signs in order; each ends where the next begins, at a heading of its level, or at a rule."""
+    """Yield the signs in order; a sign ends at the next sign, a heading of its level or a horizontal rule."""
     sign: _Sign | None = None
     listed_at = 0
-    """The level of the heading over a list of signs, or 0."""
+    """Level of the heading of the current list of signs, or 0."""
     for line, row, level in rows:
         name = sign_named(row) if level > 0 or (with_lists and level != CODE) else None
         if name is not None:
@@ -183,7 +181,7 @@ def _signs(rows: Iterable[Row], with_lists: bool) -> Iterator[_Sign]:
             if with_lists and listed_at and level == listed_at + 1:
                 sign = _Sign(line, heading, level, is_listed=True)
             elif level <= listed_at or not listed_at:
-                is_list = with_lists and level > 1 and _LIST_OF_SIGNS.fullmatch(_ASIDE.sub("", heading))
+                is_list = with_lists and level > 1 and _LIST_OF_SIGNS.fullmatch(_PARENTHESIS.sub("", heading))
                 listed_at = level if is_list else 0
         elif level == RULE:
             if sign:
@@ -206,28 +204,28 @@ def _opens_bullet(row: str, sign: _Sign | None) -> bool:
     return not is_nested and row.lstrip(" \t")[:2] in ("- ", "* ", "+ ", "• ")
 
 
-def _unfenced(rows: Iterable[Row]) -> Iterator[Row]:
-    """Give the rows with those code blocks opened that show signs."""
+def _unfence(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows, with code blocks that contain signs treated as text."""
     block: list[Row] = []
     for one in rows:
         if one[2] == CODE:
             block.append(one)
             continue
-        yield from _opened(block)
+        yield from _unfence_block(block)
         block = []
         yield one
-    yield from _opened(block)
+    yield from _unfence_block(block)
 
 
-def _opened(block: list[Row]) -> list[Row]:
+def _unfence_block(block: list[Row]) -> list[Row]:
     if not any(sign_named(row) is not None for _, row, _ in block):
         return block
-    # The fences become rules, so that a sign does not reach out of its block.
+    # The fences become rules, so that a sign ends with its block.
     return [(line, row, RULE if row.strip()[:3] in ("```", "~~~") else what_is(row)) for line, row, _ in block]
 
 
 def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
-    """Give the labelled texts below a sign; what has no label has an empty one."""
+    """Yield the labels and texts below a sign, with an empty label for unlabeled text."""
     label = ""
     pieces: list[str] = []
     margin: int | None = None
@@ -235,8 +233,8 @@ def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
     for _, row, level in rows:
         found = _FIELD.match(row[:LONGEST_START]) if level != CODE else None
         column = indent_of(row)
-        is_known = found and (found["bold"] or found["label"].strip().lower() in FIELDS)
-        if found and is_known and (margin is None or column < margin + NESTING_COLUMNS):
+        is_field = found and (found["bold"] or found["label"].strip().lower() in FIELDS)
+        if found and is_field and (margin is None or column < margin + NESTING_COLUMNS):
             if text := "".join(pieces).strip():
                 yield label, text
             margin = column if margin is None else min(margin, column)
@@ -254,5 +252,5 @@ def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(text: str) -> str:
-    """Give the text with a full stop, where a sentence of one line lacks it."""
+    """Add a missing period to a single-line sentence."""
     return text + "." if "\n" not in text and (text[-1:].isalnum() or text[-1:] in "`)]\"'") else text

@@ -1,8 +1,7 @@
-"""What the readers of memory files give: memories, and what could not be read.
+"""Conversion of values from imported files to memories.
 
-Readers are pure and never raise on what a file says: of a hundred entries with
-one that makes no sense, ninety-nine are memories and one is a sentence. A memory
-whose file gives it no id has an empty one until it is stored.
+Readers never raise because of the content of a file: a file with a hundred entries, one of them invalid, yields
+ninety-nine memories and one problem. A memory without an id in the file has an empty one until it is stored.
 """
 
 from __future__ import annotations
@@ -27,51 +26,53 @@ if TYPE_CHECKING:
     Reading = tuple[tuple[Memory, ...], tuple[Unreadable, ...]]
 
 LONGEST_ID = 100
+"""Maximum length of an id, in characters."""
 LONGEST_WORD = 200
+"""Maximum length of a short text such as a feature name, in characters."""
 MOST_COUNT = 10**9
+"""Maximum value of a counter."""
 MOST_LOOPS = 10_000
+"""Maximum number of source loops of a memory."""
 MOMENT = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
-"""A timestamp of ours, on a day that every month has."""
+"""Pattern of our own timestamps, limited to days that exist in every month."""
 _MOMENT = re.compile(MOMENT, re.ASCII)
-
-
 _PLAIN_ID = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)?")
 
 
 class InvalidEntryError(ValueError):
-    """An entry cannot be one; says why in a few words."""
+    """An entry of a file is invalid; the message is a clause with "it" as its subject."""
 
 
 def read_entries(entries: Iterable[tuple[int, Entry]], make: Callable[[Entry], Memory], what: str) -> Reading:
-    """Give the memories made of numbered entries, and a problem for each that is none; `what` names one, `Entry {}`."""
+    """Return the memories made from numbered entries, and the problems; `what` is a template such as `Entry {}`."""
     memories: list[Memory] = []
     problems: list[Unreadable] = []
     for number, entry in entries:
         try:
             memories.append(make(entry))
         except InvalidEntryError as error:
-            problems.append(Unreadable(line=number, why=f"{what.format(number)} is left out: {error}."))
+            problems.append(Unreadable(line=number, why=f"{what.format(number)} was skipped: {error}."))
     return tuple(memories), tuple(problems)
 
 
 def object_of(entry: object) -> dict[str, object]:
-    """Give the fields of an entry; raises `InvalidEntryError` when it has none."""
+    """Return the entry if it is a JSON object; raise `InvalidEntryError` otherwise."""
     if not isinstance(entry, dict):
         raise InvalidEntryError("it is not an object")
     return entry
 
 
 def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
-    """Give a memory made from a file's words, cleaned; raises `InvalidEntryError` for one without words.
+    """Return a memory made from untrusted text; raise `InvalidEntryError` if it is empty or too long.
 
-    `at` is the present moment, for what the file leaves undated. Without a title, the first sentence is one.
+    `at` is the current time, used for entries without a date. The default title is the first sentence.
     """
     if len(body) > LONGEST_BODY:
-        raise InvalidEntryError(f"it has {len(body):,} characters, and a memory may have {LONGEST_BODY:,}")
+        raise InvalidEntryError(f"it has {len(body):,} characters, and the limit is {LONGEST_BODY:,}")
     text = accept(body)
     heading = heading_of(accept(title[:LONGEST_BODY])) or title_of(text)
     if not heading or not (text or fields.get("content")):
-        raise InvalidEntryError("it says nothing")
+        raise InvalidEntryError("it is empty")
     created = fields.pop("created_at", "") or at
     confidence = fields.pop("confidence", None)
     return Memory(
@@ -89,13 +90,13 @@ def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -
 
 
 def heading_of(text: str) -> str:
-    """Give a title as it is stored: a line keeps its spaces, and what is more than a line becomes one."""
+    """Return a title in stored form: a single line of limited length."""
     is_line = len(text) <= LONGEST_TITLE and len(text.splitlines()) <= 1
     return text if is_line else one_line(text, LONGEST_TITLE)
 
 
 def kind_of(word: object) -> str:
-    """Give a kind as it is stored: known ones in lower case, an agent's own categories as given."""
+    """Return a memory type in stored form: one line, in lower case."""
     kind = one_line(accept(word[:LONGEST_BODY]), 50).lower() if isinstance(word, str) else ""
     if not kind:
         raise InvalidEntryError("it has no type")
@@ -103,7 +104,7 @@ def kind_of(word: object) -> str:
 
 
 def id_of(value: object) -> str:
-    """Give an id that may be kept, or an empty one."""
+    """Return a valid id unchanged, and an empty string for anything else."""
     if not isinstance(value, str) or len(value) > LONGEST_ID:
         return ""
     text = accept(value)
@@ -111,20 +112,20 @@ def id_of(value: object) -> str:
 
 
 def is_plain_id(text: str) -> bool:
-    """Say whether an id can be printed anywhere: no sign in it means anything to an agent, a shell or markdown."""
+    """Return whether an id has no characters that are special to an agent, a shell or markdown."""
     return bool(_PLAIN_ID.fullmatch(text))
 
 
 def word_of(value: Any, name: str, words: type[Word]) -> Word:
-    """Give the one of our words that a value is; raises `InvalidEntryError` for anything else."""
+    """Return the enum member of a value; raise `InvalidEntryError` if there is none."""
     try:
         return words(value)
     except ValueError:
-        raise InvalidEntryError(f"its {name} {quote(str(value))} is unknown") from None
+        raise InvalidEntryError(f"its {name} {quote(str(value))} is not supported") from None
 
 
 def share_of(value: object, name: str) -> float | None:
-    """Give a number between 0 and 1, or None when there is none; raises `InvalidEntryError` for anything else."""
+    """Return a number from 0 to 1, or None for an empty value; raise `InvalidEntryError` for anything else."""
     if type(value) is float and 0 <= value <= 1:
         return value
     if value is None or value == "":
@@ -140,7 +141,7 @@ def share_of(value: object, name: str) -> float | None:
 
 
 def count_of(value: object, name: str) -> int:
-    """Give a whole number of 0 or more; nothing counts as 0; raises `InvalidEntryError` for anything else."""
+    """Return a non-negative integer, 0 for an empty value; raise `InvalidEntryError` for anything else."""
     if type(value) is int and 0 <= value <= MOST_COUNT:
         return value
     if value is None or value == "":
@@ -150,21 +151,21 @@ def count_of(value: object, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COUNT:
-        raise InvalidEntryError(f"its {name} is not a count")
+        raise InvalidEntryError(f"its {name} is not a non-negative integer")
     return value
 
 
 def tags_of(values: object) -> tuple[str, ...]:
-    """Give tags from a list or a text with commas: lower case, each once."""
-    return _items(values, lower=True)
+    """Return tags from a list or comma-separated text, in lower case and without duplicates."""
+    return _parse_list(values, lower=True)
 
 
 def paths_of(values: object) -> tuple[str, ...]:
-    """Give file paths from a list or a text with commas, each once."""
-    return _items(values, lower=False)
+    """Return file paths from a list or comma-separated text, without duplicates."""
+    return _parse_list(values, lower=False)
 
 
-def _items(values: object, *, lower: bool) -> tuple[str, ...]:
+def _parse_list(values: object, *, lower: bool) -> tuple[str, ...]:
     if values is None:
         return ()
     listed: Iterable[object] = values.split(",") if isinstance(values, str) else ()
@@ -172,16 +173,16 @@ def _items(values: object, *, lower: bool) -> tuple[str, ...]:
         listed = values
     elif not isinstance(values, str):
         raise InvalidEntryError("its tags or files are not a list")
-    items = dict.fromkeys(_item(value, lower) for value in listed)
+    items = dict.fromkeys(_parse_item(value, lower) for value in listed)
     items.pop("", None)
     if len(items) > MOST_TAGS:
-        raise InvalidEntryError(f"it has {len(items):,} tags or files, and a memory may have {MOST_TAGS}")
+        raise InvalidEntryError(f"it has {len(items):,} tags or files, and the limit is {MOST_TAGS}")
     return tuple(items)
 
 
-def _item(value: object, lower: bool) -> str:
+def _parse_item(value: object, lower: bool) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise InvalidEntryError("one of its tags or files is not text")
+        raise InvalidEntryError("one of its tags or files is not a string")
     text = str(value)
     if len(text) > LONGEST_TAG * (1 if lower else 10):
         raise InvalidEntryError(f"one of its tags or files has {len(text):,} characters")
@@ -190,14 +191,14 @@ def _item(value: object, lower: bool) -> str:
 
 
 def loops_of(value: object) -> tuple[str, ...]:
-    """Give the names of the loops that taught something, from a list, each once."""
+    """Return the names of source loops from a list, without duplicates."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(loop, str) for loop in value):
         raise InvalidEntryError("its source loops are not a list of names")
     if len(value) > MOST_LOOPS or any(len(loop) > LONGEST_ID for loop in value):
         raise InvalidEntryError(
-            f"its source loops are more than {MOST_LOOPS:,}, or have names of over {LONGEST_ID} characters"
+            f"it has more than {MOST_LOOPS:,} source loops, or one with a name of more than {LONGEST_ID} characters"
         )
     loops = dict.fromkeys(" ".join(accept(loop).split()) for loop in value)
     loops.pop("", None)
@@ -205,7 +206,7 @@ def loops_of(value: object) -> tuple[str, ...]:
 
 
 def moment_of(value: object) -> str:
-    """Give a moment as a timestamp: an ISO-8601 date or time with any offset; empty when there is none."""
+    """Convert an ISO 8601 date or time to a timestamp; return an empty string for an empty value."""
     if value is None or value == "":
         return ""
     if type(value) is str and _MOMENT.fullmatch(value):

@@ -1,7 +1,7 @@
-"""Read, write and edit knowledge files: markdown with a title and tags in YAML front matter.
+"""Reader, writer and editor of knowledge files: markdown with a title and tags in YAML front matter.
 
-People edit and commit these files, so a change to one touches the values that differ;
-keys nobody here knows, comments, order and line ends are theirs and stay as they are.
+People edit and commit these files, so an edit only touches the values that differ. Unknown keys, comments, order and
+line endings are preserved.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ if TYPE_CHECKING:
     import yaml
 
 LONGEST_FRONT_MATTER = 64 * 1024
+"""Maximum length of the front matter, in characters."""
 MOST_BRACKETS = 1000
-"""So many `[` and `{` may be in front matter: the time to read them goes with the square of their number."""
+"""Maximum number of `[` and `{` in front matter; the parse time is quadratic in it."""
 LONGEST_SLUG = 80
+"""Maximum length of the slug in a file name, in characters."""
 LONGEST_NAME_BYTES = 240
+"""Maximum length of a file name, in bytes."""
 
 _START = re.compile(r"\ufeff?---\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)\r?$\n?", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[^\W\d_][\w./-]*")
-_WORDS_OF_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_YAML_KEYWORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
 @record
 class Note:
-    """What one knowledge file says."""
+    """The content of a knowledge file."""
 
     title: str
     tags: tuple[str, ...]
@@ -47,71 +50,73 @@ class Note:
 
 
 def read_note(text: str) -> Note:
-    """Give what a file says, cleaned; raises `InvalidEntryError` for one without a title, tags or text."""
-    before, after = _front_matter(text)
-    words = text[after.end() :].strip()
-    if len(words) > LONGEST_BODY:
-        raise InvalidEntryError(f"it has {len(words):,} characters, and a memory may have {LONGEST_BODY:,}")
-    fields = _composed(text[before.end() : after.start()])[1]
-    title, tags, body = _line(fields.get("title")), _tags(fields.get("tags")), accept(words)
+    """Parse a knowledge file; raise `InvalidEntryError` if it has no title, tags or text."""
+    before, after = _find_front_matter(text)
+    content = text[after.end() :].strip()
+    if len(content) > LONGEST_BODY:
+        raise InvalidEntryError(f"it has {len(content):,} characters, and the limit is {LONGEST_BODY:,}")
+    fields = _parse_front_matter(text[before.end() : after.start()])[1]
+    title, tags, body = _to_line(fields.get("title")), _to_tags(fields.get("tags")), accept(content)
     if not title or not tags:
         raise InvalidEntryError(f"it has no {'tags' if title else 'title'}")
     if not body:
-        raise InvalidEntryError("it has no text below its front matter")
+        raise InvalidEntryError("it has no text below the front matter")
     try:
         created_at = moment_of(fields.get("created_at"))
     except InvalidEntryError:
         created_at = ""
-    return Note(title=title, tags=tags, body=body, feature=_line(fields.get("feature")) or None, created_at=created_at)
+    return Note(
+        title=title, tags=tags, body=body, feature=_to_line(fields.get("feature")) or None, created_at=created_at
+    )
 
 
 def rewritten(text: str, note: Note) -> str:
-    """Give the same file with this title, tags, feature and body; the rest of it stays byte for byte."""
+    """Return the file with another title, tags, feature and body; the rest is preserved byte for byte."""
     old = read_note(text)
-    before, after = _front_matter(text)
+    before, after = _find_front_matter(text)
     newline = "\r\n" if before[0].endswith("\r\n") else "\n"
-    front = _Front(text[before.end() : after.start()], newline)
+    front_matter = _FrontMatterEditor(text[before.end() : after.start()], newline)
     if note.title != old.title:
-        front.put("title", _quoted(note.title))
+        front_matter.set("title", _quote(note.title))
     if note.tags != old.tags:
-        front.put_tags(old.tags, note.tags)
+        front_matter.set_tags(old.tags, note.tags)
     if note.feature is None and old.feature is not None:
-        front.drop("feature")
+        front_matter.remove("feature")
     elif note.feature is not None and note.feature != old.feature:
-        front.put("feature", _quoted(note.feature))
+        front_matter.set("feature", _quote(note.feature))
     rest = text[after.end() :]
     if note.body != old.body:
         margin = rest[: len(rest) - len(rest.lstrip())]
         body = unify_newlines(note.body).replace("\n", newline)
         rest = margin[: margin.rfind("\n") + 1] + body + rest[len(rest.rstrip()) :]
-    return before[0] + front.text() + after[0] + rest
+    return before[0] + front_matter.text() + after[0] + rest
 
 
 def new_note(note: Note) -> str:
-    """Give the text of a new file."""
-    lines = [f"title: {_quoted(note.title)}", f"tags: {_flow_list(note.tags)}"]
+    """Return the text of a new file."""
+    lines = [f"title: {_quote(note.title)}", f"tags: {_format_list(note.tags)}"]
     if note.feature is not None:
-        lines.append(f"feature: {_quoted(note.feature)}")
+        lines.append(f"feature: {_quote(note.feature)}")
     if note.created_at:
-        lines.append(f"created_at: {_quoted(note.created_at)}")
+        lines.append(f"created_at: {_quote(note.created_at)}")
     return "\n".join(["---", *lines, "---", "", unify_newlines(note.body), ""])
 
 
 def file_name(title: str, taken: Collection[str]) -> str:
-    """Give a name for a new file that none of the taken ones is equal to, in any case of letters."""
+    """Return a name for a new file that differs from all taken ones, ignoring case."""
     names = {name.casefold() for name in taken}
     stem = slug(title, LONGEST_SLUG) or "entry"
     for number in count(1):
         ending = f"-{number}.md" if number > 1 else ".md"
-        room = LONGEST_NAME_BYTES - len(ending)
-        name = stem[: LONGEST_SLUG + len(".md") - len(ending)].encode()[:room].decode(errors="ignore").rstrip("-")
+        max_bytes = LONGEST_NAME_BYTES - len(ending)
+        name = stem[: LONGEST_SLUG + len(".md") - len(ending)].encode()[:max_bytes].decode(errors="ignore").rstrip("-")
         if (name + ending).casefold() not in names:
             return name + ending
     raise AssertionError("unreachable")
 
 
 def read_knowledge_md(text: str, at: str) -> Memory:
-    """Give the memory a file holds; raises `InvalidEntryError` when it is none."""
+    """Convert a knowledge file to a memory; raise `InvalidEntryError` if it is invalid."""
     note = read_note(text)
     return imported(
         kind="knowledge",
@@ -127,28 +132,28 @@ def read_knowledge_md(text: str, at: str) -> Memory:
 # --- front matter ----------------------------------------------------------------------
 
 
-def _front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
-    """Give the lines before and after the front matter."""
+def _find_front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
+    """Return the matches of the opening and closing line of the front matter."""
     before = _START.match(text)
     if not before:
-        raise InvalidEntryError("it has no front matter: its first line is not `---`")
+        raise InvalidEntryError("it has no front matter (the first line must be `---`)")
     after = _END.search(text, before.end())
     if not after:
-        raise InvalidEntryError("its front matter has no end: a line that is `---`")
+        raise InvalidEntryError("its front matter has no closing `---` line")
     if after.start() - before.end() > LONGEST_FRONT_MATTER:
         raise InvalidEntryError(f"its front matter is longer than {LONGEST_FRONT_MATTER:,} characters")
     return before, after
 
 
-def _composed(front: str) -> tuple[yaml.MappingNode, dict[object, object]]:
-    """Give the front matter as YAML has it: where everything stands, and what it says."""
+def _parse_front_matter(front_matter: str) -> tuple[yaml.MappingNode, dict[object, object]]:
+    """Parse front matter; return the YAML node, for positions, and the values."""
     import yaml
 
-    if front.count("[") + front.count("{") > MOST_BRACKETS:
+    if front_matter.count("[") + front_matter.count("{") > MOST_BRACKETS:
         raise InvalidEntryError(f"its front matter has more than {MOST_BRACKETS:,} brackets")
     loader = None
     try:
-        loader = _loader()(front)
+        loader = _loader()(front_matter)
         node = loader.get_single_node()
         fields = loader.construct_document(node) if node else None
     except InvalidEntryError:
@@ -156,12 +161,12 @@ def _composed(front: str) -> tuple[yaml.MappingNode, dict[object, object]]:
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise InvalidEntryError(
-            f"its front matter is not YAML ({one_line(clean(str(error.problem)), 80)}{where})"
+            f"its front matter is not valid YAML ({one_line(clean(str(error.problem)), 80)}{where})"
         ) from None
     except RecursionError:
-        raise InvalidEntryError("its front matter is nested too deep") from None
+        raise InvalidEntryError("its front matter is nested too deeply") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise InvalidEntryError(f"its front matter is not YAML ({one_line(clean(str(error)), 80)})") from None
+        raise InvalidEntryError(f"its front matter is not valid YAML ({one_line(clean(str(error)), 80)})") from None
     finally:
         if loader:
             loader.dispose()
@@ -172,7 +177,7 @@ def _composed(front: str) -> tuple[yaml.MappingNode, dict[object, object]]:
 
 @cache
 def _loader() -> type[yaml.SafeLoader]:
-    """Give a reader for which numbers, dates and `yes` are the text people wrote, and only null is nothing."""
+    """Return a loader that keeps numbers, dates and booleans as text, and only resolves null."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -182,7 +187,7 @@ def _loader() -> type[yaml.SafeLoader]:
         }
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            # Aliases are how a few lines of YAML become gigabytes, and no note needs them.
+            # Aliases can expand a few lines of YAML to gigabytes, and no file needs them.
             event = self.peek_event()  # type: ignore[no-untyped-call]
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise InvalidEntryError("its front matter has an alias (&name or *name), which is not allowed")
@@ -191,52 +196,52 @@ def _loader() -> type[yaml.SafeLoader]:
     return Loader
 
 
-def _line(value: object) -> str:
-    """Give a value as one line of text; a list or a mapping is none."""
+def _to_line(value: object) -> str:
+    """Return a scalar as one line of text, and an empty string for a list or mapping."""
     return "" if value is None or isinstance(value, list | dict) else heading_of(accept(str(value)))
 
 
-def _tags(value: object) -> tuple[str, ...]:
+def _to_tags(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         return tags_of([one if isinstance(one, list | dict) else str(one) for one in value if one is not None])
     return tags_of(value if value is None or isinstance(value, dict) else str(value))
 
 
-def _quoted(text: str) -> str:
-    """Give text as a YAML value that no parser takes for anything else."""
+def _quote(text: str) -> str:
+    """Return text as a quoted YAML string."""
     return "".join(
         character if character.isprintable() else f"\\U{ord(character):08x}"
         for character in json.dumps(text, ensure_ascii=False)
     )
 
 
-def _flow_list(tags: Iterable[str]) -> str:
-    return f"[{', '.join(map(_tag, tags))}]"
+def _format_list(tags: Iterable[str]) -> str:
+    return f"[{', '.join(map(_format_tag, tags))}]"
 
 
-def _tag(tag: str) -> str:
-    return tag if _PLAIN_TAG.fullmatch(tag) and tag.lower() not in _WORDS_OF_YAML else _quoted(tag)
+def _format_tag(tag: str) -> str:
+    return tag if _PLAIN_TAG.fullmatch(tag) and tag.lower() not in _YAML_KEYWORDS else _quote(tag)
 
 
-class _Front:
-    """Front matter with some of its values changed."""
+class _FrontMatterEditor:
+    """Editor of front matter."""
 
     def __init__(self, text: str, newline: str) -> None:
         self._text = text
         self._newline = newline
-        self._root = _composed(text)[0]
+        self._root = _parse_front_matter(text)[0]
         self._edits: list[tuple[int, int, str]] = []
 
     def text(self) -> str:
-        """Give the front matter with all changes made."""
-        made, done = [], 0
+        """Return the front matter with all edits applied."""
+        pieces, done = [], 0
         for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
-            made += [self._text[done:start], new]
+            pieces += [self._text[done:start], new]
             done = end
-        return "".join([*made, self._text[done:]])
+        return "".join([*pieces, self._text[done:]])
 
-    def put(self, name: str, value: str) -> None:
-        """Give a key this value, in place of the one it has or on a new line."""
+    def set(self, name: str, value: str) -> None:
+        """Set a key to a value, in place or on a new line."""
         pairs = self._pairs(name)
         if pairs:
             start, end = self._span(pairs[-1][1])
@@ -249,41 +254,41 @@ class _Front:
             margin = " " * self._root.start_mark.column
             self._edits.append((place, place, f"{margin}{name}: {value}{self._newline}"))
 
-    def drop(self, name: str) -> None:
-        """Take a key out with its line, or set it to null where more than the key stands on it."""
+    def remove(self, name: str) -> None:
+        """Remove a key with its line, or set it to null if the line has other content."""
         pairs = self._pairs(name)
         key, value = pairs[-1]
         start, end = key.start_mark.index, self._span(value)[1]
         line_start, line_end = self._text.rfind("\n", 0, start) + 1, self._line_end(end)
-        is_alone = not (self._text[line_start:start] + self._text[end:line_end]).strip()
-        if is_alone and len(pairs) == 1:
+        is_only_content = not (self._text[line_start:start] + self._text[end:line_end]).strip()
+        if is_only_content and len(pairs) == 1:
             self._edits.append((line_start, line_end, ""))
         else:
             self._edits.append((*self._span(value), "null"))
 
-    def put_tags(self, old: tuple[str, ...], tags: tuple[str, ...]) -> None:
-        """Give the list of tags these items, with as little change to its lines as there can be."""
+    def set_tags(self, old: tuple[str, ...], tags: tuple[str, ...]) -> None:
+        """Set the list of tags with as few changed lines as possible."""
         import yaml
 
         key, value = self._pairs("tags")[-1]
         if not isinstance(value, yaml.SequenceNode):
-            self.put("tags", _flow_list(tags))
+            self.set("tags", _format_list(tags))
             return
-        is_simple = [_tags([item.value]) for item in value.value] == [(tag,) for tag in old]
+        is_simple = [_to_tags([item.value]) for item in value.value] == [(tag,) for tag in old]
         if not value.flow_style and is_simple and self._edit_items(value, old, tags):
             return
         start, end = self._span(value)
         if is_simple and value.flow_style and tags[: len(old)] == old:
             end = self._span(value.value[-1])[1]
-            self._edits.append((end, end, "".join(f", {_tag(tag)}" for tag in tags[len(old) :])))
+            self._edits.append((end, end, "".join(f", {_format_tag(tag)}" for tag in tags[len(old) :])))
         elif value.flow_style:
-            self._edits.append((start, end, _flow_list(tags)))
+            self._edits.append((start, end, _format_list(tags)))
         else:
             colon = self._text.index(":", key.end_mark.index) + 1
-            self._edits.append((colon, end, f" {_flow_list(tags)}"))
+            self._edits.append((colon, end, f" {_format_list(tags)}"))
 
     def _edit_items(self, value: yaml.SequenceNode, old: tuple[str, ...], tags: tuple[str, ...]) -> bool:
-        """Take out and put in lines of a list with an item on each, if it is one."""
+        """Edit a list that has one item per line; return False if it has another layout."""
         lines: dict[str, tuple[int, int]] = {}
         margin = ""
         for tag, item in zip(old, value.value, strict=True):
@@ -294,24 +299,24 @@ class _Front:
                 return False
             margin = margin or before
             lines[tag] = line_start, self._line_end(end)
-        kept = [tag for tag in tags if tag in lines]
-        if kept != [tag for tag in old if tag in tags]:
-            kept = []  # in another order: all lines are new
+        kept_tags = [tag for tag in tags if tag in lines]
+        if kept_tags != [tag for tag in old if tag in tags]:
+            kept_tags = []  # the order has changed, so all lines are rewritten
         place = lines[old[0]][0]
         for tag in tags:
-            if tag in kept:
+            if tag in kept_tags:
                 place = lines[tag][1]
             else:
-                self._edits.append((place, place, f"{margin}{_tag(tag)}{self._newline}"))
-        self._edits += [(*lines[tag], "") for tag in old if tag not in kept]
+                self._edits.append((place, place, f"{margin}{_format_tag(tag)}{self._newline}"))
+        self._edits += [(*lines[tag], "") for tag in old if tag not in kept_tags]
         return True
 
     def _pairs(self, name: str) -> list[tuple[yaml.Node, yaml.Node]]:
-        """Give all places where a key stands; the last one counts."""
+        """Return all occurrences of a key; the last one is effective."""
         return [(key, value) for key, value in self._root.value if key.value == name]
 
     def _span(self, node: yaml.Node) -> tuple[int, int]:
-        """Give where a value starts and ends, without the blank lines and comments below it."""
+        """Return the start and end of a value, without blank lines and comments after it."""
         import yaml
 
         if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:

@@ -1,7 +1,7 @@
-"""Read and write `ralph-learnings.json` and `staging.json`, checksum included.
+"""Reader and writer of `ralph-learnings.json` and `staging.json`, including their checksum.
 
-A checksum that does not match is reported, never repaired: which copy is right is
-for the caller to say, and a damaged file is the last trace of what it held.
+A checksum mismatch is reported, never repaired: the caller decides which copy is right, and a damaged file may be the
+only one left.
 """
 
 from __future__ import annotations
@@ -38,46 +38,48 @@ if TYPE_CHECKING:
 
 VERSION = "1.0.0"
 START_CONFIDENCE = 0.5
-"""For a learning that does not say; what the original gives it."""
+"""Confidence of a learning that has none in the file."""
 LARGEST_FILE = 50_000_000
-"""Bytes."""
+"""Maximum size of a file, in bytes."""
 LONGEST_REASON = 2000
+"""Maximum length of a rejection reason, in characters; the rest is cut."""
 BEGINNING = "1970-01-01T00:00:00.000Z"
+"""Update time of a file without learnings."""
 
 
 @record
 class LearningsFile:
-    """What a file of learnings holds."""
+    """The content of a learnings file."""
 
     memories: tuple[Memory, ...]
     problems: tuple[Unreadable, ...]
-    """What was left out; `line` is the place of the entry, from 1."""
+    """Problems, whose `line` is the number of the entry, from 1."""
     is_intact: bool
-    """Whether its checksum is that of its entries."""
+    """Whether the checksum matches the entries."""
     last_updated: str
-    """Empty when the file does not say."""
+    """Timestamp, or empty if the file has none."""
 
 
 # --- reading -------------------------------------------------------------------
 
 
 def read_learnings_json(text: str, at: str) -> LearningsFile:
-    """Give the learnings of a `ralph-learnings.json`; raises `ValueError` with a sentence if it is none.
+    """Parse a `ralph-learnings.json`; raise `ValueError` with a message for users if it is invalid.
 
-    `at` is the present moment, for what the file leaves undated.
+    `at` is the current time, for entries without a date.
     """
     try:
         return _read_learnings(text, at)
     except ValueError as error:
-        raise ValueError(f"No learnings can be read here: {error}.") from None
+        raise ValueError(f"Cannot read learnings: {error}.") from None
 
 
 def read_staging_json(text: str, at: str) -> LearningsFile:
-    """Give the staged learnings of a `staging.json`; raises `ValueError` with a sentence if it is none."""
+    """Parse a `staging.json`; raise `ValueError` with a message for users if it is invalid."""
     try:
-        return _read(text, "staged", lambda fields: _staged(fields, at))
+        return _read(text, "staged", lambda fields: _staged_learning(fields, at))
     except ValueError as error:
-        raise ValueError(f"No staged learnings can be read here: {error}.") from None
+        raise ValueError(f"Cannot read staged learnings: {error}.") from None
 
 
 def _read_learnings(text: str, at: str) -> LearningsFile:
@@ -85,34 +87,34 @@ def _read_learnings(text: str, at: str) -> LearningsFile:
 
 
 def _read(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> LearningsFile:
-    """Give what the file holds; raises `ValueError` with a clause that says what it is not."""
-    store, entries = _opened(text, name)
+    """Parse a file with the list `name`; raise `ValueError` with a short reason if it is invalid."""
+    store, entries = _parse(text, name)
     numbered = enumerate(entries, start=1)
     memories, problems = read_entries(numbered, lambda entry: memory_of(object_of(entry)), "Entry {}")
     return LearningsFile(
         memories=memories,
         problems=problems,
         is_intact=store.get("checksum") == checksum(entries),
-        last_updated=_moment(store.get("lastUpdated")),
+        last_updated=_timestamp_or_empty(store.get("lastUpdated")),
     )
 
 
-def _opened(text: str, name: str) -> tuple[Fields, list[object]]:
-    """Give the fields of the file, and its entries."""
+def _parse(text: str, name: str) -> tuple[Fields, list[object]]:
+    """Return the fields of the file, and its entries."""
     try:
         store = loads(text, allow_nan=True)
     except ValueError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
+        raise ValueError(f"it is not valid JSON: {error}") from None
     entries = store.get(name) if isinstance(store, dict) else None
     if not isinstance(store, dict) or not isinstance(entries, list):
-        raise ValueError(f"it has no list `{name}`")
+        raise ValueError(f"it has no `{name}` list")
     version = store.get("version", VERSION)
     if not isinstance(version, str) or version.split(".")[0] != VERSION.split(".")[0]:
         raise ValueError(f"its version is not {VERSION}")
     return store, entries
 
 
-def _moment(value: object) -> str:
+def _timestamp_or_empty(value: object) -> str:
     try:
         return moment_of(value)
     except InvalidEntryError:
@@ -130,7 +132,7 @@ def _learning(fields: Fields, at: str) -> Memory:
     )
 
 
-def _staged(fields: Fields, at: str) -> Memory:
+def _staged_learning(fields: Fields, at: str) -> Memory:
     learning, status = fields.get("learning"), fields.get("status")
     if not isinstance(learning, dict):
         raise InvalidEntryError("it has no learning")
@@ -163,7 +165,7 @@ def _memory(fields: Fields, at: str, **more: object) -> Memory:
     confidence = share_of(fields.get("confidence"), "confidence")
     loops = loops_of(fields.get("sourceLoops"))
     title, body = described(kind, task_type, content)
-    # A memory in plain words got a content only to be written here.
+    # Content was generated for a plain-text memory when it was exported, and is dropped again.
     is_plain = "details" in content and in_plain_words(kind, content)
     return imported(
         kind=kind,
@@ -184,32 +186,32 @@ def _task_type(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidEntryError("its task type is not text")
+        raise InvalidEntryError("its task type is not a string")
     return one_line(accept(value), 50) or None
 
 
 def structured(value: object) -> Fields:
-    """Give the content of a learning the way it may be stored; raises `InvalidEntryError` when it cannot be one."""
+    """Return the cleaned content of a learning; raise `InvalidEntryError` if it is invalid."""
     if not isinstance(value, dict) or not value:
-        raise InvalidEntryError("its content is not an object that says something")
+        raise InvalidEntryError("its content is not a non-empty object")
     if (length := len(dumps(value))) > LONGEST_BODY:
-        raise InvalidEntryError(f"its content has {length:,} characters, and a memory may have {LONGEST_BODY:,}")
-    return {clean(name): _accepted(inner, name) for name, inner in value.items()}
+        raise InvalidEntryError(f"its content has {length:,} characters, and the limit is {LONGEST_BODY:,}")
+    return {clean(name): _clean_value(inner, name) for name, inner in value.items()}
 
 
-def _accepted(value: object, name: str) -> object:
-    """Give a value of a content the way it may be stored, with the spaces it has; `name` is its key."""
+def _clean_value(value: object, name: str) -> object:
+    """Return a value with its strings cleaned and redacted; `name` is its key."""
     if isinstance(value, str):
         text = redact(clean(value))
-        # A password is told by the name of its field.
+        # Passwords are recognized by the name of their field.
         named = f'{clean(name)}: "{text}"'
         return text if redact(named) == named else REDACTED
     if isinstance(value, dict):
-        return {clean(key): _accepted(inner, key) for key, inner in value.items()}
+        return {clean(key): _clean_value(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_accepted(inner, name) for inner in value]
+        return [_clean_value(inner, name) for inner in value]
     if isinstance(value, int | float) and not math.isfinite(value):
-        raise InvalidEntryError("its content holds a number that JSON does not have")
+        raise InvalidEntryError("its content has a number that is not valid JSON")
     return value
 
 
@@ -217,48 +219,48 @@ def _accepted(value: object, name: str) -> object:
 
 
 def write_learnings_json(memories: Iterable[Memory], at: str = BEGINNING) -> str:
-    """Give the learnings among the memories as a `ralph-learnings.json`.
+    """Return the learnings among the memories as a `ralph-learnings.json`.
 
-    It was last updated with its newest learning, or at a later moment given.
+    Its update time is that of the newest learning, but not before `at`.
     """
-    kept = [memory for memory in memories if memory.kind in LEARNING_KINDS]
+    exported = [memory for memory in memories if memory.kind in LEARNING_KINDS]
     learnings = [
         {
             "id": memory.id,
-            **_core(memory),
+            **_common_fields(memory),
             "createdAt": memory.created_at,
             "updatedAt": memory.updated_at,
             "useCount": memory.uses,
             "successRate": memory.success_rate,
         }
-        for memory in kept
+        for memory in exported
     ]
     by_type = dict.fromkeys(LEARNING_KINDS, 0)
     by_task_type: dict[str, int] = {}
-    for memory in kept:
+    for memory in exported:
         by_type[memory.kind] += 1
         task_type = memory.task_type or GENERAL
         by_task_type[task_type] = by_task_type.get(task_type, 0) + 1
-    stats = {"totalLearnings": len(kept), "byType": by_type, "byTaskType": by_task_type}
-    last_updated = max([at, *(memory.updated_at for memory in kept)])
-    return dumps({**_head(learnings, last_updated), "learnings": learnings, "stats": stats}, indent=2)
+    stats = {"totalLearnings": len(exported), "byType": by_type, "byTaskType": by_task_type}
+    last_updated = max([at, *(memory.updated_at for memory in exported)])
+    return dumps({**_header(learnings, last_updated), "learnings": learnings, "stats": stats}, indent=2)
 
 
 def write_staging_json(memories: Iterable[Memory], at: str) -> str:
-    """Give the staged and rejected learnings as a `staging.json` that was last changed at this moment."""
+    """Return the staged and rejected learnings as a `staging.json` with the given update time."""
     staged = [
         _staged_fields(memory)
         for memory in memories
         if memory.kind in LEARNING_KINDS and memory.state in (State.STAGED, State.REJECTED)
     ]
-    return dumps({**_head(staged, at), "staged": staged}, indent=2)
+    return dumps({**_header(staged, at), "staged": staged}, indent=2)
 
 
-def _head(items: list[Fields], at: str) -> Fields:
+def _header(items: list[Fields], at: str) -> Fields:
     return {"version": VERSION, "checksum": checksum(items), "lastUpdated": at}
 
 
-def _core(memory: Memory) -> Fields:
+def _common_fields(memory: Memory) -> Fields:
     return {
         "type": memory.kind,
         "taskType": memory.task_type or GENERAL,
@@ -272,7 +274,7 @@ def _staged_fields(memory: Memory) -> Fields:
     status = "rejected" if memory.state is State.REJECTED else "validated" if memory.validated_at else "pending"
     fields: Fields = {
         "id": memory.id,
-        "learning": {**_core(memory), "successRate": memory.success_rate},
+        "learning": {**_common_fields(memory), "successRate": memory.success_rate},
         "status": status,
         "stagedAt": memory.created_at,
     }
@@ -287,66 +289,65 @@ def _staged_fields(memory: Memory) -> Fields:
 
 
 def load_learnings(path: Path, at: str) -> tuple[LearningsFile, str]:
-    """Give the learnings of the file or, when it is damaged, of its backup, with a sentence that says so.
+    """Load a learnings file, or its backup if it is damaged; return a message in that case.
 
-    Nothing is written: the damaged file stays as it is. Raises `ValueError` when both are damaged.
+    Nothing is written. Raise `ValueError` if both are damaged.
     """
-    backup = _beside(path, ".bak")
+    backup = _sibling(path, ".bak")
     try:
         return _load_intact(path, at), ""
     except ValueError as error:
         damage = str(error)
     try:
-        found = _load_intact(backup, at)
+        loaded = _load_intact(backup, at)
     except ValueError as error:
         raise ValueError(
-            f"Neither {path} ({damage}) nor its backup {backup} ({error}) can be used; mend or remove the first."
+            f"Cannot use {path} ({damage}) or its backup {backup} ({error}). Repair or delete the first."
         ) from None
-    return found, f"{path} cannot be used ({damage}) and was left alone; its backup {backup.name} was read instead."
+    return loaded, f"Cannot use {path} ({damage}); imported its backup {backup.name} instead. The file was not changed."
 
 
 def save_learnings(path: Path, text: str) -> None:
-    """Put the text in place of the file, all or nothing, and keep what was there.
+    """Replace a learnings file atomically, and keep the previous one.
 
-    An intact file becomes the backup. A damaged one must not take the place of a good
-    backup; it is kept with the ending `.damaged`.
+    An intact file becomes the backup. A damaged one is saved as `.damaged`, so that a good backup is not overwritten.
     """
     try:
-        present = path.read_bytes()
+        current = path.read_bytes()
     except FileNotFoundError:
-        present = b""
-    if present:
-        write_whole(_beside(path, ".bak" if _is_intact(present) else ".damaged"), present)
+        current = b""
+    if current:
+        write_whole(_sibling(path, ".bak" if _is_intact(current) else ".damaged"), current)
     write_whole(path.resolve(), text.encode())
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
 def _load_intact(path: Path, at: str) -> LearningsFile:
-    """Give what an undamaged file holds; raises `ValueError` with a clause that says what is wrong with it."""
+    """Load an undamaged file; raise `ValueError` with a short reason if it is damaged."""
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
+            raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
         text = path.read_bytes().decode()
     except FileNotFoundError:
-        raise ValueError("it is not there") from None
+        raise ValueError("it does not exist") from None
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    found = _read_learnings(text, at)
-    if not found.is_intact:
+    loaded = _read_learnings(text, at)
+    if not loaded.is_intact:
         raise ValueError("its checksum does not match")
-    return found
+    return loaded
 
 
 def _is_intact(file: bytes) -> bool:
-    """Say whether a file of either kind has the checksum of its entries."""
+    """Return whether the checksum of a file of either kind matches."""
     for name in ("learnings", "staged"):
         try:
-            store, entries = _opened(file.decode(), name)
+            store, entries = _parse(file.decode(), name)
         except ValueError:
             continue
         return store.get("checksum") == checksum(entries)

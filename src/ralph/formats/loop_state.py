@@ -1,7 +1,6 @@
-"""Read the state file of a loop that ran elsewhere, to learn from it.
+"""Reader of the state files of other loops, from which learnings are extracted.
 
-Only the objective and the iterations matter, and of those only what is there:
-a field that is missing or of the wrong shape counts as saying nothing.
+Only the objective and the iterations are used. Missing and invalid fields are ignored.
 """
 
 from __future__ import annotations
@@ -16,40 +15,45 @@ if TYPE_CHECKING:
     Fields = dict[str, object]
 
 LONGEST_TEXT = 2000
+"""Maximum length of a text, in characters; the rest is cut."""
 MOST_TEXTS = 100
-"""So many learnings or errors of one iteration are read."""
+"""Maximum number of learnings or errors read per iteration."""
 MOST_FILES = 1000
+"""Maximum number of modified files read per iteration."""
 LONGEST_PATH = 1000
+"""Maximum length of a path, in characters."""
 LARGEST_NUMBER = 10**10
-"""As a duration in milliseconds this is four months."""
+"""Largest number accepted; as a duration in milliseconds, four months."""
 TEXT_FIELDS = ("message", "description", "text", "content")
-"""Where an object that stands for a text may have it."""
+"""Fields that may contain the text of an object used in place of a string."""
 
 
 def read_loop_state(text: str) -> LoopHistory:
-    """Give the history of a loop; raises `ValueError` with a sentence when the text is no loop state."""
+    """Parse a loop state; raise `ValueError` with a message for users if it is invalid."""
     try:
         state = loads(text)
     except ValueError as error:
-        raise ValueError(f"The loop state is not JSON: {error}.") from None
+        raise ValueError(f"The loop state is not valid JSON: {error}.") from None
     iterations = state.get("iterations") if isinstance(state, dict) else None
     if not isinstance(state, dict) or not isinstance(iterations, list):
-        raise ValueError("The loop state has no list `iterations`.")
+        raise ValueError("The loop state has no `iterations` list.")
     return LoopHistory(
         loop_id=one_line(_text(state.get("loopId")), LONGEST_ID),
         objective=_text(state.get("objective")),
-        iterations=tuple(_iteration(place, one) for place, one in enumerate(iterations, 1) if isinstance(one, dict)),
+        iterations=tuple(
+            _iteration(position, one) for position, one in enumerate(iterations, 1) if isinstance(one, dict)
+        ),
         is_complete=_status(state) == "completed",
     )
 
 
-def _iteration(place: int, fields: Fields) -> Iteration:
+def _iteration(position: int, fields: Fields) -> Iteration:
     found = fields.get("analysis")
     analysis: Fields = found if isinstance(found, dict) else {}
     status = _status(fields)
     number = _number(fields.get("number"))
     return Iteration(
-        number=int(number) or place,
+        number=int(number) or position,
         succeeded=status == "completed" and analysis.get("progressMade") is not False,
         failed=status == "failed",
         seconds=_number(fields.get("duration")) / 1000,
@@ -60,7 +64,7 @@ def _iteration(place: int, fields: Fields) -> Iteration:
 
 
 def _error(fields: Fields, analysis: Fields) -> str:
-    """Give the first thing that says what went wrong."""
+    """Return the first error found."""
     for value in (analysis.get("error"), analysis.get("errors"), fields.get("error"), analysis.get("blockers")):
         if texts := _texts(value):
             return cut("\n".join(texts), LONGEST_TEXT)
@@ -78,20 +82,20 @@ def _number(value: object) -> float:
 
 
 def _text(value: object) -> str:
-    """Give the text a value is or, if it is an object, the one in it."""
+    """Return a string, or the text of an object."""
     if isinstance(value, dict):
         value = next((value[name] for name in TEXT_FIELDS if isinstance(value.get(name), str)), "")
     return cut(accept(value[: LONGEST_TEXT * 2]), LONGEST_TEXT) if isinstance(value, str) else ""
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    listed = value[:MOST_TEXTS] if isinstance(value, list) else [value]
-    return tuple(text for one in listed if (text := _text(one)))
+    items = value[:MOST_TEXTS] if isinstance(value, list) else [value]
+    return tuple(text for one in items if (text := _text(one)))
 
 
 def _paths(value: object) -> tuple[str, ...]:
-    listed = value if isinstance(value, list) else []
-    paths = dict.fromkeys(accept(path) for path in listed[:MOST_FILES] if _is_path(path))
+    items = value if isinstance(value, list) else []
+    paths = dict.fromkeys(accept(path) for path in items[:MOST_FILES] if _is_path(path))
     return tuple(path for path in paths if path)
 
 

@@ -1,7 +1,7 @@
-"""Read and write memories as a table: CSV with a header.
+"""Reader and writer of memories as CSV with a header.
 
-A spreadsheet runs what begins like a formula, so such a cell is written with an
-apostrophe before it, which is taken off again when it is read.
+Spreadsheets execute cells that look like formulas, so such cells are written with a leading apostrophe, which is
+removed when they are read.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ COLUMNS: dict[str, Callable[[Memory], str]] = {
     "source": lambda memory: memory.source,
     "structured": lambda memory: dumps(content_of(memory)) if memory.content else "",
 }
-"""What stands in each cell, by the name of its column."""
+"""Function that returns the cell of a memory, by column name."""
 NEEDED = ("type", "content")
+"""Required columns."""
 OTHER_NAMES = {
     "body": "content",
     "kind": "type",
@@ -58,37 +59,37 @@ OTHER_NAMES = {
     "filerefs": "files",
     "structuredcontent": "structured",
 }
-"""As they are compared: lower case, letters only."""
+"""Aliases of column names, in lower case and without separators."""
 
-_NAMES = {name.lower(): name for name in COLUMNS}
+_COLUMN_BY_LOWER = {name.lower(): name for name in COLUMNS}
 _FORMULA = re.compile(r"'*+[=+\-@\t\r]")
-_APOSTROPHE = re.compile(r"'++[=+\-@\t\r]")
+_ESCAPED_FORMULA = re.compile(r"'++[=+\-@\t\r]")
 
 
 # --- reading -------------------------------------------------------------------
 
 
 def read_memories_csv(text: str, at: str) -> Reading:
-    """Give the memories of a table, and what could not be read; `at` is the present moment, for what is undated."""
-    cut_off: list[Unreadable] = []
-    rows = _rows(unify_newlines(text), cut_off)
+    """Return the memories and the problems of a CSV text; `at` is the current time, for rows without a date."""
+    fatal: list[Unreadable] = []
+    rows = _rows(unify_newlines(text), fatal)
     header = next(rows, None)
     if header is None:
-        return (), tuple(cut_off)
-    names = _names(header[1])
+        return (), tuple(fatal)
+    names = _column_names(header[1])
     if missing := [name for name in NEEDED if name not in names]:
-        why = f"The table has no column `{'` and no column `'.join(missing)}`; no memory can be read from it."
+        why = f"Nothing imported: the table has no column `{'` and no column `'.join(missing)}`."
         return (), (Unreadable(line=header[0], why=why),)
-    memories, problems = read_entries(rows, lambda cells: _memory(_named(cells, names), at), "The row")
-    return memories, (*problems, *cut_off)
+    memories, problems = read_entries(rows, lambda cells: _memory(_by_column(cells, names), at), "The row")
+    return memories, (*problems, *fatal)
 
 
-def _rows(text: str, cut_off: list[Unreadable]) -> Iterator[tuple[int, list[str]]]:
-    """Give every row that is not blank, after the line it starts on; what ends the reading early goes to `cut_off`."""
+def _rows(text: str, fatal: list[Unreadable]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the cells of every row that is not blank; append a fatal problem to `fatal`."""
     import csv
     import io
 
-    # Python's limit is for the whole process, so it is left as it is.
+    # csv.field_size_limit() is global to the process, so it is not changed here.
     reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text))
     line = 1
     try:
@@ -97,18 +98,18 @@ def _rows(text: str, cut_off: list[Unreadable]) -> Iterator[tuple[int, list[str]
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error:
-        why = f"A cell has more than {csv.field_size_limit():,} characters; from this row on nothing is read."
-        cut_off.append(Unreadable(line=line, why=why))
+        why = f"Skipped this row and all after it: a cell has more than {csv.field_size_limit():,} characters."
+        fatal.append(Unreadable(line=line, why=why))
 
 
 def _delimiter(text: str) -> str:
-    """Give what separates the cells of the first line: some spreadsheets write semicolons or tabs."""
+    """Return the delimiter of the first line; some spreadsheets use semicolons or tabs."""
     first = text.lstrip("\n")[:1000].partition("\n")[0]
     return max(",;\t", key=first.count)
 
 
-def _names(header: list[str]) -> list[str]:
-    """Give the header with our names for the columns; of two with the same name the first one counts."""
+def _column_names(header: list[str]) -> list[str]:
+    """Return our column names for a header, with empty strings for unknown and duplicate columns."""
     names: list[str] = []
     for name in map(column_of, header):
         names.append("" if name in names else name)
@@ -116,15 +117,15 @@ def _names(header: list[str]) -> list[str]:
 
 
 def column_of(cell: str) -> str:
-    """Give our name for the column that a cell of the header names; empty for one of others."""
+    """Return our column name for a header cell, or an empty string if it is unknown."""
     plain = re.sub(r"[ _]", "", cell.strip(" \"'\ufeff").lower())
-    return _NAMES.get(OTHER_NAMES.get(plain, plain), "")
+    return _COLUMN_BY_LOWER.get(OTHER_NAMES.get(plain, plain), "")
 
 
-def _named(cells: list[str], names: list[str]) -> dict[str, str]:
+def _by_column(cells: list[str], names: list[str]) -> dict[str, str]:
     if len(cells) > len(names) and any(cells[len(names) :]):
-        raise InvalidEntryError("it has more cells than the table has columns")
-    return dict(zip(names, map(_plain, cells), strict=False))
+        raise InvalidEntryError("it has more cells than the header")
+    return dict(zip(names, map(_unescape_formula, cells), strict=False))
 
 
 def _memory(cells: Mapping[str, str], at: str) -> Memory:
@@ -155,22 +156,22 @@ def _content(cell: str) -> str:
     except InvalidEntryError:
         raise
     except ValueError as error:
-        raise InvalidEntryError(f"its structured content is not JSON: {error}") from None
+        raise InvalidEntryError(f"its structured content is not valid JSON: {error}") from None
 
 
 def _number(cells: Mapping[str, str], name: str) -> str:
     return cells.get(name, "").strip()[:100]
 
 
-def _plain(cell: str) -> str:
-    return cell[1:] if _APOSTROPHE.match(cell) else cell
+def _unescape_formula(cell: str) -> str:
+    return cell[1:] if _ESCAPED_FORMULA.match(cell) else cell
 
 
 # --- writing -------------------------------------------------------------------
 
 
 def write_memories_csv(memories: Iterable[Memory]) -> str:
-    """Give the memories as a table that a spreadsheet opens without running anything in it."""
+    """Return the memories as CSV that is safe to open in a spreadsheet."""
     import csv
     import io
 
@@ -178,9 +179,9 @@ def write_memories_csv(memories: Iterable[Memory]) -> str:
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(COLUMNS)
     for memory in memories:
-        writer.writerow(_guarded(cell(memory)) for cell in COLUMNS.values())
+        writer.writerow(_escape_formula(cell(memory)) for cell in COLUMNS.values())
     return table.getvalue()
 
 
-def _guarded(cell: str) -> str:
+def _escape_formula(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) else cell

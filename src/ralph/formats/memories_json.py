@@ -1,7 +1,6 @@
-"""Read and write memories as the version 1 export: one JSON object with a list of memories.
+"""Reader and writer of the version 1 export: one JSON object with a list of memories.
 
-The fields of version 1 come first and are always there; what we know beyond them
-follows, for readers of version 1 pass over fields they do not know.
+The fields of version 1 come first and are always present. Additional fields follow; readers of version 1 ignore them.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ VERSION = 1
 
 
 def read_memories_json(text: str, at: str) -> Reading:
-    """Give the memories of an export or of a bare list of them, and what could not be read.
+    """Return the memories and the problems of an export or a bare list of memories.
 
-    `at` is the present moment, for what is undated; `line` of a problem is the place of the entry, from 1.
+    `at` is the current time, for entries without a date. The `line` of a problem is the number of the entry, from 1.
     """
     try:
         entries = _entries(text)
     except ValueError as error:
-        return (), (Unreadable(line=1, why=f"No memories can be read here: {error}."),)
+        return (), (Unreadable(line=1, why=f"Nothing imported: {error}."),)
     return read_entries(enumerate(entries, start=1), lambda entry: _memory(object_of(entry), at), "Entry {}")
 
 
 def write_memories_json(memories: Iterable[Memory], project: str, at: str) -> str:
-    """Give the memories as an export of this project, made at this moment."""
+    """Return the memories as an export of the project, created at the given time."""
     entries = [export_fields(memory) for memory in memories]
     export = {"version": VERSION, "project": project, "exported_at": at, "memories": entries}
     return dumps(export, indent=2) + "\n"
@@ -65,15 +64,15 @@ def _entries(text: str) -> list[object]:
     try:
         export = loads(text, allow_nan=True)
     except ValueError as error:
-        raise ValueError(f"the file is not JSON: {error}") from None
+        raise ValueError(f"the file is not valid JSON: {error}") from None
     if isinstance(export, list):
         return export
     entries = export.get("memories") if isinstance(export, dict) else None
     if not isinstance(export, dict) or not isinstance(entries, list):
-        raise ValueError("the file has no list `memories`")
+        raise ValueError("the file has no `memories` list")
     version = export.get("version")
     if isinstance(version, bool) or version not in (None, VERSION, str(VERSION)):
-        raise ValueError(f"the export has version {quote(str(version))}, and only version {VERSION} is known")
+        raise ValueError(f"the export has version {quote(str(version))}, but only version {VERSION} is supported")
     return entries
 
 
@@ -111,7 +110,7 @@ def _memory(fields: Fields, at: str) -> Memory:
 def _text(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise InvalidEntryError(f"its {name} is not text")
+        raise InvalidEntryError(f"its {name} is not a string")
     return value or ""
 
 
@@ -120,8 +119,8 @@ def _word(fields: Fields, name: str, width: int = 50) -> str | None:
 
 
 def export_fields(memory: Memory) -> Fields:
-    """Give a memory as an export has it: what there is to say beyond version 1 comes last."""
-    beyond = {
+    """Return the fields of a memory in an export: those of version 1, then our own."""
+    additional = {
         "created_at": memory.created_at,
         "updated_at": memory.updated_at,
         "last_used_at": memory.used_at,
@@ -139,5 +138,5 @@ def export_fields(memory: Memory) -> Fields:
     }
     return {
         **version_1(memory),
-        **{name: value for name, value in beyond.items() if value is not None},
+        **{name: value for name, value in additional.items() if value is not None},
     }

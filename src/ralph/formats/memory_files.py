@@ -1,7 +1,7 @@
-"""Read a file of memories, whatever its form.
+"""Format detection, and a reader of memory files in any supported format.
 
-The form is told by what the file says. Its name only decides where two forms are
-possible, because people rename files, and backups end in `.bak`.
+The format is detected from the content. The file name only decides between two possible formats, because people rename
+files, and backups end in `.bak`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What a file is."""
+    """Format of a file that can be imported."""
 
     BUNDLE = "bundle"
     LEARNINGS = "learnings"
@@ -42,25 +42,29 @@ class Format(StrEnum):
 
 
 LISTS = {"learnings": Format.LEARNINGS, "staged": Format.STAGING, "memories": Format.MEMORIES_JSON}
-"""The field that holds the entries tells a JSON file."""
+"""Format of a JSON file, by the name of the list that has its entries."""
 LOOP_FIELDS = frozenset({"loopId", "objective", "currentIteration"})
-BY_FORCE = "comes in only by force."
-"""How a complaint ends about what can be taken in all the same."""
+"""Fields of which a loop state has at least one."""
+BY_FORCE = "is imported only with force."
+"""End of the message about a file that can be imported with `force`."""
 MOST_COLUMNS = 100
+"""Maximum number of columns of a table."""
 LONGEST_COLUMN = 30
+"""Maximum length of a column name, in characters."""
 LEAST_KNOWN_COLUMNS = 3
-"""So many make a table one of memories, whatever else it has."""
+"""Number of known columns from which a table counts as memories, whatever other columns it has."""
 TEMPLATE_HEADINGS = frozenset({"memories", "patterns", "decisions", "fixes", "context"})
+"""Headings of an empty `memories.md`, in lower case."""
 BINARY_SHARE = 0.05
-"""So much of a text may be characters that no text has."""
+"""Maximum share of control and replacement characters in a text file."""
 LOOKED_AT = 100_000
-"""Characters of a file in which it shows whether it is text."""
+"""Number of characters inspected to detect the format."""
 LONGEST_PAGE = 20_000_000
-"""Characters. Nobody writes longer notes; only a page of memories may be longer."""
+"""Maximum length of markdown notes, in characters; only `memories.md` may be longer."""
 
 _JSON = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[\]{\"])")
 _COMMENTS = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)(?=[ \t]*(?:\{[ \t]*\"|\[\s*\{))")
-"""What may stand above JSON lines of tasks."""
+"""Comments above JSON lines of tasks."""
 _KEY = re.compile(r"([A-Za-z_]+)[ \t]*:")
 _LIST = re.compile(r"\"(learnings|staged|memories)\"\s{0,9}:\s{0,9}\[")
 _MARKUP = re.compile(r"\s*<(?:!doctype|\?xml|html|svg)\b", re.IGNORECASE)
@@ -73,23 +77,23 @@ _TASK_NAMES = re.compile(r"task|todo|plan|prd|checklist|backlog", re.IGNORECASE)
 def read_memories(
     text: str, name: str, at: str, format: Format | None = None, *, force: bool = False
 ) -> tuple[Format, Reading]:
-    """Give what a file is, its memories, and what could not be read; `name` is what to call the file.
+    """Return the format of a file, its memories and its problems; `name` is used in messages.
 
-    `at` is the present moment, for what the file leaves undated. A bundle or a file of
-    learnings whose checksum is wrong gives nothing, unless by `force`.
+    `at` is the current time, for entries without a date. A bundle or learnings file with a wrong checksum is read only
+    with `force`.
     """
-    found = format or recognise(text, name)
-    return found, _read(text, name, at, found, force)
+    detected = format or recognise(text, name)
+    return detected, _read(text, name, at, detected, force)
 
 
 def _read(text: str, name: str, at: str, format: Format, force: bool) -> Reading:
     match format:
         case Format.BUNDLE:
-            return _bundle(text, force)
+            return _read_bundle(text, force)
         case Format.LEARNINGS | Format.STAGING:
-            return _learnings(text, at, format, force)
+            return _read_learnings(text, at, format, force)
         case Format.KNOWLEDGE:
-            return _knowledge(text, at)
+            return _read_knowledge(text, at)
         case Format.MEMORIES_JSON:
             from ralph.formats.memories_json import read_memories_json
 
@@ -115,85 +119,83 @@ def _read(text: str, name: str, at: str, format: Format, force: bool) -> Reading
 
             return read_notes_md(accept(text), at)
         case Format.TASKS:
-            return _nothing(f"{name} holds tasks: import them with `ralph task import`.")
+            return _failure(f"{name} contains tasks. Import them with: ralph task import {name}")
         case Format.LOOP_STATE:
-            return _nothing(f"{name} is the state of a loop: it holds no memories, but they can be learned from it.")
+            return _failure(f"{name} is a loop state without memories. Extract learnings with: ralph learn extract")
         case _:
-            return _nothing(
-                f"{name} is empty." if not text.strip("\ufeff \t\r\n") else f"No memories were found in {name}."
-            )
+            return _failure(f"{name} is empty." if not text.strip("\ufeff \t\r\n") else f"No memories found in {name}.")
 
 
-def _nothing(why: str) -> Reading:
+def _failure(why: str) -> Reading:
     return (), (Unreadable(line=1, why=why),)
 
 
-def _bundle(text: str, force: bool) -> Reading:
+def _read_bundle(text: str, force: bool) -> Reading:
     from ralph.formats.bundle import read_bundle, verify_bundle
     from ralph.records import Memory
 
     lines = text.split("\n")
     if not force and (why := verify_bundle(lines)):
-        return _nothing(f"{why} What can be read of it {BY_FORCE}")
-    read = list(read_bundle(lines))
-    memories = tuple(one for one in read if isinstance(one, Memory))
-    return memories, tuple(one for one in read if isinstance(one, Unreadable))
+        return _failure(f"{why} What can be read of it {BY_FORCE}")
+    result = list(read_bundle(lines))
+    memories = tuple(one for one in result if isinstance(one, Memory))
+    return memories, tuple(one for one in result if isinstance(one, Unreadable))
 
 
-def _learnings(text: str, at: str, format: Format, force: bool) -> Reading:
+def _read_learnings(text: str, at: str, format: Format, force: bool) -> Reading:
     from ralph.formats.learnings_json import read_learnings_json, read_staging_json
 
     try:
-        read: LearningsFile = (read_staging_json if format is Format.STAGING else read_learnings_json)(text, at)
+        result: LearningsFile = (read_staging_json if format is Format.STAGING else read_learnings_json)(text, at)
     except ValueError as error:
-        return _nothing(str(error))
-    if read.is_intact:
-        return read.memories, read.problems
-    why = "Its checksum does not match: it was changed or damaged after it was written"
+        return _failure(str(error))
+    if result.is_intact:
+        return result.memories, result.problems
+    why = "The checksum does not match: the file was changed or damaged after it was written"
     if not force:
-        return _nothing(f"{why}; it {BY_FORCE}")
-    return read.memories, (
-        Unreadable(line=1, why=f"{why}; it was imported all the same.", was_read=True),
-        *read.problems,
+        return _failure(f"{why}; it {BY_FORCE}")
+    return result.memories, (
+        Unreadable(line=1, why=f"{why}. It was imported because of force.", was_read=True),
+        *result.problems,
     )
 
 
-def _knowledge(text: str, at: str) -> Reading:
+def _read_knowledge(text: str, at: str) -> Reading:
     from ralph.formats.imported import InvalidEntryError
     from ralph.formats.knowledge_md import read_knowledge_md
 
     try:
         return (read_knowledge_md(text, at),), ()
     except InvalidEntryError as error:
-        return _nothing(f"It cannot be remembered: {error}.")
+        return _failure(f"Nothing imported: {error}.")
 
 
-# --- what is it? -----------------------------------------------------------------
+# --- format detection ------------------------------------------------------------
 
 
 def recognise(text: str, name: str) -> Format:
-    """Give what a file is, by what it says."""
+    """Detect the format of a file from its content."""
     if is_bundle(text[:1000]):
         return Format.BUNDLE
     text = unify_newlines(text)
     if not text.strip() or _is_binary(text) or _MARKUP.match(text):
         return Format.UNKNOWN
     if _JSON.match(text):
-        return _recognise_json(text)
-    if (comments := _COMMENTS.match(text)) and _recognise_json(text[comments.end() :]) is Format.TASKS:
+        return _detect_json(text)
+    if (comments := _COMMENTS.match(text)) and _detect_json(text[comments.end() :]) is Format.TASKS:
         return Format.TASKS
     if _is_table(text):
         return Format.CSV
-    return _recognise_markdown(text, name)
+    return _detect_markdown(text, name)
 
 
 def _is_binary(text: str) -> bool:
     start = text[:LOOKED_AT]
-    strange = sum(start.count(mark) for mark in ("\x00", "\ufffd", "\x01", "\x02", "\x03"))
-    return "\x00" in start or strange > len(start) * BINARY_SHARE
+    control_characters = sum(start.count(mark) for mark in ("\x00", "\ufffd", "\x01", "\x02", "\x03"))
+    return "\x00" in start or control_characters > len(start) * BINARY_SHARE
 
 
-def _recognise_json(text: str) -> Format:
+def _detect_json(text: str) -> Format:
     start = len(text) - len(text.lstrip())
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
@@ -203,11 +205,11 @@ def _recognise_json(text: str) -> Format:
         damaged = _LIST.search(text)
         return LISTS[damaged[1]] if damaged else Format.UNKNOWN
     if isinstance(value, dict):
-        is_alone = not text[end:].strip()
-        if is_alone and isinstance(value.get("iterations"), list) and not value.keys().isdisjoint(LOOP_FIELDS):
+        is_whole_text = not text[end:].strip()
+        if is_whole_text and isinstance(value.get("iterations"), list) and not value.keys().isdisjoint(LOOP_FIELDS):
             return Format.LOOP_STATE
         for field, format in LISTS.items():
-            if is_alone and isinstance(value.get(field), list):
+            if is_whole_text and isinstance(value.get(field), list):
                 return format
         return Format.TASKS if _is_task(value) else Format.UNKNOWN
     first = next((one for one in value if isinstance(one, dict)), None) if isinstance(value, list) else None
@@ -227,7 +229,7 @@ def _is_task(fields: dict[str, Any]) -> bool:
 
 
 def _is_table(text: str) -> bool:
-    """Say whether the first line names columns of memories."""
+    """Return whether the first line is a header with columns of memories."""
     from ralph.formats.memories_csv import column_of
 
     header = text.lstrip("\n").partition("\n")[0][:4000].lower()
@@ -239,7 +241,7 @@ def _is_table(text: str) -> bool:
     return known >= LEAST_KNOWN_COLUMNS or known == len(columns)
 
 
-def _recognise_markdown(text: str, name: str) -> Format:
+def _detect_markdown(text: str, name: str) -> Format:
     from ralph.formats.guardrails_md import has_list_of_signs, has_signs
     from ralph.formats.notes_md import is_path, is_prose, sections_of
 
@@ -253,8 +255,8 @@ def _recognise_markdown(text: str, name: str) -> Format:
     if _is_progress(sections, name):
         return Format.PROGRESS
     title = sections[1].heading.lower() if len(sections) > 1 else ""
-    says_guardrails = "guardrail" in title or "guardrail" in name.lower()
-    if has_signs(text) or (says_guardrails and has_list_of_signs(text)):
+    is_named_guardrails = "guardrail" in title or "guardrail" in name.lower()
+    if has_signs(text) or (is_named_guardrails and has_list_of_signs(text)):
         return Format.GUARDRAILS
     if _is_checklist(sections, name):
         return Format.TASKS
@@ -263,20 +265,20 @@ def _recognise_markdown(text: str, name: str) -> Format:
 
 
 def _is_knowledge(text: str) -> bool:
-    """Say whether the text begins with fields that name a title and tags or a date."""
+    """Return whether the front matter has a title, and tags, a date or a feature."""
     if not text.startswith("---\n"):
         return False
     keys = set()
     for row in text[4:LOOKED_AT].split("\n"):
         if row.rstrip() in ("---", "..."):
             break
-        if found := _KEY.match(row):
-            keys.add(found[1].lower())
+        if detected := _KEY.match(row):
+            keys.add(detected[1].lower())
     return "title" in keys and not keys.isdisjoint({"tags", "created_at", "feature"})
 
 
 def _is_memories_md(text: str, sections: list[Section]) -> bool:
-    """Say whether the text has entries with ids, or is the empty page they go into."""
+    """Return whether the text has entries with memory ids, or is the empty template."""
     headings = [section.heading.lower() for section in sections[1:]]
     if any(heading.startswith("mem-") for heading in headings):
         return True
@@ -287,15 +289,15 @@ def _is_memories_md(text: str, sections: list[Section]) -> bool:
 
 
 def _is_progress(sections: list[Section], name: str) -> bool:
-    """Say whether the text is the log of a loop: entries for its iterations, patterns above them."""
+    """Return whether the text is the progress log of a loop: patterns, and an entry for each iteration."""
     from ralph.formats.progress_txt import is_entry, says_learned
 
-    headed = sections[1:]
-    title = headed[0].heading.lower() if headed and headed[0].level == 1 else ""
-    has_patterns = any("codebase pattern" in section.heading.lower() for section in headed)
+    with_heading = sections[1:]
+    title = with_heading[0].heading.lower() if with_heading and with_heading[0].level == 1 else ""
+    has_patterns = any("codebase pattern" in section.heading.lower() for section in with_heading)
     entry: Section | None = None
     has_entries = has_learned = False
-    for section in headed[1:] if title else headed:
+    for section in with_heading[1:] if title else with_heading:
         if is_entry(section.heading):
             entry = section
         elif entry and section.level <= entry.level:
@@ -304,11 +306,11 @@ def _is_progress(sections: list[Section], name: str) -> bool:
         has_learned |= entry is not None and says_learned(section)
     if "progress log" in title or ("progress" in title + name.lower() and (has_entries or has_patterns)):
         return True
-    return (has_entries and (has_patterns or has_learned)) or (has_patterns and len(headed) == 1)
+    return (has_entries and (has_patterns or has_learned)) or (has_patterns and len(with_heading) == 1)
 
 
 def _is_checklist(sections: list[Section], name: str) -> bool:
-    """Say whether boxes to tick are most of the text, or any are there and the name speaks of tasks."""
+    """Return whether the text is mostly checkboxes, or has some and a name like that of a task file."""
     boxes = others = 0
     for section in sections:
         for _, row, level in section.rows:

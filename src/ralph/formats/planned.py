@@ -1,7 +1,7 @@
-"""What the readers of task files give: tasks somebody planned elsewhere, and what could not be read.
+"""Records returned by the readers of task files: planned tasks and problems.
 
-Readers are pure and never raise on what a file says: a file of a hundred tasks with
-one bad line is ninety-nine tasks and one sentence about the line.
+Readers never raise because of the content of a file: a file with a hundred tasks, one of them invalid, yields
+ninety-nine tasks and one problem.
 """
 
 from __future__ import annotations
@@ -10,46 +10,46 @@ from ralph.records import Status, record
 from ralph.text import accept, one_line
 
 LONGEST_ENTRY = 1024 * 1024
-"""Characters. What is longer is no task but a file in the wrong place."""
+"""Maximum length of a task in a file, in characters."""
 
 
 @record
 class PlannedTask:
-    """A task as a file describes it, before it has an id here."""
+    """A task from a file, before it is added to the project."""
 
     key: str
-    """Its id in the file, or `#n` for the n-th task of the file when it has none."""
+    """Id in the file, or `#n` for the n-th task if it has none."""
     title: str
     body: str = ""
     status: Status = Status.PENDING
     priority: int = 0
-    """Higher goes first."""
+    """Tasks with a higher priority run first."""
     parent_key: str | None = None
     needs_keys: tuple[str, ...] = ()
-    """Like the parent, these may name tasks that are not in the file."""
+    """Keys of dependencies. Like the parent, they may be tasks that are not in the file."""
     feature: str | None = None
-    """A name or an id, as given."""
+    """Name or id of a feature."""
     line: int
 
 
 @record
 class Unreadable:
-    """Something in a file that was left out, or read other than it is written, and why."""
+    """A problem with one entry of a file, which was skipped or only partly read."""
 
     line: int
     why: str
     was_read: bool = False
-    """The entry was taken in all the same, other than it is written."""
+    """Whether the entry was imported despite the problem."""
 
 
 Reading = tuple[tuple[PlannedTask, ...], tuple[Unreadable, ...]]
 
 
 def unify_newlines(text: str) -> str:
-    """Give the text with `\\n` at every line's end and no byte order mark, so that lines can be counted."""
+    """Return the text with `\\n` as the only line separator and without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def quote(text: str) -> str:
-    """Give a few words of a file for use in a message."""
+    """Return a short, quoted excerpt of untrusted text for use in a message."""
     return repr(one_line(accept(text[:400]), 60))

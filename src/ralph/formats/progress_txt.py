@@ -1,8 +1,7 @@
-"""Read what was learned from the progress log of a loop: `progress.txt`, `progress.md`.
+"""Reader of the progress log of a loop: `progress.txt`, `progress.md`.
 
-Such a log has two parts. At the top stand patterns, a bullet each. Below, every
-iteration has an entry: what was done and which files changed is a journal and
-stays behind; only what it says was learned becomes memories.
+A log starts with patterns, one bullet each. Then every iteration has an entry. Its record of the work and the changed
+files is ignored; only its learnings become memories.
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ if TYPE_CHECKING:
     from ralph.formats.notes_md import Item, Section
 
 LONGEST_LABEL = 80
+"""Maximum length of a label, in characters."""
 LEAST_PARAGRAPH = 20
-"""Characters; a shorter one among the patterns leads to them or divides them."""
+"""Minimum length of a paragraph among the patterns, in characters; shorter ones introduce or separate them."""
 
 _TOPIC = re.compile(
     r"\b(?:patterns?|gotchas?|pitfalls?|caveats?|conventions?|decisions?|learnings?|lessons?|architecture|stack"
     r"|constraints?|known issues?)\b",
     re.IGNORECASE,
 )
-"""A heading with such a word, where it is none of an entry, says that its bullets are for later."""
-_COUNTED = re.compile(r"(?:iteration|session|story|task|loop|run|sprint)\b[ \t#:.-]*\d", re.IGNORECASE)
+"""Words in headings of sections, outside entries, whose bullets are worth remembering."""
+_NUMBERED = re.compile(r"(?:iteration|session|story|task|loop|run|sprint)\b[ \t#:.-]*\d", re.IGNORECASE)
 _DATED = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ][\d:.]+)?(?:Z|[ \t]?[+-]\d\d:?\d\d)?")
 _STORY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,14}-\d{1,6}[a-z]?(?![\w-])")
 _ZONE = re.compile(r"[A-Z]{2,5}(?=[ \t]+[-–—|])")
@@ -49,35 +49,35 @@ _LEARNED = re.compile(
     r"(?:[ \t]+(?:learned|discovered|encountered|established|found|noted|for|from|and|should)\b.{0,60})?",
     re.IGNORECASE,
 )
-_JOURNAL = re.compile(r"(?:files|what was|verification|commit|next|status)\b[^:]{0,40}:", re.IGNORECASE)
-_LABEL_OF_TEMPLATE = re.compile(
+_JOURNAL_LABEL = re.compile(r"(?:files|what was|verification|commit|next|status)\b[^:]{0,40}:", re.IGNORECASE)
+_TEMPLATE_LABEL = re.compile(
     r"(?:patterns? (?:discovered|established|found)|gotchas? (?:encountered|found)|useful context|patterns|gotchas"
     r"|learnings)[ \t]*(?:\(e\.g\.|:|$)",
     re.IGNORECASE,
 )
-"""What the usual prompt for such logs asks for, word by word; agents write their answer behind it."""
+"""Labels from the usual prompt for such logs, which agents copy in front of their answers."""
 
 
 def read_progress_txt(text: str, at: str) -> Reading:
-    """Give the patterns and learnings of a progress log, and what could not be read."""
-    gathered = Gathering(at)
+    """Return the patterns and learnings of a progress log, and the problems."""
+    collector = Gathering(at)
     topic: Section | None = None
     entry: Section | None = None
-    dated = ""
+    entry_date = ""
     for section in sections_of(text):
         if topic and section.level <= topic.level:
             topic = None
         if entry and section.level <= entry.level:
             entry = None
-        # Under a heading of its own, what was learned on a day needs no label.
+        # A dated heading inside a topic is a group of its bullets, unless it announces learnings.
         if is_entry(section.heading) and section.level != 1 and (topic is None or says_learned(section)):
             topic, entry = None, section
-            dated = date_in(section.heading) or _date_of(section)
+            entry_date = date_in(section.heading) or _find_date(section)
         elif entry is None and topic is None and _is_topic(section):
             topic = section
         if topic and sign_named(section.heading) is None:
             for line, learned in _bullets(items_in(section.rows)):
-                gathered.add(
+                collector.add(
                     line,
                     kind="pattern" if "pattern" in topic.heading.lower() else kind_of_headings([topic.heading]),
                     body=learned,
@@ -87,25 +87,25 @@ def read_progress_txt(text: str, at: str) -> Reading:
         if topic:
             continue
         items = items_in(section.rows)
-        is_learned = entry is not None and section is not entry and _announces(section.heading)
+        is_learned = entry is not None and section is not entry and _announces_learnings(section.heading)
         for line, learned in _bullets(items) if is_learned else _learnings(items):
             tags = (story.lower(),) if entry and (story := story_in(entry.heading)) else ()
-            gathered.add(line, kind="context", body=learned, tags=tags, created_at=dated if entry else "")
-    add_signs(text, gathered)
-    return gathered.reading("It holds no pattern and no learning yet: there is nothing to import.")
+            collector.add(line, kind="context", body=learned, tags=tags, created_at=entry_date if entry else "")
+    add_signs(text, collector)
+    return collector.reading("Nothing to import: no pattern or learning found.")
 
 
 def is_entry(heading: str) -> bool:
-    """Say whether a heading begins as that of an iteration: a date, a number, or the id of a story."""
+    """Return whether a heading starts like that of an iteration: with a date, a number or a story id."""
     words = heading.lstrip("[( ")
-    return bool(_DATED.match(words) or _COUNTED.match(words) or _STORY.match(words))
+    return bool(_DATED.match(words) or _NUMBERED.match(words) or _STORY.match(words))
 
 
 def story_in(heading: str) -> str:
-    """Give the id of the story an entry is about, or nothing."""
+    """Return the story id in the heading of an entry, or an empty string."""
     words = _DATED.sub("", heading.lstrip("[( "), count=1)
-    if counted := _COUNTED.match(words):
-        words = words[counted.end() :].lstrip("0123456789")
+    if numbered := _NUMBERED.match(words):
+        words = words[numbered.end() :].lstrip("0123456789")
     words = words.lstrip(" \t-–—:|[]().")
     if zone := _ZONE.match(words):
         words = words[zone.end() :].lstrip(" \t-–—:|[]().")
@@ -114,24 +114,24 @@ def story_in(heading: str) -> str:
 
 
 def says_learned(section: Section) -> bool:
-    """Say whether a part of an entry announces what was learned."""
-    if section.level > 2 and _announces(section.heading):
+    """Return whether a section of an entry announces learnings."""
+    if section.level > 2 and _announces_learnings(section.heading):
         return True
     return any(not item.is_rule and _split_label(item.text()) is not None for item in items_in(section.rows))
 
 
 def _is_topic(section: Section) -> bool:
-    # At the top stands the name of the document, which may speak of learnings as well.
+    # A first-level heading is the title of the document, which may mention learnings, too.
     is_named = section.level > 1 or "codebase pattern" in section.heading.lower()
     return is_named and bool(_TOPIC.search(section.heading))
 
 
-def _announces(label: str) -> bool:
+def _announces_learnings(label: str) -> bool:
     return bool(_LEARNED.fullmatch(label.strip("*_: \t")))
 
 
-def _date_of(entry: Section) -> str:
-    """Give the date an entry has on a line of its own: `**Date**: 2026-01-27`, `*2026-01-27T10:00:00Z (94s)*`."""
+def _find_date(entry: Section) -> str:
+    """Return the date on a separate line of an entry: `**Date**: 2026-01-27`, `*2026-01-27T10:00:00Z (94s)*`."""
     for _, row, _ in entry.rows[:10]:
         words = row.strip().lstrip("*_-> \t")
         if words[:4].lower() == "date" or _DATED.match(words):
@@ -140,16 +140,19 @@ def _date_of(entry: Section) -> str:
 
 
 def _learnings(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
-    """Give what stands behind or under the labels that announce learnings."""
+    """Yield the line number and text of what follows a label that announces learnings."""
     label: Item | None = None
     found: list[Item] = []
     for item in items:
         split = None if item.is_rule else _split_label(item.text())
         is_below = label is not None and item.indent > label.indent and not item.is_rule
         if label and not is_below:
-            # Some write the bullets of a label beside it, not below it.
+            # Some logs do not indent the bullets below a label.
             is_beside = (
-                not item.is_rule and split is None and not _is_label(item) and (item.is_bullet or not label.is_bullet)
+                not item.is_rule
+                and split is None
+                and not _starts_other_part(item)
+                and (item.is_bullet or not label.is_bullet)
             )
             is_below = is_beside and not (found and found[0].indent > label.indent)
         if label and is_below:
@@ -165,27 +168,27 @@ def _learnings(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
 
 
 def _split_label(text: str) -> str | None:
-    """Give what stands behind a label that announces learnings; None when there is no such label."""
+    """Return the text after a label that announces learnings, or None if there is no such label."""
     first, _, more = text.partition("\n")
     label, colon, rest = first[: LONGEST_LABEL * 2].partition(":")
-    if not colon or len(label) > LONGEST_LABEL or not _announces(label):
+    if not colon or len(label) > LONGEST_LABEL or not _announces_learnings(label):
         return None
     rest = rest if len(first) <= LONGEST_LABEL * 2 else first.partition(":")[2]
     return f"{rest.strip().removeprefix('**').removeprefix('__').strip()}\n{more}".strip()
 
 
-def _is_label(item: Item) -> bool:
-    """Say whether an item opens another part of an entry: `**Files changed:**`, `Files changed: …`."""
+def _starts_other_part(item: Item) -> bool:
+    """Return whether an item starts another part of an entry: `**Files changed:**`, `Files changed: …`."""
     first = item.text().partition("\n")[0][: LONGEST_LABEL * 2]
     is_bold = first.startswith("**") and (":**" in first or first.endswith("**:"))
-    return is_bold or bool(_JOURNAL.match(first)) or (not item.is_bullet and first.endswith(":"))
+    return is_bold or bool(_JOURNAL_LABEL.match(first)) or (not item.is_bullet and first.endswith(":"))
 
 
 def _bullets(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
-    """Give every bullet with those nested in it as one text; a paragraph counts when it is a sentence."""
+    """Yield the line number and text of every top-level bullet, and of paragraphs that are sentences."""
     for group in _groups(items):
         head = group[0].text()
-        is_template = bool(_LABEL_OF_TEMPLATE.match(head.lstrip("*_")))
+        is_template = bool(_TEMPLATE_LABEL.match(head.lstrip("*_")))
         if is_template and len(group) > 1 and not head.partition(":")[2].strip("*_ \t"):
             for nested in _groups(group[1:]):
                 if not is_placeholder(learned := joined(nested)):
@@ -194,13 +197,13 @@ def _bullets(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
         learned = joined(group)
         if is_template:
             learned = learned.partition(":")[2].removeprefix("**").strip() if "(e.g." not in head[:40] else ""
-        is_lead = not group[0].is_bullet and (len(learned) < LEAST_PARAGRAPH or learned.endswith(":"))
-        if not is_lead and not is_placeholder(learned):
+        is_introduction = not group[0].is_bullet and (len(learned) < LEAST_PARAGRAPH or learned.endswith(":"))
+        if not is_introduction and not is_placeholder(learned):
             yield group[0].line, learned
 
 
 def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Give every item with the bullets nested in it."""
+    """Yield every item with the bullets nested in it."""
     group: list[Item] = []
     for item in items:
         if item.is_rule:

@@ -1,4 +1,4 @@
-"""Find what can be imported at a path: a file, or the files of a folder or a project."""
+"""Files that can be imported from a path: a file, a directory or a project."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LARGEST = 64 * 1024 * 1024
-"""What is larger is brought as a bundle, which is read line by line."""
+"""Maximum size of a file in bytes, except for bundles, which are read line by line."""
 LONGEST_LINE = 16 * 1024 * 1024
+"""Maximum length of a line in characters, for files that are read line by line."""
 ENDINGS = (".md", ".json", ".jsonl", ".txt", ".csv", ".bak")
 OF_A_PROJECT = (
     ".agent/memories.md",
@@ -30,51 +31,53 @@ OF_A_PROJECT = (
 
 @record
 class SourceFile:
-    """A file somebody wants imported; read when it is its turn."""
+    """A file to import; it is not read before its turn."""
 
     name: str
     path: Path
 
     def text(self) -> str:
-        """Give all of it; what is no UTF-8 is replaced."""
+        """Return the whole text, with invalid UTF-8 replaced."""
         try:
             with self.path.open("rb") as file:
                 content = b"" if os.fstat(file.fileno()).st_size > LARGEST else file.read(LARGEST + 1)
                 if file.read(1):
-                    raise UsageError(f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into several.")
+                    raise UsageError(
+                        f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into smaller files."
+                    )
             return content.decode("utf-8", "replace")
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be read: {error.strerror}.") from error
+            raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from error
 
     def start(self) -> str:
-        """Give its first characters."""
+        """Return the first characters."""
         try:
             with self.path.open("rb") as file:
                 return file.read(1000).decode("utf-8", "replace")
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be read: {error.strerror}.") from error
+            raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from error
 
     def lines(self) -> Iterator[str]:
-        """Give its lines one by one, so that it may be of any size."""
+        """Yield the lines, without loading the whole file."""
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             while line := file.readline(LONGEST_LINE):
                 if len(line) == LONGEST_LINE and not line.endswith("\n"):
-                    raise UsageError(f"{self.name} has a line of more than {LONGEST_LINE:,} characters.")
+                    raise UsageError(f"{self.name} has a line with more than {LONGEST_LINE:,} characters.")
                 yield line
 
 
 def sources(path: Path) -> list[SourceFile]:
-    """Give the files to import, in order; raises when there are none."""
+    """Return the files to import, in order; raise `UsageError` if there are none."""
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
     found = [path / name for name in OF_A_PROJECT if (path / name).exists()]
-    files = [one for place in found or [path] for one in (_files_in(place) if place.is_dir() else [place])]
+    files = [one for place in found or [path] for one in (_list_files(place) if place.is_dir() else [place])]
     if not files:
-        raise UsageError(f"{path} holds no file that could be imported ({', '.join(ENDINGS)}).")
+        raise UsageError(f"No files to import in {path}. Supported are {', '.join(ENDINGS)}.")
     return [SourceFile(name=str(one.relative_to(path)), path=one) for one in files]
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     files = sorted(one for one in folder.iterdir() if one.is_file() and one.suffix in ENDINGS)
-    # A backup stands in for its file; it is not imported next to it.
+    # A backup is imported only if its file is missing.
     return [one for one in files if one.suffix != ".bak" or one.with_suffix("") not in files]

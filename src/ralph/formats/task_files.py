@@ -1,7 +1,7 @@
-"""Read a file of tasks, whatever its form.
+"""Reader of task files in any supported format.
 
-The form is told by what the file says. Its name is only for the message, because
-agents write JSON lines into `.txt` and checklists into anything.
+The format is detected from the content. The file name is used only in messages, because agents write JSON lines to
+`.txt` files and checklists to anything.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ralph.formats.planned import Reading
 
 _JSON_FIRST = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)[ \t]*(?:\{\s*[\"}]|\[\s*(?:\{|\]\s*\Z))")
-"""An object or an array of them, after nothing but blank lines and comments."""
+"""A JSON object or array of objects, possibly after blank lines and comments."""
 _JSON_SOMEWHERE = re.compile(r"^[ \t]*\{[ \t]*\"", re.MULTILINE)
 
 
 def read_tasks(text: str, name: str) -> Reading:
-    """Give the tasks of a file, and what could not be read; `name` is what to call the file."""
+    """Return the tasks of a file and its problems; `name` is used in messages."""
     text = unify_newlines(text)
     if not text.strip():
         return (), ()
@@ -30,7 +30,7 @@ def read_tasks(text: str, name: str) -> Reading:
         if has_boxes(text):
             return read_checklist_md(text)
         if not _JSON_SOMEWHERE.search(text):
-            why = f"Neither JSON lines nor a markdown checklist (`- [ ] title`): no task was found in {name}."
+            why = f"No tasks found in {name}: it has neither JSON lines nor a markdown checklist (`- [ ] title`)."
             return (), (Unreadable(line=1, why=why),)
     from ralph.formats.tasks_jsonl import read_tasks_jsonl
 

@@ -1,8 +1,8 @@
-"""Read and write tasks as JSON lines, one object each; a whole-file JSON array is read as well.
+"""Reader and writer of tasks as JSON lines; the reader also accepts a JSON array.
 
-Two families are read. Our own export counts priority up: the highest number goes
-first. Files of other loops count it down from 1 to 5; one field that only they have
-makes the whole file theirs, so that the order of its tasks is kept.
+There are two conventions for priority. In our own export, a higher number runs first. Files of other tools use 1
+(first) to 5 (last); a single field that only they have makes the whole file foreign, so that the order of its tasks is
+kept.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     Fields = dict[str, object]
     Entry = tuple[int, Fields]
-    """A JSON object, after the line it starts on."""
+    """The line on which a JSON object starts, and the object."""
 
 LARGEST_PRIORITY = 1_000_000
 FOREIGN_FIELDS = frozenset({"blocked_by", "loop_id", "created"})
 FOREIGN_PRIORITY = 3
-"""The middle, for a task of theirs that does not say."""
+"""Priority of a foreign task that has none."""
 NEEDS_FIELDS = ("needs", "deps", "dependencies", "depends_on", "blocked_by")
 STATUS_WORDS = {
     **dict.fromkeys(("pending", "open", "todo", "to_do", "new", "ready", "backlog"), Status.PENDING),
-    # Whoever worked on it is not with us, so it waits for somebody to take it up.
+    # The worker that started it is not part of this project, so it can be claimed again.
     **dict.fromkeys(("in_progress", "started", "doing", "running", "active", "claimed"), Status.PENDING),
     **dict.fromkeys(("done", "closed", "completed", "complete", "finished", "resolved"), Status.DONE),
     "failed": Status.FAILED,
@@ -44,30 +44,30 @@ CANCELLED_WORDS = frozenset(
 
 _SPACE = re.compile(r"[ \t\n]*")
 _ARRAY = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)[ \t]*\[")
-"""The start of an array, with the blank lines and comments before it."""
+"""The opening bracket of an array, possibly after blank lines and comments."""
 
-_SAYABLE = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,63}")
+_SIGIL_ID = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,63}")
 
 
 def read_tasks_jsonl(text: str) -> Reading:
-    """Give the tasks of the text, and what could not be read."""
+    """Return the tasks and the problems of a text."""
     found = list(_entries(unify_newlines(text)))
     unreadable = [entry for entry in found if isinstance(entry, Unreadable)]
     entries = [entry for entry in found if not isinstance(entry, Unreadable)]
-    foreign = any(not FOREIGN_FIELDS.isdisjoint(fields) for _, fields in entries)
+    is_foreign = any(not FOREIGN_FIELDS.isdisjoint(fields) for _, fields in entries)
     tasks: dict[str, PlannedTask] = {}
     for number, (line, fields) in enumerate(entries, start=1):
-        task, complaints = _planned(line, fields, number, foreign)
+        task, problems = _parse_task(line, fields, number, is_foreign)
         if task and task.key in tasks:
-            complaints = [f"The id {quote(task.key)} was already used on line {tasks[task.key].line}; left out."]
+            problems = [f"Skipped: the id {quote(task.key)} is already used on line {tasks[task.key].line}."]
         elif task:
             tasks[task.key] = task
-        unreadable += [Unreadable(line=line, why=why) for why in complaints]
+        unreadable += [Unreadable(line=line, why=why) for why in problems]
     return tuple(tasks.values()), tuple(sorted(unreadable, key=lambda one: one.line))
 
 
 def write_tasks_jsonl(tasks: Iterable[Task]) -> str:
-    """Give the tasks as JSON lines that `read_tasks_jsonl` reads back."""
+    """Return the tasks as JSON lines that `read_tasks_jsonl` accepts."""
     return "".join(
         json.dumps(
             {
@@ -90,41 +90,41 @@ def write_tasks_jsonl(tasks: Iterable[Task]) -> str:
 # --- from text to objects ------------------------------------------------------
 
 
-class _NotJson(ValueError):
-    """This is not JSON, or none we can read; says why in a few words."""
+class _InvalidJsonError(ValueError):
+    """The text is not valid JSON; the message is a short reason."""
 
 
 def _refuse_constant(word: str) -> object:
-    raise _NotJson(f"{word} is no JSON number")
+    raise _InvalidJsonError(f"{word} is not a valid number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _decode(text: str, start: int) -> tuple[object, int]:
-    """Give the JSON value that starts here, and where it ends."""
+    """Return the JSON value at `start`, and the index after it."""
     try:
         return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise _NotJson(error.msg[:1].lower() + error.msg[1:]) from None
+        raise _InvalidJsonError(error.msg[:1].lower() + error.msg[1:]) from None
     except RecursionError:
-        raise _NotJson("nested too deep") from None
-    except _NotJson:
+        raise _InvalidJsonError("nested too deeply") from None
+    except _InvalidJsonError:
         raise
-    except ValueError:  # Python reads no integer of more than some thousand digits.
-        raise _NotJson("a number is too long") from None
+    except ValueError:  # an integer with too many digits
+        raise _InvalidJsonError("a number is too long") from None
 
 
 def _entries(text: str) -> Iterator[Entry | Unreadable]:
     opening = _ARRAY.match(text)
-    done = (yield from _in_array(text, opening.end())) if opening else 0
+    done = (yield from _read_array(text, opening.end())) if opening else 0
     for line, row in enumerate(text[done:].split("\n"), start=1 + text.count("\n", 0, done)):
         if (row := row.strip()) and not row.startswith(("#", "//")):
-            yield _in_line(row, line)
+            yield _read_line(row, line)
 
 
-def _in_array(text: str, start: int) -> Generator[Entry | Unreadable, None, int]:
-    """Give every object of the array, then where the array ends."""
+def _read_array(text: str, start: int) -> Generator[Entry | Unreadable, None, int]:
+    """Yield the objects of an array; return the index after its end."""
     line, counted = 1, 0
     while True:
         start = _skip_space(text, start)
@@ -133,8 +133,8 @@ def _in_array(text: str, start: int) -> Generator[Entry | Unreadable, None, int]
         line, counted = line + text.count("\n", counted, start), start
         try:
             value, end = _decode(text, start)
-        except _NotJson as error:
-            yield Unreadable(line=line, why=f"From here on the array is not JSON ({error}); the rest is left out.")
+        except _InvalidJsonError as error:
+            yield Unreadable(line=line, why=f"Skipped the rest of the array: invalid JSON ({error}).")
             return len(text)
         yield _entry(value, end - start, line)
         start = _skip_space(text, end)
@@ -142,19 +142,19 @@ def _in_array(text: str, start: int) -> Generator[Entry | Unreadable, None, int]
             start += 1
         elif not text.startswith("]", start):
             line += text.count("\n", counted, start)
-            yield Unreadable(line=line, why="From here on the array is not JSON (no comma); the rest is left out.")
+            yield Unreadable(line=line, why="Skipped the rest of the array: invalid JSON (missing comma).")
             return len(text)
 
 
-def _in_line(row: str, line: int) -> Entry | Unreadable:
+def _read_line(row: str, line: int) -> Entry | Unreadable:
     if len(row) > LONGEST_ENTRY:
         return _too_long(line)
     try:
         value, end = _decode(row, 0)
-    except _NotJson as error:
-        return Unreadable(line=line, why=f"The line is not JSON ({error}); left out.")
+    except _InvalidJsonError as error:
+        return Unreadable(line=line, why=f"Skipped: the line is not valid JSON ({error}).")
     if end < len(row):
-        return Unreadable(line=line, why=f"More follows the JSON value, from {quote(row[end:])}; left out.")
+        return Unreadable(line=line, why=f"Skipped: unexpected text after the JSON value: {quote(row[end:])}.")
     return _entry(value, end, line)
 
 
@@ -162,12 +162,12 @@ def _entry(value: object, length: int, line: int) -> Entry | Unreadable:
     if length > LONGEST_ENTRY:
         return _too_long(line)
     if not isinstance(value, dict):
-        return Unreadable(line=line, why="A task must be a JSON object with a title; left out.")
+        return Unreadable(line=line, why="Skipped: a task must be a JSON object with a title.")
     return line, value
 
 
 def _too_long(line: int) -> Unreadable:
-    return Unreadable(line=line, why=f"A task may have {LONGEST_ENTRY:,} characters, this has more; left out.")
+    return Unreadable(line=line, why=f"Skipped: the task is longer than {LONGEST_ENTRY:,} characters.")
 
 
 def _skip_space(text: str, start: int) -> int:
@@ -178,56 +178,56 @@ def _skip_space(text: str, start: int) -> int:
 # --- from objects to tasks -----------------------------------------------------
 
 
-def _planned(line: int, fields: Fields, number: int, foreign: bool) -> tuple[PlannedTask | None, list[str]]:
-    """Give the task, or None when it cannot be one, and what had to be read other than it is written."""
-    complaints: list[str] = []
-    title = " ".join(_text(fields, ("title",), complaints).split())
+def _parse_task(line: int, fields: Fields, number: int, is_foreign: bool) -> tuple[PlannedTask | None, list[str]]:
+    """Return the task, or None if it is invalid or canceled, and the problems found."""
+    problems: list[str] = []
+    title = " ".join(_text(fields, ("title",), problems).split())
     if not title:
-        return None, ["A task needs a title; left out."]
-    status = _status(fields.get("status"), complaints)
+        return None, ["Skipped: the task has no title."]
+    status = _status(fields.get("status"), problems)
     if status is None:
-        return None, [f"The task is {quote(str(fields['status']))}; left out."]
+        return None, [f"Skipped: the status of the task is {quote(str(fields['status']))}."]
     task = PlannedTask(
-        key=_own_id(fields, complaints) or f"#{number}",
+        key=_own_id(fields, problems) or f"#{number}",
         title=title,
-        body=_text(fields, ("description", "body"), complaints),
+        body=_text(fields, ("description", "body"), problems),
         status=status,
-        priority=_priority(fields.get("priority"), foreign, complaints),
-        parent_key=_id(fields, ("parent", "parent_id"), complaints),
-        needs_keys=_needs(fields, complaints),
-        feature=_id(fields, ("feature", "feature_id"), complaints),
+        priority=_priority(fields.get("priority"), is_foreign, problems),
+        parent_key=_id(fields, ("parent", "parent_id"), problems),
+        needs_keys=_needs(fields, problems),
+        feature=_id(fields, ("feature", "feature_id"), problems),
         line=line,
     )
-    return task, complaints
+    return task, problems
 
 
-def _text(fields: Fields, names: tuple[str, ...], complaints: list[str]) -> str:
-    """Give the first of these fields that says something."""
+def _text(fields: Fields, names: tuple[str, ...], problems: list[str]) -> str:
+    """Return the first of these fields that is not empty."""
     for name in names:
         value = fields.get(name)
         if isinstance(value, str) and (text := accept(value)):
             return text
         if value is not None and not isinstance(value, str):
-            complaints.append(f"{name} is not text; taken as empty.")
+            problems.append(f"Ignored {name}: not a string.")
     return ""
 
 
-def _id(fields: Fields, names: tuple[str, ...], complaints: list[str]) -> str | None:
-    """Give the first of these fields that names something."""
+def _id(fields: Fields, names: tuple[str, ...], problems: list[str]) -> str | None:
+    """Return the first of these fields that is an id or name."""
     for name in names:
         value = fields.get(name)
         if key := _key(value):
             return key
         if value is not None and value != "":
-            complaints.append(f"{name} is no id or name; taken as none.")
+            problems.append(f"Ignored {name}: not an id or name.")
     return None
 
 
-def _own_id(fields: Fields, complaints: list[str]) -> str | None:
-    """Give the task's id, if an agent can say it in a sigil; it must not be the prompt's own placeholder."""
-    id = _id(fields, ("id",), complaints)
-    if id and (not _SAYABLE.fullmatch(id) or id == "TASK_ID"):
-        complaints.append(f"The id {quote(id)} cannot be used in a sigil; the task gets a new one.")
+def _own_id(fields: Fields, problems: list[str]) -> str | None:
+    """Return the id of the task, unless it cannot be used in a sigil or is the placeholder of the prompt."""
+    id = _id(fields, ("id",), problems)
+    if id and (not _SIGIL_ID.fullmatch(id) or id == "TASK_ID"):
+        problems.append(f"The id {quote(id)} cannot be used in a sigil, so the task gets a new one.")
         return None
     return id
 
@@ -238,8 +238,8 @@ def _key(value: object) -> str | None:
     return accept(value) or None if isinstance(value, str) else None
 
 
-def _needs(fields: Fields, complaints: list[str]) -> tuple[str, ...]:
-    """Give the ids in all the fields that say what a task waits for, each once."""
+def _needs(fields: Fields, problems: list[str]) -> tuple[str, ...]:
+    """Return the ids of all dependencies, without duplicates."""
     keys: dict[str, None] = {}
     for name in NEEDS_FIELDS:
         value = fields.get(name)
@@ -247,34 +247,34 @@ def _needs(fields: Fields, complaints: list[str]) -> tuple[str, ...]:
         if listed is None:
             continue
         if not isinstance(listed, list):
-            complaints.append(f"{name} is not a list of ids; taken as none.")
+            problems.append(f"Ignored {name}: not a list of ids.")
             continue
         keys |= dict.fromkeys(key for one in listed if (key := _key(one)))
         if not all(isinstance(one, str) or _key(one) for one in listed):
-            complaints.append(f"{name} holds something that is no id; taken without it.")
+            problems.append(f"Ignored an item of {name}: not an id.")
     return tuple(keys)
 
 
-def _status(word: object, complaints: list[str]) -> Status | None:
-    """Give the status a word stands for; None when the task was given up."""
+def _status(word: object, problems: list[str]) -> Status | None:
+    """Return the status that a word stands for, or None if the task was canceled."""
     if word is None or word == "":
         return Status.PENDING
     plain = "_".join(word.lower().replace("-", " ").replace("_", " ").split()) if isinstance(word, str) else ""
     if plain in CANCELLED_WORDS:
         return None
     if plain not in STATUS_WORDS:
-        complaints.append(f"The status {_shown(word)} is unknown; taken as pending.")
+        problems.append(f"Unknown status {_display(word)}; used pending instead.")
     return STATUS_WORDS.get(plain, Status.PENDING)
 
 
-def _priority(value: object, foreign: bool, complaints: list[str]) -> int:
-    """Give our priority, where the highest goes first, for a number of this family."""
-    default = FOREIGN_PRIORITY if foreign else 0
+def _priority(value: object, is_foreign: bool, problems: list[str]) -> int:
+    """Convert a priority to ours, where the highest number runs first."""
+    default = FOREIGN_PRIORITY if is_foreign else 0
     number = _whole_number(value, default)
     if number is None:
-        complaints.append(f"The priority {_shown(value)} is not a whole number we can use; taken as {default}.")
+        problems.append(f"Invalid priority {_display(value)}; used {default} instead.")
         number = default
-    return 6 - min(5, max(1, number)) if foreign else number
+    return 6 - min(5, max(1, number)) if is_foreign else number
 
 
 def _whole_number(value: object, default: int) -> int | None:
@@ -289,6 +289,6 @@ def _whole_number(value: object, default: int) -> int | None:
     return None
 
 
-def _shown(value: object) -> str:
-    # Never the text of a list or an object: one that is nested deep enough cannot be printed.
+def _display(value: object) -> str:
+    # Printing a deeply nested list or object could exceed the recursion limit.
     return quote(str(value)) if isinstance(value, (str, int, float)) else f"of type {type(value).__name__}"

@@ -1,7 +1,7 @@
-"""Read what an agent said from the transcript it keeps itself: Claude Code's, Codex's and Gemini's, one object a line.
+"""Reader of the JSON-lines transcripts of Claude Code, Codex and Gemini.
 
-Only the end of a long one is read, and a line that is broken or of another kind says nothing: a transcript belongs to
-the agent, which may change it with any release.
+Only the end of a long transcript is read, and unknown or invalid lines are ignored, because agents may change the
+format with any release.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import os
 
 ENDING = ".jsonl"
 LARGEST = 4 * 1024 * 1024
-"""So many bytes at the end are read."""
-_SAYERS = ("assistant", "gemini")
-_TEXTS = ("text", "output_text")
-"""What Claude Code and Codex call a part of a message that is text."""
+"""Number of bytes read from the end of a transcript."""
+_AGENT_ROLES = ("assistant", "gemini")
+"""Role or type of a message written by the agent."""
+_TEXT_TYPES = ("text", "output_text")
+"""Type of a text part of a message, in Claude Code and Codex."""
 
 
 def said_in(path: str, since: str = "") -> list[str]:
-    """Give what the agent itself said since a moment, message by message: not its subagents, nor its tools.
+    """Return the messages of the agent itself since a time, without those of subagents and tools.
 
-    A session that was made of another one has what that one said in its transcript too, from before it began.
+    The transcript of a resumed session starts with the messages of the session it continues; `since` excludes them.
     """
-    return [text for line in _lines(path) if (text := _text_in(line, since))]
+    return [text for line in _last_lines(path) if (text := _agent_text(line, since))]
 
 
-def _lines(path: str) -> list[bytes]:
+def _last_lines(path: str) -> list[bytes]:
     if not path.endswith(ENDING):
         return []
     try:
-        if not os.path.isfile(path):  # noqa: PTH113 -- to open a pipe waits for whoever writes into it
+        if not os.path.isfile(path):  # noqa: PTH113 -- opening a pipe would block
             return []
         with open(path, "rb") as file:  # noqa: PTH123
             size = file.seek(0, os.SEEK_END)
@@ -39,8 +40,8 @@ def _lines(path: str) -> list[bytes]:
         return []
 
 
-def _text_in(line: bytes, since: str) -> str:
-    if not any(f'"{sayer}"'.encode() in line for sayer in _SAYERS):
+def _agent_text(line: bytes, since: str) -> str:
+    if not any(f'"{role}"'.encode() in line for role in _AGENT_ROLES):
         return ""
     try:
         entry = json.loads(line)
@@ -52,11 +53,11 @@ def _text_in(line: bytes, since: str) -> str:
     if since and isinstance(at, str) and at < since:
         return ""
     message = entry if entry.get("type") == "gemini" else entry.get("message", entry.get("payload"))
-    if not isinstance(message, dict) or message.get("role", message.get("type")) not in _SAYERS:
+    if not isinstance(message, dict) or message.get("role", message.get("type")) not in _AGENT_ROLES:
         return ""
     content = message.get("content")
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in _TEXTS)
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in _TEXT_TYPES)
     return "\n".join(text for text in texts if isinstance(text, str))

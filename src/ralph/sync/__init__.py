@@ -1,8 +1,7 @@
-"""Keep `.agent/memories.md` and `.ralph/knowledge/*.md` in step with the store, both ways.
+"""Two-way sync of `.agent/memories.md` and `.ralph/knowledge/*.md` with the store.
 
-The store is the truth, but people and git edit the files: whatever they change is
-taken in, whatever is learned is written out, and text that is not ours is left
-alone. When neither side has changed this costs a few file dates and two queries.
+The store is authoritative, but people and git edit the files: their changes are imported, new memories are written out,
+and any other text is preserved. If neither side has changed, a sync costs a few stat calls and two queries.
 """
 
 from __future__ import annotations
@@ -18,23 +17,24 @@ if TYPE_CHECKING:
 
 
 PASSES = 3
+"""Maximum number of passes over the files in one sync."""
 
 
 @record
 class Outcome:
-    """What a sync did."""
+    """The result of a sync."""
 
     taken: int = 0
-    """Memories added, changed or deleted because of the files."""
+    """Number of memories added, changed or deleted because of the files."""
     written: int = 0
-    """Entries added, changed or removed in the files."""
+    """Number of entries added, changed or removed in the files."""
     problems: tuple[str, ...] = ()
     is_unwritten: bool = False
-    """Whether a file could not be written; the next sync tries again."""
+    """Whether a file could not be written; the next sync retries."""
 
 
 def mark(store: Store, root: Path | str) -> str:
-    """Give a mark of the files of a working copy, which changes when one of them does."""
+    """Return a fingerprint of the synced files of a working copy."""
     from ralph.sync.disk import Disk
     from ralph.sync.place import place_of
 
@@ -42,7 +42,7 @@ def mark(store: Store, root: Path | str) -> str:
 
 
 def is_unwritten(store: Store, root: Path | str) -> bool:
-    """Say whether a file could not be written when they were last brought in step."""
+    """Return whether the last sync failed to write a file."""
     from ralph.store.synced import Synced
     from ralph.sync.disk import UNWRITTEN
     from ralph.sync.place import place_of
@@ -51,13 +51,13 @@ def is_unwritten(store: Store, root: Path | str) -> bool:
 
 
 def written_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
-    """Give the ids of the memories in use, of some kinds, that were in the files of this working copy.
+    """Return the ids of active memories of the given kinds that were written to the files of this working copy.
 
-    With each stands whether it is gone from them together with too many others to be believed.
+    The value says whether the memory is held: it vanished from the files together with too many others to be deleted.
     """
     from ralph.store.synced import Synced
 
-    # What others learned is written into the files of this working copy with its next memory command.
+    # In a shared store, missing entries are normal: they are written with the next memory command.
     if store.has_copies:
         return {}
     written = Synced(store.scope).held()
@@ -65,7 +65,7 @@ def written_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
 
 
 def sync(store: Store, root: Path | str) -> Outcome:
-    """Bring the files of a working copy and the store in step; problems are told, never raised."""
+    """Sync the files of a working copy with the store; problems are returned, never raised."""
     from ralph.sync.disk import Disk
     from ralph.sync.place import place_of
 
@@ -77,20 +77,20 @@ def sync(store: Store, root: Path | str) -> Outcome:
 
     change = Change(who="file", why="", id=change_id())
     done: list[KnowledgeFolder | MemoriesFile] = []
-    # Inside the transaction nobody else writes, to the store or, through us, to the files.
+    # The transaction also keeps other Ralph processes from writing the files.
     with store.transaction():
         for _ in range(PASSES):
             before = store.memories.last_event()
-            parts = [part(store, disk, change) for part in (MemoriesFile, KnowledgeFolder)]
-            for part in parts:
-                part.sync()
-            done += parts
+            targets = [target(store, disk, change) for target in (MemoriesFile, KnowledgeFolder)]
+            for target in targets:
+                target.sync()
+            done += targets
             if store.memories.last_event() == before:
-                break  # what one file says may move a memory into the other one
+                break  # otherwise an edit in one file may have moved a memory to the other
         disk.settle()
     return Outcome(
-        taken=sum(part.taken for part in done),
-        written=sum(part.written for part in done),
-        problems=tuple(dict.fromkeys(problem for part in done for problem in part.problems)),
+        taken=sum(target.taken for target in done),
+        written=sum(target.written for target in done),
+        problems=tuple(dict.fromkeys(problem for target in done for problem in target.problems)),
         is_unwritten=disk.is_unwritten,
     )

@@ -1,4 +1,4 @@
-"""What is wrong with the memory files as they are now, whoever brought them in step last. Looking changes nothing."""
+"""Read-only checks of the synced files."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Stored = Callable[[tuple[str, ...]], Mapping[str, bool]]
-    """Gives the ids of the memories of some kinds that were in the files, and whether they are held since."""
+    """Function that returns the ids of memories of these kinds that were in the files, and whether each is held."""
 
 
 @record
 class Flaw:
-    """Something that is wrong with a file, and what mends it."""
+    """A problem with a synced file, and how to fix it."""
 
     says: str
     mend: str
     file: str = ""
-    """The file that cannot be read because of it."""
+    """Name of the file, if the problem keeps it from being read."""
 
 
 def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
-    """Give what is wrong with the markdown file of memories."""
+    """Yield the problems of the markdown memories file."""
     from ralph.formats.memories_md import SECTIONS, header_id, read_document
     from ralph.sync.agree import is_too_much
     from ralph.sync.disk import MEMORIES, OLD_MEMORIES, FileUnusableError, memories_path, mirrored
 
     name = memories_path(root)
     if (root / MEMORIES).exists() and (root / OLD_MEMORIES).exists():
-        says = f"{OLD_MEMORIES} is not kept in step, because {MEMORIES} is there too"
-        yield Flaw(says=says, mend=f"ralph memory import {OLD_MEMORIES}, then remove it")
+        says = f"{OLD_MEMORIES} is not synced, because {MEMORIES} exists too"
+        yield Flaw(says=says, mend=f"run ralph memory import {OLD_MEMORIES}, then delete the file")
     folder = (root / name).parent
     if os.path.lexists(folder) and not (folder.is_dir() and os.access(folder, os.W_OK)):
-        says = f"{name} cannot be written: {folder.name} is no folder that can be written to"
-        yield Flaw(says=says, mend="make it one")
+        says = f"cannot write {name}: {folder.name} is not a writable directory"
+        yield Flaw(says=says, mend="replace it by a directory, or make it writable")
         return
     if not os.path.lexists(root / name):
         return
     try:
         text = mirrored(root, name).decode("utf-8", "replace")
     except FileUnusableError as error:
-        mend = "put a text file that can be read in its place, or remove it: then it is made anew"
-        yield Flaw(says=str(error), mend=mend)
+        mend = "replace it by a readable text file, or delete it to have it created again"
+        yield Flaw(says=str(error).removesuffix("."), mend=mend)
         return
     document = read_document(text)
-    there = {*document.unread_ids, *(entry.id for entry in document.entries)}
+    present_ids = {*document.unread_ids, *(entry.id for entry in document.entries)}
     known = stored(tuple(SECTIONS))
-    gone = [id for id in known if header_id(id) not in there]
+    gone = [id for id in known if header_id(id) not in present_ids]
     if text.strip() and (is_too_much(len(gone), len(known)) or any(known[id] for id in gone)):
-        says = f"{len(gone):,} memories are not in {name}, too many to be believed deleted"
-        mend = "write them back with ralph memory init --force, or delete them with ralph memory delete ID"
+        says = f"{len(gone):,} memories are missing from {name}, too many for a deliberate deletion"
+        mend = "restore them with ralph memory init --force, or delete them with ralph memory delete ID"
         yield Flaw(says=says, mend=mend)
     if document.has_conflict:
-        mend = "resolve them; until then the file is only read"
-        yield Flaw(says=f"{name} has conflict markers of git", mend=mend)
+        mend = "resolve them; until then the file is not written"
+        yield Flaw(says=f"{name} has git conflict markers", mend=mend)
     for problem in document.problems:
-        mend = "correct the entry; it is left as it is"
+        mend = "fix the entry; Ralph does not change it"
         yield Flaw(says=f"{name}, line {problem.line}: {problem.why}", mend=mend)
 
 
 def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
-    """Give what is wrong with the knowledge files."""
+    """Yield the problems of the knowledge files."""
     from ralph.formats.imported import InvalidEntryError
     from ralph.formats.knowledge_md import read_note
     from ralph.sync.agree import is_too_much
@@ -75,15 +75,15 @@ def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
     known = stored(("knowledge",))
     gone = max(len(known) - len(paths), sum(known.values()))
     if (root / KNOWLEDGE).is_dir() and (is_too_much(gone, len(known)) or any(known.values())):
-        says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many to be believed deleted"
-        mend = "remove the folder to have them written back, or delete them with ralph memory delete ID"
+        says = f"{gone:,} entries have no file in {KNOWLEDGE}, too many for a deliberate deletion"
+        mend = "delete the directory to restore them, or delete them with ralph memory delete ID"
         yield Flaw(says=says, mend=mend)
     for path in paths:
         try:
             read_note(mirrored(root, KNOWLEDGE + path.name).decode("utf-8", "replace"))
         except FileUnusableError as error:
-            yield Flaw(says=str(error), mend="put a text file in its place", file=path.name)
+            yield Flaw(says=str(error).removesuffix("."), mend="replace it by a text file", file=path.name)
         except InvalidEntryError as error:
-            says = f"{KNOWLEDGE}{path.name} is skipped: {error}"
-            mend = "give it a front matter with a title and at least one tag"
+            says = f"skipped {KNOWLEDGE}{path.name}: {error}"
+            mend = "add front matter with a title and at least one tag"
             yield Flaw(says=says, mend=mend, file=path.name)

@@ -1,4 +1,4 @@
-"""What tells a working copy from others of the same project, when they share one store."""
+"""Identity of a working copy among others that share one store."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 def place_of(store: Store, root: Path | str) -> str:
-    """Give the name a working copy has in its store; empty where there is only one.
+    """Return the id of a working copy in its store, or an empty string if the store has only one.
 
-    A folder that was copied or moved is another working copy: what its files agreed on was agreed elsewhere.
+    A copied or moved directory gets a new id, because the recorded sync state belongs to the original one.
     """
     if not store.has_copies:
         return ""
     here = os.path.realpath(root)
-    id, where, _ = noted_place(root)
-    if id and where == here:
+    id, made_in, _ = noted_place(root)
+    if id and made_in == here:
         return id
     from pathlib import Path
 
-    return _new_place(Path(root) / PLACE_NAME, here, store.project_id)
+    return _register(Path(root) / PLACE_NAME, here, store.project_id)
 
 
-def _new_place(path: Path, here: str, project_id: str) -> str:
+def _register(path: Path, here: str, project_id: str) -> str:
     from ralph.files import write_whole
 
     id = WORKING_COPY + os.urandom(6).hex()
     try:
         write_whole(path, f"{id} {here}\n{project_id}\n".encode("utf-8", "surrogateescape"))
     except OSError as error:
-        raise RalphError(f"{path} cannot be written: {error.strerror}.") from error
+        raise RalphError(f"Cannot write {path}: {error.strerror}.") from error
     return id
