@@ -115,5 +115,5 @@ def _page(project: Project, query: JournalQuery) -> tuple[list[JournalEntry], st
             outcome=Outcome(query.outcome) if query.outcome else None,
         )
         return [JournalEntry(at=one.started_at, attempt=one) for one in attempts], cursor_to(position)
-    entries, after = project.past.journal(ON_A_PAGE, place_in(query.cursor, tuple[Number | None, Moment, Number]))
-    return entries, cursor_to(after)
+    entries, following = project.past.journal(ON_A_PAGE, place_in(query.cursor, tuple[Number | None, Moment, Number]))
+    return entries, cursor_to(following)
