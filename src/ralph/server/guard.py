@@ -116,7 +116,7 @@ class Guard:
     def _sign_in(self, request: _RequestInfo, token: str) -> Response:
         """Set the cookie and continue to the page without the token in its URL."""
         if not is_token(token.strip(), self._token):
-            raise Refused(401, "Invalid token. Open the link that `ralph serve` prints.")
+            raise Refused(401, "Invalid token. Open the link that ralph serve prints.")
         rest = urlencode([(name, value) for name, value in request.query if name != KEY])
         # Not a redirect: after following a link from another site, the browser would not send the strict cookie.
         response = entering("/" + quote(request.path.lstrip("/\\")) + (f"?{rest}" if rest else ""))
@@ -148,7 +148,7 @@ class Guard:
             401,
             "Send the header `Authorization: Bearer TOKEN`; `ralph serve` prints where the token is."
             if request.is_for_program
-            else "Open the link that `ralph serve` prints; it contains the token.",
+            else "Open the link that ralph serve prints; it contains the token.",
             {"www-authenticate": "Bearer"},
         )
 
