@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: the token of a project, and the names under which this machine is called."""
+"""Access tokens and host names for the HTTP servers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ HIGHEST_PORT = 65_535
 SERVE_PORT = 8420
 TOKEN_BYTES = 24
 LONGEST_HELD = 100
+"""Maximum number of bytes read from a token file."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
-"""What so many random bytes look like."""
+"""Format of a token of TOKEN_BYTES random bytes."""
 
 
 def own_token(path: Path) -> tuple[str, bool]:
-    """Give the token kept in a file, and whether it was made just now; one that others could know is made anew."""
+    """Return the token in a file and whether it was just created; replace one that other users could read."""
     import secrets
 
     try:
-        if token := _kept_token(path):
+        if token := _read_token(path):
             return token, False
         token = secrets.token_urlsafe(TOKEN_BYTES)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -37,12 +38,12 @@ def own_token(path: Path) -> tuple[str, bool]:
             os.fsync(handle)
         _sync_folder(path.parent)
     except OSError as error:
-        raise RalphError(f"The token in {path} cannot be kept: {error}.") from error
+        raise RalphError(f"Cannot write the token to {path}: {error}.") from error
     return token, True
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable."""
+    """Flush a directory, so that a new entry survives a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -50,8 +51,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _kept_token(path: Path) -> str:
-    """Give the token in a file that is ours alone and holds nothing else; nothing otherwise."""
+def _read_token(path: Path) -> str:
+    """Return the token in a regular file that only this user can read, or an empty string."""
     import stat
 
     try:
@@ -59,16 +60,16 @@ def _kept_token(path: Path) -> str:
     except OSError:
         return ""
     try:
-        found = os.fstat(handle)
-        is_ours = stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077 and found.st_uid == os.geteuid()
-        held = os.read(handle, LONGEST_HELD).decode("ascii", "replace").strip() if is_ours else ""
+        info = os.fstat(handle)
+        is_private = stat.S_ISREG(info.st_mode) and not info.st_mode & 0o077 and info.st_uid == os.geteuid()
+        text = os.read(handle, LONGEST_HELD).decode("ascii", "replace").strip() if is_private else ""
     finally:
         os.close(handle)
-    return held if _TOKEN.fullmatch(held) else ""
+    return text if _TOKEN.fullmatch(text) else ""
 
 
 def drawn_from(token: str, purpose: str) -> str:
-    """Give a secret for one purpose, which says nothing about the token it is drawn from."""
+    """Derive a secret for one purpose, from which the token cannot be recovered."""
     import hashlib
     import hmac
 
@@ -76,25 +77,25 @@ def drawn_from(token: str, purpose: str) -> str:
 
 
 def is_token(given: str, token: str) -> bool:
-    """Say whether a text is the token, in a time that tells nothing about it."""
+    """Compare a string with the token in constant time."""
     import hmac
 
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
 
 
 def bearer_in(header: str) -> str:
-    """Give the token of an Authorization header, or nothing."""
+    """Return the bearer token of an Authorization header, or an empty string."""
     scheme, _, token = header.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def name_in(host: str) -> str:
-    """Give the name in a host with or without a port."""
+    """Return the host name of a Host header value, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
 def url_of(host: str, port: int, path: str = "") -> str:
-    """Give the address under which a server can be called."""
+    """Return the URL of a server."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"

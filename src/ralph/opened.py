@@ -1,6 +1,6 @@
-"""The project that one thread of a server works on, opened when something first needs it.
+"""Lazily opened project of one server thread.
 
-A store belongs to one thread: each has an `Opened` of its own.
+A store belongs to one thread, so each thread has its own `Opened`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """A project directory, and the project in it as soon as one was needed."""
+    """Project directory whose project is opened on first use."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -29,9 +29,10 @@ class Opened:
         self._settings: tuple[float, ...] = ()
 
     def use(self, work: Callable[[Project], R]) -> R:
-        """Give what comes of working with the project; every trouble a person can mend is a `RalphError`.
+        """Call a function with the project and return its result.
 
-        After trouble with the store, or when a person has changed the settings, it is opened anew.
+        The project is reopened after a store error and when its configuration has changed. OS errors are raised
+        as `RalphError`.
         """
         try:
             if self._project is not None and self._settings != _stamps(self._project):
@@ -41,10 +42,10 @@ class Opened:
 
                 self._project = Project.open(self._directory)
                 self._settings = _stamps(self._project)
-            done = work(self._project)
+            result = work(self._project)
             if self._project.store.database.hindrance:
-                self.close()  # once there is room it can be written again
-            return done
+                self.close()  # reopen next time: it may be writable again
+            return result
         except StoreError:
             self.close()
             raise
@@ -53,32 +54,32 @@ class Opened:
             raise SystemResourceError(f"{error.strerror or error}{where}.") from error
 
     def rest(self) -> None:
-        """Let go of what others could use, until something is needed again."""
+        """Release store resources until the next use."""
         if self._project is not None:
             self._project.store.rest()
 
     def close(self) -> None:
-        """Let go of the project."""
+        """Close the project."""
         project, self._project = self._project, None
         if project is not None:
             project.close()
 
 
 def _stamps(project: Project) -> tuple[float, ...]:
-    """Give what tells whether the settings of a project were changed, or a backup took the place of its file."""
-    settings = tuple(_changed_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
+    """Return values that change when the configuration is edited or the database file is replaced."""
+    settings = tuple(_modified_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
     database = project.store.database
-    return settings if database.is_server else (*settings, _number_of(database.where))
+    return settings if database.is_server else (*settings, _inode(database.where))
 
 
-def _number_of(path: str) -> int:
+def _inode(path: str) -> int:
     try:
         return os.stat(path).st_ino  # noqa: PTH116
     except OSError:
         return 0
 
 
-def _changed_at(path: str) -> float:
+def _modified_at(path: str) -> float:
     try:
         return os.stat(path).st_mtime  # noqa: PTH116
     except OSError:

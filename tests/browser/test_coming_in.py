@@ -43,10 +43,10 @@ def test_who_has_only_the_address_is_told_how_to_come_in(
     expect(stranger.get_by_text("ralph serve")).to_be_visible()
 
     stranger.get_by_label("paste the token").fill("wrong")
-    stranger.get_by_role("button", name="Come in").click()
-    expect(stranger.get_by_text("not the token")).to_be_visible()
+    stranger.get_by_role("button", name="Sign in").click()
+    expect(stranger.get_by_text("Invalid token")).to_be_visible()
     stranger.get_by_label("paste the token").fill(looked_at.token)
-    stranger.get_by_role("button", name="Come in").click()
+    stranger.get_by_role("button", name="Sign in").click()
 
     expect(stranger.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
     assert stranger.url == f"{looked_at.url}/"
@@ -65,7 +65,7 @@ def test_keys_lead_to_every_page(looked_at: ServedApart, open_page: Open) -> Non
 
 def test_keys_are_told_and_closed_again(looked_at: ServedApart, open_page: Open) -> None:
     page = open_page(looked_at, "/")
-    dialog = page.get_by_role("dialog", name="Keys")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
 
     page.keyboard.press("?")
     expect(dialog).to_be_visible()
@@ -105,7 +105,7 @@ def test_everything_can_be_reached_by_tab(looked_at: ServedApart, open_page: Ope
             " || one.closest('.search, label')?.matches(':focus-within'))(document.activeElement)"
         ), page.evaluate("document.activeElement.outerHTML")
 
-    assert any("Skip to the content" in one for one in reached)
+    assert any("Skip to content" in one for one in reached)
     assert any("Staging" in one for one in reached)
     assert any("search" in one for one in reached)
 
@@ -125,7 +125,7 @@ def test_the_theme_that_was_chosen_stays(looked_at: ServedApart, open_page: Open
 
 def test_a_phone_has_the_pages_at_its_bottom(looked_at: ServedApart, open_page: Open) -> None:
     page = open_page(looked_at, "/", size=PHONE, has_touch=True)
-    pages = page.get_by_role("navigation", name="Pages on a phone")
+    pages = page.get_by_role("navigation", name="Pages (mobile)")
 
     pages.get_by_role("link", name="Memories").tap()
     page.wait_for_url(f"{looked_at.url}/memories")

@@ -25,11 +25,11 @@ def test_a_memory_is_added_found_edited_deleted_and_brought_back(worked_on: Serv
     page = open_page(worked_on, "/memories")
 
     page.keyboard.press("n")
-    page.get_by_label("What should be remembered").fill(SAID)
+    page.locator("#add-content").fill(SAID)
     page.get_by_label("Type", exact=True).select_option("fix")
     page.get_by_label(re.compile("^Tags")).fill("ledger, tests")
     page.locator("#add-form").get_by_role("button", name="Add", exact=True).click()
-    toast(page, "Stored")
+    toast(page, "Added")
 
     page.get_by_role("searchbox").press_sequentially("start ledger make")
     expect(page.locator("#results [data-row]").first).to_contain_text(SAID)
@@ -54,7 +54,7 @@ def test_a_memory_is_added_found_edited_deleted_and_brought_back(worked_on: Serv
     expect(page.locator("#memory-content")).to_have_text(SAID)
     page.get_by_role("button", name="Delete").click()
     toast(page, "Deleted")
-    expect(page.get_by_role("button", name="Bring it back")).to_be_visible()
+    expect(page.get_by_role("button", name="Restore")).to_be_visible()
     undo(page)
     expect(page.get_by_role("button", name="Delete")).to_be_visible()
     with Project.open(worked_on.root) as project:
@@ -65,7 +65,7 @@ def test_what_was_just_added_can_be_taken_back(worked_on: ServedApart, open_page
     page = open_page(worked_on, "/memories")
     before = page.locator("#results [data-row]").count()
     page.get_by_role("button", name="Add", exact=False).first.click()
-    page.get_by_label("What should be remembered").fill(SAID)
+    page.locator("#add-content").fill(SAID)
     page.locator("#add-form").get_by_role("button", name="Add", exact=True).click()
     expect(page.locator("#results [data-row]")).to_have_count(before + 1)
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_stored_is_said_beside_the_field_and_nothing_typed_is_los
     watched.expected.append("422 (Unprocessable")
     page = open_page(looked_at, "/memories")
     page.keyboard.press("n")
-    page.get_by_label("What should be remembered").fill(" \u200b ")
+    page.locator("#add-content").fill(" \u200b ")
     page.get_by_label(re.compile("^Title")).fill("Kept")
     page.locator("#add-form").get_by_role("button", name="Add", exact=True).click()
 

@@ -106,7 +106,7 @@ def test_what_a_newer_action_has_overtaken_is_no_longer_offered(worked_on: Serve
     expect(page.locator("#task-status")).to_have_text("ready")
 
     expect(page.locator("#toasts .toast")).to_have_count(1)
-    toast(page, "Back to pending")
+    toast(page, "Reset to pending")
     expect(page.locator("#attempts [data-copy] button")).to_be_visible()
 
 
@@ -168,7 +168,7 @@ def test_who_edits_is_told_when_somebody_else_was_quicker(worked_on: ServedApart
     page.locator("#edit-content").fill("Mine.")
     with Project.open(worked_on.root) as project:
         project.memory.edit(id, body="Theirs.")
-    expect(page.locator("#meanwhile")).to_contain_text("changed meanwhile")
+    expect(page.locator("#meanwhile")).to_contain_text("changed in the meantime")
 
     page.locator("#edit-cancel").click()
     expect(page.locator("#memory-content")).to_have_text("Theirs.")
@@ -210,7 +210,7 @@ def test_tasks_are_chosen_by_words_of_their_titles(worked_on: ServedApart, open_
     expect(page.locator("#new-needs-picker .tag")).to_contain_text("Buy paper")
     page.locator("#new-parent").fill("no such thing")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#add-task-form [data-error]")).to_contain_text("choose one from the list")
+    expect(page.locator("#add-task-form [data-error]")).to_contain_text("Choose one from the list")
     page.locator("#new-parent").fill("ship par")
     page.keyboard.press("Control+Enter")
     toast(page, "Added: Print labels")
@@ -228,7 +228,7 @@ def test_a_memory_is_explained_for_a_task_by_words_of_its_title(worked_on: Serve
 
     page.get_by_label("Task", exact=True).fill("no such thing")
     page.get_by_role("button", name="Explain").click()
-    expect(page.locator("#why-form [data-error]")).to_contain_text("choose one from the list")
+    expect(page.locator("#why-form [data-error]")).to_contain_text("Choose one from the list")
     page.get_by_label("Task", exact=True).fill("print ledger")
     page.get_by_role("button", name="Explain").click()
 
@@ -240,10 +240,10 @@ def test_a_secret_that_was_taken_out_is_said(worked_on: ServedApart, open_page: 
     page = open_page(worked_on, "/memories")
     before = int(page.locator("[data-facet=state] .count").first.inner_text())
     page.keyboard.press("n")
-    page.get_by_label("What should be remembered").fill("Log in with password = hunter2hunter2hunter2 on staging.")
+    page.locator("#add-content").fill("Log in with password = hunter2hunter2hunter2 on staging.")
     page.keyboard.press("Control+Enter")
 
-    toast(page, "Stored, with a secret taken out")
+    toast(page, "A secret was redacted")
     expect(page.locator("[data-facet=state] .count").first).to_have_text(str(before + 1))
 
 

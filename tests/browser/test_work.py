@@ -24,7 +24,7 @@ def test_a_task_is_added_done_and_reset(worked_on: ServedApart, open_page: Open)
     page = open_page(worked_on, "/tasks")
     page.keyboard.press("n")
     page.get_by_label("Title").fill("Print labels")
-    page.get_by_label(re.compile("What is to be done")).fill("A label for each parcel.")
+    page.get_by_label(re.compile("Description")).fill("A label for each parcel.")
     page.get_by_label("Priority").fill("99")
     page.locator("#add-task-form").get_by_role("button", name="Add", exact=True).click()
     row = page.locator("#task-list [data-task]").filter(has_text="Print labels")
@@ -60,11 +60,11 @@ def test_a_task_tells_its_prompt_its_memories_and_its_log(worked_on: ServedApart
         task = next(one for one in project.tasks() if one.title == "Limit requests per customer")
     page = open_page(worked_on, f"/tasks/{task.id}")
 
-    page.get_by_role("link", name="Its prompt").click()
+    page.locator("#show-prompt").click()
     expect(page.locator("[data-section]").first).to_be_visible()
     page.get_by_role("link", name="Memories considered").click()
     expect(page.locator("#ranking tbody tr").first).to_be_visible()
-    page.get_by_label("A line for the log").fill("Asked the customer.")
+    page.get_by_label("New log line").fill("Asked the customer.")
     page.keyboard.press("Enter")
 
     expect(page.locator("#log")).to_contain_text("Asked the customer.")
@@ -150,11 +150,11 @@ def test_a_run_is_watched_while_it_works(worked_on: ServedApart, open_page: Open
         stderr=subprocess.PIPE,
         text=True,
     ) as run:
-        expect(live.locator("#run-state")).to_have_text("at work")
+        expect(live.locator("#run-state")).to_have_text("running")
         expect(live.locator("#now .now-title").first).to_be_visible()
         expect(live.locator("#now [data-attempt]").first).to_be_visible()
         expect(live.locator("#output")).to_contain_text("line 1 of the agent")
-        expect(live.locator("#run-state")).to_have_text("at work")
+        expect(live.locator("#run-state")).to_have_text("running")
         expect(overview.get_by_text("running").first).to_be_visible()
         expect(live.locator("#output")).to_contain_text("line 4 of the agent")
         run.wait(30)

@@ -68,7 +68,7 @@ def test_half_of_a_character_is_refused_in_every_argument_and_the_server_goes_on
     assert len(answers) > 20
     for (tool, name), said in zip(TEXTS, refusals(answers), strict=True):
         assert said.startswith(f"The argument {name!r} of {tool.name} ")
-        assert said.endswith("holds half of a character.")
+        assert said.endswith("contains an unpaired surrogate.")
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
     assert not last["result"]["isError"]
     assert (err, code) == ("", 0)
@@ -89,7 +89,7 @@ def test_half_of_a_character_is_refused_over_http_as_well(project: Project, serv
     others = [ask(one) for one in OTHERS]
     connection.close()
 
-    assert all(said.endswith("holds half of a character.") for said in refusals(answers))
+    assert all(said.endswith("contains an unpaired surrogate.") for said in refusals(answers))
     assert len(refusals(answers)) == len(TEXTS)
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
     assert not project.memory.find(Wanted())
@@ -100,7 +100,7 @@ def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: Open
 
     assert (error["code"], error["message"]) == (
         -32002,
-        "There is no such resource: its address holds half of a character.",
+        "Resource not found: the URI contains an unpaired surrogate.",
     )
 
 

@@ -115,7 +115,7 @@ def test_a_long_argument_is_refused_in_answer_to_its_call(tmp_path: Path) -> Non
         told = served.ask(tool_call("remember", "long", content="x" * 2_000_000))
 
     assert told["id"] == "long"
-    assert "may have 20,000 characters" in told["result"]["content"][0]["text"]
+    assert "may have at most 20,000 characters" in told["result"]["content"][0]["text"]
 
 
 def test_all_that_was_asked_before_the_input_ended_is_answered(project: Project) -> None:

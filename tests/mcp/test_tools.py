@@ -79,7 +79,7 @@ def test_what_is_known_already_is_said_to_be(project: Project, opened: Opened) -
 
     said = called(opened, "remember", content="The parser wants tabs.")
 
-    assert "Known already" in said
+    assert "Already known" in said
     assert len(project.memory.find(Wanted())) == 1
 
 
@@ -210,19 +210,19 @@ def test_a_session_of_the_loop_neither_finishes_tasks_nor_reports_failures_by_a_
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("remember", {}, "needs the argument 'content'"),
-        ("remember", {"content": None}, "needs the argument 'content'"),
+        ("remember", {}, "requires the argument 'content'"),
+        ("remember", {"content": None}, "requires the argument 'content'"),
         ("remember", {"content": "  "}, "'content' of remember is empty"),
-        ("remember", {"content": 7}, "'content' of remember must be a text"),
-        ("remember", {"content": "x", "colour": "red"}, "no argument 'colour': it takes content, type"),
-        ("remember", {"content": "x" * 20_001}, "may have 20,000 characters; this has 20,001"),
+        ("remember", {"content": 7}, "'content' of remember must be a string"),
+        ("remember", {"content": "x", "colour": "red"}, "no argument 'colour'. Arguments: content, type"),
+        ("remember", {"content": "x" * 20_001}, "may have at most 20,000 characters"),
         ("remember", {"content": "x", "kind": "fixx"}, "Did you mean fix?"),
-        ("remember", {"content": "x", "tags": "a,b"}, "'tags' of remember must be a list of texts"),
-        ("remember", {"content": "x", "tags": ["a", 7]}, "has an entry that must be a text"),
-        ("remember", {"content": "x", "tags": ["a"] * 21}, "may have 20 entries; this has 21"),
-        ("search_memories", {"query": "x", "limit": 0}, "'limit' of search_memories must be from 1 to 50"),
-        ("search_memories", {"query": "x", "limit": True}, "must be a whole number"),
-        ("search_memories", {"query": "x", "limit": 1.5}, "must be a whole number"),
+        ("remember", {"content": "x", "tags": "a,b"}, "'tags' of remember must be a list of strings"),
+        ("remember", {"content": "x", "tags": ["a", 7]}, "contains an item that must be a string"),
+        ("remember", {"content": "x", "tags": ["a"] * 21}, "may have at most 20 items"),
+        ("search_memories", {"query": "x", "limit": 0}, "'limit' of search_memories must be between 1 and 50"),
+        ("search_memories", {"query": "x", "limit": True}, "must be an integer"),
+        ("search_memories", {"query": "x", "limit": 1.5}, "must be an integer"),
         ("search_memories", {"query": "x", "task": "t-000000"}, "Task not found: t-000000"),
         ("show_memory", {"id": "mem-0"}, "Memory not found: mem-0"),
         ("list_tasks", {"status": "lost"}, "must be one of open, ready"),
@@ -231,7 +231,7 @@ def test_a_session_of_the_loop_neither_finishes_tasks_nor_reports_failures_by_a_
         ("add_task", {"title": "x", "needs": ["t-000000"]}, "Task not found: t-000000"),
         ("finish_task", {"id": "t-000000"}, "Task not found: t-000000"),
         ("report_failure", {"tried": "x", "why": "y", "task": "t-000000"}, "Task not found: t-000000"),
-        ("report_failure", {"tried": "x"}, "needs the argument 'why'"),
+        ("report_failure", {"tried": "x"}, "requires the argument 'why'"),
     ],
 )
 def test_a_call_that_cannot_be_done_says_why_in_a_sentence(

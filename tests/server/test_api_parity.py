@@ -67,7 +67,7 @@ def test_all_memories_are_cleared_only_with_yes_and_brought_back_at_once(served:
     for number in range(3):
         add(served, f"Fact number {number} stands alone.")
 
-    refused(served.post(f"{ALL}/clear"), 409, "all 3 memories", "say yes")
+    refused(served.post(f"{ALL}/clear"), 409, "all 3 memories", "set `yes`")
     status, told = served.post(f"{ALL}/clear", {"yes": True})
 
     assert (status, len(told["removed"]), told["present"]) == (200, 3, 3)
@@ -275,7 +275,7 @@ def test_what_a_role_hands_over_is_kept(served: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"from_hat": "explorer"}, "both roles"),
+        ({"from_hat": "explorer"}, "both from_hat and to_hat"),
         ({"from_hat": "explorer", "to_hat": "planner"}, "and text"),
         ({"text": "Some words."}, "and text"),
         ({"run": "run-1", "state": "{}"}, "one source"),
@@ -290,7 +290,7 @@ def test_the_staging_area_is_emptied_only_with_yes_and_brought_back(served: Serv
     staged = a_memory("Tabs", "Tabs, always.", kind="pattern", state=State.STAGED, source=Source.AUTOMATIC)
     id = remember(served.project.store, staged).id
 
-    refused(served.post(f"{STAGING}/clear"), 409, "empty the staging area", "say yes")
+    refused(served.post(f"{STAGING}/clear"), 409, "empty the staging area", "set `yes`")
     status, told = served.post(f"{STAGING}/clear", {"yes": True})
 
     assert (status, told["count"]) == (200, 1)
@@ -310,6 +310,6 @@ def test_no_sentence_speaks_of_the_options_of_the_command_line(served: Served) -
     for number in range(25):
         add(served, f"Fact number {number} stands alone.", confidence=0.1)
 
-    refused(served.post(f"{ALL}/cleanup", {"min_confidence": 0.5}), 409, "dry_run", "say yes")
+    refused(served.post(f"{ALL}/cleanup", {"min_confidence": 0.5}), 409, "dry_run", "set `yes`")
     refused(served.delete(f"/api/memories/{gone}"), 404, "undo brings it back")
     refused(served.put(f"/api/memories/{gone}", {"content": " \n"}), 422, "needs a text")

@@ -221,7 +221,7 @@ def test_one_too_many_is_refused_and_has_a_place_once_another_left(served: Serve
         with served.stream(PATH) as last:
             last.readline()
             status, problem = served.get(PATH)
-            assert (status, problem["detail"]) == (503, "64 listen already: try again later.")
+            assert (status, problem["code"]) == (503, "service-unavailable")
         deadline = time.monotonic() + 5
         while True:
             with served.stream(PATH) as again:
@@ -273,7 +273,7 @@ def test_what_is_no_event_is_refused(served: Served, said: str) -> None:
     from urllib.parse import quote
 
     status, problem = served.get(f"{PATH}?since={quote(said)}")
-    assert (status, "like 12-34" in problem["detail"]) == (422, True)
+    assert (status, problem["code"]) == (422, "invalid-value")
     if said.isascii():
         assert served.get(PATH, headers={"Last-Event-ID": said})[0] == 422
 

@@ -465,7 +465,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(served_once: Served, monkey
         if door.takes_body:
             status, answer = raw(served_once, head(served_once, door, *lines), b"{", end=b"}")
             assert status == 408, door
-            assert b"did not come in time" in answer
+            assert b"request-timeout" in answer
 
     assert lives(served_once)
 

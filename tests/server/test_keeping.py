@@ -77,7 +77,7 @@ def test_a_fault_leaves_the_files_to_the_requests(project: Project, monkeypatch:
     def broken(_: Project) -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(keeper, "_keep", broken)
+    monkeypatch.setattr(keeper, "_sync", broken)
     keeper.ask()
 
     assert _soon(lambda: not keeper.is_large)
@@ -97,7 +97,7 @@ def test_a_database_that_is_away_is_tried_again_after_the_next_request(
         if len(kept) == 1:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keeper, "_keep", away)
+    monkeypatch.setattr(keeper, "_sync", away)
     keeper.ask()
     assert _soon(lambda: len(kept) == 1)
     keeper.ask()

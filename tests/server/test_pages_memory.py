@@ -176,7 +176,7 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
     assert "failed 1 time in a row" in page.text
     assert "Nothing is being retried" not in page.text
     assert "Next:" in page.text
-    assert "0 of 1 attempts got it done" in page.text
+    assert "0 of 1 attempts succeeded" in page.text
     assert {given["href"] for given in page.all("a")} >= {"/live", "/staging", "/tasks?status=blocked"}
 
 
@@ -333,7 +333,7 @@ def test_a_memory_out_of_use_offers_to_bring_it_back(served: Served) -> None:
 
     page = page_of(served, f"/memories/{memory.id}")
 
-    assert "Bring it back" in page.text
+    assert "Restore" in page.text
     assert "It was wrong" in page.text
     assert not {given.get("data-act") for given in page.all("button")} & {"edit", "delete"}
 
@@ -345,7 +345,7 @@ def test_a_memory_says_why_it_is_shown_for_a_task(served: Served) -> None:
     page = page_of(served, f"/memories/{memory.id}?task={task.id}")
 
     assert "contains query words" in page.text
-    assert "to its next attempt" in page.text
+    assert "in the next prompt" in page.text
 
 
 @pytest.mark.parametrize("path", ["/memories/nothing", "/memories/%3Cb%3E", "/memories/%00", "/nowhere"])
@@ -396,7 +396,7 @@ def test_what_was_rejected_can_be_put_back(served: Served) -> None:
 
     assert "We use spaces" in page.text
     assert {given.get("data-decide") for given in page.all("button")} >= {"restore"}
-    assert "Nothing waits for a decision" in page_of(served, "/staging").text
+    assert "Nothing to review" in page_of(served, "/staging").text
     assert "show" in page_of(served, "/staging?show=nonsense", 422).text
 
 

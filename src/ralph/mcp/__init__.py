@@ -1,1 +1,1 @@
-"""The MCP server: a project's memory and tasks as tools and resources for any agent that speaks the protocol."""
+"""MCP server exposing a project's memory and tasks as tools and resources."""

@@ -1,6 +1,6 @@
-"""Check what a model gives a tool against the tool's schema, and say in a sentence what is wrong with which argument.
+"""Validation of tool arguments against the tool's JSON Schema.
 
-Only what our own schemas use is known: texts, whole numbers, choices and lists of texts, with limits.
+Supports only the keywords our schemas use: strings, integers, enums and lists of strings, with limits.
 """
 
 from __future__ import annotations
@@ -15,29 +15,34 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
 
 LONGEST_ERROR = 1000
-HALF = "holds half of a character"
+"""Maximum length of an error message, in characters."""
+HALF = "contains an unpaired surrogate"
 SAME = {"kind": "type", "kinds": "types"}
-"""What models call an argument that has another name here: what they read says both."""
+"""Aliases for argument names that models tend to use, because results contain both names."""
 
 
 def checked(tool: str, schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
-    """Give the arguments of a call, without those that are null; refuse what the schema does not allow."""
+    """Validate the arguments of a call and return them without nulls.
+
+    Raises:
+        UsageError: If an argument is unknown, missing or does not match the schema.
+    """
     known: dict[str, Schema] = schema["properties"]
     given = {SAME.get(name, name): value for name, value in given.items()}
     if unknown := [name for name in given if name not in known]:
-        raise UsageError(f"{tool} has no argument {unknown[0][:100]!r}: it takes {', '.join(known)}.")
+        raise UsageError(f"{tool} has no argument {unknown[0][:100]!r}. Arguments: {', '.join(known)}.")
     arguments = {name: value for name, value in given.items() if value is not None}
     for name in schema.get("required", ()):
         if name not in arguments:
-            raise UsageError(f"{tool} needs the argument {name!r}: {known[name]['description']}")
+            raise UsageError(f"{tool} requires the argument {name!r}: {known[name]['description']}")
     for name, value in arguments.items():
-        if wrong := _wrong(known[name], value):
-            raise UsageError(f"The argument {name!r} of {tool} {wrong}.")
+        if problem := _problem(known[name], value):
+            raise UsageError(f"The argument {name!r} of {tool} {problem}.")
     return arguments
 
 
 def is_whole(text: str) -> bool:
-    """Say whether a text holds no half of a character: JSON can write one, and nothing that stores text takes it."""
+    """Return whether a string can be encoded as UTF-8: JSON can escape unpaired surrogates, which no store accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -45,14 +50,14 @@ def is_whole(text: str) -> bool:
     return True
 
 
-def _wrong(schema: Schema, value: Any) -> str:
-    """Say what is wrong with a value; nothing when it is fine."""
-    return _KINDS[schema["type"]](schema, value)
+def _problem(schema: Schema, value: Any) -> str:
+    """Return what is wrong with a value, or an empty string."""
+    return _CHECKS[schema["type"]](schema, value)
 
 
-def _wrong_text(schema: Schema, value: Any) -> str:
+def _string_problem(schema: Schema, value: Any) -> str:
     if not isinstance(value, str):
-        return "must be a text"
+        return "must be a string"
     if not is_whole(value):
         return HALF
     if "enum" in schema and value not in schema["enum"]:
@@ -60,30 +65,30 @@ def _wrong_text(schema: Schema, value: Any) -> str:
     if not value.strip() and schema.get("minLength"):
         return "is empty"
     if len(value) > schema.get("maxLength", len(value)):
-        return f"may have {schema['maxLength']:,} characters; this has {len(value):,}"
+        return f"may have at most {schema['maxLength']:,} characters; this one has {len(value):,}"
     return ""
 
 
-def _wrong_number(schema: Schema, value: Any) -> str:
+def _integer_problem(schema: Schema, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
-        return "must be a whole number"
+        return "must be an integer"
     if not schema["minimum"] <= value <= schema["maximum"]:
-        return f"must be from {schema['minimum']:,} to {schema['maximum']:,}"
+        return f"must be between {schema['minimum']:,} and {schema['maximum']:,}"
     return ""
 
 
-def _wrong_list(schema: Schema, value: Any) -> str:
+def _array_problem(schema: Schema, value: Any) -> str:
     if not isinstance(value, list):
-        return "must be a list of texts"
+        return "must be a list of strings"
     if len(value) > schema["maxItems"]:
-        return f"may have {schema['maxItems']} entries; this has {len(value):,}"
-    wrong = next(filter(None, (_wrong(schema["items"], one) for one in value)), "")
-    return f"has an entry that {wrong}" if wrong else ""
+        return f"may have at most {schema['maxItems']} items; this one has {len(value):,}"
+    problem = next(filter(None, (_problem(schema["items"], item) for item in value)), "")
+    return f"contains an item that {problem}" if problem else ""
 
 
-_KINDS = {"string": _wrong_text, "integer": _wrong_number, "array": _wrong_list}
+_CHECKS = {"string": _string_problem, "integer": _integer_problem, "array": _array_problem}
 
 
 def worded(error: Exception) -> str:
-    """Give the words of an error for a client: they may name what it sent, which may be anything."""
+    """Return the message of an error on one line, without control characters a client may have sent."""
     return one_line(clean(str(error)), LONGEST_ERROR)

@@ -1,4 +1,4 @@
-"""What a client can read by its address: what to know first, a memory, a task."""
+"""Resources a client can read by URI: the key memories, one memory, one task."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RESOURCES: list[dict[str, Any]] = [
     {
         "uri": PRIME,
         "name": "prime",
-        "title": "What to know first",
-        "description": "The memories that matter most in this project, under 8,000 characters.",
+        "title": "Key memories",
+        "description": "The most important memories of this project, under 8,000 characters.",
         "mimeType": _MARKDOWN,
         "annotations": {"audience": ["assistant"], "priority": 0.9},
     }
@@ -35,25 +35,25 @@ TEMPLATES: list[dict[str, Any]] = [
         "uriTemplate": _MEMORY + "{id}",
         "name": "memory",
         "title": "A memory",
-        "description": "All about one memory.",
+        "description": "One memory with its details.",
         "mimeType": _MARKDOWN,
     },
     {
         "uriTemplate": _TASK + "{id}",
         "name": "task",
         "title": "A task",
-        "description": "All about one task, with what failed before.",
+        "description": "One task with its details and previous failures.",
         "mimeType": _MARKDOWN,
     },
 ]
 
 
 def read_resource(opened: Opened, uri: str) -> dict[str, Any]:
-    """Give what is at an address."""
+    """Return the contents of the resource at a URI."""
     if len(uri) > LONGEST_URI:
-        raise Fault(RESOURCE_NOT_FOUND, f"There is no resource with an address of {len(uri):,} characters.")
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")
     if not is_whole(uri):
-        raise Fault(RESOURCE_NOT_FOUND, f"There is no such resource: its address {HALF}.")
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI {HALF}.")
     try:
         text = opened.use(lambda project: _read(project, uri))
     except NotFoundError as error:
@@ -61,7 +61,7 @@ def read_resource(opened: Opened, uri: str) -> dict[str, Any]:
     except RalphError as error:
         raise Fault(CANNOT_READ, str(error)) from error
     if text is None:
-        raise Fault(RESOURCE_NOT_FOUND, f"There is no resource {uri!r}.", {"uri": uri})
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: {uri!r}.", {"uri": uri})
     return {"uri": uri, "mimeType": _MARKDOWN, "text": text}
 
 

@@ -1,7 +1,7 @@
-"""Serve over standard input and output: one JSON-RPC message a line, until the input ends.
+"""MCP over standard input and output, with one JSON-RPC message per line.
 
-Reading goes on while a call is being worked on, so that a ping is answered and a call that waits can be cancelled. The
-work itself is done in the main thread, where Ctrl+C arrives and where a fault of ours is seen.
+A thread keeps reading while a call is handled, so that pings are answered and queued calls can be canceled. Calls run
+in the main thread, which receives Ctrl+C and where unexpected errors surface.
 """
 
 from __future__ import annotations
@@ -19,30 +19,32 @@ if TYPE_CHECKING:
     from ralph.mcp.protocol import Answer
 
 LONGEST_LINE = 8_000_000
-"""Bytes. More than any argument may have, so that what is too long is said of the argument, in answer to its call."""
+"""Maximum size of a message, in bytes: above the limit of any argument, so that those are reported per call."""
 READ_AT_ONCE = 65_536
+"""Size of a read, in bytes."""
 IDLE_SECONDS = 60.0
+"""Time without messages after which store resources are released, in seconds."""
 
 
 def serve(directory: str) -> None:
-    """Answer the messages that come in until there are no more."""
-    into, out = _own_streams()
+    """Handle messages from standard input until it ends."""
+    into, out = _take_over_streams()
     Line(Opened(directory), into, out).serve()
 
 
-def _own_streams() -> tuple[int, int]:
-    """Take standard input and output for the protocol alone: what else is printed goes to standard error."""
+def _take_over_streams() -> tuple[int, int]:
+    """Reserve standard input and output for the protocol; other output goes to standard error."""
     sys.stdout.flush()
     into, out = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
     return into, out
 
 
 class Line:
-    """One client at the other end of two pipes."""
+    """Server for one client connected by two pipes."""
 
     def __init__(self, opened: Opened, into: int, out: int) -> None:
         from queue import SimpleQueue
@@ -52,86 +54,86 @@ class Line:
         self._into = into
         self._out = out
         self._lock = Lock()
-        self._waiting: SimpleQueue[object] = SimpleQueue()
-        self._asked: set[object] = set()
-        """Ids of the requests that are not answered yet."""
+        self._queue: SimpleQueue[object] = SimpleQueue()
+        self._pending: set[object] = set()
+        """Ids of requests without a response."""
         self._cancelled: set[object] = set()
-        """Those of them that nobody wants answered any more."""
+        """Ids of pending requests that the client canceled."""
 
     def serve(self) -> None:
-        """Answer all messages, then let go of the project."""
+        """Handle all messages, then close the project."""
         from threading import Thread
 
-        # As a daemon, or Ctrl+C would wait for the next line.
+        # A daemon thread, because Ctrl+C would otherwise wait for the next line.
         Thread(target=self._listen, name="mcp input", daemon=True).start()
         try:
             while (message := self._next()) is not None:
-                self._work(message)
+                self._handle(message)
         finally:
             self._opened.close()
 
     def _next(self) -> object:
-        """Give the next message; while none comes for long, what others could use is let go of."""
+        """Return the next message, releasing store resources if none arrives for a while."""
         from queue import Empty
 
         try:
-            return self._waiting.get(timeout=IDLE_SECONDS)
+            return self._queue.get(timeout=IDLE_SECONDS)
         except Empty:
             self._opened.rest()
-            return self._waiting.get()
+            return self._queue.get()
 
-    def _work(self, message: object) -> None:
+    def _handle(self, message: object) -> None:
         id = request_id(message)
-        found = None if id in self._cancelled else answer(message, self._opened)
+        response = None if id in self._cancelled else answer(message, self._opened)
         with self._lock:
-            is_wanted = id not in self._cancelled
+            is_cancelled = id in self._cancelled
             self._cancelled.discard(id)
-            self._asked.discard(id)
-        if is_wanted:
-            self._send(found)
+            self._pending.discard(id)
+        if not is_cancelled:
+            self._send(response)
 
-    def _send(self, found: Answer) -> None:
-        if found is None:
+    def _send(self, response: Answer) -> None:
+        if response is None:
             return
-        line = memoryview(write(found))
+        line = memoryview(write(response))
         with self._lock:
             while line:
                 line = line[os.write(self._out, line) :]
 
-    # --- in the thread that reads ---------------------------------------------------------
+    # --- reader thread --------------------------------------------------------------------
 
     def _listen(self) -> None:
         try:
             for line in self._lines():
-                self._take(line)
+                self._receive(line)
         except OSError:
-            pass  # whoever talked to us has gone
+            pass  # the client has disconnected
         finally:
-            self._waiting.put(None)
+            self._queue.put(None)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the lines that come in; of one that is too long nothing is kept, but it is answered."""
-        kept = bytearray()
+        """Yield input lines; discard lines over the limit and answer them with an error."""
+        buffer = bytearray()
         is_too_long = False
         while chunk := os.read(self._into, READ_AT_ONCE):
             *ends, rest = chunk.split(b"\n")
             for end in ends:
-                if is_too_long or len(kept) + len(end) > LONGEST_LINE:
+                if is_too_long or len(buffer) + len(end) > LONGEST_LINE:
                     self._refuse_long()
                 else:
-                    yield bytes(kept) + end
-                kept, is_too_long = bytearray(), False
-            kept += rest
-            if is_too_long or len(kept) > LONGEST_LINE:
-                kept, is_too_long = bytearray(), True
+                    yield bytes(buffer) + end
+                buffer, is_too_long = bytearray(), False
+            buffer += rest
+            if is_too_long or len(buffer) > LONGEST_LINE:
+                buffer, is_too_long = bytearray(), True
         if is_too_long:
             self._refuse_long()
-        yield bytes(kept)
+        yield bytes(buffer)
 
     def _refuse_long(self) -> None:
-        self._send(fault_answer(Fault(INVALID_REQUEST, f"A message may have {LONGEST_LINE:,} bytes.")))
+        self._send(fault_answer(Fault(INVALID_REQUEST, f"A message may have at most {LONGEST_LINE:,} bytes.")))
 
-    def _take(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
@@ -142,16 +144,16 @@ class Line:
         method = message.get("method") if isinstance(message, dict) else None
         if method == CANCELLED:
             self._cancel(message)
-        elif method == "ping" or message is None:  # which would be taken for the end
+        elif method == "ping" or message is None:  # None in the queue marks the end of input
             self._send(answer(message, self._opened))
         else:
             if (id := request_id(message)) is not None:
-                self._asked.add(id)
-            self._waiting.put(message)
+                self._pending.add(id)
+            self._queue.put(message)
 
     def _cancel(self, message: object) -> None:
         params = message.get("params") if isinstance(message, dict) else None
         id = request_id({"id": params.get("requestId")}) if isinstance(params, dict) else None
         with self._lock:
-            if id is not None and id in self._asked:
+            if id is not None and id in self._pending:
                 self._cancelled.add(id)

@@ -1,5 +1,5 @@
-"""The door for browsers and other programs: a JSON API, an event stream and the pages of the dashboard, over HTTP.
+"""HTTP server with the JSON API, the event stream and the dashboard.
 
-`guard` decides who may come in, `calls` and `pages` say what can be asked, `threads` does the work on projects that
-belong to one thread each, and `app` puts it together. What an operation means is decided by `Project`, as everywhere.
+`guard` authenticates requests, `calls` and `views` define the endpoints and pages, `threads` runs them on one project
+per thread, and `app` wires everything together. The operations themselves are implemented by `Project`.
 """

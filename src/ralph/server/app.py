@@ -1,4 +1,4 @@
-"""The application: every call and page under its path, behind the guard."""
+"""ASGI application with all endpoints and pages behind the guard."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 @record
 class Built:
-    """An application, and what whoever runs it has to tell it."""
+    """Application with the callbacks for shutting it down."""
 
     app: ASGIApp
     end_streams: Callable[[], None]
     hurry: Callable[[], None]
-    """Do not wait at the end for what can be done later."""
+    """Skip work at shutdown that the next command can do."""
 
 
 def build(root: str, token: str, *, name: str, cookie: str, hosts: Collection[str] = ()) -> Built:
-    """Give the application that serves the project in a directory."""
+    """Create the application for the project in a directory."""
     threads = Threads(root)
     feed = Feed(threads)
 
@@ -60,18 +60,18 @@ def build(root: str, token: str, *, name: str, cookie: str, hosts: Collection[st
 
     app = Starlette(
         routes=[
-            *(Route(call.path, _calling(call), methods=[call.method]) for call in CALLS),
+            *(Route(call.path, _api_endpoint(call), methods=[call.method]) for call in CALLS),
             *(Route(stream.path, stream.open, methods=["GET"]) for stream in STREAMS),
-            Route(f"{API}openapi.json", _described, methods=["GET"]),
+            Route(f"{API}openapi.json", _openapi_document, methods=["GET"]),
             Mount("/static", _Static(directory=STATIC), name="static"),
-            *(Route(page.path, _showing(page), methods=["GET"]) for page in PAGES),
+            *(Route(page.path, _page_endpoint(page), methods=["GET"]) for page in PAGES),
         ],
         exception_handlers={
-            RalphError: _trouble,
-            Refused: _refused,
-            HTTPException: _no_such_thing,
-            ClientDisconnect: _gone,
-            Exception: _fault,
+            RalphError: _handle_ralph_error,
+            Refused: _handle_refused,
+            HTTPException: _handle_http_error,
+            ClientDisconnect: _handle_disconnect,
+            Exception: _handle_unexpected_error,
         },
         lifespan=lifespan,
     )
@@ -81,114 +81,118 @@ def build(root: str, token: str, *, name: str, cookie: str, hosts: Collection[st
     return Built(app=Guard(app, token, cookie, hosts), end_streams=feed.end, hurry=threads.hurry)
 
 
-# --- answers --------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------
 
 
-def _calling(call: Call) -> Callable[[Request], object]:
-    async def answered(request: Request) -> Response:
+def _api_endpoint(call: Call) -> Callable[[Request], object]:
+    async def endpoint(request: Request) -> Response:
         query = query_of(call.query, request.query_params.multi_items()) if call.query else None
         body = body_of(call.body, await request.body()) if call.body else None
-        path = _named(request, call.names)
+        path = _path_arguments(request, call.names)
 
         def work(project: Project) -> bytes | Piece:
             return answer(call, project, path, query, body)
 
         threads: Threads = request.app.state.threads
         use = threads.use if call.method == "GET" else threads.change
-        found = await use(work)
-        if isinstance(found, Piece):
-            kind = "text/plain" if found.is_text else JSON_TYPE
-            return StreamingResponse(_pieces(threads, found), call.status, media_type=kind)
-        return Response(found, call.status, media_type=JSON_TYPE)
+        result = await use(work)
+        if isinstance(result, Piece):
+            media_type = "text/plain" if result.is_text else JSON_TYPE
+            return StreamingResponse(_stream_pieces(threads, result), call.status, media_type=media_type)
+        return Response(result, call.status, media_type=JSON_TYPE)
 
-    return answered
+    return endpoint
 
 
-async def _pieces(threads: Threads, piece: Piece) -> AsyncIterator[bytes]:
-    """Give an answer piece by piece: no thread is held while whoever asked takes in the one before."""
+async def _stream_pieces(threads: Threads, piece: Piece) -> AsyncIterator[bytes]:
+    """Yield a response piece by piece, without holding a thread while the client reads."""
     yield piece.text
     while piece.then:
         piece = await threads.use(piece.then)
         yield piece.text
 
 
-def _showing(page: PageCall) -> Callable[[Request], object]:
-    async def shown(request: Request) -> Response:
+def _page_endpoint(page: PageCall) -> Callable[[Request], object]:
+    async def endpoint(request: Request) -> Response:
         query = query_of(page.query, request.query_params.multi_items()) if page.query else None
-        path = _named(request, page.names)
+        path = _path_arguments(request, page.names)
 
         def work(project: Project) -> tuple[str, int]:
             view = page.act(project, *path, **({"query": query} if page.query else {}))
-            here = {"path": request.url.path, "project_name": project.store.project_name}
-            return render(view.template, {**here, **view.values}), view.status
+            common = {"path": request.url.path, "project_name": project.store.project_name}
+            return render(view.template, {**common, **view.values}), view.status
 
         threads: Threads = request.app.state.threads
         return HTMLResponse(*await threads.use(work))
 
-    return shown
+    return endpoint
 
 
-def _named(request: Request, names: Sequence[str]) -> list[str]:
-    """Give what the path of a request names; what no text may hold names nothing."""
-    path: list[str] = [request.path_params[name] for name in names]
-    if any("\0" in one for one in path):
+def _path_arguments(request: Request, names: Sequence[str]) -> list[str]:
+    """Return the path parameters of a request; one with a NUL byte cannot exist, so it is a 404."""
+    values: list[str] = [request.path_params[name] for name in names]
+    if any("\0" in value for value in values):
         raise HTTPException(404)
-    return path
+    return values
 
 
-async def _described(request: Request) -> Response:
+async def _openapi_document(request: Request) -> Response:
     return Response(describe(), media_type=JSON_TYPE)
 
 
 class _Static(StaticFiles):
-    """Files that come with the program."""
+    """Static files shipped with the program."""
 
-    def file_response(self, *args: object, **named: object) -> Response:
-        """Give a file, which a browser may keep but asks about again: after an upgrade it is another one."""
-        response = super().file_response(*args, **named)  # type: ignore[arg-type]
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        """Return a file that browsers must revalidate, because an upgrade may replace it."""
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
         response.headers["cache-control"] = "private, no-cache"
         return response
 
 
-# --- trouble --------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------
 
 
-def _said(request: Request, status: int, detail: str, code: str, headers: dict[str, str] | None = None) -> Response:
-    """Say what is wrong: to a program as a problem, to a person as a page."""
+def _error_response(
+    request: Request, status: int, detail: str, code: str, headers: dict[str, str] | None = None
+) -> Response:
+    """Return an error as problem details for programs or as a page for people."""
     if is_for_program(request.url.path):
         return problem(status, detail, code, headers)
     values = {"path": request.url.path, "project_name": request.app.state.name, "status": status, "detail": detail}
     return HTMLResponse(render("error.html", values), status, headers)
 
 
-async def _trouble(request: Request, error: Exception) -> Response:
+async def _handle_ralph_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RalphError)
-    return _said(request, error.http_status, detail_of(error), error.code)
+    return _error_response(request, error.http_status, detail_of(error), error.code)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _handle_refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return _said(request, error.status, str(error), error.code, error.headers)
+    return _error_response(request, error.status, str(error), error.code, error.headers)
 
 
-async def _no_such_thing(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    see = " See: /api/docs" if is_for_program(request.url.path) else ""
-    sentences = {
-        404: f"There is nothing at this address.{see}",
-        405: f"{request.method} cannot be asked of this address.{see}",
+    hint = " See /api/docs." if is_for_program(request.url.path) else ""
+    details = {
+        404: f"Page or endpoint not found.{hint}",
+        405: f"{request.method} is not supported here.{hint}",
     }
     code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http-error")
-    detail = sentences.get(error.status_code, str(error.detail))
-    return _said(request, error.status_code, detail, code, dict(error.headers or {}))
+    detail = details.get(error.status_code, str(error.detail))
+    return _error_response(request, error.status_code, detail, code, dict(error.headers or {}))
 
 
-async def _gone(request: Request, error: Exception) -> Response:
-    """Answer somebody who went away before all was said, so that nobody is troubled with it."""
-    return _said(request, 400, "The body ended before it was whole.", "incomplete-body")
+async def _handle_disconnect(request: Request, error: Exception) -> Response:
+    """Answer a client that disconnected early, so that no traceback is printed."""
+    return _error_response(request, 400, "The request body is incomplete.", "incomplete-body")
 
 
-async def _fault(request: Request, error: Exception) -> Response:
-    """Say that it is a fault of ours, and print what it is for whoever runs the server."""
+async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
+    """Print the traceback on the server and answer with a generic error."""
     traceback.print_exception(error, file=sys.stderr)
-    return _said(request, 500, "This is a fault of Ralph's own: where the server runs, it says more.", "internal-error")
+    return _error_response(
+        request, 500, "Internal error in Ralph. The traceback is in the output of `ralph serve`.", "internal-error"
+    )

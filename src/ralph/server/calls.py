@@ -1,7 +1,7 @@
-"""What can be asked over HTTP, told by the functions that answer: their annotations are read, checked and documented.
+"""Declaration of API endpoints from annotated functions.
 
-A function gets the project, then what its path names, then `query` and `body` if it has them: records whose fields say
-what may be sent. What it gives is what is answered, as JSON; its docstring is its description.
+A function receives the project, its path parameters, and `query` and `body` if it declares them: structs that define
+and validate what clients may send. Its return value is the JSON response, and its docstring the API documentation.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_IN_PATH = re.compile(r"\{(\w+)\}")
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What may be said after the `?`."""
+    """Query parameters of an endpoint."""
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What may be sent as JSON."""
+    """JSON body of a request."""
 
 
 class Listing(msgspec.Struct, Generic[T]):
-    """Some of many things; `next` is the cursor that gives those after them."""
+    """Page of items; `next` is the cursor of the following page."""
 
     items: list[T]
     next: str | None = None
@@ -49,69 +49,69 @@ class Listing(msgspec.Struct, Generic[T]):
 
 @record
 class Piece:
-    """A piece of an answer that is too large to be made at once; the next one is made when this one is on its way."""
+    """Part of a streamed response; the next part is produced once this one is sent."""
 
     text: bytes
     then: Callable[[Project], Piece] | None
-    """Makes the next piece, in whatever thread; None after the last one."""
+    """Produces the next piece, in any thread; None after the last one."""
     is_text: bool = False
-    """Whether the answer is plain text, not JSON; the first piece says so."""
+    """Whether the response is plain text instead of JSON; only set on the first piece."""
 
 
 @record
 class Call:
-    """One thing that can be asked for."""
+    """API endpoint."""
 
     method: str
     path: str
     act: Act
     tag: str
     status: int
-    """When all went well."""
+    """HTTP status on success."""
     names: tuple[str, ...]
-    """What its path names, in order."""
+    """Path parameters, in order."""
     query: type[Query] | None
     body: type[Body] | None
     gives: Any
-    """The type of the answer; None when it has no content."""
+    """Type of the response; None if it has no content."""
     or_text: bool = False
-    """Whether it may give plain text instead."""
+    """Whether the response may be plain text instead."""
 
     @property
     def summary(self) -> str:
-        """What it is good for, in a line."""
+        """First line of the docstring."""
         return (self.act.__doc__ or "").strip().partition("\n")[0]
 
     @property
     def description(self) -> str:
-        """What else there is to know."""
+        """Rest of the docstring."""
         return inspect.cleandoc((self.act.__doc__ or "").strip().partition("\n")[2]).strip()
 
 
 class Calls:
-    """A group of calls, filled by the functions that answer them."""
+    """Group of endpoints to which functions are added by decorators."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
         self.all: list[Call] = []
 
     def get(self, path: str, gives: Any = None, *, or_text: bool = False) -> Callable[[F], F]:
-        """Let a function answer GET on a path.
+        """Register a function for GET on a path.
 
-        One that answers in pieces says of what type they are together, and whether they may be plain text.
+        A function that streams pieces declares the type of the whole response, and whether it may be plain text.
         """
         return self._add("GET", path, 200, gives, or_text)
 
     def post(self, path: str, status: int = 200) -> Callable[[F], F]:
-        """Let a function answer POST on a path; 201 when something is made."""
+        """Register a function for POST on a path, with status 201 if it creates something."""
         return self._add("POST", path, status)
 
     def put(self, path: str) -> Callable[[F], F]:
-        """Let a function answer PUT on a path."""
+        """Register a function for PUT on a path."""
         return self._add("PUT", path, 200)
 
     def delete(self, path: str) -> Callable[[F], F]:
-        """Let a function answer DELETE on a path."""
+        """Register a function for DELETE on a path."""
         return self._add("DELETE", path, 200)
 
     def _add(self, method: str, path: str, status: int, gives: Any = None, or_text: bool = False) -> Callable[[F], F]:
@@ -137,46 +137,46 @@ class Calls:
 
 
 def names_in(path: str) -> tuple[str, ...]:
-    """Give what a path names, in order."""
-    return tuple(_IN_PATH.findall(path))
+    """Return the names of the parameters in a path, in order."""
+    return tuple(_PATH_PARAMETER.findall(path))
 
 
-# --- reading --------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------
 
 
 def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
-    """Give what a query says; a name that may be said several times gathers what was said."""
-    several = _said_several_times(kind)
+    """Parse query parameters; those declared as lists may be repeated."""
+    repeatable = _list_parameters(kind)
     values: dict[str, Any] = {}
     for name, value in said:
-        if name in several:
+        if name in repeatable:
             values.setdefault(name, []).append(value)
         elif name in values:
-            raise InvalidValueError(f"{name} may be said only once.")
+            raise InvalidValueError(f"{name} may be given only once.")
         else:
             values[name] = value
-    return _checked(kind, lambda: msgspec.convert(values, kind, strict=False))
+    return _validated(kind, lambda: msgspec.convert(values, kind, strict=False))
 
 
 @cache
-def _said_several_times(kind: type[Query]) -> frozenset[str]:
+def _list_parameters(kind: type[Query]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type))
 
 
 def body_of(kind: type[Body], sent: bytes) -> Body:
-    """Give what a body says."""
+    """Parse a JSON body."""
     if not sent:
-        sent = b"{}"  # a body whose fields can all be left out can be left out itself
-    return _checked(kind, lambda: msgspec.json.decode(sent, type=kind))
+        sent = b"{}"  # a body with only optional fields may be omitted
+    return _validated(kind, lambda: msgspec.json.decode(sent, type=kind))
 
 
-def _checked(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
+def _validated(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
     try:
         return read()
     except msgspec.ValidationError as error:
         raise InvalidValueError(sentence(kind, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedRequestError(f"The body is not JSON that can be read: {error}.") from None
+        raise MalformedRequestError(f"The body is not valid JSON: {error}.") from None
 
 
 def _is_list(kind: Any) -> bool:
@@ -188,26 +188,26 @@ def _is_list(kind: Any) -> bool:
     return kind is list or origin is list
 
 
-# --- answering ------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------
 
 
 def answer(call: Call, project: Project, path: Sequence[str], query: Query | None, body: Body | None) -> bytes | Piece:
-    """Do what a call asks for, and give the answer as JSON, or its first piece."""
-    told: dict[str, Any] = {}
+    """Call an endpoint and return the response as JSON, or its first piece."""
+    arguments: dict[str, Any] = {}
     if call.query:
-        told["query"] = query
+        arguments["query"] = query
     if call.body:
-        told["body"] = body
-    given = call.act(project, *path, **told)
-    return given if isinstance(given, Piece) else encode(given)
+        arguments["body"] = body
+    result = call.act(project, *path, **arguments)
+    return result if isinstance(result, Piece) else encode(result)
 
 
 def encode(value: object) -> bytes:
-    """Give records, lists and mappings as JSON; what is in no text is put as `?`."""
+    """Encode records, lists and mappings as JSON, with `?` for characters that cannot be encoded."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
-        # Half of a character, which came in by a way around `text.accept`: the rest of the answer is worth having.
+        # An unpaired surrogate that bypassed `text.accept`; the rest of the response is still useful.
         return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False).encode("utf-8", "replace")
 
 

@@ -1,7 +1,7 @@
-"""Where the tasks of a graph are drawn: in columns, each right of all that comes before it.
+"""Layered layout of the task graph: each task is placed in a column to the right of its dependencies.
 
-Pure and quick: it knows ids and what comes before what, gives places and lines, and ends on any input, also on tasks
-that wait for each other. A whole stands behind its parts, for it is done when they are.
+Pure functions that terminate on any input, including dependency cycles. A parent task comes after its parts, because
+it is done when they are.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH, HEIGHT = 208, 46
-"""Of a task."""
+"""Size of a task, in SVG units."""
 COLUMN_GAP, ROW_GAP = 60, 14
 GROUP_GAP = 34
-"""Between tasks that have nothing to do with each other."""
+"""Gap between unconnected groups of tasks, in SVG units."""
 LEAST_WIDTH = 4 * WIDTH + 3 * COLUMN_GAP
-"""Small groups stand side by side up to this width."""
+"""Width up to which small groups are placed side by side, in SVG units."""
 MOST_BENDS = 1_500
-"""So many places lines may be led through between tasks; with more, they go straight behind them."""
+"""Maximum number of bends that route links between tasks; further links go straight behind them."""
 MOST_IMPLIED = 5_000
+"""Number of implied dependencies after which no more are collected."""
 SWEEPS = 4
+"""Number of passes that reduce crossings."""
 MOST_SWEPT = 4_000
-"""With more lines than this their order is not worth the time: nobody could follow them."""
+"""Number of links above which crossings are not reduced, because nobody could follow them anyway."""
 _BEND_HEIGHT = 4
 
 NEEDS, PART = "needs", "part"
@@ -36,7 +38,7 @@ _NEW, _ON_PATH, _FINISHED = range(3)
 
 @record
 class Node:
-    """A task's place: its upper left corner and its column."""
+    """Position of a task: its upper left corner and its column."""
 
     id: str
     x: float
@@ -46,21 +48,21 @@ class Node:
 
 @record
 class Link:
-    """A line from what comes first to what comes after it."""
+    """Link from a task to one that comes after it."""
 
     first: str
     then: str
     kind: str
-    """`needs`, or `part` when the first is a part of the other."""
+    """`needs`, or `part` if the first task is part of the other."""
     path: str
-    """As SVG draws it."""
+    """SVG path."""
     is_back: bool
-    """It closes a circle: the only kind that leads to the left."""
+    """Whether it closes a cycle and therefore leads to the left."""
 
 
 @record
 class Drawing:
-    """A graph with places for everything."""
+    """Graph with positions."""
 
     width: float
     height: float
@@ -69,12 +71,12 @@ class Drawing:
 
 
 def draw(ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mapping[str, str | None]) -> Drawing:
-    """Give a place to each task and a line to each need and part; what names no task here is ignored."""
+    """Lay out tasks with a link for each dependency and part; references to other tasks are ignored."""
     numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
     names = list(numbers)
     pairs = _pairs(numbers, needs, parents)
     implied = _implied(numbers, needs, parents, pairs)
-    back = _back(len(names), [*pairs, *implied])
+    back = _back_links(len(names), [*pairs, *implied])
     forward = [pair for pair in pairs if pair not in back]
     columns = _columns(len(names), forward, [pair for pair in implied if pair not in back])
     spots: dict[int, tuple[float, float, int]] = {}
@@ -101,13 +103,13 @@ def draw(ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mappin
     return Drawing(width=width, height=height, nodes=nodes, links=links)
 
 
-# --- what comes before what -----------------------------------------------------------
+# --- order of the tasks ---------------------------------------------------------------
 
 
 def _pairs(
     numbers: Mapping[str, int], needs: Mapping[str, Iterable[str]], parents: Mapping[str, str | None]
 ) -> dict[tuple[int, int], str]:
-    """Give what comes before what as numbers, each pair once."""
+    """Return the links between tasks by number, with their kind."""
     pairs: dict[tuple[int, int], str] = {}
     for id, number in numbers.items():
         for needed in needs.get(id, ()):
@@ -125,7 +127,7 @@ def _implied(
     parents: Mapping[str, str | None],
     pairs: Mapping[tuple[int, int], str],
 ) -> list[tuple[int, int]]:
-    """Give what comes before the parts of a task because it comes before the task; no line is drawn for it."""
+    """Return dependencies that parts inherit from their parent, for which no link is drawn."""
     found: list[tuple[int, int]] = []
     for id, number in numbers.items():
         parent = parents.get(id)
@@ -145,8 +147,8 @@ def _after(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     return after
 
 
-def _back(count: int, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Give the pairs without which nothing comes before itself."""
+def _back_links(count: int, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the links that close cycles."""
     after, state, back = _after(count, pairs), bytearray(count), set()
     for root in range(count):
         if state[root] != _NEW:
@@ -168,51 +170,51 @@ def _back(count: int, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def _columns(count: int, drawn: Sequence[tuple[int, int]], implied: Sequence[tuple[int, int]]) -> list[int]:
-    """Give each its column: behind the last of all that comes before it, and what begins close to what it is for."""
+    """Return the column of each task: after all its dependencies; roots move next to their first dependent."""
     after = _after(count, [*drawn, *implied])
-    waits = [0] * count
+    blockers = [0] * count
     for some in after:
         for then in some:
-            waits[then] += 1
-    begins = [node for node in range(count) if not waits[node]]
-    columns, ready = [0] * count, list(begins)
+            blockers[then] += 1
+    roots = [node for node in range(count) if not blockers[node]]
+    columns, ready = [0] * count, list(roots)
     while ready:
         node = ready.pop()
         for then in after[node]:
             columns[then] = max(columns[then], columns[node] + 1)
-            waits[then] -= 1
-            if not waits[then]:
+            blockers[then] -= 1
+            if not blockers[then]:
                 ready.append(then)
-    for node in begins:
+    for node in roots:
         if after[node]:
             columns[node] = min(columns[then] for then in after[node]) - 1
     return columns
 
 
 def _groups(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[list[set[int]], list[int]]:
-    """Give those that are linked to each other, the largest group first, and those that are linked to nothing."""
-    head = list(range(count))
+    """Return the connected groups, largest first, and the tasks without links."""
+    root = list(range(count))
 
-    def head_of(node: int) -> int:
-        while head[node] != node:
-            head[node] = head[head[node]]
-            node = head[node]
+    def find_root(node: int) -> int:
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
         return node
 
     for first, then in pairs:
-        head[head_of(first)] = head_of(then)
+        root[find_root(first)] = find_root(then)
     groups: dict[int, set[int]] = {}
     for node in range(count):
-        groups.setdefault(head_of(node), set()).add(node)
+        groups.setdefault(find_root(node), set()).add(node)
     linked = sorted((group for group in groups.values() if len(group) > 1), key=lambda group: -len(group))
     return linked, sorted(node for group in groups.values() if len(group) == 1 for node in group)
 
 
-# --- the order within columns, and the places -----------------------------------------
+# --- order within columns and positions -----------------------------------------------
 
 
 class _Group:
-    """Linked tasks on their way to places; what is numbered below 0 is a bend of a line that passes a column."""
+    """Connected tasks during layout; negative numbers are bends of links that pass through a column."""
 
     def __init__(self, group: Iterable[int], columns: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
         first = min(columns[node] for node in group)
@@ -227,7 +229,7 @@ class _Group:
         self.y: dict[int, float] = {}
 
     def _bend(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Lead lines that pass columns through bends; lines from the same task share theirs."""
+        """Add bends to links that pass through columns; links from the same task share them."""
         shared: dict[tuple[int, int], int] = {}
         for first, then in sorted(pairs, key=lambda pair: self.column[pair[1]] - self.column[pair[0]]):
             passed = range(self.column[first] + 1, self.column[then])
@@ -252,39 +254,39 @@ class _Group:
     # --- order ---
 
     def order(self) -> None:
-        """Let as few lines cross as a few sweeps can bring about."""
+        """Reorder the columns to reduce crossings."""
         if sum(map(len, self.after.values())) > MOST_SWEPT:
             return
         best, fewest = [list(row) for row in self.rows], self._crossings()
         for sweep in range(SWEEPS):
             if not fewest:
                 break
-            is_forth = sweep % 2 == 0
-            beside = self.before if is_forth else self.after
-            place: dict[int, float] = {}
-            for row in self.rows if is_forth else reversed(self.rows):
-                self._sort(row, beside, place)
+            is_forward = sweep % 2 == 0
+            neighbors = self.before if is_forward else self.after
+            position: dict[int, float] = {}
+            for row in self.rows if is_forward else reversed(self.rows):
+                self._sort(row, neighbors, position)
             crossings = self._crossings()
             if crossings < fewest:
                 best, fewest = [list(row) for row in self.rows], crossings
         self.rows = best
 
-    def _sort(self, row: list[int], beside: Mapping[int, list[int]], place: dict[int, float]) -> None:
-        """Sort a column by the mean place of what each is linked to in the one beside it."""
-        wanted: dict[int, float] = {}
+    def _sort(self, row: list[int], neighbors: Mapping[int, list[int]], position: dict[int, float]) -> None:
+        """Sort a column by the mean position of the neighbors in the adjacent column."""
+        targets: dict[int, float] = {}
         for at, node in enumerate(row):
-            near = [place[other] for other in beside.get(node, ()) if other in place]
-            wanted[node] = sum(near) / len(near) if near else float(at)
-        row.sort(key=wanted.__getitem__)
-        place.update((node, float(at)) for at, node in enumerate(row))
+            linked = [position[other] for other in neighbors.get(node, ()) if other in position]
+            targets[node] = sum(linked) / len(linked) if linked else float(at)
+        row.sort(key=targets.__getitem__)
+        position.update((node, float(at)) for at, node in enumerate(row))
 
     def _crossings(self) -> int:
         count = 0
-        place = {node: at for row in self.rows for at, node in enumerate(row)}
+        position = {node: at for row in self.rows for at, node in enumerate(row)}
         for row in self.rows:
             seen: list[int] = []
             for node in row:
-                ends = sorted(place[then] for then in self.after.get(node, ()))
+                ends = sorted(position[then] for then in self.after.get(node, ()))
                 count += sum(len(seen) - bisect_right(seen, end) for end in ends)
                 for end in ends:
                     insort(seen, end)
@@ -293,7 +295,7 @@ class _Group:
     # --- places ---
 
     def settle(self) -> None:
-        """Put each as level with what it is linked to as its column has room for."""
+        """Assign vertical positions as level with linked tasks as space allows."""
         for row in self.rows:
             for node, offset in zip(row, _offsets(row), strict=True):
                 self.y[node] = offset
@@ -308,11 +310,11 @@ class _Group:
         self.y = {node: y - top for node, y in self.y.items()}
 
     def _level(self, row: list[int], sides: Sequence[Mapping[int, list[int]]]) -> None:
-        offsets, wanted = _offsets(row), []
+        offsets, targets = _offsets(row), []
         for node, offset in zip(row, offsets, strict=True):
-            near = [self.y[other] for side in sides for other in side.get(node, ())]
-            wanted.append((sum(near) / len(near) if near else self.y[node]) - offset)
-        for node, offset, base in zip(row, offsets, _rising(wanted), strict=True):
+            linked = [self.y[other] for side in sides for other in side.get(node, ())]
+            targets.append((sum(linked) / len(linked) if linked else self.y[node]) - offset)
+        for node, offset, base in zip(row, offsets, _non_decreasing(targets), strict=True):
             self.y[node] = base + offset
 
     @property
@@ -328,7 +330,7 @@ def _half(node: int) -> float:
 
 
 def _offsets(row: Sequence[int]) -> list[float]:
-    """Give the middles of those in a column when they stand as close as they may."""
+    """Return the vertical centers of the nodes of a column when packed tightly."""
     found: list[float] = []
     y = 0.0
     for node in row:
@@ -338,10 +340,10 @@ def _offsets(row: Sequence[int]) -> list[float]:
     return found
 
 
-def _rising(wanted: Sequence[float]) -> list[float]:
-    """Give numbers that never fall and are as near to the wanted ones as that allows (least squares)."""
+def _non_decreasing(targets: Sequence[float]) -> list[float]:
+    """Return the closest non-decreasing sequence (isotonic regression, least squares)."""
     blocks: list[tuple[float, int]] = []
-    for value in wanted:
+    for value in targets:
         total, count = value, 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
             before = blocks.pop()
@@ -357,7 +359,7 @@ def _place(group: set[int], columns: Sequence[int], pairs: Sequence[tuple[int, i
     return one
 
 
-# --- all groups on one sheet ----------------------------------------------------------
+# --- placing the groups ---------------------------------------------------------------
 
 
 def _pack(
@@ -365,13 +367,13 @@ def _pack(
     spots: dict[int, tuple[float, float, int]],
     routes: dict[tuple[int, int], list[tuple[float, float]]],
 ) -> tuple[float, float]:
-    """Put groups side by side in rows; give the width and height that takes."""
-    widest = max([LEAST_WIDTH, *(group.size[0] for group in groups)])
-    x = y = tallest = reach = 0.0
+    """Place groups side by side in rows and return the total width and height."""
+    row_width = max([LEAST_WIDTH, *(group.size[0] for group in groups)])
+    x = y = row_height = reach = 0.0
     for group in groups:
         width, height = group.size
-        if x and x + width > widest:
-            x, y, tallest = 0.0, y + tallest + GROUP_GAP, 0.0
+        if x and x + width > row_width:
+            x, y, row_height = 0.0, y + row_height + GROUP_GAP, 0.0
         for node, column in group.column.items():
             spots[node] = x + column * (WIDTH + COLUMN_GAP), y + group.y[node] - HEIGHT / 2, column
         for pair, bends in group.bends.items():
@@ -380,14 +382,14 @@ def _pack(
                 (x + column * (WIDTH + COLUMN_GAP), y + group.y[bend]) for column, bend in enumerate(bends, start)
             ]
         reach = max(reach, x + width)
-        x, tallest = x + width + COLUMN_GAP, max(tallest, height)
-    return reach, y + tallest
+        x, row_height = x + width + COLUMN_GAP, max(row_height, height)
+    return reach, y + row_height
 
 
 def _grid(
     alone: Sequence[int], width: float, height: float, spots: dict[int, tuple[float, float, int]]
 ) -> tuple[float, float]:
-    """Put those that are linked to nothing below all others, row by row."""
+    """Place tasks without links in rows below all groups."""
     if not alone:
         return width, height
     pitch = WIDTH + COLUMN_GAP / 2
@@ -407,7 +409,7 @@ def _path(
     *,
     is_back: bool,
 ) -> str:
-    """Give the line from the right of one task to the left of another, level through every column it passes."""
+    """Return the SVG path from the right of one task to the left of another, level through columns it passes."""
     x, y = first[0] + WIDTH, first[1] + HEIGHT / 2
     end = then[0], then[1] + HEIGHT / 2
     path = f"M{x:.1f} {y:.1f}"

@@ -1,7 +1,7 @@
-"""The memory files of a large project, kept in step beside the requests instead of inside each.
+"""Background sync of the memory files of large projects.
 
-To write the file anew takes long when it holds thousands of memories, and whoever asks something need not wait for it:
-what is acknowledged is in the store. In a small project every request does it itself, as every command does.
+Rewriting a file with thousands of memories takes long, and requests need not wait for it, because their changes are
+already in the store. In small projects every request syncs the files itself, as every command does.
 """
 
 from __future__ import annotations
@@ -20,86 +20,89 @@ if TYPE_CHECKING:
     from ralph.project import Project
 
 LARGE = 1_000
-"""With more memories than that, requests leave the files to us."""
+"""Number of memories above which the files are synced in the background."""
 LEAST_SECONDS = 0.5
+"""Minimum pause between two syncs, in seconds."""
 LONG_SECONDS = 1.0
+"""Time to wait for the last sync before telling the user about it, in seconds."""
 IDLE_SECONDS = 10.0
+"""Time without requests after which store resources are released, in seconds."""
 SHARE = 5
-"""Of the time, at most one part in so many goes into the files."""
+"""Minimum ratio of pause to sync time."""
 
 
 class Keeper:
-    """A thread that brings the files in step after requests, and lets go of what nobody needs when there are none."""
+    """Thread that syncs the memory files after requests and releases idle resources."""
 
     def __init__(self, root: str, rest: Callable[[], None]) -> None:
-        """`rest` lets go of what others could use; it is called when nothing was asked for a while."""
+        """Start the thread; `rest` is called to release resources when there are no requests."""
         self.is_large = False
-        """Whether requests leave the files alone."""
+        """Whether requests leave the files to this thread."""
         self.problems: tuple[str, ...] = ()
-        """What is wrong with the files of a large project, one sentence each."""
+        """Problems with the files of a large project."""
         self._rest = rest
         self._opened = Opened(root)
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._ended = threading.Event()
-        self._hurried = threading.Event()
-        self._opened.use(self._measure)
+        self._is_hurried = threading.Event()
+        self._opened.use(self._update_size)
         self._thread = threading.Thread(target=self._run, name="ralph-files", daemon=True)
         self._thread.start()
 
     def ask(self) -> None:
-        """Say that there was a request: the files may be behind, or a person may have changed them."""
-        self._asked.set()
+        """Request a sync: the store or the files may have changed."""
+        self._requested.set()
 
     def hurry(self) -> None:
-        """Do not wait for the files any more: the next command brings them in step."""
-        self._hurried.set()
+        """Stop waiting for the files, which the next command will sync."""
+        self._is_hurried.set()
 
     def close(self) -> None:
-        """Bring the files in step once more, and end."""
+        """Sync the files a last time and end the thread."""
         self._ended.set()
-        self._asked.set()
+        self._requested.set()
         self._thread.join(LONG_SECONDS)
         if self._thread.is_alive():
-            print("Bringing the memory files in step; Ctrl+C leaves that to the next command.", flush=True)
-        while self._thread.is_alive() and not self._hurried.is_set():
+            print("Syncing the memory files. Press Ctrl+C to leave that to the next command.", flush=True)
+        while self._thread.is_alive() and not self._is_hurried.is_set():
             self._thread.join(0.1)
 
-    # --- the thread -----------------------------------------------------------------------
+    # --- thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             is_last = is_resting = False
             while not is_last:
-                if not self._asked.wait(None if is_resting else IDLE_SECONDS):
+                if not self._requested.wait(None if is_resting else IDLE_SECONDS):
                     is_resting = True
                     self._opened.rest()
                     self._rest()
                     continue
                 is_resting = False
-                self._asked.clear()
+                self._requested.clear()
                 is_last = self._ended.is_set()
-                self._ended.wait(max(LEAST_SECONDS, SHARE * self._kept_in()))
+                self._ended.wait(max(LEAST_SECONDS, SHARE * self._timed_sync()))
         finally:
-            self.is_large = False  # whatever ended this thread: requests look after the files themselves
+            self.is_large = False  # without this thread, requests sync the files themselves
             self._opened.close()
 
-    def _kept_in(self) -> float:
-        """Bring the files in step; give how long it took."""
+    def _timed_sync(self) -> float:
+        """Sync the files and return how long it took."""
         started = time.monotonic()
         try:
-            self._opened.use(self._keep)
+            self._opened.use(self._sync)
         except RalphError as error:
-            # Every request that needs the store says so itself; the files are tried again after the next one.
-            print(f"Warning: the memory files could not be brought up to date: {error}", file=sys.stderr)
+            # Requests report store errors themselves; the files are retried after the next one.
+            print(f"Warning: could not sync the memory files: {error}", file=sys.stderr)
         return time.monotonic() - started
 
-    def _keep(self, project: Project) -> None:
-        self._measure(project)
+    def _sync(self, project: Project) -> None:
+        self._update_size(project)
         if self.is_large:
             project.memory.sync()
             if not self._ended.is_set():
                 project.memory.look_at_files()
                 self.problems = tuple(project.memory.problems)
 
-    def _measure(self, project: Project) -> None:
+    def _update_size(self, project: Project) -> None:
         self.is_large = project.store.memories.count() > LARGE

@@ -1,6 +1,6 @@
-"""The little of Markdown that memories are written in, as HTML: `code`, **stress** and [[links]]; all else is text.
+"""Rendering of the Markdown subset of memories as HTML: `code`, **bold** and [[links]].
 
-The same rule as `marked` in ui.js. What comes in is foreign: every piece is escaped on its own.
+Must match `marked` in ui.js. The text is untrusted: every piece is escaped separately.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ if TYPE_CHECKING:
 _PIECES = re.compile(r"(`[^`\n]+`|\*\*[^*\n]+\*\*|\[\[[^\[\]\n]+\]\])")
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 MOST_WORDS = 1_500
-"""Of longer texts the words are not compared: it would take too long."""
+"""Number of words above which texts are not compared, because it would take too long."""
 LEAST_ALIKE = 0.3
-"""Texts that have less in common are shown one after the other."""
+"""Similarity below which texts are shown one after the other."""
 FAR_WORDS = 60
+"""Length above which an unchanged part is abbreviated, in words and spaces."""
 NEAR_WORDS = 24
-"""Of a longer part that stayed as it was so much is shown at each end, with the spaces between."""
+"""Number of words and spaces shown at each end of an abbreviated part."""
 
 
 def marked(text: object, ids: Mapping[str, str | None] | None = None, suffix: str = "") -> Markup:
-    """Give a text with its code, stress and links; a link leads to the memory of that title, or to a search for it."""
+    """Render a text with links, which lead to the memory of that title or to a search for it."""
     pieces = _PIECES.split(str(text))
     return Markup("").join(
-        _shown(piece, ids or {}, suffix) if number % 2 else piece for number, piece in enumerate(pieces)
+        _render_piece(piece, ids or {}, suffix) if number % 2 else piece for number, piece in enumerate(pieces)
     )
 
 
 def stressed(text: object) -> Markup:
-    """Give a text with its code and stress, for where a link cannot stand: in another one, or in a heading."""
+    """Render a text without links, for use in headings and other links."""
     pieces = _PIECES.split(str(text))
     return Markup("").join(
-        (_link_free(piece) or piece[2:-2].strip()) if number % 2 else piece for number, piece in enumerate(pieces)
+        (_inline(piece) or piece[2:-2].strip()) if number % 2 else piece for number, piece in enumerate(pieces)
     )
 
 
-def _link_free(piece: str) -> Markup | None:
+def _inline(piece: str) -> Markup | None:
     if piece.startswith("`"):
         return Markup("<code>{}</code>").format(piece[1:-1])
     return Markup("<strong>{}</strong>").format(piece[2:-2]) if piece.startswith("**") else None
 
 
-def _shown(piece: str, ids: Mapping[str, str | None], suffix: str) -> Markup:
-    if found := _link_free(piece):
-        return found
+def _render_piece(piece: str, ids: Mapping[str, str | None], suffix: str) -> Markup:
+    if rendered := _inline(piece):
+        return rendered
     title = piece[2:-2].strip()
     id = ids.get(title)
     if id:
         return Markup('<a href="/memories/{}{}">{}</a>').format(id, suffix, title)
-    more = "&" + suffix[1:] if suffix else ""
-    return Markup('<a href="/memories?{}{}">{}</a>').format(urlencode({"q": title}), more, title)
+    extra = "&" + suffix[1:] if suffix else ""
+    return Markup('<a href="/memories?{}{}">{}</a>').format(urlencode({"q": title}), extra, title)
 
 
 def worded(was: str, became: str) -> list[tuple[str, str]]:
-    """Give what became of a text: pieces that are `same`, `gone` or `new`, in the order one reads them."""
+    """Return the word diff of two texts as pieces that are `same`, `gone` or `new`."""
     before, after = _WORDS.findall(was), _WORDS.findall(became)
-    whole = [(how, text) for how, text in (("gone", was), ("new", became)) if text]
+    replaced = [(how, text) for how, text in (("gone", was), ("new", became)) if text]
     if not before or not after or max(len(before), len(after)) > MOST_WORDS:
-        return whole
-    compared = SequenceMatcher(None, before, after, autojunk=False)
-    if compared.ratio() < LEAST_ALIKE:
-        return whole
+        return replaced
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < LEAST_ALIKE:
+        return replaced
     return list(
         chain.from_iterable(
-            _pieces(how, before[start:end], after[first:last])
-            for how, start, end, first, last in compared.get_opcodes()
+            _pieces(how, before[start:end], after[first:last]) for how, start, end, first, last in matcher.get_opcodes()
         )
     )
 

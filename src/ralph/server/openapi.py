@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), made from the functions that answer."""
+"""OpenAPI 3.1 document of the API, generated from its endpoints."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
 
 @cache
 def describe() -> bytes:
-    """Give the description as JSON."""
+    """Return the OpenAPI document as JSON."""
     return msgspec.json.format(msgspec.json.encode(document()), indent=2)
 
 
 @cache
 def document() -> dict[str, Any]:
-    """Give the description of all that can be asked for."""
+    """Return the OpenAPI document."""
     schemas = _Schemas()
     paths: dict[str, Any] = {}
     for call in CALLS:
@@ -42,18 +42,18 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Ralph",
             "version": ralph.__version__,
-            "description": "The memory, tasks and runs of a project. Errors come as problem details (RFC 9457).",
+            "description": "The memory, tasks and runs of a project. Errors are problem details (RFC 9457).",
         },
         "security": [{"token": []}],
         "paths": paths,
         "components": {
             "schemas": schemas.components,
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "The token that ralph serve made."}
+                "token": {"type": "http", "scheme": "bearer", "description": "The token that `ralph serve` created."}
             },
             "responses": {
                 "Problem": {
-                    "description": "It could not be done; `detail` says why in a sentence.",
+                    "description": "The request failed; `detail` says why.",
                     "content": {PROBLEM_TYPE: {"schema": problem}},
                 }
             },
@@ -76,26 +76,26 @@ def _operation(call: Call, schemas: _Schemas) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {
             str(call.status): {
-                "description": "What was asked for.",
+                "description": "Success.",
                 "content": {JSON_TYPE: {"schema": schemas.of(call.gives)}} | (_TEXT if call.or_text else {}),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }
     if call.body:
-        is_needed = bool(schemas.whole(call.body).get("required"))
-        operation["requestBody"] = {"required": is_needed, "content": {JSON_TYPE: {"schema": schemas.of(call.body)}}}
+        is_required = bool(schemas.whole(call.body).get("required"))
+        operation["requestBody"] = {"required": is_required, "content": {JSON_TYPE: {"schema": schemas.of(call.body)}}}
     return operation
 
 
 def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the fields of a query as the parameters they are."""
-    needed = schema.get("required", ())
+    """Return the fields of a query struct as OpenAPI parameters."""
+    required = schema.get("required", ())
     return [
         {
             "name": name,
             "in": "query",
-            "required": name in needed,
+            "required": name in required,
             "description": field.get("description", ""),
             "schema": {key: value for key, value in field.items() if key != "description"},
         }
@@ -104,14 +104,14 @@ def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class _Schemas:
-    """JSON Schema of what goes in and out; records of ours are known by their annotations."""
+    """Collector of JSON Schemas for structs and records."""
 
     def __init__(self) -> None:
         self.components: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """Give the schema of a type; what it is made of is in `components`."""
+        """Return the schema of a type and add the schemas it refers to to `components`."""
         if _is_record(kind):
             return self._record(kind)
         (schema,), found = msgspec.json.schema_components([kind], ref_template=REF, schema_hook=self._record)
@@ -119,14 +119,14 @@ class _Schemas:
         return schema
 
     def whole(self, kind: Any) -> dict[str, Any]:
-        """Give the schema of a type with its fields, not a reference to it."""
+        """Return the schema of a type with its fields instead of a reference."""
         schema = self.of(kind)
         found: dict[str, Any] = self.components[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         return found
 
     def _record(self, kind: type) -> dict[str, Any]:
         if kind is object:
-            return {"description": "Anything."}
+            return {"description": "Any value."}
         if not _is_record(kind):
             raise NotImplementedError
         if kind.__name__ not in self._seen:
@@ -139,7 +139,7 @@ class _Schemas:
                 "properties": {name: self.of(hint) for name, hint in hints.items()},
                 "required": list(hints),
             }
-        assert self._seen[kind.__name__] is kind, f"two records are called {kind.__name__}"
+        assert self._seen[kind.__name__] is kind, f"two records are named {kind.__name__}"
         return {"$ref": REF.format(name=kind.__name__)}
 
 
@@ -149,7 +149,7 @@ def _is_record(kind: Any) -> bool:
 
 @cache
 def _names() -> dict[str, Any]:
-    """Give what annotations name that their modules import for the type checker alone."""
+    """Return names in annotations that their modules import only for type checking."""
     import collections.abc
 
     from ralph import records

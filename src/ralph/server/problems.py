@@ -1,4 +1,4 @@
-"""What is said when something cannot be done: a problem (RFC 9457) to programs, a page to people."""
+"""Error responses of the server as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct):
-    """Why a request was not answered as asked."""
+    """Problem details of a failed request."""
 
     title: str
-    """What HTTP calls it."""
+    """Reason phrase of the HTTP status."""
     status: int
     detail: str
-    """One sentence that says what to do."""
+    """Explanation of the problem and what to do."""
     code: str
     """Stable name of the error, such as `memory-not-found`."""
     type: str = "about:blank"
 
 
 class Refused(Exception):
-    """A request that is not looked at any further, with the sentence that says why."""
+    """Rejection of a request before it is handled."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
@@ -54,16 +54,16 @@ class InvalidValueError(RalphError):
 
 
 def detail_of(error: RalphError) -> str:
-    """Give the sentence of an error as it helps here: what to type in a terminal helps nobody."""
+    """Return the message of an error for HTTP clients, without commands to type in a terminal."""
     if isinstance(error, NotFoundError):
         return f"{error.noun} not found: {error.id}."
     if isinstance(error, ConfirmationRequiredError):
-        look = "look at them with dry_run, then say" if error.can_look else "if you mean it, say"
-        return f"This would {error.would}: {look} yes. Nothing was changed."
+        hint = "Preview with `dry_run`, then set `yes`" if error.can_look else "To confirm, set `yes`"
+        return f"This would {error.would}. {hint}. Nothing was changed."
     return str(error)
 
 
 def problem(status: int, detail: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the problem response for a failed request."""
-    said = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
-    return Response(msgspec.json.encode(said), status, dict(headers or {}), PROBLEM_TYPE)
+    details = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
+    return Response(msgspec.json.encode(details), status, dict(headers or {}), PROBLEM_TYPE)

@@ -1,4 +1,4 @@
-"""How pages are made: templates, in which everything is text unless we wrote it ourselves."""
+"""HTML pages rendered from Jinja templates with autoescaping."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ environment = jinja2.Environment(
 
 
 UNKNOWN = "–"
-"""What is shown for what is not known."""
+"""Placeholder for unknown values."""
 _MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3_600, 86_400, 86_400 * 30.4, 86_400 * 365
-_SURE, _UNSURE = 0.7, 0.4
+_HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.7, 0.4
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Give a page as HTML."""
+    """Render a template as HTML."""
     return environment.get_template(template).render(values)
 
 
-# --- how values are shown ---------------------------------------------------------------------------------------------
+# --- filters ----------------------------------------------------------------------------------------------------------
 
 
 def ago(moment: str, at: str | None = None) -> str:
-    """Give how long ago a moment was, in a few characters; the same rule as in ui.js."""
+    """Format a timestamp relative to now; must match ui.js."""
     try:
-        passed = (datetime.fromisoformat(at or now()) - datetime.fromisoformat(moment)).total_seconds()
+        elapsed = (datetime.fromisoformat(at or now()) - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):
         return moment
-    size = abs(passed)
+    size = abs(elapsed)
     if size < 45:
         return "just now"
     if size < _HOUR:
@@ -68,11 +68,11 @@ def ago(moment: str, at: str | None = None) -> str:
         count, unit = round(size / _MONTH), "mo"
     else:
         count, unit = round(size / _YEAR), "y"
-    return f"in {count} {unit}" if passed < 0 else f"{count} {unit} ago"
+    return f"in {count} {unit}" if elapsed < 0 else f"{count} {unit} ago"
 
 
 def when(moment: str | None) -> Markup:
-    """Give a moment as people say it, with the exact one behind it."""
+    """Render a timestamp as relative time with the exact time as its title."""
     if not moment:
         return Markup('<span class="muted">{}</span>').format(UNKNOWN)
     exact = moment[:19].replace("T", " ") + " UTC"
@@ -80,29 +80,29 @@ def when(moment: str | None) -> Markup:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Give a number with its thousands apart."""
+    """Format a number with thousands separators."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
 def usd(value: float | None) -> str:
-    """Give an amount of money; of a small one more digits."""
+    """Format an amount in US dollars, with more digits if it is small."""
     if value is None:
         return UNKNOWN
     return f"${value:,.4f}" if 0 < abs(value) < 0.1 else f"${value:,.2f}"
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """Give a share of 1 as a percentage."""
+    """Format a fraction as a percentage."""
     return UNKNOWN if value is None else f"{value * 100:.{digits}f} %"
 
 
 def points(value: float | None) -> str:
-    """Give a difference of two shares of 1, in percentage points with its sign."""
+    """Format a difference of fractions in percentage points, with its sign."""
     return UNKNOWN if value is None else f"{value * 100:+.1f}".replace("-", "−")
 
 
 def seconds(value: float | None) -> str:
-    """Give a length of time."""
+    """Format a duration."""
     if value is None:
         return UNKNOWN
     if value < _MINUTE:
@@ -113,22 +113,22 @@ def seconds(value: float | None) -> str:
 
 
 def words(text: object) -> str:
-    """Give a name of a program as words."""
+    """Return an identifier as words."""
     return str(text).replace("_", " ")
 
 
 def state_words(state: object) -> str:
-    """Give what people call the state of a memory; the same as in ui.js."""
+    """Return the display name of a memory state; must match ui.js."""
     return "deleted" if str(state) == "pruned" else words(state)
 
 
 def level(value: float) -> str:
-    """Say whether a confidence is high, middle or low."""
-    return "high" if value >= _SURE else "middle" if value >= _UNSURE else "low"
+    """Return whether a confidence is high, middle or low."""
+    return "high" if value >= _HIGH_CONFIDENCE else "middle" if value >= _LOW_CONFIDENCE else "low"
 
 
 def short(text: object, length: int = 120) -> str:
-    """Give the beginning of a text in one line."""
+    """Return the beginning of a text on one line."""
     return one_line(str(text), length)
 
 
@@ -138,7 +138,7 @@ environment.filters |= {
 environment.filters |= {"marked": marked, "stressed": stressed, "worded": worded}
 
 
-# --- before anybody is let in: nothing of the server can be loaded yet, so these hold all they need ------------------
+# --- pages before sign-in: self-contained, because static files cannot be loaded yet ----------------------------------
 
 
 @cache
@@ -150,16 +150,16 @@ def _policy() -> str:
     )
 
 
-def _door(status: int, headers: Mapping[str, str], **values: object) -> HTMLResponse:
+def _sign_in_page(status: int, headers: Mapping[str, str], **values: object) -> HTMLResponse:
     page = render("door.html", {"title": HTTPStatus(status).phrase, "detail": "", "target": "", **values})
     return HTMLResponse(page, status, {"content-security-policy": _policy(), **headers})
 
 
 def entering(target: str) -> HTMLResponse:
-    """Give the page that leads on, once the token is in the cookie."""
-    return _door(200, {}, target=target)
+    """Return the page that forwards to the target after signing in."""
+    return _sign_in_page(200, {}, target=target)
 
 
 def refusal(status: int, detail: str, headers: Mapping[str, str]) -> HTMLResponse:
-    """Give the page for those who may not come in."""
-    return _door(status, headers, detail=detail, asks_for_token=status == HTTPStatus.UNAUTHORIZED)
+    """Return the page for a rejected request, with a sign-in form if the token is missing."""
+    return _sign_in_page(status, headers, detail=detail, asks_for_token=status == HTTPStatus.UNAUTHORIZED)

@@ -1,4 +1,4 @@
-"""What goes out over HTTP where it is not a record of ours as it is."""
+"""Response types of the API that differ from the internal records."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ralph.store.memories import Changed, Kept
 
 
 class PublicMemory(msgspec.Struct, kw_only=True):
-    """A memory, under the names the published export gives its fields."""
+    """Memory with the field names of the published export format."""
 
     id: str
     type: str
     title: str
     content: str
     confidence: float
-    """As it was last set."""
+    """Confidence as last set."""
     confidence_now: float
-    """It falls while nothing speaks for the memory."""
+    """Confidence after decay since the memory was last confirmed."""
     tags: tuple[str, ...]
     file_refs: tuple[str, ...]
     created_by_hat: str | None
@@ -32,7 +32,7 @@ class PublicMemory(msgspec.Struct, kw_only=True):
     use_count: int
     success_rate: float | None
     support: int
-    """How often it was learned."""
+    """Number of times it was learned."""
     state: str
     state_reason: str
     superseded_by: str | None
@@ -50,88 +50,88 @@ class PublicMemory(msgspec.Struct, kw_only=True):
     verified_at: str | None
     validated_at: str | None
     stale: str
-    """What has become of its files since, if that makes it doubtful."""
+    """Change of its files that makes it unreliable; empty if there is none."""
     wins: int
     losses: int
 
 
 class ChangedMemory(PublicMemory, kw_only=True):
-    """A memory as it is after a change."""
+    """Memory after a change."""
 
     event: int | None
-    """The number of the change in its history, which undo takes as `only`; nothing when there was none to make."""
+    """Number of the change in its history, for `only` of undo; null if nothing changed."""
 
 
 def public(memory: Memory) -> PublicMemory:
-    """Give a memory as other programs see it."""
+    """Convert a memory to its public form."""
     return PublicMemory(**_fields(memory))
 
 
 def changed_memory(changed: Changed) -> ChangedMemory:
-    """Give a memory after a change."""
+    """Convert a changed memory to its public form."""
     return ChangedMemory(**_fields(changed.memory), event=changed.event)
 
 
 def _fields(memory: Memory) -> dict[str, Any]:
-    beside = {"confidence_now": faded(memory, now()), "wins": memory.wins, "losses": memory.losses}
-    return public_fields(memory) | beside
+    extra = {"confidence_now": faded(memory, now()), "wins": memory.wins, "losses": memory.losses}
+    return public_fields(memory) | extra
 
 
 class KeptMemory(msgspec.Struct):
-    """A memory that was to be kept, and what became of it."""
+    """Result of adding a memory."""
 
     what: str
-    """`added`, or what was done to one that says the same: `learned again`, `revived`, `known`."""
+    """`added`, or what happened to an equivalent memory: `learned again`, `revived`, `known`."""
     memory: PublicMemory
     event: int | None
-    """The number of that in its history, which undo takes as `only`; nothing when nothing was changed."""
+    """Number of the change in its history, for `only` of undo; null if nothing changed."""
 
 
 def kept_memory(kept: Kept) -> KeptMemory:
-    """Give what became of a memory that was to be kept."""
+    """Convert the result of adding a memory to its public form."""
     return KeptMemory(what=kept.what, memory=public(kept.memory), event=kept.event)
 
 
 class ScoreShare(msgspec.Struct):
-    """A part of a score."""
+    """Component of a score."""
 
     name: str
-    """Where it comes from: words, files, confidence, …"""
+    """Origin of the component: words, files, confidence, …"""
     share: float
 
 
 class FoundMemory(msgspec.Struct):
-    """A memory that was found, and why."""
+    """Search hit with its score."""
 
     memory: PublicMemory
     score: float
     because: list[ScoreShare]
-    """What the score is made of, the largest share first."""
+    """Components of the score, largest first."""
 
 
 def found_memory(one: Recalled) -> FoundMemory:
-    """Give a memory that was found."""
+    """Convert a search hit to its public form."""
     return FoundMemory(memory=public(one.memory), score=one.score, because=_shares(one.because))
 
 
 class WhyShown(msgspec.Struct, kw_only=True):
-    """Why the next prompt for a task shows a memory, or does not."""
+    """Explanation why the next prompt for a task includes a memory or not."""
 
     memory: PublicMemory
     task_id: str
     score: float | None
     because: list[ScoreShare]
     rank: int | None
-    """Its place among those that have to do with the task, from 1."""
+    """Rank among the memories relevant to the task, from 1."""
     ranked: int
-    """How many have a place."""
+    """Number of ranked memories."""
     is_shown: bool
     reason: str
-    """Why it is not shown; empty when it is."""
+    """Reason it is not included; empty if it is."""
 
 
 def why_shown(why: Why) -> WhyShown:
-    """Give why a memory is shown for a task or not."""
+    """Convert an explanation to its public form."""
     return WhyShown(
         memory=public(why.memory),
         task_id=why.task_id,
@@ -149,31 +149,31 @@ def _shares(because: tuple[tuple[str, float], ...]) -> list[ScoreShare]:
 
 
 class ChangedField(msgspec.Struct):
-    """A field before and after a change."""
+    """Value of a field before and after a change."""
 
     was: Any
     became: Any
 
 
 class HistoryEvent(msgspec.Struct, kw_only=True):
-    """One change in a memory's life."""
+    """Change in the history of a memory."""
 
     seq: int
-    """What undo takes as `to`: all that came after it."""
+    """Number of the change, for `to` of undo, which reverts all later changes."""
     what: str
     who: str
     why: str
     at: str
     change_id: str
-    """The same for changes made together; empty when it was made alone."""
+    """ID shared by changes made together; empty for a single change."""
     undoes: int | None
-    """The event that this one took back."""
+    """Number of the change that this one reverted."""
     changed: dict[str, ChangedField]
-    """By the name of the field."""
+    """Changed fields by name."""
 
 
 class MemoryOccurrence(HistoryEvent, kw_only=True):
-    """One change in the life of a memory, and of which one."""
+    """Change in the history of a memory, with the memory's ID."""
 
     memory_id: str
 
@@ -192,20 +192,20 @@ _PUBLIC_NAMES = {
     "origin_session": "created_by_session",
     "origin_loops": "source_loops",
 }
-_NOT_TOLD = ("seen", "trust")
+_INTERNAL_FIELDS = ("seen", "trust")
 
 
 def history_event(event: MemoryEvent) -> HistoryEvent:
-    """Give an event with what it changed, under the names that the fields have here."""
-    return HistoryEvent(**_told(event))
+    """Convert a memory event to its public form."""
+    return HistoryEvent(**_event_fields(event))
 
 
 def memory_occurrence(event: MemoryEvent) -> MemoryOccurrence:
-    """Give an event in the same way, with the memory it happened to."""
-    return MemoryOccurrence(memory_id=event.memory_id, **_told(event))
+    """Convert a memory event to its public form with the ID of the memory."""
+    return MemoryOccurrence(memory_id=event.memory_id, **_event_fields(event))
 
 
-def _told(event: MemoryEvent) -> dict[str, Any]:
+def _event_fields(event: MemoryEvent) -> dict[str, Any]:
     return {
         "seq": event.seq,
         "what": event.what,
@@ -217,6 +217,6 @@ def _told(event: MemoryEvent) -> dict[str, Any]:
         "changed": {
             _PUBLIC_NAMES.get(name, name): ChangedField(was=was, became=became)
             for name, (was, became) in changed_fields(event).items()
-            if name not in _NOT_TOLD
+            if name not in _INTERNAL_FIELDS
         },
     }

@@ -1,4 +1,4 @@
-"""What is streamed instead of answered at once."""
+"""Declaration of event streams."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @record
 class Stream:
-    """One stream that can be opened."""
+    """Event stream endpoint."""
 
     path: str
     open: Callable[[Request], Awaitable[Response]]
     description: dict[str, Any]
-    """The OpenAPI operation: it has no types to be made from."""
+    """OpenAPI operation, which cannot be generated from types."""
     tells: tuple[type, ...] = ()
-    """What the data of its events may be."""
+    """Types of the event data."""

@@ -1,6 +1,6 @@
-"""Where requests are worked on: a few threads, each with a project opened for itself.
+"""Thread pool for requests, with one open project per thread.
 
-The loop that speaks HTTP never waits for the store; a store belongs to one thread.
+The event loop never waits for the store, and a store belongs to one thread.
 """
 
 from __future__ import annotations
@@ -21,68 +21,71 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 THREADS = 8
+"""Number of threads."""
 REST_SECONDS = 1.0
+"""Time to wait for all threads to become idle, in seconds."""
 WRITERS = 4
-"""So many of them at most change something: while somebody holds the database, the others go on reading."""
+"""Maximum number of threads that write, so that the others can read while the database is locked."""
 
 
 class Threads:
-    """The threads of a server, for one project directory."""
+    """Worker threads of a server for one project directory."""
 
     def __init__(self, root: str, count: int = THREADS) -> None:
         self.root = root
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="ralph")
-        self._own = threading.local()
+        self._local = threading.local()
         self._all: list[Opened] = []
-        self._turns = asyncio.Semaphore(WRITERS)
-        self._keeper = Keeper(root, self._rest)
+        self._writer_slots = asyncio.Semaphore(WRITERS)
+        self._keeper = Keeper(root, self._release_idle)
         self.hurry = self._keeper.hurry
 
     async def change(self, work: Callable[[Project], R]) -> R:
-        """Give what comes of changing the project, in one of the threads."""
-        async with self._turns:
+        """Run a function that changes the project in a worker thread and return its result."""
+        async with self._writer_slots:
             return await self.use(work)
 
     async def use(self, work: Callable[[Project], R]) -> R:
-        """Give what comes of working with the project, in one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._work, work)
+        """Run a function with the project in a worker thread and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
 
-    def _work(self, work: Callable[[Project], R]) -> R:
-        opened: Opened | None = getattr(self._own, "opened", None)
+    def _run(self, work: Callable[[Project], R]) -> R:
+        opened: Opened | None = getattr(self._local, "opened", None)
         if opened is None:
-            opened = self._own.opened = Opened(self.root)
+            opened = self._local.opened = Opened(self.root)
             self._all.append(opened)
         try:
-            return opened.use(lambda project: self._without_waiting(project, work))
+            return opened.use(lambda project: self._run_without_file_sync(project, work))
         finally:
             self._keeper.ask()
 
-    def _without_waiting(self, project: Project, work: Callable[[Project], R]) -> R:
-        """Work with the project, and leave the files to the keeper where they would take long."""
+    def _run_without_file_sync(self, project: Project, work: Callable[[Project], R]) -> R:
+        """Run a function with the project, leaving the files of a large project to the keeper."""
         project.memory.is_paused = self._keeper.is_large
         project.memory.problems = list(self._keeper.problems if self._keeper.is_large else ())
         return work(project)
 
-    def _rest(self) -> None:
-        """Let each thread let go of what others could use, as long as nobody asks for anything."""
-        together = threading.Barrier(len(self._all) or 1)  # or one thread could take all the turns
+    def _release_idle(self) -> None:
+        """Release the store resources of every thread while there are no requests."""
+        # Without the barrier, one thread could execute all submitted calls.
+        barrier = threading.Barrier(len(self._all) or 1)
 
-        def rest() -> None:
+        def release() -> None:
             try:
-                together.wait(REST_SECONDS)
+                barrier.wait(REST_SECONDS)
             except threading.BrokenBarrierError:
-                return  # somebody asks for something again
-            if opened := getattr(self._own, "opened", None):
+                return  # some threads are busy with requests again
+            if opened := getattr(self._local, "opened", None):
                 opened.rest()
 
         for _ in self._all:
             try:
-                self._pool.submit(rest)
-            except RuntimeError:  # the server has just ended
+                self._pool.submit(release)
+            except RuntimeError:  # the pool has been shut down
                 return
 
     def close(self) -> None:
-        """Finish what is at work, and let go of the store."""
+        """Finish running requests and close all projects."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         for opened in self._all:
             opened.close()

@@ -1,7 +1,7 @@
-"""The pages that can be asked for, told by the functions that make them.
+"""Declaration of dashboard pages from annotated functions.
 
-A function gets the project, what its path names, and its `query` if it has one, and gives a `View`: a template and what
-to put into it. It only reads: a page changes something by asking the API.
+A function receives the project, its path parameters and `query` if it declares one, and returns a `View`. Pages only
+read; they make changes through the API.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @record
 class View:
-    """A page to be: a template, and what it shows."""
+    """Template of a page with its values."""
 
     template: str
     values: dict[str, Any]
@@ -28,7 +28,7 @@ class View:
 
 @record
 class PageCall:
-    """One page that can be asked for."""
+    """Dashboard page."""
 
     path: str
     act: Callable[..., View]
@@ -37,13 +37,13 @@ class PageCall:
 
 
 class Pages:
-    """A group of pages, filled by the functions that make them."""
+    """Group of pages to which functions are added by a decorator."""
 
     def __init__(self) -> None:
         self.all: list[PageCall] = []
 
     def page(self, path: str) -> Callable[[Callable[..., View]], Callable[..., View]]:
-        """Let a function make the page of a path."""
+        """Register a function for the page at a path."""
 
         def add(act: Callable[..., View]) -> Callable[..., View]:
             query = get_type_hints(act).get("query")

@@ -1,4 +1,4 @@
-"""What other programs can ask for under /api."""
+"""Endpoints of the JSON API."""
 
 from __future__ import annotations
 

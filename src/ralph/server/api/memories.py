@@ -1,4 +1,4 @@
-"""Memories: list, find, add, count, clean up."""
+"""Endpoints for memories: list, search, add, count and clean up."""
 
 from __future__ import annotations
 
@@ -46,86 +46,86 @@ MOST_TOKENS = 1_000_000
 CursorPart = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
 
 
-# --- listing and finding --------------------------------------------------------------
+# --- list and search ------------------------------------------------------------------
 
 
 class MemoriesQuery(Filters):
-    """Which memories are listed, and from where on."""
+    """Filters and page of a list of memories."""
 
     limit: Limit = 50
     cursor: Cursor = ""
 
 
 class MemorySearch(Filters):
-    """What to look for among which memories."""
+    """Search query with filters."""
 
-    q: Annotated[str, Meta(description="Any words; without them and a task, the newest are given.")] = ""
-    task: Annotated[str, Meta(description="A task whose words count too.")] = ""
-    ranker: Annotated[str, Meta(description=f"Rank by another formula: {', '.join(PROFILES)}.")] = ""
+    q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
+    task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
+    ranker: Annotated[str, Meta(description=f"Ranking profile: {', '.join(PROFILES)}.")] = ""
     limit: Limit = 50
 
 
 class Facet(Struct):
-    """How many memories have something in common."""
+    """Number of memories with one value of a field."""
 
     name: str
     count: int
 
 
 class MemoryFacets(Struct):
-    """By what memories can be told apart, the most frequent first; of the active ones, but by state of all."""
+    """Numbers of active memories by field, most frequent first; by state, of all memories."""
 
     type: list[Facet]
     state: list[Facet]
     source: list[Facet]
     tag: list[Facet]
-    """The most frequent ones."""
+    """Most frequent tags."""
     stale: int
-    """Those whose files are no longer as they were."""
+    """Number of memories whose files have changed."""
 
 
 @calls.get("/api/projects/{project}/memories")
 def list_memories(project: Project, name: str, query: MemoriesQuery) -> Listing[PublicMemory]:
     """List memories, newest first."""
-    of = chosen(project, name)
-    wanted = wanted_by(of, query)
-    found, place = of.memory.page(wanted, query.limit, place_in(query.cursor, tuple[CursorPart, CursorPart]))
+    target = chosen(project, name)
+    filters = wanted_by(target, query)
+    found, place = target.memory.page(filters, query.limit, place_in(query.cursor, tuple[CursorPart, CursorPart]))
     return Listing([public(one) for one in found], cursor_to(place))
 
 
 @calls.get("/api/projects/{project}/memories/search")
 def search_memories(project: Project, name: str, query: MemorySearch) -> Listing[FoundMemory]:
-    """Find memories by any words, best first, each with what its score is made of.
+    """Search memories by words, best match first, each with the components of its score.
 
-    For a task, its own words count too. The names of the dates `after_date` and `before_date` are understood as well.
+    With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
-    of = chosen(project, name)
+    target = chosen(project, name)
     if query.ranker and query.ranker not in PROFILES:
-        raise InvalidValueError(f"ranker: it is one of {', '.join(PROFILES)}.")
+        raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
     task = nameable("Task", query.task) or None
-    found = of.memory.search(query.q, wanted_by(of, query), query.limit, query.ranker, task)
+    found = target.memory.search(query.q, wanted_by(target, query), query.limit, query.ranker, task)
     return Listing([found_memory(one) for one in found])
 
 
 class SharedQuery(Filters):
-    """Which shared memories are listed."""
+    """Filters for shared memories."""
 
     limit: Limit = 50
 
 
 class OfferedMemory(Struct):
-    """A memory that all projects of the database get."""
+    """Memory shared with all projects of the database."""
 
     memory: PublicMemory
     shared_from: str
-    """The name of the project it came from, as it was then."""
+    """Name of the project that shared it, at that time."""
 
 
 @calls.get("/api/projects/{project}/memories/shared")
 def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Listing[OfferedMemory]:
-    """List the memories that all projects of the database get, newest first, and where they come from."""
-    of = chosen(project, name)
-    found = of.memory.shared(wanted_by(of, query), query.limit)
+    """List memories shared with all projects of the database, newest first."""
+    target = chosen(project, name)
+    found = target.memory.shared(wanted_by(target, query), query.limit)
     return Listing([OfferedMemory(memory=public(one.memory), shared_from=one.project) for one in found])
 
 
@@ -147,7 +147,7 @@ def _facets(counts: dict[str, int]) -> list[Facet]:
 
 
 class MemorySums(Struct, kw_only=True):
-    """What the memories of a project add up to: the active ones, but by state all."""
+    """Statistics of the active memories of a project; by state, of all memories."""
 
     total: int
     by_state: dict[str, int]
@@ -163,7 +163,7 @@ class MemorySums(Struct, kw_only=True):
 
 @calls.get("/api/projects/{project}/memories/stats")
 def sum_up_memories(project: Project, name: str) -> MemorySums:
-    """Say what the memories add up to: how many of which kind, how sure, how often used."""
+    """Return statistics of the memories: counts, confidence and use."""
     found = chosen(project, name).memory.stats()
     return MemorySums(
         total=found.total,
@@ -180,65 +180,65 @@ def sum_up_memories(project: Project, name: str) -> MemorySums:
 
 
 class Verified(Struct):
-    """What is wrong with what is stored."""
+    """Result of verifying the stored memories."""
 
     problems: list[str]
-    """One sentence each; empty when all is undamaged."""
+    """Problems found; empty if the data is intact."""
 
 
 @calls.get("/api/projects/{project}/memories/verify")
 def verify_memories(project: Project, name: str) -> Verified:
-    """Check that what is stored is undamaged; that takes a while where there is much."""
+    """Verify the integrity of the stored memories, which takes a while for large projects."""
     return Verified(chosen(project, name).memory.verify())
 
 
-# --- before an agent ------------------------------------------------------------------
+# --- prime ----------------------------------------------------------------------------
 
 
 class PrimeQuery(Query):
-    """For what, and how much."""
+    """Subject and size of the memories for an agent."""
 
-    budget: Annotated[int, Meta(ge=1, le=MOST_TOKENS, description="At most so many tokens.")] = 2_000
-    task: Annotated[str, Meta(description="Only the few that a prompt for this task would show.")] = ""
-    text: Annotated[str, Meta(description="The same for any text.")] = ""
+    budget: Annotated[int, Meta(ge=1, le=MOST_TOKENS, description="Maximum size, in tokens.")] = 2_000
+    task: Annotated[str, Meta(description="Only memories that a prompt for this task would include.")] = ""
+    text: Annotated[str, Meta(description="Only memories relevant to this text.")] = ""
     type: Annotated[list[TypeName], Meta(max_length=50)] = field(default_factory=list)
     tag: Tags = field(default_factory=list)
-    recent: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="Only from the last so many days; 0: all.")] = 0
+    recent: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="Only memories from the last N days; 0 for all.")] = 0
 
 
 class Primed(Struct):
-    """Memories to put before an agent."""
+    """Memories for an agent's context."""
 
     items: list[PublicMemory]
     tokens: int
-    """About so many has the text."""
+    """Estimated size of the text, in tokens."""
     text: str
-    """As an agent gets it."""
+    """Memories as text for the agent."""
 
 
 @calls.get("/api/projects/{project}/memories/prime")
 def prime_memories(project: Project, name: str, query: PrimeQuery) -> Primed:
-    """Give the memories to put before an agent: the surest of each type, or for a task or text those that matter."""
-    of = chosen(project, name)
+    """Return memories for an agent's context: the most confident of each type, or those relevant to a task or text."""
+    target = chosen(project, name)
     after = days_ago(query.recent) if query.recent else ""
-    wanted = Wanted(kinds=known_kinds(of, query.type), tags=tags_of(query.tag), after=after)
+    filters = Wanted(kinds=known_kinds(target, query.type), tags=tags_of(query.tag), after=after)
     task, text = nameable("Task", query.task) or None, query.text or None
-    found = of.memory.prime(wanted, query.budget, task_id=task, text=text)
-    said = primed(found)
-    return Primed(items=[public(one) for one in found], tokens=count_tokens(said), text=said)
+    found = target.memory.prime(filters, query.budget, task_id=task, text=text)
+    prompt_text = primed(found)
+    return Primed(items=[public(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
 
 
-# --- adding ---------------------------------------------------------------------------
+# --- add ------------------------------------------------------------------------------
 
 
 class NewMemory(Body):
-    """What to remember."""
+    """Memory to add."""
 
     content: Annotated[Content, Meta(min_length=1)]
-    type: Annotated[TypeName, Meta(description="Without one: pattern.")] = ""
-    title: Annotated[Title, Meta(description="Without one, the first sentence.")] = ""
+    type: Annotated[TypeName, Meta(description="Default: pattern.")] = ""
+    title: Annotated[Title, Meta(description="Default: the first sentence.")] = ""
     tags: Tags = field(default_factory=list)
-    file_refs: Annotated[Files, Meta(description="Files it is about; without any, those the content names.")] = field(
+    file_refs: Annotated[Files, Meta(description="Related files. Default: those named in the content.")] = field(
         default_factory=list
     )
     confidence: Confidence | None = None
@@ -246,7 +246,7 @@ class NewMemory(Body):
 
 @calls.post("/api/projects/{project}/memories", 201)
 def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
-    """Remember something; one that says the same as a known one makes that one surer."""
+    """Add a memory; if an equivalent one exists, that one gains confidence instead."""
     kept = chosen(project, name).memory.add(
         body.content,
         kind=body.type or None,
@@ -258,34 +258,34 @@ def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
     return kept_memory(kept)
 
 
-# --- upkeep ---------------------------------------------------------------------------
+# --- maintenance ----------------------------------------------------------------------
 
 
 class Cleanup(Body):
-    """What may go; without anything said, what is doubtful, old and was never used."""
+    """Criteria for memories to remove. Default: those with low confidence that are old and were never used."""
 
     min_confidence: Confidence | None = None
     older_than_days: Annotated[int, Meta(ge=0, le=MOST_DAYS)] | None = None
     unused: bool = False
-    yes: Annotated[bool, Meta(description="Also when it is more than a fifth of all.")] = False
-    dry_run: Annotated[bool, Meta(description="Say what would go, and do nothing.")] = False
+    yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
+    dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
 
 
 class Consolidation(Body):
-    """How careful to be."""
+    """Options of a consolidation."""
 
-    yes: Annotated[bool, Meta(description="Also when it is more than a fifth of all.")] = False
-    dry_run: Annotated[bool, Meta(description="Say what would go, and do nothing.")] = False
+    yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
+    dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
 
 
 class Clearance(Body):
-    """Whether it is meant."""
+    """Confirmation to remove all memories."""
 
-    yes: Annotated[bool, Meta(description="Needed, because it is all of them.")] = False
+    yes: Annotated[bool, Meta(description="Required confirmation.")] = False
 
 
 class RemovedMemory(Struct):
-    """A memory that was taken out of use, and why."""
+    """Removed memory with the reason."""
 
     id: str
     type: str
@@ -294,18 +294,18 @@ class RemovedMemory(Struct):
 
 
 class RemovedMemories(Struct):
-    """What was taken out of use, or would be."""
+    """Memories that were removed, or would be."""
 
     removed: list[RemovedMemory]
     present: int
-    """How many memories there were."""
+    """Number of memories before the removal."""
     change_id: str
-    """What undo takes; empty when nothing was done."""
+    """ID of the change for undo; empty if nothing was removed."""
 
 
 @calls.post("/api/projects/{project}/memories/cleanup")
 def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemories:
-    """Take memories out of use that are no longer worth their place; more than a fifth of all only with `yes`."""
+    """Remove memories of little value; removing more than a fifth of all requires `yes`."""
     removal = chosen(project, name).memory.cleanup(
         min_confidence=body.min_confidence,
         older_than_days=body.older_than_days,
@@ -318,13 +318,13 @@ def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemo
 
 @calls.post("/api/projects/{project}/memories/consolidate")
 def consolidate_memories(project: Project, name: str, body: Consolidation) -> RemovedMemories:
-    """Let one memory stand for those that say nearly the same; more than a fifth of all only with `yes`."""
+    """Merge near-duplicate memories into one; removing more than a fifth of all requires `yes`."""
     return _removed(chosen(project, name).memory.consolidate(yes=body.yes, dry_run=body.dry_run))
 
 
 @calls.post("/api/projects/{project}/memories/clear")
 def clear_memories(project: Project, name: str, body: Clearance) -> RemovedMemories:
-    """Take all memories out of use, only with `yes`; undo of that one change brings them back."""
+    """Remove all memories, which requires `yes`; undoing that change restores them."""
     return _removed(chosen(project, name).memory.clear(yes=body.yes))
 
 

@@ -1,4 +1,4 @@
-"""Where the project stands, and the other projects of the same database."""
+"""Endpoints for the status of the project and for the projects of its database."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from ralph.store.projects import ProjectSummary
 
 calls = Calls("projects")
 
-"""The project that is served."""
-
 
 @calls.get("/api/status")
 def show_status(project: Project) -> Overview:
-    """Say where the project stands.
+    """Return the status of the project.
 
-    Of the tasks that are ready, wait for a person or are in trouble the first are given, and how many there are:
-    GET /api/tasks has all.
+    Of the tasks that are ready, need attention or have problems, only the first are included, with their total number.
+    GET /api/tasks returns all of them.
     """
     project.memory.look_at_files()
     return project.overview(SHOWN_TASKS)
@@ -25,11 +23,11 @@ def show_status(project: Project) -> Overview:
 
 @calls.get("/api/projects")
 def list_projects(project: Project) -> Listing[ProjectSummary]:
-    """List all projects of the database, oldest first, and last what they share."""
+    """List all projects of the database, oldest first, followed by the shared memories."""
     return Listing(project.neighbours.all())
 
 
 @calls.get("/api/projects/{project}")
 def show_project(project: Project, name: str) -> ProjectSummary:
-    """Give what a project holds, by its id or name; `-` is the one that is served."""
+    """Return a summary of a project by ID or name; `-` is the served one."""
     return project.neighbours.show("" if name == HERE else name)

@@ -1,4 +1,4 @@
-"""What happened: runs, attempts, the journal, sessions and failures."""
+"""Endpoints for runs, attempts, the journal, sessions and failures."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ runs = Calls("runs")
 journal = Calls("journal")
 failures = Calls("failures")
 
-OfRun = Annotated[Name | None, msgspec.Meta(description="Of this run.")]
-OfTask = Annotated[Name | None, msgspec.Meta(description="Of this task.")]
+OfRun = Annotated[Name | None, msgspec.Meta(description="Only of this run.")]
+OfTask = Annotated[Name | None, msgspec.Meta(description="Only of this task.")]
 
 
 # --- runs -----------------------------------------------------------------------------
 
 
 class LiveQuery(Query):
-    """From where on."""
+    """Position from which to read."""
 
-    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1, description="As the answer before gave it.")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1, description="`offset` of the previous response.")] = 0
 
 
 class Live(msgspec.Struct):
-    """What a run told, from a position on; there may be more at once."""
+    """Output of a run from a position on; more may be available immediately."""
 
     events: list[Event]
     offset: int
-    """The position to go on from."""
+    """Position from which to continue."""
     is_over: bool
-    """The run has ended, or whoever worked on it is gone: nothing comes after what is there now."""
+    """Whether the run has ended or its worker is gone, so that no more output follows."""
 
 
 class AttemptsQuery(Paged):
-    """Which attempts are wanted."""
+    """Filters for attempts."""
 
     run: OfRun = None
     task: OfTask = None
@@ -54,32 +54,32 @@ class AttemptsQuery(Paged):
 
 @runs.get("/api/runs")
 def list_runs(project: Project, query: Paged) -> Listing[RunStats]:
-    """List what came of the runs, newest first."""
+    """List the results of runs, newest first."""
     try:
         runs, place = project.past.runs(query.limit, place_in(query.cursor, Name))
     except NotFoundError:
-        raise InvalidValueError("cursor: the run it names is gone; begin anew without one.") from None
+        raise InvalidValueError("cursor: its run no longer exists. Start again without a cursor.") from None
     return Listing(runs, cursor_to(place))
 
 
 @runs.get("/api/runs/{id}")
 def show_run(project: Project, id: str) -> RunView:
-    """Give all about a run."""
+    """Return a run with its statistics."""
     return project.past.run(id)
 
 
 @runs.get("/api/runs/{id}/live")
 def watch_run(project: Project, id: str, query: LiveQuery) -> Live:
-    """Give what a run on this machine tells while it works, its agent's output too.
+    """Return the live output of a run on this machine, including its agent's.
 
-    Ask again with the `offset` of the answer. Of a run on another machine nothing comes, nor of an old one.
+    Call it again with the returned `offset`. Old runs and runs on other machines have no output.
     """
     return Live(*live.listen(project.directory, project.store.attempts.run(id), query.offset))
 
 
 @runs.get("/api/attempts")
 def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
-    """List attempts, newest first, also those still running."""
+    """List attempts, including running ones, newest first."""
     before = place_in(query.cursor, Number)
     attempts, place = project.past.attempts(query.limit, before, run=query.run, task=query.task, outcome=query.outcome)
     return Listing(attempts, cursor_to(place))
@@ -87,23 +87,23 @@ def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
 
 @runs.get("/api/runs/{run}/attempts/{iteration}")
 def show_attempt(project: Project, run: str, iteration: str) -> Attempt:
-    """Give one attempt by its run and iteration."""
+    """Return one attempt by run and iteration."""
     return project.journal_entry(f"{run}/{iteration}")
 
 
-# --- the journal ----------------------------------------------------------------------
+# --- journal --------------------------------------------------------------------------
 
 
 class SearchQuery(Query):
-    """What is looked for."""
+    """Search words."""
 
-    q: Annotated[str, msgspec.Meta(description="Words.")]
+    q: Annotated[str, msgspec.Meta(description="Search words.")]
     limit: Limit = 20
 
 
 @journal.get("/api/journal")
 def list_journal(project: Project, query: AttemptsQuery) -> Listing[JournalEntry]:
-    """List attempts and sessions outside the loop, newest first; of one run, task or outcome there are no sessions."""
+    """List attempts and sessions outside the loop, newest first; filters exclude sessions."""
     if query.run or query.task or query.outcome:
         attempts = list_attempts(project, query)
         return Listing([JournalEntry(at=one.started_at, attempt=one) for one in attempts.items], attempts.next)
@@ -113,20 +113,20 @@ def list_journal(project: Project, query: AttemptsQuery) -> Listing[JournalEntry
 
 @journal.get("/api/journal/search")
 def search_journal(project: Project, query: SearchQuery) -> Listing[JournalEntry]:
-    """Find attempts and sessions by words in their notes, tasks and files, best first."""
+    """Search attempts and sessions by words in their notes, tasks and files, best match first."""
     return Listing(project.past.search(query.q, query.limit))
 
 
 @journal.get("/api/sessions")
 def list_sessions(project: Project, query: Paged) -> Listing[AgentSession]:
-    """List sessions of agents outside the loop, the latest first."""
+    """List agent sessions outside the loop, newest first."""
     sessions, place = project.past.sessions(query.limit, place_in(query.cursor, tuple[Moment, Number]))
     return Listing(sessions, cursor_to(place))
 
 
 @journal.get("/api/sessions/{id}")
 def show_session(project: Project, id: str) -> AgentSession:
-    """Give a session by its id, or by a beginning of it that no other has."""
+    """Return a session by ID or by a unique prefix of it."""
     return project.sessions.get(id)
 
 
@@ -134,34 +134,34 @@ def show_session(project: Project, id: str) -> AgentSession:
 
 
 class FailuresQuery(Paged):
-    """Which failures are wanted."""
+    """Filters for failure reports."""
 
     task: OfTask = None
     category: Name | None = None
-    fingerprint: Annotated[Name | None, msgspec.Meta(description="The same for failures that are the same.")] = None
+    fingerprint: Annotated[Name | None, msgspec.Meta(description="Identical failures share a fingerprint.")] = None
 
 
 class CategoryCount(msgspec.Struct):
-    """How many failures of a category there are."""
+    """Number of failures in a category."""
 
     category: str
     failures: int
     tasks: int
-    """In so many tasks."""
+    """Number of tasks with such failures."""
     latest: str
 
 
 class FailureCounts(msgspec.Struct):
-    """What goes wrong, and how often."""
+    """Failures by category and fingerprint."""
 
     categories: list[CategoryCount]
     fingerprints: list[FailureGroup]
-    """Those seen most often."""
+    """Most frequent groups of identical failures."""
 
 
 @failures.get("/api/failures")
 def list_failures(project: Project, query: FailuresQuery) -> Listing[FailureReport]:
-    """List failure reports, freshest first."""
+    """List failure reports, newest first."""
     before = place_in(query.cursor, Number)
     reports, place = project.past.failures(
         query.limit, before, task=query.task, category=query.category, fingerprint=query.fingerprint
@@ -171,7 +171,7 @@ def list_failures(project: Project, query: FailuresQuery) -> Listing[FailureRepo
 
 @failures.get("/api/failures/counts")
 def count_failures(project: Project) -> FailureCounts:
-    """Count failures by category, and those that are the same, most frequent first."""
+    """Count failures by category and identical failures, most frequent first."""
     return FailureCounts(
         [CategoryCount(**row) for row in project.failure_counts()],
         project.past.failure_groups(),

@@ -1,4 +1,4 @@
-"""What runs taught and is not in use yet: look through it, and decide."""
+"""Endpoints for reviewing staged learnings."""
 
 from __future__ import annotations
 
@@ -20,134 +20,136 @@ from ralph.store.memories import Kept
 calls = Calls("staging")
 
 MOST_IDS = 1_000
+"""Maximum number of learnings in a request."""
 LONGEST_NAME = 200
+"""Maximum length of a file name, in characters."""
 
 Status = Literal["pending", "validated", "rejected", "quarantined", "all"]
 
 
 class StagingQuery(Paged):
-    """Which learnings are wanted."""
+    """Filters for staged learnings."""
 
-    status: Annotated[Status | None, Meta(description="Without one: all that wait for a decision.")] = None
+    status: Annotated[Status | None, Meta(description="Default: all that need a decision.")] = None
 
 
 class StagedLearning(Struct):
-    """A learning on its way into the memory."""
+    """Learning that is not in use yet."""
 
     memory: PublicMemory
     status: str
     """pending, validated, rejected or quarantined."""
     reason: str
-    """Why it is held back or was rejected; empty when it only waits for its turn."""
+    """Reason it is held back or was rejected; empty if it is only pending."""
 
 
 @calls.get("/api/staging")
 def list_staging(project: Project, query: StagingQuery) -> Listing[StagedLearning]:
-    """List what waits for a decision, or was rejected, oldest first."""
+    """List learnings that need a decision or were rejected, oldest first."""
     after = place_in(query.cursor, tuple[CursorPart, CursorPart])
     page, place = project.learning.page(query.limit, after, status=query.status)
     items = [StagedLearning(memory=public(one), status=status(one), reason=held_back(one)) for one in page]
     return Listing(items, cursor_to(place))
 
 
-# --- deciding on one ------------------------------------------------------------------
+# --- decisions on one -----------------------------------------------------------------
 
 
 class Approval(Body):
-    """In which words to keep it."""
+    """Approval of a learning."""
 
-    content: Annotated[Content, Meta(description="Other words, if any.")] = ""
+    content: Annotated[Content, Meta(description="Replacement text, if any.")] = ""
 
 
 class Rejection(Body):
-    """Why not."""
+    """Rejection of a learning."""
 
     reason: Reason = ""
 
 
 @calls.put("/api/staging/{id}")
 def edit_learning(project: Project, id: str, body: MemoryEdit) -> ChangedMemory:
-    """Change a learning that waits for a decision; it goes on waiting."""
+    """Edit a staged learning, which stays staged."""
     return edited(project.learning.edit, id, body)
 
 
 @calls.post("/api/staging/{id}/approve")
 def approve_learning(project: Project, id: str, body: Approval) -> ChangedMemory:
-    """Let a learning into the memory, in other words if there are any; to take that back, undo its `event`."""
+    """Approve a learning, with a replacement text if given; undo its `event` to revert that."""
     return changed_memory(project.learning.accept(id, body.content))
 
 
 @calls.post("/api/staging/{id}/reject")
 def reject_learning(project: Project, id: str, body: Rejection) -> ChangedMemory:
-    """Keep a learning out; to take that back, undo its `event`."""
+    """Reject a learning; undo its `event` to revert that."""
     return changed_memory(project.learning.reject(id, body.reason))
 
 
-# --- many at once ---------------------------------------------------------------------
+# --- bulk operations ------------------------------------------------------------------
 
 
 class Validated(Struct):
-    """What came of checking."""
+    """Result of a validation."""
 
     validated: int
     rejected: int
     waiting: int
-    """Estimates that need more data."""
+    """Number of estimates that need more data."""
 
 
 class Promotion(Body):
-    """What to keep."""
+    """Learnings to promote."""
 
-    ids: Annotated[list[str], Meta(max_length=MOST_IDS, description="Without any: all that passed the rules.")] = field(
+    ids: Annotated[list[str], Meta(max_length=MOST_IDS, description="Default: all validated learnings.")] = field(
         default_factory=list
     )
-    validate: Annotated[bool, Meta(description="Check what is pending first.")] = False
+    validate: Annotated[bool, Meta(description="Validate pending learnings first.")] = False
 
 
 class Promoted(Struct):
-    """What came of it."""
+    """Result of a promotion."""
 
     promoted: int
     left: int
-    """So many stay staged."""
+    """Number of learnings that stay staged."""
 
 
 class Extraction(Body):
-    """From what: a run, the state of a loop that ran elsewhere, or what a role said when it handed over."""
+    """Source of learnings: a run, the state file of another loop, or the handover message of a role."""
 
-    run: Annotated[str, Meta(description="Without anything said: the latest.")] = ""
-    state: Annotated[str, Meta(description="What is in the state file of a loop that ran elsewhere.")] = ""
-    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="What that file is called.")] = "state"
-    from_hat: Annotated[str, Meta(description="The role that hands over.")] = ""
-    to_hat: Annotated[str, Meta(description="The role that takes over.")] = ""
-    text: Annotated[str, Meta(description="What the role that hands over said last.")] = ""
-    promote: Annotated[bool, Meta(description="Also check them, and keep those that pass.")] = False
+    run: Annotated[str, Meta(description="Run ID. Default: the latest run.")] = ""
+    state: Annotated[str, Meta(description="Contents of the state file of another loop.")] = ""
+    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of that file.")] = "state"
+    from_hat: Annotated[str, Meta(description="Role that hands over.")] = ""
+    to_hat: Annotated[str, Meta(description="Role that takes over.")] = ""
+    text: Annotated[str, Meta(description="Final message of the role that hands over.")] = ""
+    promote: Annotated[bool, Meta(description="Also validate and promote the learnings.")] = False
 
 
 class Extracted(Struct, kw_only=True):
-    """What was drawn from it, and with `promote` what became of it."""
+    """Result of an extraction and, with `promote`, of the promotion."""
 
     source: str
-    """The run, or what else it was drawn from."""
+    """Run or other source."""
     extracted: int
     merged: int
-    """Of these, how many were known and gained support."""
+    """Number of extracted learnings that were already known and gained support."""
     kept: list[KeptMemory] = field(default_factory=list)
-    """What a role handed over, which is in use at once."""
+    """Memories from a handover, which are in use immediately."""
     checked: Validated | None = None
     promoted: Promoted | None = None
 
 
 @calls.post("/api/staging/validate")
 def validate_learnings(project: Project) -> Validated:
-    """Check what is pending against the rules."""
+    """Validate pending learnings against the rules."""
     counts = project.learning.validate()
     return Validated(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
 
 
 @calls.post("/api/staging/promote")
 def promote_learnings(project: Project, body: Promotion) -> Promoted:
-    """Let what passed the rules into the memory: all of it, or the named ones."""
+    """Promote validated learnings to memories: all of them, or those with the given IDs."""
     ids = [nameable("Memory", id) for id in body.ids]
     counts, left = project.learning.promote(ids, validate_first=body.validate)
     return Promoted(promoted=counts.promoted, left=left)
@@ -155,15 +157,15 @@ def promote_learnings(project: Project, body: Promotion) -> Promoted:
 
 @calls.post("/api/staging/extract")
 def extract_learnings(project: Project, body: Extraction) -> Extracted:
-    """Draw learnings from a run, or from what a loop elsewhere left, and stage them; keep what a role handed over."""
+    """Extract learnings from a run or another loop's state and stage them; add those of a handover directly."""
     if bool(body.from_hat) != bool(body.to_hat):
-        raise InvalidValueError("Say both roles: from_hat and to_hat.")
+        raise InvalidValueError("Set both from_hat and to_hat.")
     if sum(map(bool, (body.run, body.state, body.from_hat))) > 1:
-        raise InvalidValueError("Say one source: run, state, or from_hat with to_hat.")
+        raise InvalidValueError("Set only one source: run, state, or from_hat with to_hat.")
     if bool(body.text) != bool(body.from_hat):
-        raise InvalidValueError("Say who handed over what: from_hat, to_hat and text.")
+        raise InvalidValueError("A handover requires from_hat, to_hat and text.")
     if body.from_hat:
-        return _handed_over(project.learning.extract_handover(body.from_hat, body.to_hat, body.text), body)
+        return _handover_result(project.learning.extract_handover(body.from_hat, body.to_hat, body.text), body)
     if body.state:
         source, counts = body.name, project.learning.extract_state(body.state, body.name)
     else:
@@ -175,27 +177,28 @@ def extract_learnings(project: Project, body: Extraction) -> Extracted:
     return extracted
 
 
-def _handed_over(kept: list[Kept], body: Extraction) -> Extracted:
-    known = sum(one.what != "added" for one in kept)
+def _handover_result(results: list[Kept], body: Extraction) -> Extracted:
+    known = sum(result.what != "added" for result in results)
     source = f"{body.from_hat} to {body.to_hat}"
-    return Extracted(source=source, extracted=len(kept), merged=known, kept=[kept_memory(one) for one in kept])
+    kept = [kept_memory(result) for result in results]
+    return Extracted(source=source, extracted=len(results), merged=known, kept=kept)
 
 
 class Emptying(Body):
-    """Whether it is meant."""
+    """Confirmation to clear the staging area."""
 
-    yes: Annotated[bool, Meta(description="Needed, because it is all of it.")] = False
+    yes: Annotated[bool, Meta(description="Required confirmation.")] = False
 
 
 class Emptied(Struct):
-    """What was taken out of the staging area."""
+    """Result of clearing the staging area."""
 
     count: int
     change_id: str
-    """What undo takes; empty when there was nothing."""
+    """ID of the change for undo; empty if nothing was staged."""
 
 
 @calls.post("/api/staging/clear")
 def clear_staging(project: Project, body: Emptying) -> Emptied:
-    """Take all that is staged out of the staging area, only with `yes`; undo of that one change brings it back."""
+    """Remove all staged learnings, which requires `yes`; undoing that change restores them."""
     return Emptied(*project.learning.clear(yes=body.yes))

@@ -1,4 +1,4 @@
-"""Tasks and features: list, add, see, change, delete, and how tasks hang together."""
+"""Endpoints for tasks and features."""
 
 from __future__ import annotations
 
@@ -16,78 +16,80 @@ calls = Calls("tasks")
 features = Calls("features")
 
 Priority = Annotated[
-    int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1, description="Higher goes first.")
-]  # as far as numbers in JSON are exact
+    int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1, description="Tasks with a higher priority run first.")
+]  # the range of exact integers in JSON
 Title = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class TasksQuery(Paged):
-    """Which tasks are wanted."""
+    """Filters for tasks."""
 
     status: Status | None = None
-    feature: Annotated[Name | None, msgspec.Meta(description="Of this feature, by name or id.")] = None
-    ready: Annotated[bool, msgspec.Meta(description="Only those that could start now.")] = False
+    feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
+    ready: Annotated[bool, msgspec.Meta(description="Only tasks that can start now.")] = False
 
 
 class GraphQuery(Query):
-    """How much of the graph is wanted."""
+    """Extent of the task graph."""
 
-    feature: Annotated[Name | None, msgspec.Meta(description="Of this feature, by name or id.")] = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=2_000, description="How many tasks at most.")] = 500
+    feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2_000, description="Maximum number of tasks.")] = 500
 
 
 class NewTask(Body):
-    """A task to add."""
+    """Task to add."""
 
     title: Title
     body: str = ""
     priority: Priority = 0
-    parent: Annotated[Name | None, msgspec.Meta(description="The task it is a part of.")] = None
-    feature: Annotated[Name | None, msgspec.Meta(description="By name or id.")] = None
+    parent: Annotated[Name | None, msgspec.Meta(description="Parent task.")] = None
+    feature: Annotated[Name | None, msgspec.Meta(description="Name or ID.")] = None
     needs: Annotated[tuple[Name, ...], msgspec.Meta(description="Tasks that must be done first.")] = ()
-    id: Annotated[Name | None, msgspec.Meta(description="An id of your own: asked again, it is still one task.")] = None
+    id: Annotated[
+        Name | None, msgspec.Meta(description="ID of your choice; repeating the request adds no second task.")
+    ] = None
 
 
 class TaskChange(Body):
-    """What to change in a task; what is not said stays."""
+    """Fields to change in a task; omitted fields stay unchanged."""
 
     title: Title | None = None
     body: str | None = None
     priority: Priority | None = None
-    parent: Annotated[Name | None, msgspec.Meta(description="Empty: it is a part of nothing.")] = None
-    feature: Annotated[Name | None, msgspec.Meta(description="By name or id; empty: it has none.")] = None
+    parent: Annotated[Name | None, msgspec.Meta(description="If empty, the task has no parent.")] = None
+    feature: Annotated[Name | None, msgspec.Meta(description="Name or ID; if empty, the task has no feature.")] = None
     needs: Annotated[tuple[Name, ...] | None, msgspec.Meta(description="All tasks that must be done first.")] = None
 
 
 class NeedsChange(Body):
-    """Which tasks a task waits for from now on, and which no longer."""
+    """Dependencies to add and remove."""
 
     add: tuple[Name, ...] = ()
     remove: tuple[Name, ...] = ()
 
 
 class Reason(Body):
-    """Why it is so."""
+    """Reason for a status change."""
 
     reason: str = ""
 
 
 class LogLine(Body):
-    """A line for the log of a task."""
+    """Line for the log of a task."""
 
     message: Title
 
 
 class Deleted(msgspec.Struct):
-    """What is gone."""
+    """Result of a deletion."""
 
     deleted: list[str]
-    """Ids: the task, and its parts."""
+    """IDs of the task and its parts."""
 
 
 @calls.get("/api/tasks")
 def list_tasks(project: Project, query: TasksQuery) -> Listing[Task]:
-    """List tasks, the most urgent first."""
+    """List tasks ordered by priority."""
     after = place_in(query.cursor, tuple[Number, Number])
     tasks, place = project.task_page(
         query.limit, after, status=query.status, feature=query.feature, ready=query.ready or None
@@ -111,25 +113,25 @@ def add_task(project: Project, body: NewTask) -> Task:
 
 @calls.get("/api/tasks/graph")
 def show_task_graph(project: Project, query: GraphQuery) -> TaskGraph:
-    """Give tasks and what links them: needs and parts.
+    """Return tasks with their dependencies and parts.
 
-    With more tasks than the limit, the oldest of the done ones are left out.
+    If there are more tasks than the limit, the oldest done ones are left out.
     """
     return project.task_graph(query.limit, feature=query.feature)
 
 
 @calls.get("/api/tasks/{id}")
 def show_task(project: Project, id: str) -> TaskView:
-    """Give all about a task: its latest attempts, parts, and what waits for what."""
+    """Return a task with its latest attempts, parts and dependencies."""
     return project.task(id)
 
 
 @calls.put("/api/tasks/{id}")
 def change_task(project: Project, id: str, body: TaskChange) -> Task:
-    """Change what a task says, where it belongs or what it waits for, all or nothing."""
+    """Change fields of a task atomically."""
     changes: dict[str, Any] = msgspec.structs.asdict(body)
     if all(value is None for value in changes.values()):
-        raise InvalidValueError(f"Say what to change: {', '.join(changes)}.")
+        raise InvalidValueError(f"Nothing to change. Set at least one of {', '.join(changes)}.")
     return project.update_task(id, **changes)
 
 
@@ -141,57 +143,57 @@ def delete_task(project: Project, id: str) -> Deleted:
 
 @calls.post("/api/tasks/{id}/done")
 def finish_task(project: Project, id: str) -> Task:
-    """Say that a task is done."""
+    """Mark a task as done."""
     return project.done(id)
 
 
 @calls.post("/api/tasks/{id}/fail")
 def fail_task(project: Project, id: str, body: Reason) -> Task:
-    """Say that a task has failed for good."""
+    """Mark a task as permanently failed."""
     return project.fail(id, body.reason)
 
 
 @calls.post("/api/tasks/{id}/block")
 def block_task(project: Project, id: str, body: Reason) -> Task:
-    """Hold a task back until it is reset."""
+    """Block a task until it is reset."""
     return project.block(id, body.reason)
 
 
 @calls.post("/api/tasks/{id}/reset")
 def reset_task(project: Project, id: str) -> Task:
-    """Put a task back to pending, with all its retries; a worker that has it loses it."""
+    """Set a task back to pending with all its retries; a worker that has claimed it loses the claim."""
     return project.reset(id)
 
 
 @calls.put("/api/tasks/{id}/needs")
 def change_needs(project: Project, id: str, body: NeedsChange) -> Task:
-    """Change what a task waits for, all or nothing."""
+    """Change the dependencies of a task atomically."""
     return project.change_needs(id, add=body.add, remove=body.remove)
 
 
 @calls.get("/api/tasks/{id}/log")
 def show_task_log(project: Project, id: str) -> Listing[LogEntry]:
-    """Give the log of a task, oldest line first."""
+    """Return the log of a task, oldest line first."""
     return Listing(project.read_log(id))
 
 
 @calls.post("/api/tasks/{id}/log", 201)
 def add_to_task_log(project: Project, id: str, body: LogLine) -> Listing[LogEntry]:
-    """Add a line to the log of a task; give the log."""
+    """Add a line to the log of a task and return the log."""
     project.log(id, body.message)
     return Listing(project.read_log(id))
 
 
 class PromptQuery(Query):
-    """For which attempt."""
+    """Options for the prompt."""
 
-    model: Annotated[Name | None, msgspec.Meta(description="As for a run; else the one that would be chosen.")] = None
-    with_memory: Annotated[bool, msgspec.Meta(description="Or as a session without memory would get it.")] = True
+    model: Annotated[Name | None, msgspec.Meta(description="Model. Default: the one a run would choose.")] = None
+    with_memory: Annotated[bool, msgspec.Meta(description="Whether to include memories.")] = True
 
 
 @calls.get("/api/tasks/{id}/prompt")
 def show_prompt(project: Project, id: str, query: PromptQuery) -> Prompt:
-    """Give the prompt that the next attempt at a task would get, with what was left out and why. Changes nothing."""
+    """Return the prompt of the next attempt at a task, with what was left out and why; nothing is changed."""
     return project.prompt(id, model=query.model, with_memory=query.with_memory)
 
 
@@ -199,32 +201,32 @@ def show_prompt(project: Project, id: str, query: PromptQuery) -> Prompt:
 
 
 class NewFeature(Body):
-    """A feature to add."""
+    """Feature to add."""
 
     name: Title
-    spec: Annotated[str, msgspec.Meta(description="What is wanted; goes into the prompts of its tasks.")] = ""
-    plan: Annotated[str, msgspec.Meta(description="How it will be built.")] = ""
+    spec: Annotated[str, msgspec.Meta(description="Specification, included in the prompts of its tasks.")] = ""
+    plan: Annotated[str, msgspec.Meta(description="Implementation plan.")] = ""
 
 
 @features.get("/api/features")
 def list_features(project: Project) -> Listing[FeatureCounts]:
-    """List all features with how many of their tasks there are in each status, oldest first."""
+    """List features with their number of tasks by status, oldest first."""
     return Listing(project.feature_counts())
 
 
 @features.post("/api/features", 201)
 def add_feature(project: Project, body: NewFeature) -> Feature:
-    """Add a feature whose spec and plan go into the prompts of its tasks."""
+    """Add a feature whose spec and plan are included in the prompts of its tasks."""
     return project.add_feature(body.name, body.spec, body.plan)
 
 
 @features.get("/api/features/{id}")
 def show_feature(project: Project, id: str) -> FeatureView:
-    """Give a feature with its tasks, by its id or name."""
+    """Return a feature with its tasks, by ID or name."""
     return project.feature(id)
 
 
 @features.delete("/api/features/{id}")
 def delete_feature(project: Project, id: str) -> Feature:
-    """Delete a feature; its tasks stay."""
+    """Delete a feature; its tasks remain."""
     return project.delete_feature(id)

@@ -1,4 +1,4 @@
-"""Memories on their way in from a file and out again."""
+"""Endpoints for importing and exporting memories."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from ralph.transferring import Brought, states_in
 calls = Calls("memories")
 
 LONGEST_NAME = 200
+"""Maximum length of a file name, in characters."""
 A_PIECE = 500
-"""So many memories are made ready at a time."""
+"""Number of memories exported at a time."""
 
 
 class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
-    """A memory in the published form; beyond version 1 only what there is to say."""
+    """Memory in the published export format; fields beyond version 1 are omitted if empty."""
 
     id: str
     type: str
@@ -45,19 +46,19 @@ class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
     validated_at: str | None = None
     success_rate: float | None = None
     support: int | None = None
-    """How often it was learned, if more than once."""
+    """Number of times it was learned, if more than once."""
     task_type: str | None = None
     feature: str | None = None
     structured_content: Any = None
     source_loops: tuple[str, ...] | None = None
     state: str | None = None
-    """Nothing when it is in use."""
+    """State; omitted if active."""
     state_reason: str | None = None
     superseded_by: str | None = None
 
 
 class MemoryExport(Struct):
-    """Memories in the published form, version 1."""
+    """Memories in the published export format, version 1."""
 
     version: int
     project: str
@@ -66,24 +67,24 @@ class MemoryExport(Struct):
 
 
 class MemoryImport(Body):
-    """A file to take in."""
+    """File to import."""
 
-    text: Annotated[str, Meta(min_length=1, description="What is in it: JSON, CSV, markdown, …")]
-    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="What it is called.")] = "import"
-    stage: Annotated[bool, Meta(description="Hold the memories back until they are reviewed.")] = False
-    format: Annotated[Format, Meta(description="unknown: it is told by what is in it.")] = Format.UNKNOWN
-    force: Annotated[bool, Meta(description="Also when a checksum does not match.")] = False
+    text: Annotated[str, Meta(min_length=1, description="Contents of the file: JSON, CSV, Markdown, …")]
+    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of the file.")] = "import"
+    stage: Annotated[bool, Meta(description="Stage the memories for review.")] = False
+    format: Annotated[Format, Meta(description="`unknown` detects the format.")] = Format.UNKNOWN
+    force: Annotated[bool, Meta(description="Import despite a checksum mismatch.")] = False
 
 
 class ImportProblem(Struct):
-    """Something that was left out, or read other than it is written."""
+    """Part of the file that was skipped or interpreted."""
 
     line: int
     why: str
 
 
 class ImportOutcome(Struct, kw_only=True):
-    """What an import came to."""
+    """Result of an import."""
 
     name: str
     format: str
@@ -92,16 +93,16 @@ class ImportOutcome(Struct, kw_only=True):
     revived: int
     known: int
     again: int
-    """Said more than once in the file."""
+    """Number of duplicates within the file."""
     refused: int
-    """A person has deleted them here, so they stay deleted."""
+    """Number of memories that a person deleted here and that stay deleted."""
     quarantined: int
     tasks: int
-    """Tasks that were added, when the file was one of tasks."""
+    """Number of tasks added, if the file contained tasks."""
     staged: int
-    """Learnings that were staged, when the file was the state of a loop."""
+    """Number of learnings staged, if the file was the state of a loop."""
     change_id: str
-    """What undo takes; empty when nothing was changed."""
+    """ID of the change for undo; empty if nothing changed."""
     note: str
     problems: list[ImportProblem]
 
@@ -110,65 +111,67 @@ _COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined
 
 
 class ExportQuery(Filters):
-    """Which memories, and in which form."""
+    """Filters and format of an export."""
 
     format: Annotated[
         Literal["json", "bundle", "csv", "markdown", "learnings", "staging"],
-        Meta(description="json is the published form, version 1; all others come as text. bundle keeps the history."),
+        Meta(description="`json` is the published format, version 1; the others are text. `bundle` has the history."),
     ] = "json"
 
 
 @calls.get("/api/projects/{project}/memories/export", gives=MemoryExport, or_text=True)
 def export_memories(project: Project, name: str, query: ExportQuery) -> Piece:
-    """Give the memories in the published form or in another one, oldest first, as a whole.
+    """Export all matching memories, oldest first.
 
-    Each is as it was when its turn came: a large export takes a while, and nobody waits for it. What a form has no
-    place for is left out of it; json and bundle have one for everything.
+    A large export is not a snapshot: each memory is read when it is sent, so that writers need not wait. Fields that a
+    format does not support are left out; json and bundle support all of them.
     """
-    of = chosen(project, name)
+    target = chosen(project, name)
     if query.format == "json":
-        about = MemoryExport(VERSION, of.store.project_name, now(), [])
-        return _exported(project, name, query, encode(about).removesuffix(b"]}"), None)
+        about = MemoryExport(VERSION, target.store.project_name, now(), [])
+        return _export_piece(project, name, query, encode(about).removesuffix(b"]}"), None)
     if query.format == "bundle":
-        return _Bundle(of, name, query).piece(project)
-    exported = of.transfer.export(query.format, _wanted(of, query))
+        return _Bundle(target, name, query).piece(project)
+    exported = target.transfer.export(query.format, _filters(target, query))
     text = "".join(piece for _, pieces in exported.files for piece in pieces)
     return Piece(text=text.encode("utf-8", "replace"), then=None, is_text=True)
 
 
-def _wanted(of: Project, query: ExportQuery) -> Wanted:
-    wanted = wanted_by(of, query)
-    return wanted if query.state else replace(wanted, states=states_in(query.format))
+def _filters(target: Project, query: ExportQuery) -> Wanted:
+    filters = wanted_by(target, query)
+    return filters if query.state else replace(filters, states=states_in(query.format))
 
 
 class _Bundle:
-    """A bundle that is made piece by piece, each in the thread that has its turn."""
+    """Bundle that is exported piece by piece, in changing threads."""
 
-    def __init__(self, of: Project, name: str, query: ExportQuery) -> None:
-        self._of = of
+    def __init__(self, target: Project, name: str, query: ExportQuery) -> None:
+        self._project = target
         self._name = name
         self._query = query
-        self._lines = of.transfer.bundle(self._memories())
+        self._lines = target.transfer.bundle(self._memories())
 
     def _memories(self) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
-        place = None
+        position = None
         while True:
-            found, place = self._of.memory.page(_wanted(self._of, self._query), A_PIECE, place, oldest=True)
+            found, position = self._project.memory.page(
+                _filters(self._project, self._query), A_PIECE, position, oldest=True
+            )
             for one in found:
-                # A store belongs to one thread: by the time of the next memory it may be another one's turn.
-                yield from self._of.transfer.with_history([one])
-            if place is None:
+                # A store belongs to one thread, and the next memory may be read in another one.
+                yield from self._project.transfer.with_history([one])
+            if position is None:
                 return
 
     def piece(self, project: Project) -> Piece:
-        """Give the next lines."""
-        self._of = chosen(project, self._name)
+        """Return the next lines."""
+        self._project = chosen(project, self._name)
         lines = [line.encode("utf-8", "replace") for line in islice(self._lines, A_PIECE)]
         return Piece(text=b"".join(lines), then=self.piece if len(lines) == A_PIECE else None, is_text=True)
 
 
 class KnowledgeFile(Struct):
-    """A knowledge entry as the file that is made of it."""
+    """Knowledge entry as a file."""
 
     name: str
     text: str
@@ -176,39 +179,39 @@ class KnowledgeFile(Struct):
 
 @calls.get("/api/projects/{project}/memories/export/knowledge")
 def export_knowledge(project: Project, name: str, query: Filters) -> Listing[KnowledgeFile]:
-    """Give the knowledge entries as files of markdown, oldest first."""
-    of = chosen(project, name)
-    exported = of.transfer.export("knowledge", wanted_by(of, query))
+    """Export knowledge entries as Markdown files, oldest first."""
+    target = chosen(project, name)
+    exported = target.transfer.export("knowledge", wanted_by(target, query))
     return Listing([KnowledgeFile(name=name, text="".join(pieces)) for name, pieces in exported.files])
 
 
-def _exported(project: Project, name: str, query: Filters, before: bytes, after: tuple[str, str] | None) -> Piece:
-    """Give the next memories of an export, from a place on."""
-    of = chosen(project, name)
-    found, place = of.memory.page(wanted_by(of, query), A_PIECE, after, oldest=True)
+def _export_piece(project: Project, name: str, query: Filters, before: bytes, after: tuple[str, str] | None) -> Piece:
+    """Return the next memories of an export after a position."""
+    target = chosen(project, name)
+    found, position = target.memory.page(wanted_by(target, query), A_PIECE, after, oldest=True)
     text = before + b",".join(encode(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
-    if place is None:
+    if position is None:
         return Piece(text=text + b"]}", then=None)
-    return Piece(text=text, then=lambda project: _exported(project, name, query, b",", place))
+    return Piece(text=text, then=lambda project: _export_piece(project, name, query, b",", position))
 
 
 @calls.post("/api/projects/{project}/memories/import")
 def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOutcome:
-    """Take in memories from a file, whatever its form; once more changes nothing."""
+    """Import memories from a file of any supported format; importing it again changes nothing."""
     form = None if body.format is Format.UNKNOWN else body.format
-    brought = chosen(project, name).bring(body.text, body.name, stage=body.stage, force=body.force, format=form)
-    counts = {one: getattr(brought, one) for one in _COUNTS}
-    if brought.problems and not any(counts.values()):
-        raise InvalidValueError(f"text: {brought.problems[0].why}")
-    return _outcome(brought, counts)
+    result = chosen(project, name).bring(body.text, body.name, stage=body.stage, force=body.force, format=form)
+    counts = {one: getattr(result, one) for one in _COUNTS}
+    if result.problems and not any(counts.values()):
+        raise InvalidValueError(f"text: {result.problems[0].why}")
+    return _outcome(result, counts)
 
 
-def _outcome(brought: Brought, counts: dict[str, int]) -> ImportOutcome:
+def _outcome(result: Brought, counts: dict[str, int]) -> ImportOutcome:
     return ImportOutcome(
-        name=brought.name,
-        format=brought.format,
-        change_id=brought.change_id,
-        note=brought.note,
-        problems=[ImportProblem(line=one.line, why=one.why) for one in brought.problems],
+        name=result.name,
+        format=result.format,
+        change_id=result.change_id,
+        note=result.note,
+        problems=[ImportProblem(line=one.line, why=one.why) for one in result.problems],
         **counts,
     )

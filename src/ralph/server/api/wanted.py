@@ -1,8 +1,8 @@
-"""Which memories are asked for, and of which project, as a request says it."""
+"""Request parameters that select memories and projects."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
@@ -16,14 +16,14 @@ from ralph.server.problems import InvalidValueError
 from ralph.store.known_memories import Wanted
 from ralph.text import accept
 
-if TYPE_CHECKING:
-    pass
-
 HERE = "-"
-"""The project that is served."""
+"""Name of the served project in paths and queries."""
 LONGEST_WHY = 2_000
+"""Maximum length of a reason, in characters."""
 MOST_VALUES = 50
+"""Maximum number of values of a repeated filter."""
 LONGEST_DATE = 100
+"""Maximum length of a date, in characters."""
 
 StateName = Literal["staged", "active", "rejected", "superseded", "pruned", "quarantined", "all"]
 Confidence = Annotated[float, Meta(ge=0, le=1)]
@@ -32,54 +32,58 @@ Title = Annotated[str, Meta(max_length=LONGEST_TITLE)]
 TypeName = Annotated[str, Meta(max_length=LONGEST_TAG)]
 Tags = Annotated[list[Annotated[str, Meta(max_length=LONGEST_TAG)]], Meta(max_length=MOST_TAGS)]
 Files = Annotated[list[Annotated[str, Meta(max_length=LONGEST_TAG * 10)]], Meta(max_length=MOST_TAGS)]
-Reason = Annotated[str, Meta(max_length=LONGEST_WHY, description="Goes into the history.")]
+Reason = Annotated[str, Meta(max_length=LONGEST_WHY, description="Recorded in the history.")]
 Date = Annotated[str, Meta(max_length=LONGEST_DATE)]
-ProjectName = Annotated[str, Meta(min_length=1, description="Another project of the database, by its id or name.")]
+ProjectName = Annotated[str, Meta(min_length=1, description="Another project of the database, by ID or name.")]
 
 
 class OfProject(Query):
-    """The project that a memory is of."""
+    """Project of a memory."""
 
     project: ProjectName = HERE
 
 
 class Filters(Query):
-    """Which memories are asked for; what can be said several times holds for any of what is said."""
+    """Filters for memories; of a repeated filter, any value may match."""
 
-    type: Annotated[list[TypeName], Meta(max_length=MOST_VALUES, description="Only of these types.")] = field(
+    type: Annotated[list[TypeName], Meta(max_length=MOST_VALUES, description="Only memories of these types.")] = field(
         default_factory=list
     )
-    min_confidence: Annotated[float, Meta(ge=0, le=1, description="As sure as that by now.")] = 0.0
-    after: Annotated[Date, Meta(description="Only made then (UTC) or later.")] = ""
-    before: Annotated[Date, Meta(description="Only made then (UTC) or before.")] = ""
-    after_date: Annotated[Date, Meta(description="The same as after.")] = ""
-    before_date: Annotated[Date, Meta(description="The same as before.")] = ""
-    state: Annotated[list[StateName], Meta(max_length=MOST_VALUES, description="Without any: active.")] = field(
+    min_confidence: Annotated[float, Meta(ge=0, le=1, description="Minimum current confidence.")] = 0.0
+    after: Annotated[Date, Meta(description="Only memories created at this time (UTC) or later.")] = ""
+    before: Annotated[Date, Meta(description="Only memories created at this time (UTC) or earlier.")] = ""
+    after_date: Annotated[Date, Meta(description="Alias of `after`.")] = ""
+    before_date: Annotated[Date, Meta(description="Alias of `before`.")] = ""
+    state: Annotated[list[StateName], Meta(max_length=MOST_VALUES, description="Default: active.")] = field(
         default_factory=list
     )
-    tag: Annotated[Tags, Meta(description="Only with any of these.")] = field(default_factory=list)
-    source: Annotated[list[Source], Meta(max_length=MOST_VALUES, description="Only those that came in so.")] = field(
-        default_factory=list
+    tag: Annotated[Tags, Meta(description="Only memories with any of these tags.")] = field(default_factory=list)
+    source: Annotated[list[Source], Meta(max_length=MOST_VALUES, description="Only memories from these sources.")] = (
+        field(default_factory=list)
     )
-    stale: Annotated[bool, Meta(description="Only those whose files are no longer as they were.")] = False
-    task_type: Annotated[TypeName, Meta(description="Only those learned from tasks of this type.")] = ""
-    min_success_rate: Annotated[float, Meta(ge=0, le=1, description="Only those that did as well as that.")] = 0.0
+    stale: Annotated[bool, Meta(description="Only memories whose files have changed.")] = False
+    task_type: Annotated[TypeName, Meta(description="Only memories learned from tasks of this type.")] = ""
+    min_success_rate: Annotated[float, Meta(ge=0, le=1, description="Minimum success rate.")] = 0.0
 
 
 def chosen(project: Project, name: str) -> Project:
-    """Give the project that a request names; `-` is the one that is served."""
+    """Return the project a request names; `-` is the served one."""
     return project if name == HERE else project.neighbour(nameable("Project", name))
 
 
 def nameable(noun: str, id: str) -> str:
-    """Give an id as it can be looked for; what no text may hold is in no id either."""
+    """Return an ID that can be looked up.
+
+    Raises:
+        NotFoundError: If it contains a NUL byte, which no ID does.
+    """
     if "\0" in id:
         raise NotFoundError(noun, accept(id))
     return id
 
 
 def wanted_by(project: Project, asked: Filters) -> Wanted:
-    """Give which memories a request asks for, by the rules of the command line."""
+    """Convert the filters of a request, by the same rules as the command line."""
     return Wanted(
         kinds=known_kinds(project, asked.type),
         states=_states(asked.state),
@@ -95,7 +99,11 @@ def wanted_by(project: Project, asked: Filters) -> Wanted:
 
 
 def known_kinds(project: Project, types: list[str]) -> tuple[str, ...]:
-    """Give types of memory that are known in a project; refuse others."""
+    """Return the names of memory types as the project knows them.
+
+    Raises:
+        InvalidValueError: If a type is unknown.
+    """
     try:
         return tuple(project.memory.known_kind(one) for one in types)
     except UsageError as error:
@@ -103,7 +111,7 @@ def known_kinds(project: Project, types: list[str]) -> tuple[str, ...]:
 
 
 def tags_of(tags: list[str]) -> tuple[str, ...]:
-    """Give tags to look for, as they are kept."""
+    """Normalize tags for lookup."""
     return tuple(filter(None, (" ".join(accept(tag).lower().split()) for tag in tags)))
 
 
@@ -113,10 +121,10 @@ def _states(names: list[StateName]) -> tuple[State, ...]:
     return tuple(map(State, dict.fromkeys(names))) or (State.ACTIVE,)
 
 
-def _moment(name: str, said: str, said_too: str) -> str:
-    if said and said_too:
-        raise InvalidValueError(f"{name} and {name}_date mean the same: say one of them.")
+def _moment(name: str, value: str, alias_value: str) -> str:
+    if value and alias_value:
+        raise InvalidValueError(f"{name} and {name}_date are the same; use only one of them.")
     try:
-        return moment_said(said or said_too) if said or said_too else ""
+        return moment_said(value or alias_value) if value or alias_value else ""
     except UsageError as error:
-        raise InvalidValueError(f"{name if said else f'{name}_date'}: {error}.") from None
+        raise InvalidValueError(f"{name if value else f'{name}_date'}: {error}.") from None

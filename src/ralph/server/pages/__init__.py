@@ -1,4 +1,4 @@
-"""What people see in a browser."""
+"""Pages of the dashboard."""
 
 from __future__ import annotations
 

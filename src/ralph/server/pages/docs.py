@@ -1,4 +1,4 @@
-"""The API, for people to read: made from its description, as programs get it."""
+"""API reference page, generated from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ralph.server.views import Pages, View
 
 ADDRESS = f"http://127.0.0.1:{SERVE_PORT}"
 FAR = 1_000_000
-"""A limit beyond this is none that anybody comes to."""
+"""Magnitude above which a limit is not shown."""
 MOST_WORDS = 12
-"""A type that allows more words than this is told by some of them."""
+"""Maximum number of enum values shown."""
 
 pages = Pages()
 
 
 @record
 class Field:
-    """Something that can be sent or comes back."""
+    """Field of a request or response."""
 
     name: str
     type: str
     link: str
-    """The name of the schema it is made of, if it is made of one."""
+    """Name of the schema it refers to, if any."""
     is_needed: bool
     default: str
     description: str
@@ -36,7 +36,7 @@ class Field:
 
 @record
 class Operation:
-    """One thing that can be asked for."""
+    """API operation."""
 
     id: str
     method: str
@@ -51,7 +51,7 @@ class Operation:
 
 @record
 class Tagged:
-    """Operations that belong together."""
+    """Group of operations with the same tag."""
 
     name: str
     operations: tuple[Operation, ...]
@@ -59,18 +59,18 @@ class Tagged:
 
 @record
 class Shape:
-    """What an answer is made of."""
+    """Named schema."""
 
     name: str
     description: str
     fields: tuple[Field, ...]
     words: str
-    """What it may be, when it is one of some words."""
+    """Type, if the schema is not an object."""
 
 
 @pages.page("/api/docs")
 def show_docs(project: Project) -> View:
-    """Show what can be asked for over HTTP."""
+    """Show the API reference."""
     groups, shapes = described()
     return View(
         template="docs.html",
@@ -85,11 +85,11 @@ def show_docs(project: Project) -> View:
 
 @cache
 def described() -> tuple[tuple[Tagged, ...], tuple[Shape, ...]]:
-    """Give all operations by group, and what their answers are made of."""
-    described = document()
-    schemas: dict[str, Any] = described["components"]["schemas"]
+    """Return all operations by group, and the named schemas."""
+    spec = document()
+    schemas: dict[str, Any] = spec["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
-    for path, methods in described["paths"].items():
+    for path, methods in spec["paths"].items():
         for method, operation in methods.items():
             tag = (operation.get("tags") or ["more"])[0]
             groups.setdefault(tag, []).append(_operation(method.upper(), path, operation, schemas))
@@ -106,7 +106,7 @@ def described() -> tuple[tuple[Tagged, ...], tuple[Shape, ...]]:
 
 
 def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> Operation:
-    body = _body_of(operation, schemas)
+    body = _body_schema(operation, schemas)
     return Operation(
         id=operation.get("operationId") or f"{method.lower()}{path.replace('/', '-')}",
         method=method,
@@ -120,18 +120,20 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
     )
 
 
-def _body_of(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """Give the schema of what is sent, with its fields."""
+def _body_schema(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the resolved schema of the request body."""
     content = operation.get("requestBody", {}).get("content", {})
-    told: dict[str, Any] = next(iter(content.values()), {})
-    schema: dict[str, Any] = told.get("schema", {})
-    found: dict[str, Any] = schemas.get(_name_in(schema), schema)
-    return found
+    media: dict[str, Any] = next(iter(content.values()), {})
+    schema: dict[str, Any] = media.get("schema", {})
+    resolved: dict[str, Any] = schemas.get(_ref_name(schema), schema)
+    return resolved
 
 
 def _parameter(parameter: dict[str, Any]) -> Field:
-    where = "in the path" if parameter["in"] == "path" else parameter.get("description", "")
-    return _field(parameter["name"], {**parameter["schema"], "description": where}, parameter.get("required", False))
+    description = "in the path" if parameter["in"] == "path" else parameter.get("description", "")
+    return _field(
+        parameter["name"], {**parameter["schema"], "description": description}, parameter.get("required", False)
+    )
 
 
 def _answer(operation: dict[str, Any]) -> Field:
@@ -158,19 +160,19 @@ def _field(name: str, schema: dict[str, Any], is_needed: bool) -> Field:
     return Field(
         name=name,
         type=type_in_words(schema),
-        link=_linked(schema),
+        link=_linked_schema(schema),
         is_needed=is_needed,
         default="" if default in (None, "", []) else json.dumps(default),
         description=schema.get("description", ""),
     )
 
 
-# --- types in words -------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------
 
 
 def type_in_words(schema: dict[str, Any]) -> str:
-    """Give what a schema allows in a few words."""
-    if name := _name_in(schema):
+    """Describe the type of a schema in a few words."""
+    if name := _ref_name(schema):
         return name
     for key in ("anyOf", "oneOf"):
         if key in schema:
@@ -188,50 +190,50 @@ def type_in_words(schema: dict[str, Any]) -> str:
 
 
 def _limits(schema: dict[str, Any]) -> str:
-    least, most = (
+    minimum, maximum = (
         None if bound is None or abs(bound) > FAR else bound for bound in (schema.get("minimum"), schema.get("maximum"))
     )
-    if least is None and most is None:
+    if minimum is None and maximum is None:
         return ""
-    return f" {'' if least is None else least}…{'' if most is None else most}"
+    return f" {'' if minimum is None else minimum}…{'' if maximum is None else maximum}"
 
 
-def _name_in(schema: dict[str, Any]) -> str:
+def _ref_name(schema: dict[str, Any]) -> str:
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
-def _linked(schema: dict[str, Any]) -> str:
-    """Give the first schema with a name that a type is made of."""
-    if name := _name_in(schema):
+def _linked_schema(schema: dict[str, Any]) -> str:
+    """Return the first named schema that a type refers to."""
+    if name := _ref_name(schema):
         return name
     inner = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     inner += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
-    return next((name for one in inner if (name := _linked(one))), "")
+    return next((name for one in inner if (name := _linked_schema(one))), "")
 
 
-# --- an example -----------------------------------------------------------------------
+# --- examples -------------------------------------------------------------------------
 
 
 def _example(method: str, path: str, operation: dict[str, Any], body: dict[str, Any]) -> str:
-    """Give the command that asks for it."""
+    """Return a curl command for an operation."""
     address = ADDRESS + path
     needed = [one for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
     if needed:
         address += "?" + "&".join(f"{one['name']}={_sample(one['name'], one['schema'])}" for one in needed)
     lines = [f'curl -H "Authorization: Bearer $TOKEN"{"" if method == "GET" else f" -X {method}"}']
     if method in ("POST", "PUT"):
-        sent = {
+        payload = {
             name: _sample(name, schema)
             for name, schema in body.get("properties", {}).items()
             if name in body.get("required", ())
         }
-        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(sent)}'"]
-    stays_open = any("text/event-stream" in one.get("content", {}) for one in operation["responses"].values())
-    return " \\\n  ".join([*lines, *(["-N"] if stays_open else []), f"'{address}'"])
+        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(payload)}'"]
+    is_stream = any("text/event-stream" in one.get("content", {}) for one in operation["responses"].values())
+    return " \\\n  ".join([*lines, *(["-N"] if is_stream else []), f"'{address}'"])
 
 
 def _sample(name: str, schema: dict[str, Any]) -> object:
-    """Give something that a field may hold."""
+    """Return a sample value of a field."""
     if schema.get("enum"):
         return schema["enum"][0]
     for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):

@@ -1,4 +1,4 @@
-"""What goes wrong: how often, what is the same failure, and each report."""
+"""Page of failure reports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ralph.server.paging import Cursor, Number, cursor_to, place_in
 from ralph.server.views import Pages, View
 
 ON_A_PAGE = 30
+"""Number of reports on a page."""
 
 pages = Pages()
 
 
 class FailuresQuery(Query):
-    """Which failures to show."""
+    """Filters for failures."""
 
     category: str = ""
     task: str = ""
@@ -25,7 +26,7 @@ class FailuresQuery(Query):
 
 @pages.page("/failures")
 def show_failures(project: Project, query: FailuresQuery) -> View:
-    """Show what goes wrong, and how often."""
+    """Show failures by category, groups of identical ones, and the reports."""
     reports, place = project.past.failures(
         ON_A_PAGE,
         place_in(query.cursor, Number),
@@ -38,17 +39,17 @@ def show_failures(project: Project, query: FailuresQuery) -> View:
         for one in project.past.failure_groups()
         if query.category in ("", one.category) and query.fingerprint in ("", one.fingerprint)
     ]
-    asked = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
+    filters = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
 
     def narrowed(**change: str) -> str:
-        return address("/failures", **(asked | change))
+        return address("/failures", **(filters | change))
 
     cursor = cursor_to(place)
     return View(
         template="failures.html",
         values={
             "query": query,
-            "is_narrowed": any(asked.values()),
+            "is_narrowed": any(filters.values()),
             "narrowed": narrowed,
             "categories": project.failure_counts(),
             "groups": [] if query.task else groups,

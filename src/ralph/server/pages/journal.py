@@ -1,4 +1,4 @@
-"""What was done: attempts of runs, and sessions that people had without one."""
+"""Pages of the journal: attempts of runs, and sessions outside the loop."""
 
 from __future__ import annotations
 
@@ -19,37 +19,41 @@ if TYPE_CHECKING:
     from ralph.stats import RunStats
 
 ON_A_PAGE = 50
+"""Number of entries on a page."""
 MOST_FOUND = 50
+"""Maximum number of search results."""
 MOST_RUNS = 30
+"""Number of runs offered as a filter."""
 SESSIONS = "session"
+"""Value of the outcome filter for sessions outside the loop."""
 
 pages = Pages()
 
 
 class JournalQuery(Query):
-    """Which entries to show."""
+    """Filters for journal entries."""
 
     q: str = ""
     run: str = ""
     task: str = ""
     outcome: str = ""
-    """`session` stands for sessions without a run."""
+    """Outcome of an attempt, or `session` for sessions outside the loop."""
     cursor: Cursor = ""
 
 
 @pages.page("/journal")
 def show_journal(project: Project, query: JournalQuery) -> View:
-    """Show what was done, newest first, or what words are found in."""
+    """Show journal entries, newest first, or search results."""
     if query.outcome and query.outcome not in (*Outcome, SESSIONS):
         raise InvalidValueError(f"outcome: must be one of {', '.join((*Outcome, SESSIONS))}.")
-    entries, cursor = _found(project, query), None
+    entries, cursor = _search(project, query), None
     if not query.q.strip():
-        entries, cursor = _listed(project, query)
+        entries, cursor = _page(project, query)
     runs = project.stats.runs(MOST_RUNS)
 
     def narrowed(**change: str) -> str:
-        asked = {"q": query.q, "run": query.run, "task": query.task, "outcome": query.outcome}
-        return address("/journal", **(asked | change))
+        filters = {"q": query.q, "run": query.run, "task": query.task, "outcome": query.outcome}
+        return address("/journal", **(filters | change))
 
     return View(
         template="journal.html",
@@ -70,7 +74,7 @@ def show_journal(project: Project, query: JournalQuery) -> View:
 
 @pages.page("/sessions/{id}")
 def show_session(project: Project, id: str) -> View:
-    """Show a session that somebody had without a run."""
+    """Show a session outside the loop."""
     session = project.sessions.get(id)
     return View(template="session.html", values={"session": session})
 
@@ -79,14 +83,14 @@ def _is_listed(run: str, runs: list[RunStats]) -> bool:
     return not run or any(one.id == run for one in runs)
 
 
-def _found(project: Project, query: JournalQuery) -> list[JournalEntry]:
-    """Give the entries in which words are found, as far as they are wanted."""
+def _search(project: Project, query: JournalQuery) -> list[JournalEntry]:
+    """Return search results that match the filters."""
     if not query.q.strip():
         return []
-    return [one for one in project.past.search(query.q, MOST_FOUND) if _is_wanted(one, query)]
+    return [one for one in project.past.search(query.q, MOST_FOUND) if _matches(one, query)]
 
 
-def _is_wanted(entry: JournalEntry, query: JournalQuery) -> bool:
+def _matches(entry: JournalEntry, query: JournalQuery) -> bool:
     attempt = entry.attempt
     if attempt is None:
         return query.outcome in ("", SESSIONS) and not query.run and not query.task
@@ -97,19 +101,19 @@ def _is_wanted(entry: JournalEntry, query: JournalQuery) -> bool:
     )
 
 
-def _listed(project: Project, query: JournalQuery) -> tuple[list[JournalEntry], str | None]:
-    """Give a page of entries, and the cursor that leads on."""
+def _page(project: Project, query: JournalQuery) -> tuple[list[JournalEntry], str | None]:
+    """Return a page of entries and the cursor of the next page."""
     if query.outcome == SESSIONS:
         sessions, after = project.past.sessions(ON_A_PAGE, place_in(query.cursor, tuple[Moment, Number]))
         return [JournalEntry(at=one.last_at, session=one) for one in sessions], cursor_to(after)
     if query.run or query.task or query.outcome:
-        attempts, place = project.past.attempts(
+        attempts, position = project.past.attempts(
             ON_A_PAGE,
             place_in(query.cursor, Number),
             run=query.run or None,
             task=query.task or None,
             outcome=Outcome(query.outcome) if query.outcome else None,
         )
-        return [JournalEntry(at=one.started_at, attempt=one) for one in attempts], cursor_to(place)
-    entries, where = project.past.journal(ON_A_PAGE, place_in(query.cursor, tuple[Number | None, Moment, Number]))
-    return entries, cursor_to(where)
+        return [JournalEntry(at=one.started_at, attempt=one) for one in attempts], cursor_to(position)
+    entries, following = project.past.journal(ON_A_PAGE, place_in(query.cursor, tuple[Number | None, Moment, Number]))
+    return entries, cursor_to(following)

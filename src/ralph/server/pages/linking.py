@@ -1,11 +1,11 @@
-"""Addresses of pages, with what is asked of them."""
+"""URLs of dashboard pages."""
 
 from __future__ import annotations
 
 from urllib.parse import urlencode
 
 
-def address(path: str, **asked: str | None) -> str:
-    """Give a page's address; what is empty is not asked."""
-    said = urlencode({name: value for name, value in asked.items() if value})
-    return f"{path}?{said}" if said else path
+def address(path: str, **parameters: str | None) -> str:
+    """Return the URL of a page, without empty parameters."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    return f"{path}?{query}" if query else path

@@ -1,4 +1,4 @@
-"""A run while it works."""
+"""Page of a run in progress."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from ralph.server.pages.telling import run_command
 from ralph.server.views import Pages, View
 
 LATEST = 20
-"""Among so many runs those at work are looked for."""
+"""Number of latest runs searched for running ones."""
 MOST_ATTEMPTS = 100
+"""Maximum number of attempts shown."""
 
 pages = Pages()
 
 
 class LiveQuery(Query):
-    """Which run to watch."""
+    """Run to watch."""
 
     run: str = ""
-    """Else the one at work, or the latest."""
+    """ID of the run. Default: the one in progress, or the latest."""
 
 
 @pages.page("/live")
 def show_live(project: Project, query: LiveQuery) -> View:
-    """Show the run at work with what its agent says, or the latest one."""
+    """Show the run in progress with its agent's output, or the latest run."""
     run = live.to_watch(project.store, query.run)
     if run is None:
         return View(template="live.html", values={"run": None, "others": [], "run_command": run_command(project)})
-    seen = project.past.run(run.id)
+    view = project.past.run(run.id)
     attempts, more = project.past.attempts(MOST_ATTEMPTS, run=run.id)
     running = project.store.attempts.running()
-    latest = [one for one in project.store.attempts.runs(LATEST) if one.ended_at is None and one.id != run.id]
-    others = [one for one in latest if live.goes_on(one, [each for each in running if each.run_id == one.id])]
+    unfinished = [one for one in project.store.attempts.runs(LATEST) if one.ended_at is None and one.id != run.id]
+    others = [one for one in unfinished if live.goes_on(one, [each for each in running if each.run_id == one.id])]
     return View(
         template="live.html",
         values={
             "run": run,
-            "stats": seen.stats,
-            "running": seen.running,
-            "is_at_work": live.goes_on(run, seen.running),
+            "stats": view.stats,
+            "running": view.running,
+            "is_at_work": live.goes_on(run, view.running),
             "is_here": run.id in live.runs(project.directory),
             "attempts": attempts,
             "has_more": more is not None,
@@ -51,5 +52,5 @@ def show_live(project: Project, query: LiveQuery) -> View:
 
 
 def titles_of(project: Project, ids: list[str | None]) -> dict[str, str]:
-    """Give the titles of tasks that are still there."""
+    """Return the titles of existing tasks by ID."""
     return project.store.tasks.titles(ids)

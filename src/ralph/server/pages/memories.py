@@ -1,4 +1,4 @@
-"""The memories: found by words and by what tells them apart, and one by one."""
+"""Pages of memories: the list with search and filters, and the details of one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from ralph.records import MemoryEvent
 
 A_PAGE = 50
+"""Number of memories on a page."""
 MOST_CHOICES = 300
-"""So many tasks are offered to choose from."""
+"""Maximum number of tasks offered in a menu."""
 
 pages = Pages()
 
 
 class MemoriesPage(Filters):
-    """Which memories to show; the names are those of the API."""
+    """Filters for memories, named as in the API."""
 
     q: str = ""
     cursor: str = ""
@@ -41,16 +42,16 @@ class MemoriesPage(Filters):
 
 
 class MemoryQuery(Query):
-    """What else to show of a memory."""
+    """Options for the page of a memory."""
 
     project: str = ""
     task: str = ""
-    """The task its score is explained for."""
+    """Task for which to explain the score."""
 
 
 @record
 class Row:
-    """A memory in a list."""
+    """Memory in a list."""
 
     memory: PublicMemory
     score: float | None = None
@@ -59,7 +60,7 @@ class Row:
 
 @record
 class Option:
-    """One value of a facet."""
+    """Value of a facet."""
 
     value: str
     count: int
@@ -68,36 +69,36 @@ class Option:
 
 @record
 class Happened:
-    """An event of a memory's life, with what it changed."""
+    """Event in the history of a memory with the fields it changed."""
 
     event: MemoryEvent
     changes: tuple[tuple[str, str, str], ...]
-    """Field, as it was, as it became."""
+    """Field, old value and new value of each change."""
 
 
-# --- many -------------------------------------------------------------------------------
+# --- list -------------------------------------------------------------------------------
 
 
 @pages.page("/memories")
 def memories(project: Project, query: MemoriesPage) -> View:
-    """Show the memories that are wanted, the best or the newest first."""
+    """Show matching memories, best or newest first."""
     here = chosen(project, query.project or HERE)
-    wanted = wanted_by(here, query)
-    following = None
+    filters = wanted_by(here, query)
+    next_cursor = None
     if query.q.strip():
-        found = here.memory.search(query.q, wanted, A_PAGE)
-        rows = [Row(memory=public(one.memory), score=one.score, because=one.because) for one in found]
+        hits = here.memory.search(query.q, filters, A_PAGE)
+        rows = [Row(memory=public(one.memory), score=one.score, because=one.because) for one in hits]
     else:
-        page, place = here.memory.page(wanted, A_PAGE, place_in(query.cursor, tuple[CursorPart, CursorPart]))
-        rows, following = [Row(memory=public(one)) for one in page], cursor_to(place)
+        page, place = here.memory.page(filters, A_PAGE, place_in(query.cursor, tuple[CursorPart, CursorPart]))
+        rows, next_cursor = [Row(memory=public(one)) for one in page], cursor_to(place)
     facets = here.memory.facets()
     return View(
         template="memories.html",
         values={
             "query": query,
             "rows": rows,
-            "next": following,
-            "next_link": _link(query, following) if following else "",
+            "next": next_cursor,
+            "next_link": _link(query, next_cursor) if next_cursor else "",
             "is_narrowed": _is_narrowed(query),
             "facets": {
                 "type": _options(facets.type, query.type),
@@ -117,10 +118,10 @@ def memories(project: Project, query: MemoriesPage) -> View:
     )
 
 
-def _options(counts: dict[str, int], asked: Sequence[str]) -> list[Option]:
-    """Give the values of a facet; what is chosen is there, also when no memory has it."""
-    known = {**counts, **{one: 0 for one in asked if one not in counts}}
-    return [Option(value=value, count=count, is_chosen=value in asked) for value, count in known.items() if value]
+def _options(counts: dict[str, int], selected: Sequence[str]) -> list[Option]:
+    """Return the values of a facet, including selected ones that no memory has."""
+    known = {**counts, **{one: 0 for one in selected if one not in counts}}
+    return [Option(value=value, count=count, is_chosen=value in selected) for value, count in known.items() if value]
 
 
 def _kinds(used: Iterable[str]) -> list[str]:
@@ -128,18 +129,20 @@ def _kinds(used: Iterable[str]) -> list[str]:
 
 
 def _link(query: MemoriesPage, cursor: str) -> str:
-    said = {**_said(query), "cursor": cursor}
-    return "/memories?" + urlencode({name: "true" if one is True else one for name, one in said.items()}, doseq=True)
+    parameters = {**_set_parameters(query), "cursor": cursor}
+    return "/memories?" + urlencode(
+        {name: "true" if one is True else one for name, one in parameters.items()}, doseq=True
+    )
 
 
 def _is_narrowed(query: MemoriesPage) -> bool:
-    """Say whether less is asked for than all that is in use."""
-    usual = {"cursor", "project", *(["state"] if query.state == [State.ACTIVE] else [])}
-    return bool(_said(query).keys() - usual)
+    """Return whether any filter besides the default is set."""
+    ignored = {"cursor", "project", *(["state"] if query.state == [State.ACTIVE] else [])}
+    return bool(_set_parameters(query).keys() - ignored)
 
 
-def _said(query: MemoriesPage) -> dict[str, Any]:
-    """Give what was said in the address."""
+def _set_parameters(query: MemoriesPage) -> dict[str, Any]:
+    """Return the query parameters that are set."""
     return {name: value for name in query.__struct_fields__ if (value := getattr(query, name))}
 
 
@@ -148,22 +151,22 @@ def _said(query: MemoriesPage) -> dict[str, Any]:
 
 @pages.page("/memories/{id}")
 def memory(project: Project, id: str, query: MemoryQuery) -> View:
-    """Show all about a memory: what it says, how sure it is and was, what happened to it, and what it did."""
+    """Show a memory with its confidence over time, history and use."""
     here = chosen(project, query.project or HERE)
     view = here.memory.show(id)
     memory = view.memory
-    named = (memory.origin_task, query.task, *(row["task_id"] for row in view.shown_to))
+    task_ids = (memory.origin_task, query.task, *(row["task_id"] for row in view.shown_to))
     return View(
         template="memory.html",
         values={
             "memory": public(memory),
             "view": view,
-            "history": [_happened(event) for event in reversed(here.memory.history(id))],
+            "history": [_history_entry(event) for event in reversed(here.memory.history(id))],
             "points": [
                 {"at": one.at, "confidence": one.confidence, "what": one.what}
                 for one in here.memory.confidence_over_time(id)
             ],
-            "tasks": here.store.tasks.some(named),
+            "tasks": here.store.tasks.some(task_ids),
             "choices": here.task_page(MOST_CHOICES)[0],
             "why": here.memory.why(id, nameable("Task", query.task)) if query.task else None,
             "asked_task": query.task,
@@ -179,19 +182,19 @@ def memory(project: Project, id: str, query: MemoryQuery) -> View:
     )
 
 
-def _happened(event: MemoryEvent) -> Happened:
+def _history_entry(event: MemoryEvent) -> Happened:
     changes = changed_fields(event) if event.was is not None else {}
     return Happened(
         event=event,
         changes=tuple(
-            (FIELDS.get(name, name), _shown(name, was), _shown(name, became))
+            (FIELDS.get(name, name), _format_value(name, was), _format_value(name, became))
             for name, (was, became) in changes.items()
             if name not in UNTOLD and not (name == "state_reason" and became == event.why)
         ),
     )
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name == "state":
         return state_words(value)
     if value is None or value == "" or value == []:

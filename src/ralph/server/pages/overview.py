@@ -1,4 +1,4 @@
-"""Where the project stands, at a glance."""
+"""Overview page of the project."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from ralph.stats import RunStats
 
 LATEST = 8
+"""Number of latest attempts shown."""
 MOST = 6
-"""So many tasks in trouble, or waiting, are shown; the page of tasks has all."""
+"""Maximum number of tasks shown per section."""
 TO_COMPARE = "--holdout 0.1"
+"""Option of `ralph run` that measures the impact of memory."""
 PADDING = 0.12
-"""So much room is left on both sides of an interval."""
+"""Space on both sides of an interval, as a fraction of the scale."""
 
 pages = Pages()
 
 
 @record
 class Bar:
-    """An interval on a scale with its zero, in percent of the width."""
+    """Interval on a scale with its zero, in percent of the width."""
 
     low: float
     width: float
@@ -38,9 +40,9 @@ class Bar:
 
 @pages.page("/")
 def overview(project: Project) -> View:
-    """Show runs, success, cost, what is remembered, and what memory brings."""
+    """Show runs, success, cost, memories and the impact of memory."""
     project.memory.look_at_files()
-    seen = project.overview(MOST)
+    overview = project.overview(MOST)
     attempts = project.journal(LATEST)
     states = project.store.memories.counts("state")
     lift = project.stats.lift()
@@ -50,12 +52,12 @@ def overview(project: Project) -> View:
     return View(
         template="overview.html",
         values={
-            "overview": seen,
-            "parts_of_all": _shares(seen.counts),
-            "tasks": _tasks(project, (*attempts, *seen.running, *seen.left)),
+            "overview": overview,
+            "parts_of_all": _shares(overview.counts),
+            "tasks": _tasks(project, (*attempts, *overview.running, *overview.left)),
             "attempts": attempts,
-            "waiting": seen.waiting,
-            "trouble": seen.trouble[:MOST],
+            "waiting": overview.waiting,
+            "trouble": overview.trouble[:MOST],
             "staged": states.get(State.STAGED, 0) + states.get(State.QUARANTINED, 0),
             "runs": runs,
             "memory": memory,
@@ -63,7 +65,7 @@ def overview(project: Project) -> View:
             "lift_says": lift.says.replace(f"ralph run {TO_COMPARE}", f"`{command} {TO_COMPARE}`"),
             "run_command": command,
             "bar": _bar(lift),
-            "measures": [_said(one) for one in lift.measures],
+            "measures": [_measure_fields(one) for one in lift.measures],
             "figures": {
                 "runs": _figures(runs),
                 "growth": [{"at": one.at, "memories": one.memories} for one in memory.growth],
@@ -73,14 +75,14 @@ def overview(project: Project) -> View:
 
 
 def _shares(counts: dict[Status, int]) -> list[tuple[Status, int, float, float]]:
-    """Give each status with its count, where its part of the bar begins, and how wide it is, in percent."""
+    """Return each status with its count and the start and width of its part of the bar, in percent."""
     total = sum(counts.values())
-    shares, begin = [], 0.0
+    shares, start = [], 0.0
     for status in (Status.DONE, Status.IN_PROGRESS, Status.PENDING, Status.BLOCKED, Status.FAILED):
         count = counts.get(status, 0)
         width = 100 * count / total if total else 0.0
-        shares.append((status, count, round(begin, 3), round(width, 3)))
-        begin += width
+        shares.append((status, count, round(start, 3), round(width, 3)))
+        start += width
     return shares
 
 
@@ -106,13 +108,13 @@ def _figures(runs: Sequence[RunStats]) -> list[dict[str, Any]]:
 
 
 def _bar(lift: Lift) -> Bar | None:
-    """Give where the interval of the success is drawn; zero is always on the scale."""
+    """Return the position of the success rate interval on a scale that includes zero."""
     if not lift.measures:
         return None
     success = lift.measures[0]
     low, high = min(success.low, 0.0), max(success.high, 0.0)
-    room = (high - low or 1.0) * PADDING
-    low, high = low - room, high + room
+    padding = (high - low or 1.0) * PADDING
+    low, high = low - padding, high + padding
 
     def at(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
@@ -125,20 +127,20 @@ def _bar(lift: Lift) -> Bar | None:
     )
 
 
-def _said(one: Measure) -> dict[str, Any]:
-    """Give a measure in words."""
-    amount = {"%": "{:.1f} %", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[one.unit].format
-    apart = "{:.1f}".format if one.unit == "%" else amount
-    is_better = (one.difference > 0) == (one.unit == "%")
+def _measure_fields(measure: Measure) -> dict[str, Any]:
+    """Return the formatted values of a measure."""
+    is_rate = measure.unit == "%"
+    amount = {"%": "{:.1f} %", "attempts": "{:.2f}", "tokens": "{:,.0f}", "usd": "${:,.3f}"}[measure.unit].format
+    is_better = (measure.difference > 0) == is_rate
+
+    def signed(value: float) -> str:
+        return ("−" if value < 0 else "+") + ("{:.1f}".format if is_rate else amount)(abs(value))
+
     return {
-        "name": one.name,
-        "with_memory": amount(one.with_memory),
-        "without": amount(one.without),
-        "difference": _signed(one.difference, apart(abs(one.difference))) + (" points" if one.unit == "%" else ""),
-        "ends": f"{_signed(one.low, apart(abs(one.low)))} to {_signed(one.high, apart(abs(one.high)))}",
-        "status": ("good" if is_better else "bad") if one.is_certain else "pending",
+        "name": measure.name,
+        "with_memory": amount(measure.with_memory),
+        "without": amount(measure.without),
+        "difference": signed(measure.difference) + (" points" if is_rate else ""),
+        "ends": f"{signed(measure.low)} to {signed(measure.high)}",
+        "status": ("good" if is_better else "bad") if measure.is_certain else "pending",
     }
-
-
-def _signed(value: float, amount: str) -> str:
-    return ("−" if value < 0 else "+") + amount

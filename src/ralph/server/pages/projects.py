@@ -1,4 +1,4 @@
-"""The projects of the database."""
+"""Page of the projects of the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pages = Pages()
 
 @pages.page("/projects")
 def projects(project: Project) -> View:
-    """Show all projects of the database, and what each holds."""
+    """Show all projects of the database with their contents."""
     return View(
         template="projects.html",
         values={"projects": project.neighbours.all(), "where": project.neighbours.where},

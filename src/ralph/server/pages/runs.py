@@ -1,4 +1,4 @@
-"""The runs, and each one: what it did, with which models, at what price, and what it taught."""
+"""Pages of runs: the list, and the details of one."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from ralph.server.paging import Cursor, Name, cursor_to, place_in
 from ralph.server.views import Pages, View
 
 ON_A_PAGE = 50
+"""Number of runs on a page."""
 MOST_ATTEMPTS = 500
+"""Maximum number of attempts shown with a run."""
 MOST_LEARNED = 1_000
+"""Maximum number of learned memories shown with a run."""
 
 pages = Pages()
 
 
 class RunsQuery(Query):
-    """Which runs to show."""
+    """Page of the list of runs."""
 
     cursor: Cursor = ""
 
 
 @pages.page("/runs")
 def show_runs(project: Project, query: RunsQuery) -> View:
-    """Show what came of the runs, newest first."""
+    """Show the results of runs, newest first."""
     runs, place = project.past.runs(ON_A_PAGE, place_in(query.cursor, Name))
     return View(
         template="runs.html",
@@ -43,20 +46,20 @@ def show_runs(project: Project, query: RunsQuery) -> View:
 
 @pages.page("/runs/{id}")
 def show_run(project: Project, id: str) -> View:
-    """Show what came of a run."""
-    seen = project.past.run(id)
+    """Show a run with its attempts, models and learned memories."""
+    view = project.past.run(id)
     attempts, more = project.past.attempts(MOST_ATTEMPTS, run=id)
     return View(
         template="run.html",
         values={
-            "run": seen.run,
-            "stats": seen.stats,
-            "running": seen.running,
+            "run": view.run,
+            "stats": view.stats,
+            "running": view.running,
             "attempts": attempts,
             "has_more": more is not None,
             "titles": titles_of(project, [one.task_id for one in attempts]),
-            "models": seen.models,
+            "models": view.models,
             "learned": project.memory.of_run(id, MOST_LEARNED),
-            "elapsed": days_between(seen.run.started_at, seen.run.ended_at or now()) * 86_400,
+            "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
         },
     )

@@ -1,4 +1,4 @@
-"""What runs taught and is not in use yet: kept or rejected, one by one."""
+"""Page for reviewing staged learnings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ralph.server.shapes import PublicMemory, public
 from ralph.server.views import Pages, View
 
 MOST = 100
-"""So many are put before a person at once; the next come when these are decided."""
+"""Maximum number of learnings shown at once."""
 SHOWN = ("waiting", "rejected")
+"""Values of the `show` parameter."""
 
 pages = Pages()
 
 
 class StagingQuery(Query):
-    """What to show."""
+    """Options for the staging page."""
 
     show: str = "waiting"
     """`waiting` or `rejected`."""
@@ -26,20 +27,20 @@ class StagingQuery(Query):
 
 @record
 class Learning:
-    """A learning that waits for a decision, or had one."""
+    """Learning that needs a decision or was rejected."""
 
     memory: PublicMemory
     status: str
     """pending, validated, quarantined or rejected."""
     held_back: str
-    """Why it is not in use yet; empty when nothing speaks against it."""
+    """Reason it is held back; empty if nothing prevents its use."""
 
 
 @pages.page("/staging")
 def staging(project: Project, query: StagingQuery) -> View:
-    """Show what waits for a decision, oldest first, or what was rejected."""
+    """Show learnings that need a decision, oldest first, or rejected ones."""
     if query.show not in SHOWN:
-        raise InvalidValueError(f"show: it is one of {', '.join(SHOWN)}.")
+        raise InvalidValueError(f"show: must be one of {', '.join(SHOWN)}.")
     counts = project.learning.counts()
     waiting = counts["pending"] + counts["validated"] + counts["quarantined"]
     is_waiting = query.show == "waiting"

@@ -1,4 +1,4 @@
-"""The tasks: as a graph of what comes before what, as a list, and one by one."""
+"""Pages of tasks: the dependency graph, the list, and the details of one."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ if TYPE_CHECKING:
     from ralph.records import Attempt, FailureReport, Task
 
 MOST_DRAWN = 500
-"""With more tasks than this, the oldest of the done ones are not drawn."""
+"""Maximum number of tasks in the graph; the oldest done ones are left out first."""
 MOST_LISTED = 300
+"""Number of tasks on a page of the list."""
 MOST_CHOICES = 300
-"""So many tasks are offered where one is to be chosen."""
+"""Maximum number of tasks offered in a menu."""
 MOST_RANKED = 50
+"""Maximum number of memories in a ranking."""
 TITLE_COLUMNS = 26
-"""So much of a title fits into the box of a task."""
+"""Width of a title in the graph, in columns."""
 MARGIN = 24
+"""Margin of the graph, in SVG units."""
 MOST_ALONE = 12
-"""Done tasks that are linked to nothing are drawn as long as they are few."""
-_WITH_LOOK: dict[str, dict[str, Any]] = {
+"""Maximum number of done tasks without links in the graph; with more, none of them are drawn."""
+_FILTERS_BY_LOOK: dict[str, dict[str, Any]] = {
     "running": {"status": Status.IN_PROGRESS},
     "ready": {"ready": True},
     "failed": {"status": Status.FAILED},
@@ -40,66 +43,66 @@ _WITH_LOOK: dict[str, dict[str, Any]] = {
     "waiting": {"ready": False},
     "done": {"status": Status.DONE},
 }
-"""How tasks stand, in the order of the list, and how each is asked for."""
-_LOOKS_OF = {"": tuple(_WITH_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
+"""Filters of each display status, in the order of the list."""
+_LOOKS_BY_STATUS = {"": tuple(_FILTERS_BY_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
 STATUSES = (*Status, "ready", "waiting")
-"""What can be asked for: of those that are pending, some could start and some wait."""
+"""Values of the status filter; ready and waiting tasks are both pending."""
 
 pages = Pages()
 
 
 class TasksQuery(Query):
-    """Which tasks to show."""
+    """Filters for tasks."""
 
     status: str = ""
     feature: str = ""
     show: str = ""
-    """`list` shows the list alone, `graph` the graph too, also on a phone."""
+    """`list` hides the graph, `graph` shows it even on small screens."""
     cursor: Cursor = ""
-    """Where to go on in the list of those with a status."""
+    """Cursor of the list of tasks with one status."""
 
 
 class TaskQuery(Query):
-    """What else to show of a task."""
+    """Options for the page of a task."""
 
     show: str = ""
-    """`prompt` adds the prompt of the next attempt, `ranking` the memories that were considered for it."""
+    """`prompt` adds the prompt of the next attempt, `ranking` the memories considered for it."""
 
 
 @record
 class Box:
-    """A task as it is drawn."""
+    """Task in the graph."""
 
     task: Task
     x: float
     y: float
     look: str
-    """Where it stands, in the word that has a colour."""
+    """Display status, which determines the color."""
     title: str
-    """As much of it as there is room for."""
+    """Title, truncated to fit."""
     matches: bool
 
 
 @record
 class Told:
-    """An attempt, with the report it left if it failed."""
+    """Attempt with its failure report, if any."""
 
     attempt: Attempt
     report: FailureReport | None
     same: tuple[Told, ...] = ()
-    """Those right before it that ended in just the same way."""
+    """Directly preceding attempts that failed identically."""
 
 
 @pages.page("/tasks")
 def show_tasks(project: Project, query: TasksQuery) -> View:
-    """Show what is to be done, in which order, and where each task stands."""
+    """Show the tasks with their status and dependencies."""
     if query.status and query.status not in STATUSES:
         raise InvalidValueError(f"status: must be one of {', '.join(STATUSES)}.")
     feature = query.feature or None
     counts, ready_count = project.task_counts(feature)
     in_scope = sum(counts.values())
-    listed, place = _listed(project, query, feature)
-    cursor = cursor_to(place)
+    listed, position = _page(project, query, feature)
+    cursor = cursor_to(position)
     drawn = _worth_drawing(project.task_graph(MOST_DRAWN, feature=feature).tasks)
     drawing = draw([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
     ready = project.store.tasks.ready_among(one.id for one in (*listed, *drawn) if one.status is Status.PENDING)
@@ -121,7 +124,7 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
             "next": address("/tasks", status=query.status, feature=query.feature, show=query.show, cursor=cursor)
             if cursor
             else "",
-            "found": _found(query.status, counts, ready_count),
+            "found": _status_total(query.status, counts, ready_count),
             "total": in_scope if feature is None else sum(project.store.tasks.counts().values()),
             "looks": looks,
             "names": names,
@@ -132,7 +135,7 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
                 drawing,
                 {task.id: task for task in drawn},
                 looks,
-                {task.id for task in drawn if _is_wanted(task, query.status, ready)},
+                {task.id for task in drawn if _matches(task, query.status, ready)},
             ),
             "left_out": max(0, in_scope - len(drawn)),
             "view_box": f"{-MARGIN} {-MARGIN} {drawing.width + 2 * MARGIN:.0f} {drawing.height + 2 * MARGIN:.0f}",
@@ -144,24 +147,24 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
 
 @pages.page("/tasks/{id}")
 def show_task(project: Project, id: str, query: TaskQuery) -> View:
-    """Show all about a task, what was tried, and what the next attempt would be told."""
-    seen = project.task(id)
+    """Show a task with its attempts and the prompt of the next one."""
+    view = project.task(id)
     reports = {(one.run_id, one.iteration): one for one in project.failures_of(id)}
-    parent = project.store.tasks.get(seen.task.parent_id) if seen.task.parent_id else None
-    around = [seen.task, *seen.needs, *seen.needed_by, *seen.parts, *([parent] if parent else [])]
-    ready = project.store.tasks.ready_among(one.id for one in around if one.status is Status.PENDING)
+    parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
+    related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
+    ready = project.store.tasks.ready_among(one.id for one in related if one.status is Status.PENDING)
     return View(
         template="task.html",
         values={
-            "seen": seen,
-            "task": seen.task,
+            "seen": view,
+            "task": view.task,
             "parent": parent,
-            "looks": {task.id: look_of(task, ready) for task in around},
-            "waits_for": [task for task in seen.needs if task.status is not Status.DONE],
-            "attempts": _folded(
-                [Told(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in seen.attempts]
+            "looks": {task.id: look_of(task, ready) for task in related},
+            "waits_for": [task for task in view.needs if task.status is not Status.DONE],
+            "attempts": _group_identical(
+                [Told(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in view.attempts]
             ),
-            "picked": [(task.id, task.title) for task in seen.needs],
+            "picked": [(task.id, task.title) for task in view.needs],
             "run_command": run_command(project),
             "log": project.read_log(id)[::-1],
             "features": project.store.features.all(),
@@ -173,51 +176,51 @@ def show_task(project: Project, id: str, query: TaskQuery) -> View:
     )
 
 
-def _folded(attempts: Sequence[Told]) -> list[Told]:
-    """Put failures that are the same in every word, one right after the other, together."""
+def _group_identical(attempts: Sequence[Told]) -> list[Told]:
+    """Group consecutive attempts that failed identically."""
     return [
         replace(first, same=tuple(others))
-        for first, *others in (list(group) for _, group in groupby(attempts, key=_ending))
+        for first, *others in (list(group) for _, group in groupby(attempts, key=_group_key))
     ]
 
 
-def _ending(told: Told) -> object:
-    """Give what tells the end of an attempt from that of another; what did not fail is like no other."""
-    attempt, report = told.attempt, told.report
+def _group_key(entry: Told) -> object:
+    """Return the key of identical failures; attempts that did not fail have unique keys."""
+    attempt, report = entry.attempt, entry.report
     if report is None:
         return attempt.run_id, attempt.iteration
     return attempt.outcome, attempt.reason, attempt.notes, report.category, report.why, report.tried, report.trace
 
 
-# --- in words and colours -------------------------------------------------------------
+# --- display status -------------------------------------------------------------------
 
 
 def look_of(task: Task, ready: Collection[str]) -> str:
-    """Give where a task stands in the word that has a colour: a pending one is ready, or it waits."""
+    """Return the display status of a task; a pending one is ready or waiting."""
     if task.status is Status.PENDING:
         return "ready" if task.id in ready else "waiting"
     return "running" if task.status is Status.IN_PROGRESS else task.status.value
 
 
-def _is_wanted(task: Task, status: str, ready: Collection[str]) -> bool:
+def _matches(task: Task, status: str, ready: Collection[str]) -> bool:
     return status in ("", task.status.value, look_of(task, ready))
 
 
-def _listed(project: Project, query: TasksQuery, feature: str | None) -> tuple[list[Task], tuple[int, int] | None]:
-    """Give the tasks to list: those with a status and where to go on, or the first of all, in the order of looks."""
-    looks = _LOOKS_OF.get(query.status, (query.status,))
+def _page(project: Project, query: TasksQuery, feature: str | None) -> tuple[list[Task], tuple[int, int] | None]:
+    """Return a page of tasks with one status and the next position, or the first tasks of several statuses."""
+    looks = _LOOKS_BY_STATUS.get(query.status, (query.status,))
     if len(looks) == 1:
         after = place_in(query.cursor, tuple[Number, Number])
-        return project.task_page(MOST_LISTED, after, feature=feature, **_WITH_LOOK[looks[0]])
+        return project.task_page(MOST_LISTED, after, feature=feature, **_FILTERS_BY_LOOK[looks[0]])
     listed: list[Task] = []
     for look in looks:
         if len(listed) < MOST_LISTED:
-            listed += project.task_page(MOST_LISTED - len(listed), feature=feature, **_WITH_LOOK[look])[0]
+            listed += project.task_page(MOST_LISTED - len(listed), feature=feature, **_FILTERS_BY_LOOK[look])[0]
     return listed, None
 
 
 def _counts(counts: dict[Status, int], ready: int) -> list[tuple[str, str, int]]:
-    """Give the statuses to choose from, each with the word for its colour and how many tasks have it."""
+    """Return the statuses to filter by, each with its display status and number of tasks."""
     others = (Status.IN_PROGRESS, Status.DONE, Status.FAILED, Status.BLOCKED)
     return [
         ("ready", "ready", ready),
@@ -226,28 +229,28 @@ def _counts(counts: dict[Status, int], ready: int) -> list[tuple[str, str, int]]
     ]
 
 
-def _found(status: str, counts: dict[Status, int], ready: int) -> int:
-    """Give how many tasks have a status, or how many there are."""
+def _status_total(status: str, counts: dict[Status, int], ready: int) -> int:
+    """Return the number of tasks with a status, or of all tasks."""
     if status in ("ready", "waiting"):
         return ready if status == "ready" else max(0, counts.get(Status.PENDING, 0) - ready)
     return counts.get(Status(status), 0) if status else sum(counts.values())
 
 
 def fitting(text: str, columns: int) -> str:
-    """Give as much of a text as fits into so many columns; some letters are two of them wide."""
+    """Truncate a text to a number of columns; wide characters take two."""
     used = 0
-    for at, letter in enumerate(text):
-        used += 2 if east_asian_width(letter) in "WF" else 1
+    for at, character in enumerate(text):
+        used += 2 if east_asian_width(character) in "WF" else 1
         if used > columns:
             return text[: max(0, at - 1)].rstrip() + "…"
     return text
 
 
-# --- the graph ------------------------------------------------------------------------
+# --- graph ----------------------------------------------------------------------------
 
 
 def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
-    """Give the tasks of which a graph tells more than a list."""
+    """Return the tasks to draw, without done tasks that have no links if there are many."""
     linked = {other for task in tasks for other in (*task.needs, task.parent_id)}
     alone = {
         task.id
@@ -257,7 +260,7 @@ def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
     return [task for task in tasks if task.id not in alone] if len(alone) > MOST_ALONE else list(tasks)
 
 
-def _boxes(drawing: Drawing, tasks: dict[str, Task], looks: dict[str, str], wanted: Collection[str]) -> list[Box]:
+def _boxes(drawing: Drawing, tasks: dict[str, Task], looks: dict[str, str], matching: Collection[str]) -> list[Box]:
     return [
         Box(
             task=tasks[node.id],
@@ -265,7 +268,7 @@ def _boxes(drawing: Drawing, tasks: dict[str, Task], looks: dict[str, str], want
             y=node.y,
             look=looks[node.id],
             title=fitting(tasks[node.id].title, TITLE_COLUMNS),
-            matches=node.id in wanted,
+            matches=node.id in matching,
         )
         for node in drawing.nodes
     ]

@@ -1,4 +1,4 @@
-"""Commands that pages tell: such as can be typed as they stand."""
+"""Commands shown on pages, ready to copy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from ralph.project import Project
 
 USUAL_AGENT = "claude"
-"""Named where no agent is configured: without one a run does not start."""
+"""Agent in the command if none is configured, because a run requires one."""
 
 
 def run_command(project: Project) -> str:
-    """Give the command that starts a run in this project."""
+    """Return the command that starts a run in this project."""
     agent = project.config.agent
     return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {USUAL_AGENT}"

@@ -1,10 +1,10 @@
-// Charts: uPlot with the colours of the page, a tooltip, and the width of what holds it.
+// Charts: uPlot with the page's colors, a tooltip and responsive width.
 //
 //   chart(element, { x: [seconds or numbers], series: [{label, values, tone: "done", kind: "area|bars"}],
 //                    time: true, days: false, range: [0, 1], format: percent, labels: ["run 1", …], names: ["edited", …] })
 //
-// `tone` names a token of style.css without its dashes. `days` says that the times are whole days. `labels` name the x
-// values where they are no times; `names` say in the tooltip what happened at each.
+// `tone` is the name of a token in style.css without dashes. With `days`, times are whole days. `labels` replace the x
+// values if they are not times; `names` are shown in the tooltip of each point.
 
 let library = null;
 
@@ -17,7 +17,7 @@ function load() {
     const script = document.createElement("script");
     script.src = "/static/vendor/uplot/uPlot.iife.min.js";
     script.onload = () => done(window.uPlot);
-    script.onerror = () => failed(new Error("the chart library did not load"));
+    script.onerror = () => failed(new Error("the chart library could not be loaded"));
     document.head.append(script);
   });
   return library;
@@ -26,7 +26,7 @@ function load() {
 const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function canvasColour(colour, alpha) {
-  // A canvas may not know color-mix: #rrggbb gets an alpha of its own.
+  // Canvas may not support color-mix, so the alpha is appended to #rrggbb.
   return /^#[0-9a-f]{6}$/i.test(colour) ? colour + Math.round(alpha * 255).toString(16).padStart(2, "0") : colour;
 }
 
@@ -107,7 +107,7 @@ function axes(shown) {
   return [x, y];
 }
 
-// A label that stands there already is not said again.
+// Blank out repeated labels.
 const once = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
 
 function timeLabel(value, span) {
@@ -122,7 +122,7 @@ function everyFew(count, width) {
   return Array.from({ length: count }, (_, at) => at).filter((at) => at % step === 0);
 }
 
-// Draw a chart into an element; it is drawn anew when the theme or the width changes. Gives {update(shown)}.
+// Draw a chart into an element and redraw it when the theme or width changes. Returns {update(shown)}.
 export async function chart(holder, shown) {
   const uPlot = await load();
   let plot = null;
@@ -164,11 +164,11 @@ export async function chart(holder, shown) {
   };
 }
 
-// The values of a <script type="application/json" id=…>.
+// Parse a <script type="application/json" id=…>.
 export function read(id) {
   const one = document.getElementById(id);
   return one ? JSON.parse(one.textContent) : null;
 }
 
-// A day begins where the reader is, so that it is called by its own name; an hour or a moment is the same everywhere.
+// Dates are parsed in the local time zone, so that they are labeled with their own day; times are UTC.
 export const moment = (iso) => Date.parse(iso.length === 10 ? `${iso}T00:00:00` : iso.length === 13 ? `${iso}:00:00Z` : iso) / 1000;

@@ -1,4 +1,4 @@
-// The API: filter what there is, open what a link leads to, and examples for the address this server has.
+// API reference: filter operations, expand linked ones, and show examples with this server's URL.
 
 import { copyButton, hashName } from "/static/ui.js";
 import { foldRows } from "/static/work.js";

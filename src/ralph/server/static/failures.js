@@ -1,4 +1,4 @@
-// Failures: rows that fold are opened by keys, too.
+// Failures page: expand rows by keyboard.
 
 import { foldRows } from "/static/work.js";
 

@@ -1,19 +1,19 @@
-// The filters of the journal are sent when they change, the words as they are typed; the address stays in step.
+// Journal page: apply filters on change and search as you type; the URL stays in sync.
 
-import { complain, debounce, refresh } from "/static/ui.js";
+import { showError, debounce, refresh } from "/static/ui.js";
 
 const form = document.getElementById("journal-form");
 const field = document.getElementById("journal-search");
 
 function address() {
-  const said = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
-  return said.size ? `/journal?${said}` : "/journal";
+  const data = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  return data.size ? `/journal?${data}` : "/journal";
 }
 
-// Of several answers only that to the latest question is shown: the address is another one by then.
+// refresh() drops outdated responses, because the URL has changed by then.
 function search() {
   history.replaceState(null, "", address());
-  refresh().catch(complain);
+  refresh().catch(showError);
 }
 
 for (const choice of form.querySelectorAll("select")) choice.addEventListener("change", () => form.requestSubmit());

@@ -1,15 +1,15 @@
-// A run while it works: what it does now, what its agent says, and what came of its attempts.
+// Live page: current attempts, agent output and results of a run.
 
-import { calmly, el, follow, get, number, onKey, refresh, seconds } from "/static/ui.js";
+import { throttle, el, follow, get, number, onKey, refresh, seconds } from "/static/ui.js";
 
 const MOST_LINES = 2000;
 const ASK_MILLISECONDS = 1000;
-const LAST_WORD_MILLISECONDS = 15_000; // so long it is asked on after the end: what a run says last may come after it
+const LAST_WORD_MILLISECONDS = 15_000; // time to keep polling after the end, because the last events may arrive later
 const BELOW_PIXELS = 24;
 const LOWEST_PIXELS = 240;
 const MARKS = { done: "✓", failed: "✗", retried: "↻", blocked: "…", interrupted: "⏸", error: "!" };
 const TONES = { done: "good", failed: "bad", error: "bad", retried: "warn", blocked: "warn", interrupted: "warn" };
-// Controls, and letters that turn the direction or cannot be seen; what is left is shown as text.
+// Control sequences, and characters that are invisible or change the text direction.
 const CONTROLS = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
 
 const live = document.getElementById("live");
@@ -18,12 +18,12 @@ const output = document.getElementById("output");
 const now = document.getElementById("now");
 const clean = (text) => String(text ?? "").replace(CONTROLS, "");
 
-// --- the output -------------------------------------------------------------------------------
+// --- output -------------------------------------------------------------------------------
 
 let isFollowing = true;
 let missed = 0;
-let fresh = []; // elements that are not in the page yet
-const open = new Map(); // by worker: the line that has not ended
+let fresh = []; // elements not yet added to the page
+const open = new Map(); // unfinished line by worker
 
 function keepUp() {
   if (!output || !fresh.length) return;
@@ -57,7 +57,7 @@ function tell(text, tone, worker) {
   line(text, tone, worker);
 }
 
-// The output ends where the window does, so that its newest lines can be seen.
+// Fit the output to the window, so that the newest lines are visible.
 function fit() {
   const room = innerHeight - (output.getBoundingClientRect().top + scrollY) - BELOW_PIXELS - (document.querySelector(".bottom")?.offsetHeight ?? 0);
   output.style.height = `${Math.max(LOWEST_PIXELS, room)}px`;
@@ -73,7 +73,7 @@ function setFollowing(wanted, count = 0) {
   if (wanted) output.scrollTop = output.scrollHeight;
 }
 
-// --- what is going on -----------------------------------------------------------------------------
+// --- current attempts -----------------------------------------------------------------------------
 
 const cards = new Map(); // by worker
 
@@ -96,48 +96,48 @@ function doing(worker, text, status = "running") {
   one.doing.replaceChildren(el("span", { class: "tone" }, text));
 }
 
-function showAttempt(worker, said, at) {
+function showAttempt(worker, data, at) {
   const one = card(worker);
   one.began = Date.parse(at);
   one.ended = false;
   one.end = "";
-  one.element.dataset.iteration = said.iteration;
-  one.head.replaceChildren(el("a", { class: "now-title", href: `/tasks/${encodeURIComponent(said.task_id)}` }, clean(said.title)));
+  one.element.dataset.iteration = data.iteration;
+  one.head.replaceChildren(el("a", { class: "now-title", href: `/tasks/${encodeURIComponent(data.task_id)}` }, clean(data.title)));
   one.facts.replaceChildren(
-    ...fact("Attempt", el("span", { data: { attempt: said.attempt } }, `${said.attempt}${worker ? `, worker ${worker}` : ""}`)),
-    ...fact("Model", said.model ? `${said.model}${said.model_reason ? `: ${said.model_reason}` : ""}` : "the agent's own"),
-    ...fact("Hat", said.hat),
-    ...(said.with_memory === false ? fact("Memory", "left out, to measure what it brings") : []),
+    ...fact("Attempt", el("span", { data: { attempt: data.attempt } }, `${data.attempt}${worker ? `, worker ${worker}` : ""}`)),
+    ...fact("Model", data.model ? `${data.model}${data.model_reason ? `: ${data.model_reason}` : ""}` : "agent default"),
+    ...fact("Hat", data.hat),
+    ...(data.with_memory === false ? fact("Memory", "left out, to measure its impact") : []),
   );
   one.memories.replaceChildren();
   one.gates.replaceChildren();
   doing(worker, "working");
 }
 
-function showRecalled(worker, said) {
+function showRecalled(worker, data) {
   const one = card(worker);
-  const memories = said.memories ?? [];
-  const also = [said.previous_attempts && `${said.previous_attempts} failed before`, said.journal && `${said.journal} from the journal`, said.advice && "what a person said", `${number(said.tokens)} tokens`].filter(Boolean).join(" · ");
+  const memories = data.memories ?? [];
+  const also = [data.previous_attempts && `${data.previous_attempts} previous failures`, data.journal && `${data.journal} from the journal`, data.advice && "advice from a person", `${number(data.tokens)} tokens`].filter(Boolean).join(" · ");
   const list = memories.map((memory) => el("li", {}, el("a", { href: `/memories/${encodeURIComponent(memory.id)}` }, clean(memory.title))));
-  if (!memories.length) return one.memories.replaceChildren(el("p", { class: "small muted" }, `No memory recalled · ${also}`));
+  if (!memories.length) return one.memories.replaceChildren(el("p", { class: "small muted" }, `No memories recalled · ${also}`));
   one.memories.replaceChildren(
     el("details", { class: "fold", open: memories.length < 5 }, el("summary", {}, `${memories.length} ${memories.length === 1 ? "memory" : "memories"} recalled`, el("span", { class: "muted" }, ` · ${also}`)), el("ul", { class: "small", data: { recalled: "" } }, list)),
   );
 }
 
-function showGate(worker, command, said) {
+function showGate(worker, command, data) {
   const one = card(worker);
   let gate = [...one.gates.children].find((other) => other.dataset.gate === command && !other.dataset.ended);
   if (!gate) one.gates.append((gate = el("div", { class: "gate", data: { gate: command } })));
-  const status = said === null ? "running" : said.passed ? "done" : "failed";
-  gate.replaceChildren(el("span", { class: "dot", data: { status } }), el("span", { class: "mono small" }, clean(command)), el("span", { class: "muted small right nowrap" }, said === null ? "checking" : `${said.passed ? "passed" : "failed"}, ${seconds(said.seconds)}`));
-  if (said) gate.dataset.ended = "true";
+  const status = data === null ? "running" : data.passed ? "done" : "failed";
+  gate.replaceChildren(el("span", { class: "dot", data: { status } }), el("span", { class: "mono small" }, clean(command)), el("span", { class: "muted small right nowrap" }, data === null ? "checking" : `${data.passed ? "passed" : "failed"}, ${seconds(data.seconds)}`));
+  if (data) gate.dataset.ended = "true";
 }
 
-// When a run is over, no worker waits or works any more: what is left to say is what came of its last attempt.
+// When a run is over, show the result of each worker's last attempt.
 function endCards() {
   for (const [worker, one] of cards) {
-    if (!one.isOver) doing(worker, one.end || "left unfinished", one.end ? one.outcome : "interrupted");
+    if (!one.isOver) doing(worker, one.end || "unfinished", one.end ? one.outcome : "interrupted");
     one.isOver = one.ended = true;
   }
 }
@@ -146,79 +146,79 @@ function tick() {
   for (const one of cards.values()) if (one.began && !one.ended) one.clock.textContent = seconds(Math.max(0, Math.floor((Date.now() - one.began) / 1000)) || 0).replace(/\.0 s$/, " s");
 }
 
-// --- one event at a time ------------------------------------------------------------------------------
+// --- events ------------------------------------------------------------------------------
 
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-const HEARD = {
-  run_started(said) {
+const HANDLERS = {
+  run_started(data) {
     hasSaidLast = false;
-    tell(`${said.run_id}${said.is_resumed ? " goes on" : ""}: ${said.agent} agent, ${said.only ? `${said.only} alone` : `${counted(said.ready, "task")} ready`}${said.workers > 1 ? `, ${said.workers} workers` : ""}`, "head");
-    if (said.gates_left_out) tell("Gates are not run: the agent's word is taken for done.", "warn");
-    else if (!said.gates?.length && !said.is_reviewed) tell("No gates are set: the agent's word is taken for done.", "warn");
+    tell(`${data.run_id}${data.is_resumed ? " resumed" : ""}: ${data.agent} agent, ${data.only ? `only ${data.only}` : `${counted(data.ready, "task")} ready`}${data.workers > 1 ? `, ${data.workers} workers` : ""}`, "head");
+    if (data.gates_left_out) tell("Gates are skipped: tasks count as done when the agent says so.", "warn");
+    else if (!data.gates?.length && !data.is_reviewed) tell("No gates are configured: tasks count as done when the agent says so.", "warn");
   },
-  attempt_started(said, worker, at) {
-    showAttempt(worker, said, at);
-    tell(`${said.iteration}. ${said.task_id} ${said.title} (attempt ${said.attempt}${said.model ? `, ${said.model}` : ""})`, "head", worker);
+  attempt_started(data, worker, at) {
+    showAttempt(worker, data, at);
+    tell(`${data.iteration}. ${data.task_id} ${data.title} (attempt ${data.attempt}${data.model ? `, ${data.model}` : ""})`, "head", worker);
   },
-  recalled(said, worker) {
-    showRecalled(worker, said);
-    for (const memory of said.memories ?? []) tell(`recalled: ${memory.title}`, "note", worker);
+  recalled(data, worker) {
+    showRecalled(worker, data);
+    for (const memory of data.memories ?? []) tell(`recalled: ${memory.title}`, "note", worker);
   },
-  output: (said, worker) => say(said.text, worker),
-  gate_started(said, worker) {
-    showGate(worker, said.command, null);
+  output: (data, worker) => say(data.text, worker),
+  gate_started(data, worker) {
+    showGate(worker, data.command, null);
     doing(worker, "checking");
   },
-  gate_ended(said, worker) {
-    showGate(worker, said.command, said);
-    tell(`gate ${said.passed ? "passed" : "failed"}: ${said.command}${said.detail ? `: ${said.detail}` : ""} (${seconds(said.seconds)})`, said.passed ? "good" : "warn", worker);
+  gate_ended(data, worker) {
+    showGate(worker, data.command, data);
+    tell(`gate ${data.passed ? "passed" : "failed"}: ${data.command}${data.detail ? `: ${data.detail}` : ""} (${seconds(data.seconds)})`, data.passed ? "good" : "warn", worker);
   },
-  review_started: (said, worker) => (showGate(worker, "a second session", null), doing(worker, "verifying")),
-  review_ended(said, worker) {
-    showGate(worker, "a second session", said);
-    tell(said.passed ? "verified by a second session" : `verification failed: ${said.reason}`, said.passed ? "good" : "warn", worker);
+  review_started: (data, worker) => (showGate(worker, "a second session", null), doing(worker, "verifying")),
+  review_ended(data, worker) {
+    showGate(worker, "a second session", data);
+    tell(data.passed ? "verified by a second session" : `verification failed: ${data.reason}`, data.passed ? "good" : "warn", worker);
   },
-  attempt_ended(said, worker) {
+  attempt_ended(data, worker) {
     const one = card(worker);
     one.ended = true;
-    one.clock.textContent = seconds(said.seconds);
-    one.outcome = said.outcome;
-    const what = said.outcome === "done" && said.handed_to ? `handed over to the ${said.handed_to}` : said.outcome;
-    one.end = `${what}${said.reason && said.outcome !== "done" ? `: ${clean(said.reason)}` : ""}`;
-    doing(worker, one.end, said.outcome);
-    tell(`${MARKS[said.outcome] ?? ""} ${what}${said.reason ? `: ${said.reason}` : ""} (${seconds(said.seconds)})${said.task_status === "pending" && !said.handed_to ? "; will be tried again" : ""}`, TONES[said.outcome], worker);
-    for (const title of said.parts ?? []) tell(`new part: ${title}`, "note", worker);
+    one.clock.textContent = seconds(data.seconds);
+    one.outcome = data.outcome;
+    const what = data.outcome === "done" && data.handed_to ? `handed over to the ${data.handed_to}` : data.outcome;
+    one.end = `${what}${data.reason && data.outcome !== "done" ? `: ${clean(data.reason)}` : ""}`;
+    doing(worker, one.end, data.outcome);
+    tell(`${MARKS[data.outcome] ?? ""} ${what}${data.reason ? `: ${data.reason}` : ""} (${seconds(data.seconds)})${data.task_status === "pending" && !data.handed_to ? "; will be retried" : ""}`, TONES[data.outcome], worker);
+    for (const title of data.parts ?? []) tell(`new part: ${title}`, "note", worker);
   },
-  learned: (said, worker) => tell(`${said.is_new ? "learned" : "confirmed"}: ${said.title} (${said.kind})`, "good", worker),
-  heard: (said, worker) => (said.titles ?? []).forEach((title) => tell(`learned elsewhere: ${title}`, "note", worker)),
-  recovered: (said) => tell(`${said.task_id} was left by a worker that is gone; it can be taken again`, "warn"),
-  merged: (said, worker) => said.commit && tell(`merged: ${counted(said.files?.length ?? 0, "file")}`, "good", worker),
-  ignored: (said, worker) => tell(`ignored: ${said.problem}`, "warn", worker),
-  stale: (said) => tell(`${counted(said.count, "memory").replace("memorys", "memories")} name files that changed since`, "warn"),
-  waiting: (said, worker) => cards.size && doing(worker, worker ? "waiting: no task is free" : "waiting for tasks", "pending"),
-  interrupted: (said, worker) => tell(`interrupted: ${said.task_id ?? ""}`, "warn", worker),
-  note: (said, worker) => tell(said.message, "note", worker),
-  warning: (said, worker) => tell(said.message, "bad", worker),
-  extracted: (said) => tell(`Drawn from the run: ${counted(said.extracted ?? 0, "learning")}`, "good"),
-  consolidated: (said) => tell(`Put aside as near-duplicates: ${said.superseded}`, "quiet"),
-  run_ended(said) {
+  learned: (data, worker) => tell(`${data.is_new ? "learned" : "confirmed"}: ${data.title} (${data.kind})`, "good", worker),
+  heard: (data, worker) => (data.titles ?? []).forEach((title) => tell(`learned elsewhere: ${title}`, "note", worker)),
+  recovered: (data) => tell(`${data.task_id} was abandoned by its worker; it can be claimed again`, "warn"),
+  merged: (data, worker) => data.commit && tell(`merged: ${counted(data.files?.length ?? 0, "file")}`, "good", worker),
+  ignored: (data, worker) => tell(`ignored: ${data.problem}`, "warn", worker),
+  stale: (data) => tell(`${counted(data.count, "memory").replace("memorys", "memories")} refer to files that have changed`, "warn"),
+  waiting: (data, worker) => cards.size && doing(worker, worker ? "waiting: no task is available" : "waiting for tasks", "pending"),
+  interrupted: (data, worker) => tell(`interrupted: ${data.task_id ?? ""}`, "warn", worker),
+  note: (data, worker) => tell(data.message, "note", worker),
+  warning: (data, worker) => tell(data.message, "bad", worker),
+  extracted: (data) => tell(`Extracted ${counted(data.extracted ?? 0, "learning")}`, "good"),
+  consolidated: (data) => tell(`Superseded ${data.superseded} near-duplicates`, "quiet"),
+  run_ended(data) {
     hasSaidLast = true;
-    tell(`Stopped: ${said.ending}. ${number(said.done)} done in ${counted(said.iterations, "attempt")}, ${seconds(said.seconds)}.`, "head");
+    tell(`Stopped: ${data.ending}. ${number(data.done)} done in ${counted(data.iterations, "attempt")}, ${seconds(data.seconds)}.`, "head");
     endCards();
   },
 };
 
-function hear(event) {
+function handleEvent(event) {
   try {
-    HEARD[event.what]?.(event.details, event.details.worker ?? 0, event.at);
+    HANDLERS[event.what]?.(event.details, event.details.worker ?? 0, event.at);
   } catch (error) {
-    // A file that others can write to may hold anything; one line of it must not end the page.
-    console.warn("an event that cannot be shown", event.what, error);
+    // The event file is untrusted; an invalid event must not break the page.
+    console.warn("invalid event", event.what, error);
   }
 }
 
-// --- asking ---------------------------------------------------------------------------------------------
+// --- polling ---------------------------------------------------------------------------------------------
 
 let offset = 0;
 let isOver = false;
@@ -227,27 +227,27 @@ let isLate = false;
 let askedUntil = Infinity;
 let hasSaidLast = false;
 
-// The events of a run that is over are shown, but no clock runs; those of one at work keep coming.
+// Fetch new events. Polling continues until the run is over.
 async function ask() {
   if (!run || isAsking || document.hidden) return;
   isAsking = true;
   try {
-    let told;
+    let response;
     do {
-      told = await get(`/api/runs/${encodeURIComponent(run)}/live?offset=${offset}`);
-      const moved = told.offset !== offset;
-      offset = told.offset;
-      for (const event of told.events) hear(event);
+      response = await get(`/api/runs/${encodeURIComponent(run)}/live?offset=${offset}`);
+      const moved = response.offset !== offset;
+      offset = response.offset;
+      for (const event of response.events) handleEvent(event);
       keepUp();
       if (!moved) break;
-    } while (told.events.length);
-    const hasEnded = told.is_over && !isOver && isLate;
-    isOver = told.is_over;
+    } while (response.events.length);
+    const hasEnded = response.is_over && !isOver && isLate;
+    isOver = response.is_over;
     isLate = true;
     if (!isOver) askedUntil = Infinity;
     else if (askedUntil === Infinity) askedUntil = Date.now() + LAST_WORD_MILLISECONDS;
     if (isOver) endCards();
-    document.getElementById("follow").hidden = isOver; // nothing comes any more that could be followed
+    document.getElementById("follow").hidden = isOver; // no more output to follow
     if (hasEnded) later();
     connected(true);
   } catch {
@@ -261,17 +261,17 @@ function connected(is) {
   const place = document.getElementById("connection");
   if (!place) return;
   const atWork = is && !isOver;
-  place.replaceChildren(el("span", { class: "dot", data: { status: is ? (atWork ? "running" : "pending") : "failed" } }), is ? (atWork ? "connected" : "") : "The server does not answer; trying again");
+  place.replaceChildren(el("span", { class: "dot", data: { status: is ? (atWork ? "running" : "pending") : "failed" } }), is ? (atWork ? "connected" : "") : "The server is not responding; retrying");
   if (is && !atWork) place.replaceChildren();
 }
 
-const later = calmly(refresh, 250);
+const later = throttle(refresh, 250);
 
-follow((name, said) => {
+follow((name, data) => {
   if (name === "missed") return void (later(), ask());
   if (name !== "run") return;
-  const event = said.event ?? {};
-  // Another run began, and this one is over, or there was none: that is the one to look at now.
+  const event = data.event ?? {};
+  // Switch to a new run if this one is over or there was none.
   if (event.what === "run_started" && event.run_id !== run && (!run || isOver) && !new URLSearchParams(location.search).has("run")) return location.reload();
   if (event.run_id !== run) return;
   if (event.what === "run_started") return location.reload();
@@ -288,7 +288,7 @@ if (run) {
   onKey(" ", () => !isOver && setFollowing(!isFollowing));
   fit();
   addEventListener("resize", fit);
-  new ResizeObserver(fit).observe(now); // what stands above it on a small screen grows and shrinks
+  new ResizeObserver(fit).observe(now); // its height changes on small screens, where it is above the output
   ask();
   setInterval(() => (isOver && (hasSaidLast || Date.now() > askedUntil) ? null : ask()), ASK_MILLISECONDS);
   setInterval(tick, 250);

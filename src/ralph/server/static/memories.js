@@ -1,5 +1,5 @@
-// Memories: search as one types, filters, more of them, and a new one. The address is always that of what is shown.
-import { badge, chosen, complain, debounce, el, get, marked, meter, number, onKey, onPress, onSubmit, parts, post, redacted, refresh, svg, toast, when, withQuery, words } from "./ui.js";
+// Memories page: search as you type, filters, paging and adding. The URL always matches what is shown.
+import { badge, chosen, showError, debounce, el, get, marked, meter, number, onKey, onPress, onSubmit, parts, post, redacted, refresh, svg, toast, when, withQuery, words } from "./ui.js";
 
 const form = document.getElementById("search-form");
 const results = document.getElementById("results");
@@ -8,23 +8,23 @@ const moreButton = document.getElementById("more-button");
 const meanings = JSON.parse(document.getElementById("meanings").textContent);
 const FEW = 50;
 
-// --- what is asked ---------------------------------------------------------------------------
+// --- query ---------------------------------------------------------------------------
 
 const address = new URLSearchParams(location.search);
 let isCleared = false;
 
 function asked() {
-  const said = new FormData(form);
-  const states = said.getAll("state");
+  const data = new FormData(form);
+  const states = data.getAll("state");
   return {
-    q: String(said.get("q") ?? "").trim(),
-    type: said.getAll("type"),
-    // The active ones are what is meant when nothing is said.
+    q: String(data.get("q") ?? "").trim(),
+    type: data.getAll("type"),
+    // Active memories are the default.
     state: states.length === 1 && states[0] === "active" ? [] : states,
-    source: said.getAll("source"),
-    tag: said.getAll("tag"),
-    stale: said.get("stale") === "true",
-    // What only an address can say.
+    source: data.getAll("source"),
+    tag: data.getAll("tag"),
+    stale: data.get("stale") === "true",
+    // Filters that can only be set in the URL.
     ...Object.fromEntries(["min_confidence", "after", "before"].map((name) => [name, isCleared ? "" : address.get(name) ?? ""])),
   };
 }
@@ -43,7 +43,7 @@ function shares(because) {
   }));
 }
 
-// Where a [[title]] leads: to what a search for it finds, in the project that is shown.
+// URL of a [[title]]: a search for it in the shown project.
 const titled = (title) => withQuery("/memories", { q: title, project: shownProject() });
 
 function row({ memory, score, because }) {
@@ -66,12 +66,12 @@ function row({ memory, score, because }) {
   );
 }
 
-// --- asking ---------------------------------------------------------------------------------------
+// --- loading ---------------------------------------------------------------------------------------
 
 let latest = 0;
 let running = null;
 
-// Show what is asked for now. An answer that comes after a newer question is not shown.
+// Load the results of the current query; drop responses to outdated ones.
 async function load() {
   const values = asked();
   const mine = ++latest;
@@ -86,7 +86,7 @@ async function load() {
     if (mine !== latest) return;
     show(values, answer);
   } catch (error) {
-    if (mine === latest) complain(error);
+    if (mine === latest) showError(error);
   } finally {
     if (mine === latest) results.removeAttribute("aria-busy");
   }
@@ -109,12 +109,12 @@ function go(cursor) {
   more.hidden = !cursor;
   moreButton.dataset.cursor = cursor ?? "";
   moreButton.href = cursor ? withQuery("/memories", { ...asked(), cursor, project: shownProject() }) : "#";
-  document.getElementById("result-count").textContent = asked().q && results.children.length >= FEW ? `the best ${FEW}` : `${number(results.children.length)}${cursor ? "+" : ""} shown`;
+  document.getElementById("result-count").textContent = asked().q && results.children.length >= FEW ? `top ${FEW}` : `${number(results.children.length)}${cursor ? "+" : ""} shown`;
 }
 
 onPress(moreButton, async () => {
   const mine = latest;
-  const { q: _, ...filters } = asked(); // what words find comes all at once
+  const { q: _, ...filters } = asked(); // search results are not paginated
   const answer = await get(withQuery(form.dataset.api, { ...filters, limit: FEW, cursor: moreButton.dataset.cursor }));
   if (mine !== latest) return;
   results.append(...answer.items.map((item) => row(found(item))));
@@ -139,31 +139,31 @@ document.getElementById("clear-filters").addEventListener("click", (event) => {
 document.getElementById("search-button").hidden = true;
 if (matchMedia("(max-width: 820px)").matches) document.getElementById("filters").open = false;
 
-// After a change the list and the counts of the filters are others.
+// Reload the list and the filter counts after a change.
 async function again() {
   await load();
   await refresh();
 }
 
-// --- adding -------------------------------------------------------------------------------------------
+// --- add -------------------------------------------------------------------------------------------
 
 const dialog = document.getElementById("add-dialog");
 const addForm = document.getElementById("add-form");
-const SAID = { added: "Stored.", "learned again": "This was known: it is surer now.", revived: "This was out of use: it is back.", known: "This was known already." };
+const SAID = { added: "Added.", "learned again": "Already known: its confidence increased.", revived: "Already known: it was restored.", known: "Already known." };
 
-onSubmit(addForm, async (said) => {
-  const body = { content: said.get("content"), type: said.get("type"), title: said.get("title"), tags: parts(said.get("tags")), file_refs: parts(said.get("file_refs")) };
-  if (said.get("confidence") !== "") body.confidence = Number(said.get("confidence"));
+onSubmit(addForm, async (data) => {
+  const body = { content: data.get("content"), type: data.get("type"), title: data.get("title"), tags: parts(data.get("tags")), file_refs: parts(data.get("file_refs")) };
+  if (data.get("confidence") !== "") body.confidence = Number(data.get("confidence"));
   const kept = await post(form.dataset.api, body);
   dialog.close();
   addForm.reset();
   const ofProject = form.dataset.suffix;
   const isRedacted = kept.what === "added" && redacted(`${body.title} ${body.content}`, `${kept.memory.title} ${kept.memory.content}`);
-  toast(isRedacted ? "Stored, with a secret taken out." : SAID[kept.what] ?? `It was ${kept.what}.`, {
+  toast(isRedacted ? "Added. A secret was redacted." : SAID[kept.what] ?? `Result: ${kept.what}.`, {
     about: kept.memory.id,
     undo: kept.what === "known" ? null : async () => {
       await post(`/api/memories/${encodeURIComponent(kept.memory.id)}/undo${ofProject}`, { only: kept.event });
-      toast("Taken back.", { about: kept.memory.id });
+      toast("Undone.", { about: kept.memory.id });
       await again();
     },
   });

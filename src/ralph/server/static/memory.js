@@ -1,6 +1,6 @@
-// One memory: edit in place, confirm, delete, undo, go back, share; confidence over time; why for a task.
+// Memory page: edit, confirm, delete, undo, revert and share; confidence chart; relevance to a task.
 import { chart, moment, read } from "./charts.js";
-import { calmly, changed, complain, follow, get, onActs, onKey, onSubmit, parts, percent, post, put, redacted, refresh, remove, toast, withQuery } from "./ui.js";
+import { throttle, changed, showError, follow, get, onActs, onKey, onSubmit, parts, percent, post, put, redacted, refresh, remove, toast, withQuery } from "./ui.js";
 import { taskIn } from "./work.js";
 
 const holder = document.getElementById("memory");
@@ -10,7 +10,7 @@ const meanwhile = document.getElementById("meanwhile");
 const project = holder.dataset.project;
 const path = (rest = "", values = {}) => withQuery(`/api/memories/${encodeURIComponent(holder.dataset.id)}${rest}`, { ...values, project });
 
-// --- the chart ------------------------------------------------------------------------------------
+// --- chart ------------------------------------------------------------------------------------
 
 let drawn = null;
 
@@ -27,9 +27,9 @@ async function draw() {
   else drawn = await chart(document.getElementById("chart-confidence"), values);
 }
 
-// --- what can be done -----------------------------------------------------------------------------------
+// --- actions -----------------------------------------------------------------------------------
 
-// Show the page as it is now, without losing the place.
+// Reload the live parts of the page, keeping the scroll position.
 async function update() {
   const fresh = await refresh();
   if (!fresh) return;
@@ -38,7 +38,7 @@ async function update() {
   await draw();
 }
 
-// Say what was done. What it offers to take back is that alone: `event` is its number.
+// Show a toast whose undo reverts exactly the change with the number `event`.
 function say(text, event = undefined) {
   toast(text, { about: holder.dataset.id, undo: () => undo(event) });
 }
@@ -47,7 +47,7 @@ async function undo(event) {
   await post(path("/undo"), { only: event });
   await update();
   const redo = document.querySelector("[data-act=redo]");
-  toast("Taken back.", { about: holder.dataset.id, redo: redo && (() => ACTS.redo(redo)) });
+  toast("Undone.", { about: holder.dataset.id, redo: redo && (() => ACTS.redo(redo)) });
 }
 
 function edit(isOpen) {
@@ -62,33 +62,33 @@ const ACTS = {
   async confirm() {
     const { event } = await post(path("/confirm"));
     await update();
-    say("Confirmed: it holds as things are now.", event);
+    say("Confirmed: still correct.", event);
   },
   async delete() {
     await remove(path());
     await update();
-    say("Deleted. It is kept with its history.");
+    say("Deleted. Its history is kept.");
   },
   undo: () => undo(),
   async redo(button) {
     await post(path("/undo"), { to: Number(button.dataset.to) });
     await update();
-    say("Done again.");
+    say("Redone.");
   },
   async back(button) {
     await post(path("/undo"), { to: Number(button.dataset.to) });
     await update();
-    say(`Back to event ${button.dataset.to}.`);
+    say(`Reverted to event ${button.dataset.to}.`);
   },
   async share() {
     await post(path("/share"));
     await update();
-    toast("All projects of this database get it with their next command.", { about: holder.dataset.id, undo: () => ACTS.unshare() });
+    toast("Shared with all projects of this database.", { about: holder.dataset.id, undo: () => ACTS.unshare() });
   },
   async unshare() {
     await post(path("/unshare"));
     await update();
-    toast("Shared no longer.", { about: holder.dataset.id });
+    toast("No longer shared.", { about: holder.dataset.id });
   },
 };
 
@@ -96,26 +96,26 @@ onActs(holder, "data-act", ACTS);
 
 const LISTS = ["tags", "file_refs"];
 
-onSubmit(form, async (said) => {
+onSubmit(form, async (data) => {
   const { why, ...fields } = changed(form);
   if (fields.confidence === "") delete fields.confidence;
   if (!Object.keys(fields).length) return edit(false);
   const body = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, LISTS.includes(name) ? parts(value) : name === "confidence" ? Number(value) : value]));
-  const memory = await put(path(), { ...body, why: said.get("why") });
+  const memory = await put(path(), { ...body, why: data.get("why") });
   edit(false);
   await update();
   const isOut = memory.state !== "active";
-  say(isOut ? "Saved, but it is out of use." : redacted(fields.content, memory.content) ? "Saved, with a secret taken out." : "Saved.", memory.event);
+  say(isOut ? "Saved, but the memory is not in use." : redacted(fields.content, memory.content) ? "Saved. A secret was redacted." : "Saved.", memory.event);
 });
 
-// What was written is put away, and can be had back for a while.
+// Discard the input, with an undo for a while.
 function cancel() {
   const written = changed(form);
   form.reset();
   edit(false);
-  later(); // it begins with what is stored by now
+  later(); // show what is stored by now
   if (!Object.keys(written).length) return;
-  toast("What you wrote was not saved.", { status: "pending", about: holder.dataset.id, undo: () => {
+  toast("Your changes were not saved.", { status: "pending", about: holder.dataset.id, undo: () => {
     edit(true);
     for (const [name, value] of Object.entries(written)) form.elements.namedItem(name).value = value;
   } });
@@ -128,14 +128,14 @@ form.addEventListener("keydown", (event) => {
   cancel();
 });
 
-// --- why, for a task -----------------------------------------------------------------------------------------
+// --- relevance to a task -----------------------------------------------------------------------------------------
 
 const whyForm = document.getElementById("why-form");
 
 onSubmit(whyForm, async () => {
   const field = document.getElementById("why-task");
   const task = taskIn(field);
-  await get(path("/why", { task }));  // a wrong id is refused before it is in the address
+  await get(path("/why", { task }));  // fail on an unknown ID before it is in the URL
   history.replaceState(null, "", withQuery(location.pathname, { project, task }));
   await update();
 });
@@ -143,14 +143,14 @@ onSubmit(whyForm, async () => {
 onKey("e", () => holder.dataset.state === "active" && edit(true));
 onKey("u", () => (document.querySelector("#toasts [data-undo]") ?? document.querySelector("[data-act=undo]"))?.click());
 
-draw().catch(complain);
+draw().catch(showError);
 
-// Somebody else may change it while one looks, or while one writes: then that is said before it is written over.
-const later = calmly(async () => {
+// Someone else may change the memory while it is being edited: warn before it is overwritten.
+const later = throttle(async () => {
   const { events, state } = holder.dataset;
   await update();
   if (form.hidden || holder.dataset.events === events) return;
   meanwhile.hidden = false;
-  meanwhile.textContent = holder.dataset.state === state ? "It was changed meanwhile. What you save takes the place of that; the history keeps both." : "It was taken out of use meanwhile.";
+  meanwhile.textContent = holder.dataset.state === state ? "The memory was changed in the meantime. Saving overwrites that change; the history keeps both." : "The memory was removed in the meantime.";
 });
-follow((name, said) => (name === "missed" || said.event?.memory_id === holder.dataset.id) && later());
+follow((name, data) => (name === "missed" || data.event?.memory_id === holder.dataset.id) && later());

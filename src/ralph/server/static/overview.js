@@ -1,10 +1,10 @@
-// The overview: charts, and what changes while one looks at it.
+// Overview page: charts and live updates.
 import { chart, moment, read } from "./charts.js";
-import { calmly, complain, follow, percent, refresh, usd } from "./ui.js";
+import { throttle, showError, follow, percent, refresh, usd } from "./ui.js";
 
 const charts = {};
 
-// Runs are called by their days, or by their hours when all were on one day.
+// Label runs by day, or by time if all were on the same day.
 function namesOf(moments) {
   const days = moments.map((iso) => new Date(iso).toLocaleDateString(undefined, { month: "short", day: "numeric" }));
   if (new Set(days).size !== 1 || days.length === 1) return days;
@@ -37,8 +37,8 @@ async function draw() {
   }
 }
 
-draw().catch(complain);
-const later = calmly(async () => {
+draw().catch(showError);
+const later = throttle(async () => {
   const fresh = await refresh();
   if (!fresh) return;
   document.getElementById("figures").textContent = fresh.page.getElementById("figures").textContent;

@@ -1,4 +1,4 @@
-// The list of runs, while one looks at it.
-import { calmly, follow, refresh } from "./ui.js";
+// Runs page: live updates.
+import { throttle, follow, refresh } from "./ui.js";
 
-follow(calmly(refresh, 800));
+follow(throttle(refresh, 800));

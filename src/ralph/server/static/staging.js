@@ -1,5 +1,5 @@
-// Review: one learning at a time, by keyboard or by pressing; what is decided can be taken back.
-import { complain, forget, hashName, marked, number, onKey, onPress, onSubmit, post, put, toast, toastNext, withQuery } from "./ui.js";
+// Staging page: review learnings one at a time by keyboard or mouse; decisions can be undone.
+import { showError, dismissToasts, hashName, marked, number, onKey, onPress, onSubmit, post, put, toast, toastNext, withQuery } from "./ui.js";
 
 const holder = document.getElementById("reviews");
 const all = [...holder.querySelectorAll("[data-review]")];
@@ -9,7 +9,7 @@ let current = null;
 
 holder.classList.add("is-live");
 
-// --- which one ----------------------------------------------------------------------------------------
+// --- selection ----------------------------------------------------------------------------------------
 
 const isOpen = (one) => !one.dataset.decided;
 
@@ -21,13 +21,13 @@ function choose(one, { focus = true } = {}) {
   }
   current = one;
   if (one && focus) {
-    one.focus({ preventScroll: true }); // so that it is read out, and Tab goes on from here
+    one.focus({ preventScroll: true }); // so that screen readers announce it and Tab continues from here
     one.scrollIntoView({ block: "nearest" });
   }
   tell();
 }
 
-// The next one that waits, after this one; those that were skipped come last.
+// Return the next undecided learning after this one; skipped ones come last.
 function next(after) {
   const at = all.indexOf(after);
   const order = [...all.slice(at + 1), ...all.slice(0, at)].filter(isOpen);
@@ -49,12 +49,12 @@ function count(name, change) {
   place.textContent = number(Number(place.textContent.replaceAll(",", "")) + change);
 }
 
-// --- deciding ----------------------------------------------------------------------------------------------
+// --- decisions ----------------------------------------------------------------------------------------------
 
 const path = (one, rest = "") => `/api/staging/${encodeURIComponent(one.dataset.id)}${rest}`;
 const title = (one) => one.querySelector("h2").textContent;
 
-// `event` is the number of what was done, so that this is taken back and nothing else.
+// `event` is the number of the change, so that undo reverts exactly that.
 function settle(one, verdict, event) {
   one.dataset.decided = verdict;
   one.dataset.event = event ?? "";
@@ -70,7 +70,7 @@ function settle(one, verdict, event) {
 
 let busy = false;
 
-// Take back a decision, once: a second undo would take back that it was learned.
+// Undo a decision once: a second undo would revert the learning itself.
 async function takeBack(one) {
   if (!one?.dataset.decided || busy) return;
   busy = true;
@@ -84,7 +84,7 @@ async function takeBack(one) {
   } finally {
     busy = false;
   }
-  forget(one.dataset.id);
+  dismissToasts(one.dataset.id);
   one.querySelector("[data-verdict]").textContent = "";
   count("waiting", 1);
   if (verdict === "rejected") count("rejected", -1);
@@ -112,7 +112,7 @@ function close(one) {
   one.querySelector("[data-content]").hidden = false;
 }
 
-// What was written and is not wanted is gone; who only looks at another one finds it again.
+// Discard the input of the forms; merely selecting another learning keeps it.
 function cancel(one) {
   for (const each of one.querySelectorAll("[data-form]")) each.reset();
   close(one);
@@ -131,12 +131,12 @@ const DECIDE = {
   },
   async restore(one) {
     await post(`/api/memories/${encodeURIComponent(one.dataset.id)}/undo`);
-    one.dataset.decided = "put back";
+    one.dataset.decided = "restored";
     one.dataset.event = "";
-    one.querySelector("[data-verdict]").textContent = "waits again";
+    one.querySelector("[data-verdict]").textContent = "pending again";
     count("waiting", 1);
     count("rejected", -1);
-    toast(`Waits again: ${title(one).slice(0, 80)}`);
+    toast(`Restored: ${title(one).slice(0, 80)}`);
     choose(next(one));
   },
 };
@@ -147,7 +147,7 @@ async function decide(one, what) {
   try {
     await DECIDE[what](one);
   } catch (error) {
-    complain(error);
+    showError(error);
   } finally {
     busy = false;
   }
@@ -157,17 +157,17 @@ for (const one of all) {
   for (const button of one.querySelectorAll("[data-decide]")) button.addEventListener("click", () => decide(one, button.dataset.decide));
   for (const button of one.querySelectorAll("[data-cancel]")) button.addEventListener("click", () => cancel(one));
   one.querySelector("[data-choose]").addEventListener("click", () => choose(one, { focus: false }));
-  onSubmit(form(one, "reject"), async (said) => {
-    const memory = await post(path(one, "/reject"), { reason: said.get("reason") });
+  onSubmit(form(one, "reject"), async (data) => {
+    const memory = await post(path(one, "/reject"), { reason: data.get("reason") });
     cancel(one);
     document.activeElement?.blur();
     settle(one, "rejected", memory.event);
   });
-  onSubmit(form(one, "edit"), async (said, submitter) => {
-    const content = said.get("content");
+  onSubmit(form(one, "edit"), async (data, submitter) => {
+    const content = data.get("content");
     const isSaved = submitter?.value === "save";
     const memory = isSaved ? await put(path(one), { content }) : await post(path(one, "/approve"), { content });
-    if (isSaved) toast("Saved. It still waits for your decision.", { about: one.dataset.id });
+    if (isSaved) toast("Saved. It still needs your decision.", { about: one.dataset.id });
     one.querySelector("h2").replaceChildren(...marked(memory.title));
     one.querySelector("[data-content]").replaceChildren(...marked(memory.content, (title) => withQuery("/memories", { q: title })));
     form(one, "edit").elements.namedItem("content").defaultValue = memory.content;
@@ -196,25 +196,25 @@ function step(by) {
 
 if (isWaiting) {
   for (const [key, what] of Object.entries({ y: "keep", n: "reject", e: "edit", s: "skip" })) onKey(key, () => void decide(current, what));
-  onKey("u", () => void takeBack(decisions.at(-1)).catch(complain));
+  onKey("u", () => void takeBack(decisions.at(-1)).catch(showError));
 }
 onKey("j", () => step(1));
 onKey("k", () => step(-1));
 
-// --- many at once ----------------------------------------------------------------------------------------------------
+// --- bulk actions ----------------------------------------------------------------------------------------------------
 
 const MANY = {
   async extract() {
-    const said = await post("/api/staging/extract");
-    toastNext(`${said.source}: ${said.extracted} extracted, ${said.merged} of them known already.`);
+    const data = await post("/api/staging/extract");
+    toastNext(`${data.source}: extracted ${data.extracted} (${data.merged} already known).`);
   },
   async validate() {
-    const said = await post("/api/staging/validate");
-    toastNext(`${said.validated} passed, ${said.rejected} rejected, ${said.waiting} wait for more data.`);
+    const data = await post("/api/staging/validate");
+    toastNext(`${data.validated} validated, ${data.rejected} rejected, ${data.waiting} need more data.`);
   },
   async promote() {
-    const said = await post("/api/staging/promote");
-    toastNext(`${said.promoted} kept, ${said.left} left in staging.`);
+    const data = await post("/api/staging/promote");
+    toastNext(`${data.promoted} kept, ${data.left} left in staging.`);
   },
 };
 

@@ -1,14 +1,14 @@
-// One task: move it on, edit it, log a line; the page follows what a run does with it.
+// Task page: change the status, edit and log; follows the progress of runs.
 
-import { calmly, changed, follow, onActs, onKey, onSubmit, post, put, refresh, remove, toast, toastNext } from "/static/ui.js";
+import { throttle, changed, follow, onActs, onKey, onSubmit, post, put, refresh, remove, toast, toastNext } from "/static/ui.js";
 import { picker, taskIn } from "/static/work.js";
 
 const place = document.getElementById("task");
 const id = place.dataset.task;
 const path = `/api/tasks/${encodeURIComponent(id)}`;
-const SAID = { done: "Marked as done", reset: "Back to pending, with all its retries", block: "Held back until it is reset", fail: "Marked as failed for good" };
-const HINTS = { block: "It is held back until somebody resets it.", fail: "It is not tried again unless somebody resets it." };
-// What brings a task back to where it was; one that was at work goes back to those that wait.
+const SAID = { done: "Marked as done", reset: "Reset to pending, with all retries", block: "Blocked until it is reset", fail: "Marked as failed" };
+const HINTS = { block: "It will not run until someone resets it.", fail: "It will not be retried unless someone resets it." };
+// Action that restores a previous status; a task that was in progress becomes pending.
 const BACK = { pending: "reset", in_progress: "reset", done: "done", blocked: "block", failed: "fail" };
 
 const now = () => document.querySelector("[data-live=head]").dataset;
@@ -27,8 +27,8 @@ async function move(how, reason) {
 onActs(place, "data-move", Object.fromEntries(Object.keys(SAID).map((how) => [how, () => move(how)])));
 onActs(place, "data-asks", { block: () => ask("block"), fail: () => ask("fail") });
 
-onSubmit(document.getElementById("log-form"), async (said) => {
-  await post(`${path}/log`, { message: said.get("message") });
+onSubmit(document.getElementById("log-form"), async (data) => {
+  await post(`${path}/log`, { message: data.get("message") });
   document.getElementById("log-form").reset();
   await refresh();
 });
@@ -40,14 +40,14 @@ let asked = "";
 
 function ask(how) {
   asked = how;
-  document.getElementById("reason-title").textContent = how === "block" ? "Hold this task back?" : "Has this task failed for good?";
+  document.getElementById("reason-title").textContent = how === "block" ? "Block this task?" : "Mark this task as failed?";
   document.getElementById("reason-hint").textContent = HINTS[how];
   document.getElementById("reason-button").firstChild.textContent = how === "block" ? "Block" : "Fail";
   reason.showModal();
 }
 
-onSubmit(document.getElementById("reason-form"), async (said) => {
-  await move(asked, said.get("reason"));
+onSubmit(document.getElementById("reason-form"), async (data) => {
+  await move(asked, data.get("reason"));
   reason.close();
   reason.querySelector("form").reset();
 });
@@ -58,7 +58,7 @@ const parent = document.getElementById("edit-parent");
 const holder = document.getElementById("edit-needs-picker");
 const needs = picker(holder);
 
-// Only what was changed here is sent: what somebody else has changed meanwhile stays.
+// Send only changed fields, so that concurrent changes by others are kept.
 onSubmit(form, async () => {
   const body = changed(form);
   if ("priority" in body) body.priority = Number(body.priority || 0);
@@ -68,10 +68,10 @@ onSubmit(form, async () => {
   if (Object.keys(body).length) await put(path, body);
   dialog.close();
   await update();
-  toast(Object.keys(body).length ? "Saved" : "Nothing was changed", { about: id });
+  toast(Object.keys(body).length ? "Saved" : "No changes", { about: id });
 });
 
-let isGone = false; // what is deleted has no page to look at again
+let isGone = false; // a deleted task has no page to refresh
 
 onSubmit(document.getElementById("delete-form"), async () => {
   isGone = true;
@@ -85,7 +85,7 @@ onSubmit(document.getElementById("delete-form"), async () => {
   location.assign("/tasks");
 });
 
-// What a task needs is no field of its own: the form learns it with the page.
+// Dependencies are not a form field: take them from the refreshed page.
 async function update() {
   if (isGone) return;
   const fresh = await refresh();
@@ -94,8 +94,8 @@ async function update() {
   form.reset();
 }
 
-const later = calmly(update, 300);
-follow((name, said) => (name === "missed" || (name === "run" && [id, null, undefined].includes(said.event?.task_id))) && later());
+const later = throttle(update, 300);
+follow((name, data) => (name === "missed" || (name === "run" && [id, null, undefined].includes(data.event?.task_id))) && later());
 onKey("e", () => dialog.showModal());
 onKey("d", () => document.querySelector("[data-move=done]")?.click());
 onKey("r", () => document.querySelector("[data-move=reset]")?.click());

@@ -1,16 +1,16 @@
-// The graph can be moved and zoomed, shows what a task waits for, and stays as things are.
+// Tasks page: graph with pan, zoom and highlighting of dependencies; adding tasks; live updates.
 
-import { calmly, follow, hashName, onKey, onSubmit, post, refresh, remove, toast } from "/static/ui.js";
+import { throttle, follow, hashName, onKey, onSubmit, post, refresh, remove, toast } from "/static/ui.js";
 import { picker, taskIn } from "/static/work.js";
 
 const LEAST = 0.08;
 const MOST = 2.5;
-const READABLE = 0.85; // smaller than this nobody can read it: what does not fit then is moved into view
+const READABLE = 0.85; // smallest readable scale; larger graphs are panned instead
 const LOWEST = 200;
-let isMoved = false; // by a person: then it stays where they put it
-let view = null; // {x, y, scale}: what is at the upper left, and how many pixels one unit has
+let isMoved = false; // by the user, which disables auto-fit
+let view = null; // {x, y, scale}: the upper left corner and the pixels per unit
 
-// --- moving and zooming ---------------------------------------------------------------------
+// --- pan and zoom ---------------------------------------------------------------------
 
 const graph = () => document.getElementById("graph");
 
@@ -21,13 +21,13 @@ function show() {
   one.setAttribute("viewBox", `${view.x} ${view.y} ${width / view.scale} ${height / view.scale}`);
 }
 
-// No higher than what is drawn.
+// Set the height, at most that of the drawing.
 function size(scale) {
   const height = Number(graph().dataset.view.split(" ")[3]);
   graph().style.height = `${Math.max(LOWEST, Math.min(height * scale, innerHeight * 0.6))}px`;
 }
 
-// As wide as there is room, but so that titles can be read.
+// Fit the width, but keep titles readable.
 function fit() {
   const one = graph();
   if (!one) return;
@@ -89,7 +89,7 @@ function hold(one) {
       if (!fingers.size) one.classList.remove("is-held");
     });
   }
-  // A link must not be followed by who only moved the graph by it.
+  // Do not follow a link after dragging the graph by it.
   one.addEventListener("click", (event) => moved > 4 && (event.preventDefault(), event.stopPropagation()), true);
   one.addEventListener("dragstart", (event) => event.preventDefault());
   one.addEventListener("wheel", (event) => {
@@ -99,7 +99,7 @@ function hold(one) {
   }, { passive: false });
 }
 
-// --- what a task waits for ----------------------------------------------------------------------
+// --- dependencies ----------------------------------------------------------------------
 
 function light(one, id) {
   const links = [...one.querySelectorAll(".link")];
@@ -113,7 +113,7 @@ function light(one, id) {
       lit.add(link.dataset.first);
     }
   }
-  // And, one step on, what waits for it.
+  // Direct dependents as well.
   for (const link of links) {
     if (id && link.dataset.first === id) {
       ways.add(link);
@@ -128,7 +128,7 @@ function light(one, id) {
   }
 }
 
-// A task that got the focus by Tab comes into view.
+// Pan to a task that was focused by Tab.
 function bringIn(node) {
   const one = graph();
   const [room, place] = [one.getBoundingClientRect(), node.getBoundingClientRect()];
@@ -171,18 +171,18 @@ function attach() {
   new ResizeObserver(() => (isMoved ? show() : fit())).observe(one);
 }
 
-// --- adding ----------------------------------------------------------------------------------------
+// --- add ----------------------------------------------------------------------------------------
 
 const dialog = document.getElementById("add-task");
 const needs = picker(document.getElementById("new-needs-picker"));
 
-onSubmit(document.getElementById("add-task-form"), async (said) => {
+onSubmit(document.getElementById("add-task-form"), async (data) => {
   const task = await post("/api/tasks", {
-    title: said.get("title"),
-    body: said.get("body"),
-    priority: Number(said.get("priority") || 0),
+    title: data.get("title"),
+    body: data.get("body"),
+    priority: Number(data.get("priority") || 0),
     parent: taskIn(document.getElementById("new-parent")) || null,
-    feature: said.get("feature") || null,
+    feature: data.get("feature") || null,
     needs: needs.ids(),
   });
   dialog.close();
@@ -200,7 +200,7 @@ async function update() {
   document.querySelector(".task-list")?.scrollTo(0, place);
 }
 
-// On a phone the list is what one sees when nothing else is asked for; the buttons say so.
+// The list is the default on small screens; mark the active view button.
 function tellView() {
   const wanted = new URLSearchParams(location.search).get("show") || (matchMedia("(max-width: 820px)").matches ? "list" : "graph");
   for (const name of ["graph", "list"]) {
@@ -212,7 +212,7 @@ function tellView() {
 
 tellView();
 attach();
-follow(calmly(update, 400));
+follow(throttle(update, 400));
 if (hashName() === "add") dialog.showModal();
 onKey("n", () => dialog.showModal());
 onKey("+", () => zoom(1.3));

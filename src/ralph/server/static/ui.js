@@ -1,6 +1,6 @@
-// What all pages share: asking the API, toasts, keys, times, theme. Text from the server is text, never HTML.
+// Shared by all pages: API client, toasts, keyboard shortcuts, times, theme. Text from the server is never used as HTML.
 
-// --- the API ---------------------------------------------------------------------------------
+// --- API ---------------------------------------------------------------------------------
 
 export class Problem extends Error {
   constructor(status, detail) {
@@ -9,12 +9,12 @@ export class Problem extends Error {
   }
 }
 
-const AWAY = "The server does not answer. Is ralph serve still running?";
+const NOT_RESPONDING = "The server is not responding. Is ralph serve still running?";
 
-// Ask the API and give its answer; a Problem with a sentence when it cannot be done.
+// Call the API and return its response; throw a Problem on failure.
 export async function api(method, path, body, options = {}) {
   const headers = { accept: "application/json" };
-  // Every change says that it is JSON: what is empty could come from a form elsewhere, and is refused.
+  // The server rejects changes that are not declared as JSON, because a cross-site form could send an empty body.
   if (body === undefined && method !== "GET" && method !== "DELETE") body = {};
   if (body !== undefined) headers["content-type"] = "application/json";
   let answer;
@@ -22,17 +22,17 @@ export async function api(method, path, body, options = {}) {
     answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, AWAY);
+    throw new Problem(0, NOT_RESPONDING);
   }
   const text = await answer.text();
-  let said = null;
+  let data = null;
   try {
-    said = text ? JSON.parse(text) : null;
+    data = text ? JSON.parse(text) : null;
   } catch {
-    said = null;
+    data = null;
   }
-  if (!answer.ok) throw new Problem(answer.status, said?.detail || `The server answered ${answer.status}.`);
-  return said;
+  if (!answer.ok) throw new Problem(answer.status, data?.detail || `The server responded with status ${answer.status}.`);
+  return data;
 }
 
 export const get = (path, options) => api("GET", path, undefined, options);
@@ -40,7 +40,7 @@ export const post = (path, body = {}) => api("POST", path, body);
 export const put = (path, body = {}) => api("PUT", path, body);
 export const remove = (path) => api("DELETE", path);
 
-// Give a path with what is asked; empty values are left out, lists are said several times.
+// Return a path with query parameters; empty values are omitted, lists are repeated.
 export function withQuery(path, values) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
@@ -48,13 +48,13 @@ export function withQuery(path, values) {
       if (one !== "" && one !== null && one !== undefined && one !== false) query.append(name, one === true ? "true" : one);
     }
   }
-  const said = query.toString();
-  return said ? `${path}?${said}` : path;
+  const data = query.toString();
+  return data ? `${path}?${data}` : path;
 }
 
-// --- making elements -----------------------------------------------------------------------------
+// --- elements -----------------------------------------------------------------------------
 
-// Make an element: el("a", {class: "x", href: "/", data: {status: "done"}, onclick: f}, "text", other)
+// Create an element: el("a", {class: "x", href: "/", data: {status: "done"}, onclick: f}, "text", other)
 export function el(name, attributes = {}, ...children) {
   const one = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -73,10 +73,10 @@ export function badge(status, text) {
 
 export const words = (text) => String(text).replaceAll("_", " ");
 
-// What people call a state of a memory; the same as in rendering.py.
+// Display name of a memory state; must match rendering.py.
 export const stateWords = (state) => (state === "pruned" ? "deleted" : words(state));
 
-// A text with its `code`, **stress** and [[links]]; the same rule as in marking.py. `linked` gives the address of a title.
+// Render `code`, **bold** and [[links]]; must match marking.py. `linked` returns the URL of a title.
 export function marked(text, linked = null) {
   return String(text).split(/(`[^`\n]+`|\*\*[^*\n]+\*\*|\[\[[^\[\]\n]+\]\])/).map((piece, at) => {
     if (at % 2 === 0) return piece;
@@ -103,7 +103,7 @@ export function svg(name, attributes = {}, ...children) {
   return one;
 }
 
-// A bar for a number from 0 to 1, with the number beside it.
+// Bar for a number from 0 to 1, followed by the number.
 export function meter(value, label = "Confidence") {
   const drawn = svg(
     "svg",
@@ -127,7 +127,7 @@ export function seconds(value) {
   return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
 }
 
-// The same rule as in rendering.py.
+// Must match rendering.py.
 export function ago(iso, now = Date.now()) {
   const passed = (now - Date.parse(iso)) / 1000;
   if (Number.isNaN(passed)) return iso;
@@ -163,26 +163,26 @@ function refreshTimes() {
 
 let latestUndo = null;
 
-// Say something for a while. `undo` is what the button (or the key u) does, `redo` the same for the button alone.
-// `status` colours it. `about` names what it is about: whatever was said about that before is no longer true.
+// Show a message for a while. `undo` is the action of the button and of the key u, `redo` of the button only.
+// `status` sets the color. `about` identifies the subject: earlier toasts about it are dismissed.
 export function toast(text, { status = "good", undo = null, redo = null, about = "", milliseconds = undo || redo ? 9000 : 4500 } = {}) {
   const place = document.getElementById("toasts");
-  forget(about);
-  // What went wrong is said at once, all else when there is a pause.
+  dismissToasts(about);
+  // Screen readers announce errors immediately, everything else when idle.
   const one = el("div", { class: "toast", role: status === "bad" ? "alert" : null, data: { status, about } }, el("span", {}, text));
-  let isAtWork = false;
+  let isBusy = false;
   const close = () => {
     one.remove();
     if (latestUndo === act) latestUndo = null;
   };
   const act = (undo || redo) && (async () => {
-    if (isAtWork) return;
-    isAtWork = true;
+    if (isBusy) return;
+    isBusy = true;
     close();
     try {
       await (undo ?? redo)();
     } catch (error) {
-      complain(error);
+      showError(error);
     }
   });
   if (act) one.append(el("button", { class: "button small", type: "button", data: undo ? { undo: "" } : { redo: "" }, onclick: act }, undo ? "Undo" : "Redo"));
@@ -196,30 +196,30 @@ export function toast(text, { status = "good", undo = null, redo = null, about =
   return close;
 }
 
-// Take away what was said about something: it has changed since, and an Undo would mean something else.
-export function forget(about) {
+// Dismiss toasts about a subject that has changed since: their undo would revert something else.
+export function dismissToasts(about) {
   if (!about) return;
   for (const one of document.querySelectorAll("#toasts .toast")) if (one.dataset.about === about) one.querySelector("[aria-label=Dismiss]").click();
 }
 
-// Say what went wrong.
-export function complain(error) {
+// Show an error.
+export function showError(error) {
   if (error?.name === "AbortError") return;
-  toast(error instanceof Problem ? error.message : `Something went wrong on this page: ${error.message}`, { status: "bad", milliseconds: 8000 });
+  toast(error instanceof Problem ? error.message : `Unexpected error on this page: ${error.message}`, { status: "bad", milliseconds: 8000 });
   if (!(error instanceof Problem)) console.error(error);
 }
 
-// Say something on the page that comes next, after a reload or a change of page.
+// Show a toast after the next page load.
 export function toastNext(text, options = {}) {
   sessionStorage.setItem("ralph-toast", JSON.stringify({ text, ...options }));
 }
 
-function toastFromBefore() {
+function showStoredToast() {
   const kept = sessionStorage.getItem("ralph-toast");
   if (!kept) return;
   sessionStorage.removeItem("ralph-toast");
   const { text, status, undo } = JSON.parse(kept);
-  // A function does not outlive its page: what is kept is the call that takes it back, and where to go then.
+  // Functions do not survive a page load, so the undo is stored as an API call and a target page.
   toast(text, { status, undo: undo && (async () => {
     await api(undo.method ?? "POST", undo.path, undo.body ?? {});
     undo.go ? location.assign(undo.go) : location.reload();
@@ -228,14 +228,14 @@ function toastFromBefore() {
 
 // --- forms ------------------------------------------------------------------------------------------
 
-// Let a form's submit do something, once at a time; a Problem is shown in its .field-error[data-error], and nothing
-// typed is lost.
+// Handle the submit of a form, one at a time; a Problem is shown in its .field-error[data-error], and the
+// input is kept.
 export function onSubmit(form, act) {
-  let isAtWork = false;
+  let isBusy = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (isAtWork) return;
-    isAtWork = true;
+    if (isBusy) return;
+    isBusy = true;
     const place = form.querySelector("[data-error]");
     const button = event.submitter ?? form.querySelector("button:not([type=button])");
     if (place) place.textContent = "";
@@ -244,68 +244,68 @@ export function onSubmit(form, act) {
       await act(new FormData(form), event.submitter);
     } catch (error) {
       if (place && error instanceof Problem) place.textContent = error.message;
-      else complain(error);
+      else showError(error);
     } finally {
-      isAtWork = false;
+      isBusy = false;
       if (button) button.disabled = false;
     }
   });
 }
 
-// Let a button or a link do something once at a time; a Problem becomes a toast. A link that is to open elsewhere does.
+// Handle clicks on a button or link, one at a time; a Problem becomes a toast. Modified clicks on links are left alone.
 export function onPress(button, act) {
-  let isAtWork = false;
+  let isBusy = false;
   button?.addEventListener("click", async (event) => {
     if (button.matches("a") && (event.ctrlKey || event.metaKey || event.shiftKey)) return;
     event.preventDefault();
-    if (isAtWork) return;
-    isAtWork = true;
+    if (isBusy) return;
+    isBusy = true;
     button.disabled = true;
     try {
       await act(event);
     } catch (error) {
-      complain(error);
+      showError(error);
     } finally {
-      isAtWork = false;
+      isBusy = false;
       button.disabled = false;
     }
   });
 }
 
-// The same for all buttons inside an element that have an attribute, also for those that come later: `acts` has what
-// each value of the attribute does. One at a time: a second one would do something to what the first leaves.
+// Handle clicks on all buttons inside an element that have an attribute, including those added later: `acts` maps
+// its values to actions. Only one runs at a time, because each changes what the next would act on.
 export function onActs(holder, attribute, acts) {
-  let isAtWork = false;
+  let isBusy = false;
   holder.addEventListener("click", async (event) => {
     const button = event.target.closest(`[${attribute}]`);
     const act = button && acts[button.getAttribute(attribute)];
-    if (!act || button.disabled || isAtWork) return;
-    isAtWork = true;
+    if (!act || button.disabled || isBusy) return;
+    isBusy = true;
     button.disabled = true;
     try {
       await act(button);
     } catch (error) {
-      complain(error);
+      showError(error);
     } finally {
-      isAtWork = false;
+      isBusy = false;
       button.disabled = false;
     }
   });
 }
 
-// The value a field had at first.
+// Initial value of a field.
 function firstValue(field) {
   if (field instanceof HTMLSelectElement) return ([...field.options].find((option) => option.defaultSelected) ?? field.options[0])?.value ?? "";
   return field.defaultValue ?? "";
 }
 
-// The fields of a form that somebody has changed, by name: {title: "new"}.
+// Changed fields of a form by name: {title: "new"}.
 export function changed(form) {
   const named = [...form.elements].filter((field) => field.name && "value" in field && field.type !== "hidden");
   return Object.fromEntries(named.filter((field) => field.value !== firstValue(field)).map((field) => [field.name, field.value]));
 }
 
-// Let a form begin with what it has on a page that came later.
+// Reset a form to its values on a newer version of the page.
 export function renew(form, page) {
   for (const field of form.elements) {
     const fresh = field.id && page.getElementById(field.id);
@@ -316,13 +316,13 @@ export function renew(form, page) {
   form.reset();
 }
 
-// Say whether a secret was taken out of what was typed before it was stored.
+// Return whether a secret was redacted before the text was stored.
 export function redacted(typed, stored) {
   const count = (text) => String(text ?? "").split("[redacted]").length;
   return typed !== undefined && count(stored) > count(typed);
 }
 
-// Split "a, b" into its parts.
+// Split a comma-separated list.
 export const parts = (text) => String(text ?? "").split(/[,\n]/).map((one) => one.trim()).filter(Boolean);
 
 export function debounce(act, milliseconds) {
@@ -333,19 +333,18 @@ export function debounce(act, milliseconds) {
   };
 }
 
-// --- what others do ---------------------------------------------------------------------------------------
+// --- live updates ---------------------------------------------------------------------------------------
 
-// Give a function after whose call `act` runs soon: at most once in so many milliseconds however often it is called,
-// never before the last one has ended, and once more when it was called meanwhile. While the server is away it is
-// tried again.
-export function calmly(act, milliseconds = 500) {
+// Throttle `act`: run it soon after a call, at most once per interval, never concurrently, and once more if it was
+// called while running. Retry while the server is unavailable.
+export function throttle(act, milliseconds = 500) {
   let timer = null;
-  let isAtWork = false;
+  let isBusy = false;
   let isWanted = false;
   const plan = (after) => (timer ??= setTimeout(run, after));
   const run = async () => {
     timer = null;
-    isAtWork = true;
+    isBusy = true;
     isWanted = false;
     let isAway = false;
     try {
@@ -354,52 +353,52 @@ export function calmly(act, milliseconds = 500) {
       isAway = error instanceof Problem && (error.status === 0 || error.status === 503);
       if (!(error instanceof Problem)) console.error(error);
     }
-    isAtWork = false;
-    if (isAway) plan(AGAIN_MILLISECONDS);
+    isBusy = false;
+    if (isAway) plan(RETRY_MILLISECONDS);
     else if (isWanted) plan(milliseconds);
   };
   return () => {
     isWanted = true;
-    if (!isAtWork) plan(milliseconds);
+    if (!isBusy) plan(milliseconds);
   };
 }
 
-const AGAIN_MILLISECONDS = 3000;
+const RETRY_MILLISECONDS = 3000;
 
-// Call `act(name, data)` for what happens from now on: `memory` and `run` as they come, and `missed` when something
-// may have happened that nobody will tell any more. A hidden page lets go of its connection: a browser has few.
+// Call `act(name, data)` for new events: `memory` and `run`, and `missed` if events may have been lost. Hidden pages
+// close their connection, because browsers allow only a few.
 export function follow(act) {
   let source = null;
   let last = "";
   let isLate = false;
   let timer = null;
-  const hear = (event) => {
+  const handleEvent = (event) => {
     last = event.lastEventId || last;
-    let said = null;
+    let data = null;
     try {
-      said = JSON.parse(event.data);
+      data = JSON.parse(event.data);
     } catch {
       return;
     }
-    act(event.type, said);
+    act(event.type, data);
   };
   const open = () => {
     timer = null;
     if (source || document.hidden) return;
     const mine = (source = new EventSource(withQuery("/api/events", { since: last })));
-    mine.addEventListener("run", hear);
-    mine.addEventListener("memory", hear);
-    mine.addEventListener("missed", hear);
+    mine.addEventListener("run", handleEvent);
+    mine.addEventListener("memory", handleEvent);
+    mine.addEventListener("missed", handleEvent);
     mine.onopen = () => {
       if (isLate && !last) act("missed", {});
       isLate = true;
     };
     mine.onerror = () => {
       isLate = true;
-      // It comes back by itself when the connection was lost, but not after a refusal.
+      // EventSource reconnects after a lost connection, but not after an error response.
       if (mine !== source || mine.readyState !== EventSource.CLOSED) return;
       source = null;
-      timer ??= setTimeout(open, AGAIN_MILLISECONDS);
+      timer ??= setTimeout(open, RETRY_MILLISECONDS);
     };
   };
   const close = () => {
@@ -414,19 +413,19 @@ export function follow(act) {
   open();
 }
 
-// What a part of the page says, whenever it is asked.
-function told(part) {
+// Contents of a part of the page without relative times.
+function contents(part) {
   const copy = part.cloneNode(true);
   for (const one of copy.querySelectorAll("time[data-when]")) one.replaceChildren();
   return copy.innerHTML;
 }
 
-const shownBefore = new WeakMap();
+const lastContents = new WeakMap();
 let asked = 0;
 let answered = 0;
 
-// Ask for this page again and put its [data-live] parts in place of the old ones, and let its form[data-renew]s that
-// nobody has open begin anew. Gives the new page and the names of what changed; null when the answer came too late.
+// Fetch this page again, replace its [data-live] parts, and reset every form[data-renew] that is not
+// open. Return the new page and the names of changed parts, or null if the response is outdated.
 export async function refresh() {
   const mine = (asked += 1);
   const where = location.href;
@@ -434,9 +433,9 @@ export async function refresh() {
   try {
     answer = await fetch(where, { headers: { accept: "text/html" } });
   } catch {
-    throw new Problem(0, AWAY);
+    throw new Problem(0, NOT_RESPONDING);
   }
-  if (!answer.ok) throw new Problem(answer.status, `The server answered ${answer.status}.`);
+  if (!answer.ok) throw new Problem(answer.status, `The server responded with status ${answer.status}.`);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (mine < answered || where !== location.href) return null;
   answered = mine;
@@ -445,9 +444,9 @@ export async function refresh() {
     const fresh = page.querySelector(`[data-live="${CSS.escape(old.dataset.live)}"]`);
     if (!fresh) continue;
     for (const { name, value } of fresh.attributes) if (name.startsWith("data-")) old.setAttribute(name, value);
-    const says = told(fresh);
-    if (says === shownBefore.get(old)) continue;
-    shownBefore.set(old, says);
+    const says = contents(fresh);
+    if (says === lastContents.get(old)) continue;
+    lastContents.set(old, says);
     replaceInside(old, fresh);
     names.add(old.dataset.live);
   }
@@ -455,7 +454,7 @@ export async function refresh() {
   return { page, names };
 }
 
-// What is open, chosen or has the focus stays so.
+// Replace the contents, keeping what is expanded, selected or focused.
 function replaceInside(old, fresh) {
   const opened = [...old.querySelectorAll("details[id]")].map((one) => [one.id, one.open]);
   const href = old.querySelector("[data-row].is-chosen a[href]")?.getAttribute("href");
@@ -465,10 +464,10 @@ function replaceInside(old, fresh) {
   if (href) old.querySelector(`[data-row] a[href="${CSS.escape(href)}"]`)?.closest("[data-row]").classList.add("is-chosen");
   const same = active && [...old.querySelectorAll(active.tagName)].find((one) => (active.id ? one.id === active.id : one.textContent === active.textContent));
   same?.focus({ preventScroll: true });
-  dress(old);
+  decorate(old);
 }
 
-// The part of the address after #, as it was meant; what is no text is nothing.
+// Decoded fragment of the URL, or "" if it is invalid.
 export function hashName() {
   try {
     return decodeURIComponent(location.hash.slice(1));
@@ -477,14 +476,14 @@ export function hashName() {
   }
 }
 
-// --- keys ------------------------------------------------------------------------------------------------
+// --- keyboard shortcuts ------------------------------------------------------------------------------------------------
 
-// The key of a page stands beside its link: <kbd>g o</kbd>.
+// The shortcut of a page is shown next to its link: <kbd>g o</kbd>.
 const PLACES = Object.fromEntries([...document.querySelectorAll(".nav a[data-place] kbd")].map((one) => [one.textContent.at(-1), one.closest("a").getAttribute("href")]));
 const keys = new Map();
 let waitsForPlace = 0;
 
-// Let a page answer a key: onKey("y", keep). It is not called while somebody types or a dialog is open.
+// Register a shortcut: onKey("y", keep). It is ignored while typing or while a dialog is open.
 export function onKey(key, act) {
   keys.set(key, act);
 }
@@ -495,7 +494,7 @@ function rows() {
   return [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
 }
 
-// Choose a row of a list, as j and k do; others may do so too.
+// Select a row of a list, as j and k do.
 export function choose(row) {
   for (const one of document.querySelectorAll("[data-row].is-chosen")) one.classList.remove("is-chosen");
   if (!row) return;
@@ -529,13 +528,13 @@ function pressed(event) {
     }
     return;
   }
-  // A key that is held moves on in a list, but decides nothing twice.
+  // A held key moves in a list, but triggers no action twice.
   if (event.repeat && !["j", "k"].includes(event.key)) return;
   const act = keys.get(event.key) ?? COMMON[event.key];
   if (act && act(event) !== false) event.preventDefault();
 }
 
-// Ctrl+Enter sends the form one writes in.
+// Ctrl+Enter submits the current form.
 function send(event) {
   const form = isTyping(event.target) ? event.target.closest("form[data-sends]") : null;
   if (!form || event.repeat || event.isComposing) return;
@@ -560,7 +559,7 @@ const COMMON = {
     link?.click();
     return Boolean(link);
   },
-  u: () => void (latestUndo ? latestUndo() : toast("There is nothing to undo here.", { status: "pending", about: "nothing" })),
+  u: () => void (latestUndo ? latestUndo() : toast("Nothing to undo.", { status: "pending", about: "nothing" })),
   Escape: () => {
     document.querySelector("details.more[open]")?.removeAttribute("open");
     choose(null);
@@ -580,7 +579,7 @@ function switchTheme() {
   try {
     localStorage.setItem("ralph-theme", theme);
   } catch {
-    // It lasts as long as the page.
+    // The choice only lasts until the page is closed.
   }
   document.dispatchEvent(new CustomEvent("ralph-theme"));
 }
@@ -600,20 +599,20 @@ document.getElementById("keys-button")?.addEventListener("click", () => document
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("ralph-theme")));
 document.addEventListener("click", (event) => {
   event.target.closest?.("[data-close]")?.closest("dialog").close();
-  // Pressed beside a dialog: it closes unless something is written in it.
+  // A click outside a dialog closes it unless its form has changes.
   if (event.target instanceof HTMLDialogElement && ![...event.target.querySelectorAll("form")].some((form) => Object.keys(changed(form)).length)) event.target.close();
   const opens = event.target.closest?.("[data-opens]");
   if (opens) document.getElementById(opens.dataset.opens).showModal();
   for (const menu of document.querySelectorAll("details.more[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
-// What a page gets from here, and what comes into it later.
-function dress(part) {
+// Add copy buttons and relative times to new content.
+function decorate(part) {
   if (navigator.clipboard) for (const one of part.querySelectorAll("[data-copy]")) one.append(copyButton(one.dataset.copy));
   refreshTimes();
 }
 
-// A link leads to what is folded away, too.
+// Expand the section that the fragment of the URL points to.
 function reveal() {
   const folded = document.getElementById(hashName())?.closest("details:not([open])");
   if (!folded) return;
@@ -621,11 +620,11 @@ function reveal() {
   document.getElementById(hashName()).scrollIntoView();
 }
 
-for (const part of document.querySelectorAll("[data-live]")) shownBefore.set(part, told(part));
+for (const part of document.querySelectorAll("[data-live]")) lastContents.set(part, contents(part));
 for (const form of document.querySelectorAll("dialog form[data-renew]")) form.closest("dialog").addEventListener("close", () => form.reset());
-dress(document);
+decorate(document);
 setInterval(refreshTimes, 30_000);
-toastFromBefore();
+showStoredToast();
 addEventListener("hashchange", reveal);
 reveal();
 if (location.hash === "#search") document.querySelector("[data-search]")?.focus();

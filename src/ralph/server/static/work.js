@@ -1,8 +1,8 @@
-// What pages share that have to do with tasks: rows that fold, and choosing tasks.
+// Helpers for task pages: collapsible rows and task pickers.
 
 import { Problem, chosen, el, onKey } from "/static/ui.js";
 
-// Let Enter open and close the chosen row where rows fold.
+// Let Enter expand and collapse the selected row.
 export function foldRows() {
   onKey("Enter", (event) => {
     if (event.target instanceof Element && event.target.closest("a, button, summary, input")) return false;
@@ -13,7 +13,7 @@ export function foldRows() {
   });
 }
 
-// --- choosing tasks ---------------------------------------------------------------------------
+// --- task pickers ---------------------------------------------------------------------------
 
 const BETWEEN = " · "; // as in the macro task_options
 
@@ -24,22 +24,22 @@ function offered(input) {
   });
 }
 
-// The task meant by what stands in a field: one that was chosen, an id, or words of a title; "" when there is nothing.
+// Return the ID of the task in a field: a selected one, an ID, or words of a title; "" if the field is empty.
 export function taskIn(input) {
-  const said = input.value.trim();
-  if (!said) return "";
+  const data = input.value.trim();
+  if (!data) return "";
   const all = offered(input);
-  const known = all.find((one) => one.value === said || one.id === said);
+  const known = all.find((one) => one.value === data || one.id === data);
   if (known) return known.id;
-  if (/^t-\S+$/.test(said)) return said;
-  const titled = all.filter((one) => one.title.toLowerCase() === said.toLowerCase());
-  const words = said.toLowerCase().split(/\s+/);
+  if (/^t-\S+$/.test(data)) return data;
+  const titled = all.filter((one) => one.title.toLowerCase() === data.toLowerCase());
+  const words = data.toLowerCase().split(/\s+/);
   const found = titled.length ? titled : all.filter((one) => words.every((word) => one.title.toLowerCase().includes(word)));
   if (found.length === 1) return found[0].id;
-  throw new Problem(422, found.length ? `${found.length} tasks have “${said}” in their titles: choose one of them.` : `No task here has “${said}” in its title: choose one from the list.`);
+  throw new Problem(422, found.length ? `${found.length} tasks match “${data}”. Choose one of them.` : `No task matches “${data}”. Choose one from the list.`);
 }
 
-// Let a field with a datalist gather several tasks: <div data-picker data-picked='[["id", "title"]]'><input list=…>
+// Let a field with a datalist collect several tasks: <div data-picker data-picked='[["id", "title"]]'><input list=…>
 // <div class="picked"></div></div>
 export function picker(holder) {
   const input = holder.querySelector("input");
@@ -49,7 +49,7 @@ export function picker(holder) {
   const show = () => {
     place.replaceChildren(
       ...[...picked].map(([id, title]) =>
-        el("span", { class: "tag", title: `${title} (${id})`, data: { id } }, title.length > 28 ? `${title.slice(0, 27)}…` : title, el("button", { type: "button", "aria-label": `Take away ${title}`, onclick: () => (picked.delete(id), show()) }, "×")),
+        el("span", { class: "tag", title: `${title} (${id})`, data: { id } }, title.length > 28 ? `${title.slice(0, 27)}…` : title, el("button", { type: "button", "aria-label": `Remove ${title}`, onclick: () => (picked.delete(id), show()) }, "×")),
       ),
     );
   };
@@ -79,7 +79,7 @@ export function picker(holder) {
       input.reportValidity();
     }
   });
-  // A form that begins anew begins with what the page says.
+  // A reset restores the tasks given by the page.
   input.form.addEventListener("reset", begin);
   begin();
   return {
