@@ -220,9 +220,9 @@ def _unsaved(store: Store, made_at: str) -> str:
         return ""  # reported with the database
     if not first or first > timestamp(time.time() - MOST_DAYS * 86_400):
         return ""
-    added = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
-    newest = f"the newest intact one is from {made_at[:10]}" if made_at else "no intact one"
-    return f"{newest}; {added} added since, the first more than {MOST_DAYS} days ago"
+    missing = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
+    newest = f"the newest intact one is from {made_at[:10]}" if made_at else "none is intact"
+    return f"{newest}; {missing} are not backed up, the oldest for more than {MOST_DAYS} days"
 
 
 def _settings(root: Path) -> Iterator[Finding]:

@@ -136,7 +136,9 @@ def private_folder(folder: Path) -> Path:
 def copy_database(source: Path, folder: Path) -> Path:
     """Copy a consistent snapshot of a database to a new file in a directory, and sync it to disk."""
     if not source.exists():
-        raise StoreError(f"The database {source} does not exist. Restore a backup with: ralph restore")
+        raise StoreError(
+            f"The database {source} does not exist. Restore a backup with: ralph restore", code="store-missing"
+        )
     target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
     target.touch(mode=0o600, exist_ok=False)
     try:

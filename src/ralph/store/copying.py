@@ -65,7 +65,8 @@ def unfinished(database: Database, project: ProjectEntry) -> StoreError:
     source = json.loads(project.copying)["source"]
     return StoreError(
         f"The project {project.name!r} in {database.where} is an unfinished copy. "
-        f"Finish it with: ralph store copy {source} {database.where}"
+        f"Finish it with: ralph store copy {source} {database.where}",
+        code="unfinished-copy",
     )
 
 
@@ -124,7 +125,8 @@ def _find_target(target: Database, entry: ProjectEntry, name: str) -> ProjectEnt
     found = projects.find(name or entry.name) or (None if name else projects.find(entry.id))
     if found and found.copying and json.loads(found.copying)["project_id"] != entry.id:
         raise UsageError(
-            f"In {target.where}, {found.name!r} is an unfinished copy of another project. {_alternatives(found)}"
+            f"In {target.where}, {found.name!r} is an unfinished copy of another project. {_alternatives(found)}",
+            code="unfinished-copy",
         )
     return found
 
@@ -145,7 +147,8 @@ def _compare_existing(ours: Scope, theirs: Scope, found: ProjectEntry) -> dict[s
         if tallies != tally(theirs, shifts):
             raise UsageError(
                 f"There is already a different project {found.name!r} in {theirs.database.where}."
-                f" {_alternatives(found)}"
+                f" {_alternatives(found)}",
+                code="project-differs",
             )
     return tallies
 
@@ -167,7 +170,8 @@ def _copy_new(
         _refuse_taken_over(Scope(target, place.id), place)
         raise StoreError(
             f"Somebody changed the project {place.name!r} in {target.where} during the copy, so it is unfinished. "
-            "Stop whoever works in it, and run the command again."
+            "Stop whoever works in it, and run the command again.",
+            code="copy-target-changed",
         ) from None
 
 
@@ -196,7 +200,8 @@ def _begin(ours: Scope, entry: ProjectEntry, target: Database, found: ProjectEnt
             _refuse_taken_over(Scope(target, found.id), found)
             if not is_empty(Scope(target, found.id)):
                 raise UsageError(
-                    f"Somebody has just started to work in {found.name!r} in {target.where}. {_alternatives(found)}"
+                    f"Somebody has just started to work in {found.name!r} in {target.where}. {_alternatives(found)}",
+                    code="project-in-use",
                 )
         elif projects.find(name):
             raise _taken_over(target, name)
@@ -266,7 +271,8 @@ def _refuse_taken_over(theirs: Scope, place: ProjectEntry) -> None:
 def _taken_over(target: Database, name: str) -> StoreError:
     return StoreError(
         f"Another process is copying or has copied to {name!r} in {target.where}, so this one has stopped. "
-        "Run the command again to see the result."
+        "Run the command again to see the result.",
+        code="copy-taken-over",
     )
 
 
@@ -275,7 +281,8 @@ def _refuse_in_use(theirs: Scope, place: ProjectEntry) -> None:
     if is_worked_in(theirs, place):
         raise StoreError(
             f"Somebody works in the project {place.name!r} in {theirs.database.where}, which is an unfinished copy: "
-            f"nothing in it was changed. {_alternatives(place)}"
+            f"nothing in it was changed. {_alternatives(place)}",
+            code="project-in-use",
         )
 
 

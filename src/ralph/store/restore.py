@@ -352,9 +352,10 @@ def _choose(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
     if not skipped:
         raise StoreError(
             f"There is no backup in {folder}, so nothing was changed. To start over, move {database_path} away "
-            "and run: ralph init. It imports .agent/memories.md and .ralph/knowledge again."
+            "and run: ralph init. It imports .agent/memories.md and .ralph/knowledge again.",
+            code="no-backup",
         )
-    raise StoreError(f"No intact backup was found, so nothing was changed. {skipped[0]}")
+    raise StoreError(f"No intact backup was found, so nothing was changed. {skipped[0]}", code="no-intact-backup")
 
 
 def _swap(path: Path, fresh: Path) -> Path | None:
@@ -512,7 +513,7 @@ def _loss_message(old: Path, gap: Gap | None, made_at: str) -> str:
     changed = [_count_phrase(count, name, names[name]) for name, count in gap.changed.items()]
     parts = [f"{_join(added)} added"] if added else []
     parts += [f"changes to {_join(changed)}"] if changed else []
-    parts += [] if gap.is_exact else ["data that can no longer be read"]
+    parts += [] if gap.is_exact else ["unreadable data"]
     last = f"the last {_count_phrase(gap.changes, 'change', 'changes')} in the write-ahead log" if gap.changes else ""
     if parts:
         return f"Lost: {_join(parts)} {since}{f'; and {last}' if last else ''}."

@@ -75,7 +75,7 @@ def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False)
     If `may_only_read` is true, a file on a full or read-only disk is opened read-only instead of being refused.
     """
     if not create and not os.path.exists(path):  # noqa: PTH110
-        raise StoreError(f"The database {path} does not exist. Create it with: ralph init")
+        raise StoreError(f"The database {path} does not exist. Create it with: ralph init", code="store-missing")
     if name := not_plain(path):
         raise StoreError(f"{name} is not a regular file. Move it out of the way and try again.")
     _refuse_emptied(path, create=create)
