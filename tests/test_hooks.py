@@ -621,7 +621,7 @@ def test_what_comes_with_a_clone_decides_neither_what_is_read_nor_what_is_writte
 
     assert [one.envelope for one in answers] == [{}] * 3
     assert failed["says"].startswith("stop failed at ")
-    assert failed["waits"] == "1 answer of an agent waits to be stored"
+    assert failed["waits"] == "1 agent message is waiting to be stored"
     assert (worked["is_fine"], worked["waits"]) == (True, "")
     assert [one.body for one in hooks.memories()] == [LEARNED]
     assert {path.name: path.read_text() for path in outside.iterdir()} == precious
@@ -886,11 +886,11 @@ def test_what_is_said_while_the_store_is_broken_is_stored_once_by_the_next_hook(
     assert all(one.err.startswith("ralph hook: ") for one in answers)
     assert not said["is_fine"]
     assert said["says"].startswith("stop failed at ")
-    assert said["waits"] == "2 answers of agents wait to be stored"
+    assert said["waits"] == "2 agent messages are waiting to be stored"
     memory = hooks.memories()
     assert [(one.body, one.origin_session, one.support) for one in memory] == [(LEARNED, "s-1", 1)]
     assert hooks.doctor()["is_fine"]
-    assert "5 problems before" in hooks.doctor()["says"]
+    assert "5 problems earlier" in hooks.doctor()["says"]
     assert hooks.doctor()["waits"] == ""
 
 
@@ -918,7 +918,7 @@ def test_a_locked_database_keeps_no_agent_waiting(hooks: Hooks) -> None:
     assert (code, stop.stdout.read() if stop.stdout else b"") == (0, b"{}\n")
     assert seconds < 14
     assert "It took longer than" in said["says"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert sorted(one.body for one in hooks.memories()) == [LEARNED, "The parser wants tabs."]
 
 
@@ -940,7 +940,7 @@ def test_what_is_in_a_long_transcript_at_the_end_of_a_session_is_put_by_in_time(
     assert answer.envelope == {}
     assert answer.seconds < 6
     assert "It took longer than 2.5 s" in said["says"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert [one.body for one in hooks.memories()] == [LEARNED]
 
 
@@ -958,8 +958,8 @@ def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, 
     mend()
     hooks("user-prompt-submit", prompt="Hello")
 
-    assert "are lost" in said["says"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert "is lost" in said["says"]
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert [one.body for one in hooks.memories()] == [LEARNED]
 
 
@@ -972,8 +972,8 @@ def test_after_a_hundred_problems_one_hook_that_works_is_enough(hooks: Hooks) ->
 
     after = hooks.doctor()
     assert (before["is_fine"], after["is_fine"]) == (False, True)
-    assert "(99 more before it)" in before["says"]
-    assert "they work; 100 problems before" in after["says"]
+    assert "(99 more before)" in before["says"]
+    assert "working; 100 problems earlier" in after["says"]
 
 
 def test_what_waits_and_makes_no_sense_stops_no_hook(hooks: Hooks, tmp_path: Path) -> None:
@@ -1062,7 +1062,7 @@ def test_a_full_disk_reaches_no_agent_and_loses_nothing(small_disk: Path) -> Non
     assert [one.code for one in answers] == [0, 0]
     assert answers[1].envelope == {}
     assert not said["is_fine"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert [one.body for one in hooks.memories()] == [LEARNED]
 
 
@@ -1081,7 +1081,7 @@ def test_what_is_said_where_nothing_can_be_written_waits_elsewhere(small_disk: P
     assert [one.code for one in answers] == [0, 0]
     assert answers[1].envelope == {}
     assert not said["is_fine"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert LEARNED in [one.body for one in hooks.memories()]
 
 
@@ -1099,7 +1099,7 @@ def test_while_the_server_is_away_agents_go_on_and_what_they_say_waits(hooks: Ho
     assert [one.envelope for one in answers] == [{}, {}]
     assert max(one.seconds for one in answers) < 12
     assert not said["is_fine"]
-    assert said["waits"] == "1 answer of an agent waits to be stored"
+    assert said["waits"] == "1 agent message is waiting to be stored"
     assert [one.body for one in hooks.memories()] == [LEARNED]
 
 

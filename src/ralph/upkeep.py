@@ -1,7 +1,7 @@
-"""Looking after a project's store: backups, bringing one back, copying it elsewhere, and making its indexes anew.
+"""Maintenance of a project's store: backups, restore, copies and reindexing.
 
-None of this opens the project, because it has to work when a database file cannot be
-opened, or is gone. What is on a server can only be looked after when that can be reached.
+Nothing here opens the project, because it has to work when a database file is damaged or missing. A database on a
+server has to be reachable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @record
 class Verified:
-    """A backup file, and what is wrong with it."""
+    """Result of checking a backup file."""
 
     path: str
     problems: tuple[str, ...]
@@ -41,7 +41,7 @@ class Verified:
 
 @record
 class Reindexed:
-    """How much the search indexes hold now, and how long it took to make them."""
+    """Number of indexed entries after a rebuild, and the time it took."""
 
     memories: int
     journal_entries: int
@@ -50,12 +50,12 @@ class Reindexed:
 
 
 def find_project(start: Path) -> Path:
-    """Give the nearest directory, from here upwards, that is a project or has the backups of one."""
+    """Return the nearest directory, from `start` upwards, that is a project or has backups of one."""
     for directory in (start.absolute(), *start.absolute().parents):
         if os.path.exists(directory / FOLDER / DATABASE):  # noqa: PTH110
             break
         if os.path.isdir(directory / FOLDER / backup.FOLDER):  # noqa: PTH112
-            return directory  # its database is gone; one further up is not the one that is meant
+            return directory  # its database is missing; a project further up is a different one
     return Path(find_root(start))
 
 
@@ -63,7 +63,7 @@ def find_project(start: Path) -> Path:
 
 
 def backup_project(root: Path, reason: str = "by hand", keep: int = backup.KEEP) -> Backup:
-    """Make a verified backup and keep it with the newest others."""
+    """Make a verified backup, and delete the oldest backups beyond `keep`."""
     if not is_on_server(root):
         return backup.make_backup(_database(root), reason, keep)
     with _store(root) as store:
@@ -71,24 +71,24 @@ def backup_project(root: Path, reason: str = "by hand", keep: int = backup.KEEP)
 
 
 def list_backups(root: Path) -> list[Backup]:
-    """Give the backups that can be read, newest first."""
+    """Return the readable backups, newest first."""
     return backup.backups(_database(root))
 
 
 def count_backups(root: Path) -> int:
-    """Give the number of backups, also of those that cannot be read."""
+    """Return the number of backups, including unreadable ones."""
     return len(backup.backup_paths(_database(root)))
 
 
 def verify_backups(root: Path, name: str | None = None) -> list[Verified]:
-    """Check every backup, newest first, or one."""
+    """Check one backup, or all of them, newest first."""
     path = _database(root)
     paths = [backup.backup_path(path, name)] if name else backup.backup_paths(path)
-    return [Verified(path=one, problems=health.check(one).problems) for one in paths]
+    return [Verified(path=found, problems=health.check(found).problems) for found in paths]
 
 
 def preview_restore(root: Path, name: str | None = None) -> Restored:
-    """Say what a restore would do, and do nothing."""
+    """Return what a restore would do, without changing anything."""
     if not is_on_server(root):
         return restore.preview_restore(_database(root), name)
     with _store(root) as store:
@@ -96,12 +96,14 @@ def preview_restore(root: Path, name: str | None = None) -> Restored:
 
 
 def restore_project(root: Path, name: str | None = None) -> Restored:
-    """Put a backup in the place of what is stored, which is kept; not while a run is at work."""
+    """Replace the stored data with a backup and keep the replaced data; refuse during a run."""
     if not is_on_server(root):
         from ralph.loop.workers import is_run_at_work
 
         if is_run_at_work(root):
-            raise StoreError("A run is at work in this project, and what it does would be lost. Stop it first.")
+            raise StoreError(
+                "A run is active in this project, and its changes would be lost. Stop it first.", code="run-active"
+            )
         return restore.restore(_database(root), name)
     with _store(root) as store:
         return restore.restore_rows(store, name)
@@ -111,7 +113,7 @@ def restore_project(root: Path, name: str | None = None) -> Restored:
 
 
 def check_project(root: Path, *, deep: bool = False) -> Health:
-    """Say what is wrong with what is stored."""
+    """Check the stored data of a project."""
     if not is_on_server(root):
         return health.check(_database(root), deep=deep)
     with _store(root) as store:
@@ -119,34 +121,34 @@ def check_project(root: Path, *, deep: bool = False) -> Health:
 
 
 def reindex_project(root: Path) -> Reindexed:
-    """Make the search indexes anew from the texts, in one change."""
+    """Rebuild the search indexes from the texts, in one transaction."""
     from ralph.store.index import forget_worked_out, rebuild
     from ralph.store.vectors import compare_on_server
 
-    begin = time.perf_counter()
+    started = time.perf_counter()
     if is_on_server(root):
         with _store(root) as store:
             counts = rebuild(store.database, store.project_id)
             compare_on_server(store.database)
     else:
-        wrong = health.worked_out_wrong(_database(root))
+        damaged_tables = health.worked_out_wrong(_database(root))
         with closing(open_database(_database(root))) as database, database.transaction():
-            forget_worked_out(database, wrong)
+            forget_worked_out(database, damaged_tables)
             counts = rebuild(database)
     return Reindexed(
         memories=counts["memory"],
         journal_entries=counts["attempt"],
         reports=counts["failure"],
-        seconds=time.perf_counter() - begin,
+        seconds=time.perf_counter() - started,
     )
 
 
-# --- where it is ---------------------------------------------------------------------------
+# --- location ------------------------------------------------------------------------------
 
 
 @record
 class Place:
-    """A database that something is copied from or to, and the project there that is meant."""
+    """Database and project to copy from or to."""
 
     url: str
     project: str = ""
@@ -155,7 +157,7 @@ class Place:
 
 @record
 class StoreShown:
-    """Where a project is kept, and how much of it there is."""
+    """Location and size of a project's data."""
 
     database: str
     """`sqlite` or `postgresql`."""
@@ -165,24 +167,24 @@ class StoreShown:
     project: str
     id: str
     pgvector: str
-    """Its version; empty when it is not used."""
+    """Version of pgvector; empty if it is not used."""
     rows: dict[str, int]
 
 
 def show_store(root: Path) -> StoreShown:
-    """Say where a project is kept, and how much of it there is."""
+    """Return the location and size of a project's data."""
     from ralph.store.copying import row_counts
 
     with _store(root) as store:
         about = health.about(store.database)
-        one = store.projects.get(store.project_id)
+        project = store.projects.get(store.project_id)
         return StoreShown(
             database=about.database,
             where=store.database.where,
             version=about.version,
             schema=about.schema,
-            project=one.name,
-            id=one.id,
+            project=project.name,
+            id=project.id,
             pgvector=about.pgvector,
             rows=row_counts(store.scope),
         )
@@ -191,39 +193,41 @@ def show_store(root: Path) -> StoreShown:
 def copy_store(
     source: str, target: str, project: str = "", name: str = "", tell: Tell = lambda *_: None
 ) -> list[Copied]:
-    """Copy a project, or all there are, from one database to another; each may be a project directory."""
+    """Copy one project or all of them from one database to another; either may be given as a project directory."""
     from ralph.store.copying import copy_project
 
-    ours, theirs = _place(source), _place(target)
-    with closing(_opened(ours)) as reading:
-        known, asked = Projects(reading), project or ours.project
+    source_place, target_place = _place(source), _place(target)
+    with closing(_opened(source_place)) as reading:
+        known, asked = Projects(reading), project or source_place.project
         is_all = not asked and known.all()
         chosen = [*known.all(), *filter(None, [known.shared()])] if is_all else [known.named(asked)]
-        with closing(_opened(theirs, create=True)) as writing:
-            here = _name_there(writing, theirs, name)
-            if here and len(chosen) > 1:
-                raise UsageError(f"{reading.where} holds {len(chosen)} projects. Say with --project which one to copy.")
-            return [copy_project(reading, one.id, writing, here, tell) for one in chosen]
+        with closing(_opened(target_place, create=True)) as writing:
+            target_name = _name_in_target(writing, target_place, name)
+            if target_name and len(chosen) > 1:
+                raise UsageError(f"{reading.where} has {len(chosen)} projects. Choose the one to copy with --project.")
+            return [copy_project(reading, entry.id, writing, target_name, tell) for entry in chosen]
 
 
-def _name_there(database: Database, place: Place, name: str) -> str:
-    """Give the name or id a project is to have in a database; nothing when it keeps its own."""
+def _name_in_target(database: Database, place: Place, name: str) -> str:
+    """Return the name or id of the project in the target; empty if it keeps its own."""
     if Path(place.url).parent.name != FOLDER or not (known := Projects(database).all()):
         return name or place.project
-    # The file of a directory is for one project: no other one could be opened there.
+    # The file of a project directory has one project: no other one could be opened there.
     if name not in ("", known[0].name, known[0].id):
-        raise UsageError(f"{place.url} is for the project of its directory, which is called {known[0].name}.")
+        raise UsageError(f"{place.url} belongs to the project of its directory, which is called {known[0].name}.")
     return known[0].id
 
 
-def _place(given: str) -> Place:
-    """Give the database that is meant by a URL, the path of a file, or a project directory."""
-    if is_postgres(given):
-        return Place(url=with_known_password(given))
-    path = Path(file_path(given))
+def _place(location: str) -> Place:
+    """Return the database for a URL, the path of a file, or a project directory."""
+    if is_postgres(location):
+        return Place(url=with_known_password(location))
+    path = Path(file_path(location))
     if not path.is_dir():
-        if not given.startswith(SQLITE) and "://" in given:
-            raise UsageError("A store is a directory, a file or a URL that begins with sqlite:/// or postgresql://.")
+        if not location.startswith(SQLITE) and "://" in location:
+            raise UsageError(
+                "A store must be a directory, a file, or a URL that begins with sqlite:/// or postgresql://."
+            )
         return Place(url=str(path))
     path = path.parent if path.name == FOLDER else path
     config = load_config(path)
@@ -238,7 +242,7 @@ def _opened(place: Place, *, create: bool = False) -> Database:
 
 
 def is_on_server(root: Path) -> bool:
-    """Say whether a project is kept on a server."""
+    """Return whether the data of a project is on a server."""
     config = _config(root)
     return bool(config and is_postgres(config.store.url))
 
@@ -250,7 +254,7 @@ def _store(root: Path) -> Iterator[Store]:
 
 
 def _database(root: Path) -> str:
-    """Give the path of the database file; on a server that of one that would be there, where its backups are."""
+    """Return the path of the database file; for a project on a server, of the default one, next to its backups."""
     config = _config(root)
     if config and config.store.url and not is_postgres(config.store.url):
         return store_url(root, config)
@@ -258,7 +262,7 @@ def _database(root: Path) -> str:
 
 
 def _config(root: Path) -> Config | None:
-    """Give the settings; none when they cannot be read but the file is there: then they are not needed."""
+    """Return the configuration, or None if it is unreadable but not needed because the default file exists."""
     try:
         return load_config(root)
     except RalphError:

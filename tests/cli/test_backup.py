@@ -141,7 +141,7 @@ def test_a_project_with_a_damaged_row_is_not_backed_up_and_good_backups_stay(ral
     code, _, err = ralph("backup", "--keep", "1")
 
     assert code == 1
-    assert "is not sound: In tasks, 1 row does not match its checksum: " in err
+    assert "is damaged: In tasks, 1 row does not match its checksum: " in err
     assert "ralph restore" in err
     assert len(made(here)) == 1
 
@@ -364,7 +364,7 @@ def test_nothing_is_restored_under_a_run_at_work(here: Path, ralph: Ralph) -> No
         code, _, err = ralph("restore", "--yes")
 
     assert code == 1
-    assert err == "Error: A run is at work in this project, and what it does would be lost. Stop it first.\n"
+    assert err == "Error: A run is active in this project, and its changes would be lost. Stop it first.\n"
     assert (here / ".ralph/ralph.db").read_bytes() == before
     assert ralph("restore", "--yes")[0] == 0
 
@@ -393,6 +393,6 @@ def test_without_a_backup_the_way_to_begin_anew_is_named_and_works(here: Path, r
     _, _, err = ralph("restore", "--yes")
     path.rename(here / "moved.db")
 
-    assert "To begin anew, move" in err
+    assert "To start over, move" in err
     assert ralph("init")[0] == 0
     assert "Docker first" in ralph("memory", "list")[1]

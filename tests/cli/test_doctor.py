@@ -43,7 +43,7 @@ def test_a_sound_project_is_well(here: Path, ralph: Ralph) -> None:
     ran = ralph("doctor")
 
     assert ran.code == 0, ran.out
-    assert "sound; 1 active memory, 0 attempts\n" in ran.out
+    assert "intact; 1 active memory, 0 attempts\n" in ran.out
     assert "1 entry in .agent/memories.md\n" in ran.out
     assert ran.out.endswith("\nNo problems found.\n")
 
@@ -55,8 +55,8 @@ def test_what_waits_for_a_person_is_said_last(here: Path, ralph: Ralph) -> None:
 
     two = ralph("doctor").out.splitlines()[-1]
 
-    assert one.startswith("No problems found; 1 learning")
-    assert two.startswith("No problems found; 2 learnings")
+    assert one == "All is well; 1 learning needs review: ralph learn review"
+    assert two == "All is well; 2 learnings need review: ralph learn review"
 
 
 @pytest.mark.sqlite
@@ -134,19 +134,19 @@ def test_reindexing_says_how_much_is_indexed_and_how_long_it_took(here: Path, ra
     assert ran.code == 0
     first = ran.out.splitlines()[0]
     assert re.fullmatch(
-        r"ok +indexes +made anew in \d+\.\d s: 3 memories, 0 journal entries and 0 failure reports", first
+        r"ok +indexes +rebuilt in \d+\.\d s: 3 memories, 0 journal entries and 0 failure reports", first
     )
     assert ran.out.endswith("\nNo problems found.\n")
     assert ralph("doctor", "--reindex", "--format", "json").json[0]["about"] == "indexes"
-    assert "made anew" not in ralph("doctor").out
+    assert "rebuilt in" not in ralph("doctor").out
 
 
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
         ("DELETE FROM memory_words", "1 memory is not in the search index."),
-        ("UPDATE memory_words SET body = 'x'", "1 memory is in the search index with words of another text."),
-        ("DELETE FROM memory_files", "1 memory is in the search index with files of another text."),
+        ("UPDATE memory_words SET body = 'x'", "1 memory is in the search index with the wrong words."),
+        ("DELETE FROM memory_files", "1 memory is in the search index with the wrong files."),
         pytest.param(
             "DELETE FROM memory_index_data",
             "The search index memory_index does not match its table.",
@@ -185,9 +185,9 @@ def test_rows_indexed_by_other_rules_wait_for_a_person_but_nothing_is_wrong(here
     ran = ralph("doctor")
 
     assert ran.code == 0
-    assert "by the rules of another version: 1 memory; runs index them anew, bit by bit\n" in ran.out
-    assert "\nNo problems found; " in ran.out
-    assert ralph("doctor", "--reindex").out.endswith("\nNo problems found.\n")
+    assert "by the rules of another version: 1 memory; runs reindex them gradually\n" in ran.out
+    assert ran.out.endswith("\nAll is well; to reindex everything now: ralph doctor --reindex\n")
+    assert ralph("doctor", "--reindex").out.endswith("\nAll is well.\n")
 
 
 def test_damage_elsewhere_is_still_reported_after_reindexing(here: Path, ralph: Ralph) -> None:
@@ -198,8 +198,8 @@ def test_damage_elsewhere_is_still_reported_after_reindexing(here: Path, ralph: 
 
     assert ran.code == 1
     assert f"1 memory does not match its checksum: {id}." in ran.out
-    assert "1 problem found" in ran.out
-    assert "made anew" in ran.out
+    assert "One thing needs attention" in ran.out
+    assert "rebuilt in" in ran.out
 
 
 @pytest.mark.sqlite
@@ -211,9 +211,9 @@ def test_a_database_that_cannot_be_reindexed_is_said_to_be_so_and_the_rest_is_lo
     ran = ralph("doctor", "--reindex")
 
     assert ran.code == 1
-    assert "The search indexes are as they were." in " ".join(ran.out.split())
+    assert "The search indexes were not changed." in " ".join(ran.out.split())
     assert "-> ralph restore" in ran.out
-    assert "settings   understood" in ran.out
+    assert "settings   valid" in ran.out
 
 
 @pytest.mark.sqlite
@@ -239,10 +239,10 @@ def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph
     found = {one.about: one for one in examine(here)}
 
     assert found["postgres"].says.startswith("version 18.")
-    assert "tables of version 8, project" in found["postgres"].says
+    assert "schema 8, project" in found["postgres"].says
     assert all(one.is_fine for one in found.values())
-    assert "version" in found["pgvector"].says or "which is fine" in found["pgvector"].says
-    assert found["database"].says == "sound; 0 active memories, 0 attempts"
+    assert "version" in found["pgvector"].says or "optional" in found["pgvector"].says
+    assert found["database"].says == "intact; 0 active memories, 0 attempts"
 
 
 @pytest.mark.postgres
@@ -255,15 +255,13 @@ def test_a_server_that_cannot_be_reached_is_a_finding_and_the_rest_is_looked_at(
 
     said = " ".join(ran.out.split())
     assert ran.code == 1
-    assert (
-        "FAIL database The database postgresql://someone@127.0.0.1:1/none cannot be reached: nothing answers" in said
-    )
-    assert "-> when it answers again" in said
-    assert "settings understood" in said
+    assert "WRONG database The database postgresql://someone@127.0.0.1:1/none cannot be reached: " in said
+    assert "-> start the server" in said
+    assert "settings valid" in said
     assert "backups none yet" in said
     assert "knowledge 0 entries" in said
     assert "secret" not in ran.out + reindexed.out
-    assert "The search indexes are as they were." in " ".join(reindexed.out.split())
+    assert "The search indexes were not changed." in " ".join(reindexed.out.split())
 
 
 @pytest.mark.postgres
@@ -279,12 +277,12 @@ def test_each_project_on_a_server_is_looked_at_and_reindexed_by_itself(
     mine = ralph("doctor", "--reindex")
     theirs = run(capsys, other, "doctor")
 
-    assert "made anew in" in mine.out
+    assert "rebuilt in" in mine.out
     assert "1 memory, 0 journal entries" in mine.out
     assert "in the search index" not in mine.out
     assert mine.out.count("does not match its checksum") == 1
     assert theirs.out.count("does not match its checksum") == 1
-    assert "1 memory is in the search index with words of another text." in theirs.out
+    assert "1 memory is in the search index with the wrong words." in theirs.out
 
 
 def test_verifying_the_memories_finds_what_the_doctor_finds(here: Path, ralph: Ralph) -> None:

@@ -251,7 +251,7 @@ def test_an_empty_or_foreign_database_is_left_alone(here: Path) -> None:
     done = shell(here, "ralph status")
 
     assert done.returncode == 1
-    assert "ralph.db is empty. Bring a backup back with: ralph restore." in done.stderr
+    assert "ralph.db is empty. Restore a backup with: ralph restore." in done.stderr
     assert path.stat().st_size == 0
 
 

@@ -59,7 +59,7 @@ def test_copying_twice_is_no_fault_and_a_different_one_is_refused(file: Store, s
     assert again.code == 0
     assert " and identical: " in again.out
     assert ran.code == 2
-    assert "it is not the same. Copy this one under another name with --as NAME" in ran.err
+    assert "Copy it under another name with --as NAME" in ran.err
     assert other.json[0]["project"] == "beta"
     assert {one["table"]: one["rows"] for one in other.json[0]["tables"]}["memory"] == 21
 
@@ -75,7 +75,7 @@ def test_all_projects_of_a_database_are_copied_unless_one_is_named(
 
     assert [one["project"] for one in ran.json] == ["alpha", "beta"]
     assert renamed.code == 2
-    assert "holds 2 projects. Say with --project which" in renamed.err
+    assert "has 2 projects. Choose the one to copy with --project" in renamed.err
     assert missing.code == 1
     assert "has no project 'none': it has alpha, beta" in missing.err
 
@@ -128,7 +128,7 @@ def test_a_project_moves_to_a_server_and_its_directory_joins_it_there(
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("none.db", "is missing"),
+        ("none.db", "does not exist"),
         ("mysql://host/db", "begins with sqlite:/// or postgresql://"),
         (".", "No Ralph project in "),
     ],

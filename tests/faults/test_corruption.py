@@ -141,7 +141,7 @@ def test_no_question_is_answered_from_a_twin(home: Path) -> None:
 # --- the write-ahead log ---------------------------------------------------------------------
 
 
-LOST = "has lost the last 2 changes that were written to it: its write-ahead log is gone or damaged"
+LOST = "has lost the last 2 changes written to it: its write-ahead log is missing or damaged"
 WRITE_AND_DIE = """
 import os, sys
 from ralph.store import open_store
@@ -185,13 +185,13 @@ def test_a_database_that_lost_its_log_is_used_by_nobody_and_goes_on_with_what_is
     for one in told:
         assert one.code == 1
         assert LOST in one.err
-        assert one.err.endswith("Go on with what is left: ralph restore\n")
+        assert one.err.endswith("Continue with what is left: ralph restore\n")
     assert LOST in " ".join(doctor.out.split())
     assert "-> ralph restore" in doctor.out
     assert (path.read_bytes(), log.read_bytes() if log.exists() else b"") == left
     restored = ralph("restore", "--yes")
-    assert "The intact part of the database is newer than any backup: 0 memories, 0 attempts, 2 tasks." in restored.out
-    assert "Lost: the last 2 changes, with the write-ahead log." in restored.out
+    assert "What is left of it is sound, and newer than any backup: 0 memories, 0 attempts, 2 tasks." in restored.out
+    assert "Lost: the last 2 changes in the write-ahead log." in restored.out
     assert ralph("doctor").code == 0
     assert [task["title"] for task in ralph("task", "list", "--format", "json").json] == [
         "Kept",
@@ -211,7 +211,7 @@ def test_a_file_that_was_cut_to_nothing_keeps_its_log_until_it_is_restored(tmp_p
     kept = log.read_bytes()
     ralph("restore", "--yes")
 
-    assert "is empty. Bring a backup back with: ralph restore." in told[0].err
+    assert "is empty. Restore a backup with: ralph restore." in told[0].err
     assert "-> ralph restore" in told[1].out
     assert "nobody knows how much" in told[4].out
     assert kept == content
@@ -266,17 +266,17 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
     "a lost page": (
         lambda content: page_with(content, b"Second task"),
         "Its structure is damaged: ",
-        "what can no longer be read",
+        "unreadable data",
     ),
     "half of it": (
         lambda content: content[: len(content) // 2],
         "It cannot be read: database disk image is malformed.",
-        "the database cannot be read, so nobody knows how much.",
+        "The database is unreadable, so nobody knows how much that is.",
     ),
     "noise": (
         lambda content: os.urandom(len(content)),
         "It cannot be read: file is not a database.",
-        "the database cannot be read, so nobody knows how much.",
+        "The database is unreadable, so nobody knows how much that is.",
     ),
 }
 
@@ -357,9 +357,9 @@ def test_a_newer_backup_that_is_damaged_is_passed_over_by_name(home: Path, ralph
     assert verified.code == 1
     states = {line.split()[0]: line.split()[1] for line in verified.out.splitlines()[1:]}
     assert states[newest.name] == "damaged"
-    assert list(states.values()).count("ok") == 1
-    assert f"Skipped: {newest.name} is damaged: It is not what it was when it was made" in done.out
-    assert "-older.db, created" in done.out
+    assert list(states.values()).count("sound") == 1
+    assert f"Passed over: {newest.name} is damaged: It has changed since it was made" in done.out
+    assert "-older.db, of" in done.out
 
 
 # --- doors -----------------------------------------------------------------------------------

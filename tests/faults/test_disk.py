@@ -131,7 +131,7 @@ def test_a_backup_is_refused_at_once_where_nothing_can_be_written(root: Path, mo
 
 
 @needs_mount
-@pytest.mark.parametrize(("trouble", "mend"), [(FULL, "make room on it"), (READ_ONLY, "make it writable")])
+@pytest.mark.parametrize(("trouble", "mend"), [(FULL, "free some space"), (READ_ONLY, "make it writable")])
 def test_the_doctor_names_what_the_disk_needs_before_all_else(
     root: Path, mounted: Path, trouble: str, mend: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_the_doctor_names_what_the_disk_needs_before_all_else(
 
     wrong = {one["about"]: one["mend"] for one in looked if not one["is_fine"]}
     assert wrong["disk"] == mend
-    assert wrong.get("database", f"{mend} first, then look again: ralph doctor").startswith(mend)
+    assert wrong.get("database", f"{mend} first, then run again: ralph doctor").startswith(mend)
 
 
 @needs_mount

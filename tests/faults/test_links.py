@@ -194,9 +194,7 @@ def test_a_pipe_in_the_place_of_a_database_file_is_refused_at_once(clone: Path, 
     )
 
     assert asked.returncode == 1
-    assert (
-        asked.stderr == f"Error: {path} is no plain file, so the database is not opened. Move it away and try again.\n"
-    )
+    assert asked.stderr == f"Error: {path} is not a regular file. Move it out of the way and try again.\n"
 
 
 def test_a_pipe_in_the_place_of_a_mirrored_file_is_told_of(project: Project) -> None:

@@ -65,12 +65,12 @@ def set_up(tmp_path: Path, url: str, patience_seconds: float | None = None) -> M
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (f"postgresql://u:{SECRET}@127.0.0.1:{{port}}/db", "nothing answers there"),
-        (f"postgresql://u:{SECRET}@127.0.0.1:99999/db", "there is no such port"),
-        (f"postgresql://u:{SECRET}@127.0.0.1:abc/db", "cannot be read"),
-        (f"postgresql://u:{SECRET}@no-such-host.invalid/db", "there is no such host"),
+        (f"postgresql://u:{SECRET}@127.0.0.1:{{port}}/db", "the connection was refused"),
+        (f"postgresql://u:{SECRET}@127.0.0.1:99999/db", "the port number is not valid"),
+        (f"postgresql://u:{SECRET}@127.0.0.1:abc/db", "is malformed"),
+        (f"postgresql://u:{SECRET}@no-such-host.invalid/db", "the host was not found"),
         (f"postgresql://u:x/{SECRET}@localhost/db", "%2F for a /"),
-        (f"postgresql://u:{SECRET}@[::1/db", "should be like postgresql://"),
+        (f"postgresql://u:{SECRET}@[::1/db", "should look like postgresql://"),
         (f"postgresql://u:{SECRET}%zz@localhost/db", "%25 for a %"),
         ("postgresql://u@localhost/db?colour=red", '"colour"'),
         (f"postgresql://u:{SECRET}@/db?host=/nowhere", "no server at this socket"),
@@ -91,16 +91,16 @@ def test_a_port_that_never_answers_is_told_of(tmp_path: Path) -> None:
         port = silent.getsockname()[1]
         ran = set_up(tmp_path, f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?connect_timeout=2").ralph("status")
 
-    assert "nothing answered in time. Check host, port and firewall." in one_sentence(ran, SECRET)
+    assert "it did not answer in time. Check host, port and firewall." in one_sentence(ran, SECRET)
 
 
 @pytest.mark.parametrize(
     ("user", "password", "database", "said"),
     [
-        ("ann", f"not-{SECRET}", "db", "user or password is wrong"),
-        ("zed", SECRET, "db", "user or password is wrong"),
+        ("ann", f"not-{SECRET}", "db", "wrong user or password"),
+        ("zed", SECRET, "db", "wrong user or password"),
         ("ann", SECRET, "nowhere", "has no database called nowhere"),
-        ("bob", SECRET, "db", "grants it needs are in docs/postgres.md"),
+        ("bob", SECRET, "db", "required grants are in docs/postgres.md"),
     ],
 )
 def test_who_is_not_let_in_is_told_why(
@@ -124,7 +124,7 @@ def test_a_missing_password_is_asked_for_and_may_come_from_the_environment(tmp_p
     missing = machine.ralph("status")
     given = machine.ralph("status", PGPASSWORD=SECRET)
 
-    assert "it wants a password" in one_sentence(missing)
+    assert "it requires a password" in one_sentence(missing)
     assert given.code == 0, given.err
 
 
@@ -136,7 +136,7 @@ def test_a_password_with_any_character_is_taken_and_never_shown(tmp_path: Path, 
 
     let_in = right.ralph("status")
 
-    assert "grants it needs" in one_sentence(let_in, "d%3Fe")
+    assert "required grants" in one_sentence(let_in, "d%3Fe")
     assert "f%g" not in one_sentence(wrong.ralph("status"), "d?e")
 
 
@@ -149,7 +149,7 @@ def test_a_database_without_tables_is_left_without_any(tmp_path: Path, server: S
 
     said = [one_sentence(machine.ralph(*words)) for words in (("status",), ("task", "add", "One"))]
 
-    assert all("has no tables of Ralph yet. Make them with: ralph init" in one for one in said)
+    assert all("has no Ralph tables yet. Create them with: ralph init" in one for one in said)
     assert server.run("SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'", "bare") == [(0,)]
 
 
@@ -168,7 +168,7 @@ def test_a_database_that_is_not_utf8_is_refused(tmp_path: Path, server: Server) 
 
     ran = Machine(tmp_path, server.url("old_one")).ralph("init")
 
-    assert "has the encoding SQL_ASCII. Make one with the encoding UTF8." in one_sentence(ran)
+    assert "has the encoding SQL_ASCII. Create one with the encoding UTF8." in one_sentence(ran)
 
 
 def test_an_old_server_is_refused(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_role_that_owns_no_more_than_its_schema_can_do_everything_without_pgve
     found = machine.must("memory", "search", "tabs")
     doctor = machine.ralph("doctor")
 
-    assert "grants it needs" in refused
+    assert "required grants" in refused
     assert "The parser wants tabs" in found
     assert doctor.code == 0, doctor.out + doctor.err
     assert "pgvector   not used" in doctor.out
@@ -242,7 +242,7 @@ def test_a_standby_can_be_read_and_says_where_to_write(tmp_path: Path, strict: S
     assert "Replicas lag a little" in watched.out
     assert watched.code == 0, watched.err
     for ran in writing[:3]:
-        assert "read-only, as a replica is. Set [store] url to the primary server." in one_sentence(ran)
+        assert "read-only, for example a replica. Set [store] url to the primary server." in one_sentence(ran)
     assert writing[3].code == 0 or one_sentence(writing[3])
 
 
@@ -272,8 +272,10 @@ def test_too_many_connections_are_told_of_and_pass(tmp_path: Path, strict: Serve
         for one in held:
             one.close()
 
-    assert "this role or database has no connection left. Try again, or raise its limit." in one_sentence(at_its_limit)
-    assert "the server has no connection left. Try again, or put a pooler in front of it." in one_sentence(full, SECRET)
+    assert "this role or database has no free connections. Try again, or raise its limit." in one_sentence(at_its_limit)
+    assert "the server has no free connections. Try again, or put a pooler in front of it." in one_sentence(
+        full, SECRET
+    )
 
 
 @pytest.fixture
@@ -354,7 +356,7 @@ def test_a_program_that_stops_in_its_turn_loses_it(
         impatient = open_store(url, NAME)
         monkeypatch.setattr(own, "PATIENCE_SECONDS", 0.0)
         with pytest.raises(
-            StoreUnavailableError, match=r"is busy: another program has held it for too long\. Try again\.$"
+            StoreUnavailableError, match=r"is busy: another program has locked it for too long\. Try again\.$"
         ):
             impatient.tasks.add(NewTask(title="Too early"))
         impatient.close()

@@ -171,7 +171,7 @@ def test_a_transaction_that_lost_its_connection_is_as_if_it_had_never_been(store
 def test_who_goes_on_after_a_lost_connection_inside_a_transaction_changes_nothing(store: Store, url: str) -> None:
     other = open_store(url, "team")
 
-    with pytest.raises(StoreUnavailableError, match="before the change was made"), other.transaction():
+    with pytest.raises(StoreUnavailableError, match="before the change was committed"), other.transaction():
         other.tasks.add(NewTask(title="One"))
         kill_backends(store)
         with pytest.raises(StoreUnavailableError):
@@ -212,9 +212,9 @@ def test_a_machine_that_says_nothing_any_more_is_given_up(store: Store) -> None:
 def test_a_lost_answer_to_a_change_says_to_look_first(store: Store, cut_off: Store, proxy: Proxy) -> None:
     proxy.cut_next(b"COMMIT", Cut.AFTER, Cut.BEFORE)
 
-    with pytest.raises(StoreUnavailableError, match=r"look whether it was, before you do it again\.$"):
+    with pytest.raises(StoreUnavailableError, match=r"Check whether the change was made before you repeat it\.$"):
         cut_off.tasks.add(NewTask(title="Made"))
-    with pytest.raises(StoreUnavailableError, match=r"look whether it was, before you do it again\.$"):
+    with pytest.raises(StoreUnavailableError, match=r"Check whether the change was made before you repeat it\.$"):
         cut_off.tasks.add(NewTask(title="Not made"))
 
     assert [task.title for task in store.tasks.all()] == ["Made"]

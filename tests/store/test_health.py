@@ -80,7 +80,7 @@ def test_any_missing_end_is_found(path: Path) -> None:
     [
         (b"All about Fact 7.", b"All about Fact 8.", "1 memory does not match its checksum: ID."),
         (b"All about Fact 7.", b"All about \xff\xff\xff\xff 7.", "1 memory does not match its checksum: ID."),
-        (b"it was learned", b"it was l\xffarned", "In memory_events, a text is damaged."),
+        (b"it was learned", b"it was l\xffarned", "In memory_events, some text is damaged."),
         (b"Task 29", b"Task 28", "In tasks, 1 row does not match its checksum: ID."),
         (
             b"AFTER DELETE ON memory_words",
@@ -149,22 +149,22 @@ def test_a_search_index_that_does_not_match_is_found_by_looking_deep(path: Path)
         ("DELETE FROM failure_words WHERE seq = 1", "1 failure report is not in the search index."),
         (
             "UPDATE memory_words SET body = 'wrong' WHERE seq = 3",
-            "1 memory is in the search index with words of another text.",
+            "1 memory is in the search index with the wrong words.",
         ),
         (
             "UPDATE attempt_words SET paths = 'wrong'",
-            "4 journal entries are in the search index with words of another text.",
+            "4 journal entries are in the search index with the wrong words.",
         ),
         (
             "INSERT INTO attempt_words SELECT seq, 1, '', '', '', '', project_id FROM attempts WHERE notes = ''",
-            "4 journal entries are in the search index with words of another text.",
+            "4 journal entries are in the search index with the wrong words.",
         ),
         (
             "INSERT INTO memory_files SELECT project_id, 'src/a.py', seq FROM memory WHERE seq = 3",
-            "1 memory is in the search index with files of another text.",
+            "1 memory is in the search index with the wrong files.",
         ),
         ("DROP TABLE attempt_words", "The search index of journal entries cannot be read."),
-        ("UPDATE memory_words SET title = CAST(x'ff' AS TEXT) WHERE seq = 3", "In memory_words, a text is damaged."),
+        ("UPDATE memory_words SET title = CAST(x'ff' AS TEXT) WHERE seq = 3", "In memory_words, some text is damaged."),
         ("DELETE FROM memory_index_config", "The search index memory_index does not match its table."),
         ("DROP TRIGGER failure_words_changed", "The definition of failure_words_changed is missing."),
     ],
@@ -208,7 +208,7 @@ def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
     connection.execute("DELETE FROM runs")
     connection.close()
 
-    assert check(str(path)).problems == ("In attempts, 8 rows name a row of runs that is not there.",)
+    assert check(str(path)).problems == ("In attempts, 8 rows refer to a missing row of runs.",)
 
 
 def test_a_missing_trigger_is_found(path: Path) -> None:

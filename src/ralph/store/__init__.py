@@ -1,7 +1,7 @@
-"""The store: tasks, attempts and memories of a project, in a database that may hold several.
+"""Store of a project's tasks, attempts and memories, in a SQLite file or a PostgreSQL database.
 
-A database is a SQLite file or on a PostgreSQL server, told apart by where it is. `open_store` gives a `Store` for
-one thread; another thread opens its own. What a method acknowledges is durable when it returns.
+`open_store` returns a `Store` for one thread; every other thread opens its own. A write is durable when the method
+that makes it returns.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class Store:
         self._reopen = reopen
         self.project_id = project_id
         self.is_elsewhere = False
-        """Whether it is a file that is not in the working copy it was opened for."""
+        """Whether the database file is outside the working copy it was opened for."""
         self.home = ""
-        """The folder of the working copy where backups of a server's records go."""
+        """Directory in the working copy that receives backups of a project on a server."""
         self.scope = Scope(database, project_id)
 
-    # Each part is loaded when it is first used: a cold command touches one or two of them.
+    # Imported on first use: a typical command needs only one or two of these, and startup time matters.
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks and who works on them."""
+        """Tasks and their claims."""
         from ralph.store.tasks import Tasks
 
         return Tasks(self.scope)
 
     @property
     def features(self) -> Features:
-        """The features tasks belong to."""
+        """Features that tasks belong to."""
         from ralph.store.features import Features
 
         return Features(self.scope)
@@ -65,72 +65,72 @@ class Store:
 
     @property
     def events(self) -> RunEvents:
-        """What happened in runs and to tasks, for those who follow it."""
+        """Event feed of runs and tasks."""
         from ralph.store.run_events import RunEvents
 
         return RunEvents(self.scope)
 
     @property
     def sums(self) -> Sums:
-        """What all attempts add up to."""
+        """Aggregates over all attempts."""
         from ralph.store.sums import Sums
 
         return Sums(self.scope)
 
     @property
     def sessions(self) -> Sessions:
-        """Sessions of agents outside the loop."""
+        """Agent sessions outside the loop."""
         from ralph.store.sessions import Sessions
 
         return Sessions(self.scope)
 
     @property
     def memories(self) -> Memories:
-        """What was learned, and the history of it."""
+        """Memories and their history."""
         from ralph.store.memories import Memories
 
         return Memories(self.scope)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make everything inside one durable change, or none."""
+        """Run the block in one transaction: everything is committed, or nothing."""
         return self.scope.transaction()
 
     @property
     def projects(self) -> Projects:
-        """All projects in the same database."""
+        """All projects in this database."""
         return Projects(self.database)
 
     @property
     def project_name(self) -> str:
-        """The name of the project."""
+        """Name of the project."""
         return self.projects.get(self.project_id).name
 
     @property
     def is_shared(self) -> bool:
-        """Say whether several machines may use the same store."""
+        """Whether several machines may use this store."""
         return self.database.is_server
 
     @property
     def has_copies(self) -> bool:
-        """Say whether several working copies may use the same store: each agrees with it on its own."""
+        """Whether several working copies may use this store, each of which syncs its files separately."""
         return self.is_shared or self.is_elsewhere
 
     def watch(self, *topics: str) -> Watch:
-        """Give what waits until anybody changes something: `tasks`, `memory_events` or `run_events` of this project."""
+        """Return a watch for changes to `tasks`, `memory_events` or `run_events` of this project."""
         return self.database.watch(self.project_id, *topics)
 
     def rest(self) -> None:
-        """Let go of what others could use, until the store is needed again."""
+        """Release the connection until the store is used again."""
         self.database.rest()
 
     def backup(self, reason: str) -> str:
-        """Make a verified copy, of the whole file or of the project on a server; give where it is."""
+        """Back up the whole file, or the project on a server, and return the path of the verified backup."""
         from ralph.store.backup import back_up
 
         return back_up(self, reason).path
 
     def since(self, moment: str) -> tuple[str, int, int]:
-        """Give when the first thing came after a moment, and how many memories and attempts came after it."""
+        """Return the time of the first record after `moment`, and the number of memories and attempts after it."""
         firsts, counts = [], []
         for table, at in (("memory", "created_at"), ("attempts", "started_at")):
             sql = f"SELECT MIN({at}) AS first, COUNT(*) AS n FROM {table} WHERE project_id = :project_id"
@@ -140,30 +140,30 @@ class Store:
         return min(filter(None, firsts), default=""), counts[0], counts[1]
 
     def damaged(self) -> list[tuple[str, int]]:
-        """Give table and number of every row that does not match its checksum."""
+        """Return the table and `seq` of every row that does not match its checksum."""
         return self.scope.damaged()
 
     def beside(self, project_id: str) -> Store:
-        """Give another project of the same database, on the same connection."""
+        """Return the store of another project in this database, on the same connection."""
         return Store(self.database, project_id, lambda: self.reopen().beside(project_id))
 
     def reopen(self) -> Store:
-        """Open the same store once more, for another thread."""
+        """Open the same store again, for another thread."""
         assert self._reopen is not None
-        again = self._reopen()
-        again.home = self.home
-        again.is_elsewhere = self.is_elsewhere
-        return again
+        reopened = self._reopen()
+        reopened.home = self.home
+        reopened.is_elsewhere = self.is_elsewhere
+        return reopened
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database connection."""
         self.database.close()
 
 
 def open_database(url: str, *, direct_url: str = "", create: bool = False, may_only_read: bool = False) -> Database:
-    """Open a database by its path or URL, bringing its tables up to date first.
+    """Open a database by path or URL, migrating its tables first.
 
-    A file on a disk that takes nothing is opened all the same if it `may_only_read`.
+    If `may_only_read` is true, a file on a full or read-only disk is opened read-only instead of being refused.
     """
     if is_postgres(url):
         try:
@@ -171,7 +171,7 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False, may_o
         except ImportError:
             from ralph.extras import how_to_install
 
-            raise StoreError(f"PostgreSQL needs a driver that is not there: {how_to_install('postgres')}") from None
+            raise StoreError(f"The PostgreSQL driver is not installed: {how_to_install('postgres')}") from None
         return open_postgres(url, direct_url=direct_url, create=create)
     from ralph.store.sqlite import open_sqlite
 
@@ -181,9 +181,9 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False, may_o
 def open_store(
     url: str, project: str = "", *, direct_url: str = "", is_own: bool = False, may_only_read: bool = False
 ) -> Store:
-    """Open a project in the database at a path or URL, by its name or id; the only one there is if none is named.
+    """Open a project by name or id; without one, the only project in the database.
 
-    In a file of the project's own the only one is meant, whatever it is called.
+    If `is_own` is true, the file belongs to this project alone and its only project is opened whatever its name.
     """
     database = open_database(url, direct_url=direct_url, may_only_read=may_only_read)
     try:
@@ -194,17 +194,17 @@ def open_store(
 
 
 def create_store(url: str, name: str, *, direct_url: str = "") -> Store:
-    """Open a project in the database at a path or URL, making both if they are not there yet.
+    """Open a project by name, creating the database and the project if necessary.
 
-    A file of its own that holds a project already is opened as it is, whatever that is called.
+    A file that already contains a project is opened as it is, whatever the name of that project.
     """
     database = open_database(url, direct_url=direct_url, create=True)
     try:
         with database.transaction():
             projects = Projects(database)
-            known = projects.all()
-            one = projects.find(name) or (known[0] if known and not is_postgres(url) else projects.add(name))
-        return _store(database, one, url, direct_url)
+            existing = projects.all()
+            project = projects.find(name) or (existing[0] if existing and not is_postgres(url) else projects.add(name))
+        return _store(database, project, url, direct_url)
     except RalphError:
         database.close()
         raise

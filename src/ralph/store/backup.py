@@ -1,7 +1,7 @@
-"""Backups of a SQLite database, or of a project on a server, made while others work on.
+"""Backups of a SQLite database or of a project on a server.
 
-Each is a SQLite file. A copy counts only once it was checked, and nothing is put over something else: each
-backup has a name of its own, and only our own make room for a new one.
+Each is a SQLite file, made while others keep writing. A copy becomes a backup only after it was checked. Nothing is
+overwritten: each backup has its own name, and only Ralph's own backups are rotated.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ if TYPE_CHECKING:
     from ralph.store.database import Scope
 
 KEEP = 10
+"""Default number of backups to keep, per kind."""
 AUTOMATIC = "before"
-"""So the reason of a backup starts that nobody asked for."""
+"""First word of the reason of a backup that is made before a change."""
 DAILY = "daily"
-"""The reason of a backup that a run makes when the newest one is old."""
+"""Reason of the backup that a run makes when the newest one is old."""
 FOLDER = "backups"
 LEFTOVER_SECONDS = 24 * 3600.0
+"""Age at which unfinished files of killed processes are deleted, in seconds."""
 _NAME = re.compile(r"ralph-([0-9]{8})-([0-9]{6})(?:-([0-9]{1,6}))?(?:-(\D.*))?\.db")
 PART = ".part"
-"""The ending of what is not finished."""
+"""Suffix of unfinished files."""
 
 
 @record
 class Backup:
-    """A copy of the database as it once was."""
+    """Backup file and its contents."""
 
     path: str
     made_at: str
@@ -62,44 +64,44 @@ class Backup:
 
 
 def back_up(store: Store, reason: str, keep: int = KEEP) -> Backup:
-    """Back up what a store is in: the whole file, or its project on a server; see `make_backup`."""
+    """Back up the whole database file, or the project on a server; see `make_backup`."""
     if store.database.hindrance:
-        raise store.database.hindrance  # and a second connection would wait for the lock of this one
+        raise store.database.hindrance  # a second connection would wait for the lock of this one
     if not store.is_shared:
         return make_backup(store.database.where, reason, keep)
     if not store.home:
-        raise StoreError("No backup was made: there is no working copy to put it into.")
+        raise StoreError("No backup was made: there is no working copy to store it in.")
     home = Path(store.home)
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"No backup was made: {said(error)}") from error
-    return _kept(home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.where, reason, keep)
+    return _save(home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.where, reason, keep)
 
 
 def make_backup(database_path: str, reason: str, keep: int = KEEP) -> Backup:
-    """Copy the database as it is now, check the copy, and keep it along with the newest others.
+    """Back up a database file, and delete the oldest backups beyond `keep`.
 
-    Others may read and write meanwhile. A damaged database is not backed up, so no good backup makes room for it.
+    Others may read and write meanwhile. A damaged database is not backed up, so that it never displaces a good backup.
     """
     path = Path(database_path)
     _refuse_newer(path)
-    return _kept(path.parent, lambda folder: copy_database(path, folder), database_path, reason, keep)
+    return _save(path.parent, lambda folder: copy_database(path, folder), database_path, reason, keep)
 
 
 def _refuse_newer(path: Path) -> None:
-    """Leave a database alone that a newer program has written: it is sound, and no older one should take its place."""
+    """Refuse a database of a newer version: it is not damaged, so `ralph restore` would be the wrong advice."""
     try:
         with closing(open_read_only(path)) as connection:
             version = int(connection.pragma("user_version"))
     except (OSError, apsw.Error, UnicodeError):
-        return  # what is wrong with it is told when it is copied
+        return  # copying it reports the error
     if version > SCHEMA_VERSION:
         raise StoreTooNewError(str(path), version, SCHEMA_VERSION)
 
 
-def _kept(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:
-    """Have a copy made, check it, and keep it along with the newest others."""
+def _save(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:
+    """Make a copy, check it and publish it as a backup, and delete the oldest backups beyond `keep`."""
     try:
         folder = private_folder(home / FOLDER)
         copy = copy_into(folder)
@@ -117,13 +119,13 @@ def _kept(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str
 
 
 def _refusal(path: str, problem: str) -> str:
-    return f"No backup was made, because {path} is not sound: {problem} To bring back an older one: ralph restore"
+    return f"No backup was made, because {path} is damaged: {problem} To restore an older one: ralph restore"
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder for its owner alone, which git passes over."""
+    """Create a directory that only its owner can read and that git ignores."""
     if folder.is_symlink():
-        raise StoreError(f"{folder} is a link to another place. Put a folder there instead.")
+        raise StoreError(f"{folder} is a symbolic link. Replace it with a directory.")
     if not folder.is_dir():
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -132,14 +134,16 @@ def private_folder(folder: Path) -> Path:
 
 
 def copy_database(source: Path, folder: Path) -> Path:
-    """Copy a database as it is at this moment to a new file in a folder, durably."""
+    """Copy a consistent snapshot of a database to a new file in a directory, and sync it to disk."""
     if not source.exists():
-        raise StoreError(f"The database {source} is missing. Bring back a backup with: ralph restore")
+        raise StoreError(
+            f"The database {source} does not exist. Restore a backup with: ralph restore", code="store-missing"
+        )
     target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
     target.touch(mode=0o600, exist_ok=False)
     try:
         with closing(open_read_only(source)) as connection:
-            # Not page by page: so the copy has no free pages, and no write-ahead log of its own.
+            # Unlike a page-by-page copy, the result has no free pages and no write-ahead log.
             connection.execute("VACUUM INTO ?", (str(target),))
         sync_file(target)
     except (apsw.Error, UnicodeError) as error:
@@ -154,85 +158,87 @@ def copy_database(source: Path, folder: Path) -> Path:
 
 
 def copy_project_rows(scope: Scope, folder: Path, project_id: str = "") -> tuple[Path, dict[str, Tally]]:
-    """Copy a project as it is at this moment to a new database file in a folder, durably, there under an id or its own.
+    """Copy a consistent snapshot of a project to a new database file, under `project_id` or its own id.
 
-    Gives the file, and what stands for its rows. Rows that are damaged are copied as they are.
+    Return the file and the tally of its rows. Damaged rows are copied as they are.
     """
     from ralph.store.copying import copy_rows
     from ralph.store.database import Scope
     from ralph.store.projects import Projects
     from ralph.store.sqlite import open_sqlite
 
-    filled = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
-    filled.touch(mode=0o600, exist_ok=False)
+    temporary = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
+    temporary.touch(mode=0o600, exist_ok=False)
     try:
-        database = open_sqlite(str(filled), create=True)
+        database = open_sqlite(str(temporary), create=True)
         try:
             with scope.database.snapshot(), database.transaction():
                 scope.database.take_time()
-                one = Projects(scope.database).get(scope.project_id)
+                project = Projects(scope.database).get(scope.project_id)
                 database.execute(
                     "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
-                    id=project_id or one.id,
-                    name=one.name,
-                    at=one.created_at,
+                    id=project_id or project.id,
+                    name=project.name,
+                    at=project.created_at,
                 )
-                tallies = copy_rows(scope, Scope(database, project_id or one.id), {})
+                tallies = copy_rows(scope, Scope(database, project_id or project.id), {})
         finally:
             database.close()
-        return copy_database(filled, folder), tallies
+        return copy_database(temporary, folder), tallies
     finally:
-        for path in (filled, *folder.glob(f"{filled.name}[.-]*")):  # with its log, and the queue of its writers
+        for path in (temporary, *folder.glob(f"{temporary.name}[.-]*")):  # with its log and lock files
             path.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:
-    """Make what is in a file durable."""
+    """Sync a file to disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def publish(copy: Path, folder: Path, reason: str) -> Path:
-    """Give a checked copy its name, next to the checksum of the whole file; no name is given twice."""
-    moment = moment_for_names()
-    why = slug(reason, 40).lstrip("0123456789-") or "backup"
+    """Rename a checked copy to a new backup, and write its checksum next to it."""
+    time_part = moment_for_names()
+    reason_part = slug(reason, 40).lstrip("0123456789-") or "backup"
     digest = file_digest(copy)
-    number = sum(1 for _ in folder.glob(f"ralph-{moment}*.db"))
+    number = sum(1 for _ in folder.glob(f"ralph-{time_part}*.db"))
     while True:
         number += 1
-        path = folder / (f"ralph-{moment}-{why}.db" if number == 1 else f"ralph-{moment}-{number}-{why}.db")
-        noted = Path(f"{path}{SUM}")
+        path = folder / (
+            f"ralph-{time_part}-{reason_part}.db" if number == 1 else f"ralph-{time_part}-{number}-{reason_part}.db"
+        )
+        sum_path = Path(f"{path}{SUM}")
         if path.exists():
             continue
         try:
-            noted.touch(mode=0o600, exist_ok=False)  # whoever makes this file has the name
+            sum_path.touch(mode=0o600, exist_ok=False)  # creating this file reserves the name
         except FileExistsError:
             continue
-        noted.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
-        sync_file(noted)
+        sum_path.write_text(f"{digest}  {path.name}\n", encoding="utf-8")
+        sync_file(sum_path)
         copy.rename(path)
         sync_folder(folder)
         return path
 
 
 def moment_for_names() -> str:
-    """Give the present second as names of files and folders have it."""
+    """Return the current time as used in file names."""
     return now()[:19].replace("-", "").replace(":", "").replace("T", "-")
 
 
 def _rotate(folder: Path, keep: int, newest: Path) -> None:
-    """Remove our older backups beyond so many, and what killed processes left.
+    """Delete the oldest backups beyond `keep`, and files left by killed processes.
 
-    Those a person asked for, those made before a change and those of every day are counted apart.
+    Manual backups, daily backups and those made before a change are counted separately.
     """
-    ours = [
+    same_kind = [
         path
         for path in _files(folder)
-        if _NAME.fullmatch(path.name) and path != newest and _sort(path) == _sort(newest)
+        if _NAME.fullmatch(path.name) and path != newest and _kind(path) == _kind(newest)
     ]
-    left = [path for path in folder.glob(f".*{PART}*") if _is_left(path)]
-    left += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_left(path)]
-    for path in (*ours[keep - 1 :], *left):
+    leftovers = [path for path in folder.glob(f".*{PART}*") if _is_leftover(path)]
+    leftovers += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_leftover(path)]
+    for path in (*same_kind[keep - 1 :], *leftovers):
         try:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -240,16 +246,15 @@ def _rotate(folder: Path, keep: int, newest: Path) -> None:
             path.unlink(missing_ok=True)
             Path(f"{path}{SUM}").unlink(missing_ok=True)
         except OSError:
-            continue  # one too many is no harm
+            continue  # an extra backup does no harm
 
 
-def _sort(path: Path) -> str:
-    """Give what sort of backup it is, by its reason."""
+def _kind(path: Path) -> str:
     first = _reason(path).partition(" ")[0]
     return first if first in (AUTOMATIC, DAILY) else ""
 
 
-def _is_left(path: Path) -> bool:
+def _is_leftover(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime > LEFTOVER_SECONDS
     except OSError:
@@ -260,7 +265,7 @@ def _is_left(path: Path) -> bool:
 
 
 def backups(database_path: str) -> list[Backup]:
-    """Give the backups that can be read, newest first. Whether they are sound, `check` says."""
+    """Return the readable backups, newest first, without checking them for damage."""
     found = []
     for path in _files(Path(database_path).parent / FOLDER):
         try:
@@ -271,30 +276,30 @@ def backups(database_path: str) -> list[Backup]:
 
 
 def backup_paths(database_path: str) -> list[str]:
-    """Give the path of every backup, newest first, also of those that cannot be read."""
+    """Return the paths of all backups, newest first, including unreadable ones."""
     return [str(path) for path in _files(Path(database_path).parent / FOLDER)]
 
 
 def moments(database_path: str) -> list[str]:
-    """Give when the backups were made, newest first."""
+    """Return the times of all backups, newest first."""
     return [_made_at(path) for path in _files(Path(database_path).parent / FOLDER)]
 
 
 def backup_path(database_path: str, name: str) -> str:
-    """Give the path of a backup by its name or path, or say that there is none."""
+    """Return the path of a backup by its name or path, or raise `NotFoundError`."""
     folder = Path(database_path).parent / FOLDER
-    places = [Path(name)] if os.sep in name else [folder / name, folder / f"{name}.db"]
-    for place in places:
+    candidates = [Path(name)] if os.sep in name else [folder / name, folder / f"{name}.db"]
+    for candidate in candidates:
         try:
-            if place.is_file():
-                return str(place)
-        except OSError:  # no file has such a name
+            if candidate.is_file():
+                return str(candidate)
+        except OSError:  # not a valid file name
             continue
     raise NotFoundError("Backup", name)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Give the databases in a folder, newest first; what only links to one is none, nor is a folder that is a link."""
+    """Return the database files in a directory, newest first, without following symbolic links."""
     if folder.is_symlink():
         return []
     try:
@@ -327,7 +332,7 @@ def _reason(path: Path) -> str:
 
 
 def described(path: Path) -> Backup:
-    """Say what is in a backup; whether it is sound is not looked at."""
+    """Return the details of a backup, without checking it for damage."""
     with closing(open_read_only(path)) as connection:
         counts: tuple[Any, ...] = connection.execute(
             """

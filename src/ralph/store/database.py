@@ -1,8 +1,7 @@
-"""The seam to a database: SQL with named values in, rows out.
+"""Database interface: SQL with named parameters in, rows out.
 
-SQL is written once, in the subset SQLite and PostgreSQL share. What they do
-differently (locking, the clock, full-text search) is a member here, and each
-database gives its own.
+SQL is written once, in the subset that SQLite and PostgreSQL share. Where they differ (locking, clock, full-text
+search), the interface has a member that each database implements.
 """
 
 from __future__ import annotations
@@ -23,117 +22,117 @@ if TYPE_CHECKING:
         """One connection to one database, for one thread."""
 
         where: str
-        """What to call it in a message."""
+        """Path or URL to show in messages, without the password."""
         skip_locked: str
-        """Ends a subquery that picks a row to claim, so that two claims never wait for or share one."""
+        """SQL that ends a subquery which picks a row to claim, so that concurrent claims never wait for each other."""
         row: str
-        """What finds a row again within one statement, the quickest way."""
+        """Column that identifies a row within one statement."""
         for_update: str
-        """Ends a query whose rows nobody else may change until the transaction ends, not even a claim."""
+        """SQL that ends a query whose rows must stay locked until the end of the transaction, even against claims."""
         is_server: bool
-        """Whether several machines may use it."""
+        """Whether several machines may use the database."""
         hindrance: StoreError | None
-        """What keeps everybody from writing; None when nothing is known to."""
+        """Error that is raised on every write; None if the database is writable as far as is known."""
         lease_end: str
-        """SQL for a lease of `:lease_seconds` from now; it starts with the moment it seems to end, as a timestamp."""
+        """SQL expression for a lease of `:lease_seconds` from now. Its value starts with the expiry as a timestamp."""
         lease_is_over: str
-        """SQL for whether the lease in `lease_until` has run out, by a clock that all who use the database share."""
+        """SQL condition for an expired `lease_until`, by a clock that all users of the database share."""
         seq_key: str
-        """The columns that make up the key of a table of words."""
+        """Columns of the primary key of the word tables."""
         like_any_case: str
-        """The LIKE that does not tell upper from lower case."""
+        """Operator for a case-insensitive LIKE."""
 
         def query(self, sql: str, **values: object) -> list[Row]:
-            """Run one statement and give its rows by column name."""
+            """Run a statement and return its rows as dictionaries."""
 
         def execute(self, sql: str, **values: object) -> int:
-            """Run one statement and say how many rows it changed."""
+            """Run a statement and return the number of rows it changed."""
 
         def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
-            """Run one statement once for each of the rows."""
+            """Run a statement once per row."""
 
         def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-            """Add many rows with the same columns, in as few statements as it can."""
+            """Insert rows with the same columns in as few statements as possible."""
 
         def transaction(self, project_id: str = "") -> AbstractContextManager[None]:
-            """Make everything inside one durable change, or none; inside another one it joins that one.
+            """Run the block in one transaction, or join the transaction that is open.
 
-            Writers of a project take turns: what was read inside still holds when it is written.
+            Writers of a project are serialized: what the block reads still holds when it writes.
             """
 
         def snapshot(self) -> AbstractContextManager[None]:
-            """Read everything inside as it is at one moment, while others write on; a transaction is joined."""
+            """Run the block in a read-only transaction with a consistent view, or join the transaction that is open."""
 
         def take_time(self) -> None:
-            """Let the transaction last though nothing is asked for a while; else one that stops is soon ended."""
+            """Extend the idle timeout of the current transaction."""
 
         def claiming(self) -> AbstractContextManager[None]:
-            """Make everything inside one durable change, where the database can beside all other writers.
+            """Run the block in one transaction, concurrently with other writers if the database supports it.
 
-            What was read inside may no longer hold when it is written, but for rows that were picked with a lock.
+            What the block reads may no longer hold when it writes, except for rows selected with a lock.
             """
 
         def single(self) -> AbstractContextManager[None]:
-            """Make one statement a durable change, where the database can beside all other writers."""
+            """Run a single statement, concurrently with other writers if the database supports it."""
 
         def announce(self, project_id: str, topic: str) -> None:
-            """Wake who watches a project for this topic, once the transaction is made."""
+            """Notify watches of this topic when the transaction commits."""
 
         def watch(self, project_id: str, *topics: str) -> Watch:
-            """Give what waits until anybody changes something of these topics in a project."""
+            """Return a watch for changes to these topics of a project."""
 
         def rest(self) -> None:
-            """Let go of what others could use, until the database is needed again."""
+            """Release the connection until the database is used again."""
 
         def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
-            """Give rows that hold the words, those with the most of their weight first, and how rare each word is.
+            """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
-            `index` is `memory`, `attempt` or `failure`; `where` narrows its table, known as `r`. Each row comes
-            with the words it is indexed by.
+            `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`. Each row
+            includes the words it is indexed under.
             """
 
         def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
-            """Give rows of an index by their numbers, with the words they are indexed by."""
+            """Return the rows of an index with these `seq` values, including the words they are indexed under."""
 
         def clear_indexes(self, project_id: str) -> str:
-            """Take away what the indexes hold, of one project where that can be.
+            """Clear the search indexes, of one project if the database can.
 
-            Gives the project whose rows are to be indexed anew; nothing when those of all are.
+            Return the id of the project to reindex, or an empty string if all projects have to be reindexed.
             """
 
         def add_words(self, index: str, rows: Sequence[Row]) -> None:
-            """Index many rows that are not indexed yet by their words, in as few statements as it can."""
+            """Index rows that are not indexed yet, in as few statements as possible."""
 
         def renew_indexes(self) -> None:
-            """Make what the database keeps of the indexes anew, when their words were removed."""
+            """Rebuild the full-text indexes after `clear_indexes`."""
 
         def reserve(self, table: str, column: str, until: int) -> None:
-            """Give no number up to this one to a new row any more."""
+            """Advance the sequence of a column so that new rows get numbers above `until`."""
 
         def put_off_upkeep(self, is_bulk: bool) -> None:
-            """Leave the upkeep of the memory index for later while many rows are added, and take it up again."""
+            """Suspend maintenance of the memory index during a bulk insert (`is_bulk`), or resume it."""
 
         def tidy(self, *, whole: bool = False) -> None:
-            """Do a bounded bit of upkeep that makes later searches cheaper, when nobody waits; or the `whole` of it."""
+            """Run a bounded amount of index maintenance, or all of it if `whole` is true."""
 
         def json_list(self, column: str, source: str) -> str:
-            """Give the SQL that gathers a column of what is found in a source into one JSON list."""
+            """Return SQL that aggregates a column of `source` into a JSON list."""
 
         def close(self) -> None:
-            """Let go of the connection."""
+            """Close the connection."""
 
     class Watch(Protocol):
-        """What waits for changes that others make."""
+        """Watch for changes by other connections."""
 
         def wait(self, seconds: float) -> bool:
-            """Give True as soon as something changed, or may have; False when nothing did for so long."""
+            """Wait until something changed or may have changed; return False on timeout."""
 
         def close(self) -> None:
             """Stop watching."""
 
 
 class Found:
-    """What was found by words: the rows, in how many rows each word is (about), and of how many."""
+    """Result of a word search: the rows, the approximate number of rows per word, and the total number of rows."""
 
     __slots__ = ("held_by", "rows", "total")
 
@@ -144,21 +143,21 @@ class Found:
 
 
 SCHEMA_VERSION = 8
-"""What the tables of this program look like: the number of the newest file in `schema/`."""
+"""Schema version of this program: the number of the newest file in `schema/`."""
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 FEED = "memory_events"
-"""The table that those who follow what is learned read on from where they were."""
+"""Event table for changes to memories."""
 RUN_FEED = "run_events"
-"""The same for those who follow runs and tasks."""
+"""Event table for runs and tasks."""
 _FEEDS = (FEED, RUN_FEED)
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
 SINCE = {"sessions": 6, "writing": 8}
-"""The version that brought a table, where that is not the first."""
+"""Schema version that introduced a table, if it is not the first."""
 
 
-_UNCOUNTED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until", "seen", "stale"))
+_NOT_HASHED = frozenset(("seq", "checksum", "claimed_by", "claim_token", "lease_until", "seen", "stale"))
 _ADDED_LATER = {
     "holdout": 0.0,
     "task_kind": "",
@@ -171,17 +170,17 @@ _ADDED_LATER = {
     "turns": None,
     "agent_session": "",
 }
-"""Columns that count only where they say something: rows that are older than they keep their checksums."""
+"""Columns that are left out of the checksum at their default, so that rows older than them keep their checksums."""
 
 
 def checksum(row: Mapping[str, Any]) -> str:
-    """Give the SHA-256 of a row's values; the database's own counter does not count, nor who has claimed a task."""
+    """Return the SHA-256 of a row's values, without its sequence number and its claim."""
     values = {
         name: value
         for name, value in row.items()
-        if name not in _UNCOUNTED and not (name in _ADDED_LATER and value == _ADDED_LATER[name])
+        if name not in _NOT_HASHED and not (name in _ADDED_LATER and value == _ADDED_LATER[name])
     }
-    if values.get("status") == "in_progress":  # that a task is claimed is all this says
+    if values.get("status") == "in_progress":  # part of the claim
         values["status"] = "pending"
     return _digest(values)
 
@@ -189,59 +188,60 @@ def checksum(row: Mapping[str, Any]) -> str:
 def _digest(values: Mapping[str, Any]) -> str:
     import hashlib
 
-    # 1 and 1.0 count as the same: which of them comes back depends on the column, not on who wrote it.
+    # 1 and 1.0 have to be equal: which one is read back depends on the column type.
     plain = {name: float(value) if value.__class__ is int else value for name, value in values.items()}
     return hashlib.sha256(_encode(plain).encode()).hexdigest()
 
 
 def is_right(row: Row) -> bool:
-    """Say whether a row matches its checksum, also one of a task that was made before claims did not count."""
+    """Return whether a row matches its checksum."""
     try:
         if row["checksum"] == checksum(row):
             return True
-        counted = {name: value for name, value in row.items() if name not in ("seq", "checksum")}
-        return bool("claim_token" in row and row["checksum"] == _digest(counted))
-    except (KeyError, TypeError, ValueError):  # text that has become bytes, and the like
+        # Before schema 4 the checksum of a task included its claim.
+        hashed = {name: value for name, value in row.items() if name not in ("seq", "checksum")}
+        return bool("claim_token" in row and row["checksum"] == _digest(hashed))
+    except (KeyError, TypeError, ValueError):  # damage can turn text into bytes
         return False
 
 
 class Scope:
-    """A database seen from one project: every statement is bound to its id."""
+    """Database access limited to one project: every statement is bound to its id."""
 
     def __init__(self, database: Database, project_id: str) -> None:
         self.database = database
         self.project_id = project_id
 
     def query(self, sql: str, **values: object) -> list[Row]:
-        """Run one statement about this project and give its rows."""
+        """Run a statement and return its rows."""
         return self.database.query(sql, project_id=self.project_id, **values)
 
     def execute(self, sql: str, **values: object) -> int:
-        """Run one statement about this project and say how many rows it changed."""
+        """Run a statement and return the number of rows it changed."""
         return self.database.execute(sql, project_id=self.project_id, **values)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make everything inside one durable change."""
+        """Run the block in one transaction."""
         return self.database.transaction(self.project_id)
 
     def claiming(self) -> AbstractContextManager[None]:
-        """Make everything inside one durable change, where the database can beside all other writers."""
+        """Run the block in one transaction, concurrently with other writers if the database supports it."""
         return self.database.claiming()
 
     def announce(self, topic: str) -> None:
-        """Wake who watches this project for a topic, once the transaction is made."""
+        """Notify watches of this topic when the transaction commits."""
         self.database.announce(self.project_id, topic)
 
     def insert(self, table: str, **row: object) -> None:
-        """Add one row with its checksum."""
+        """Insert a row with its checksum."""
         self.database.execute(self._insertion(table, row), **row)
 
     def insert_numbered(self, table: str, **row: object) -> int:
-        """Add one row with its checksum; give its number."""
+        """Insert a row with its checksum and return its `seq`."""
         return int(self.database.query(f"{self._insertion(table, row)} RETURNING seq", **row)[0]["seq"])
 
     def _insertion(self, table: str, row: dict[str, object]) -> str:
-        """Give the statement that adds a row, which is completed."""
+        """Complete the row with its project and checksum, and return the INSERT statement."""
         row["project_id"] = self.project_id
         if table in CHECKED_TABLES:
             row["checksum"] = checksum(row)
@@ -252,7 +252,7 @@ class Scope:
         return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
     def insert_all(self, table: str, rows: Sequence[Row]) -> None:
-        """Add many rows with the same columns, each with its checksum."""
+        """Insert rows with the same columns, each with its checksum."""
         if not rows:
             return
         if table in _FEEDS:
@@ -264,24 +264,24 @@ class Scope:
         self.database.insert_many(table, rows)
 
     def update(self, table: str, key: Mapping[str, object], row: Mapping[str, object]) -> bool:
-        """Write all columns of one row with its checksum; False when there is no such row."""
-        whole = {**row, **key, "project_id": self.project_id}
+        """Update all columns of a row and its checksum; return False if there is no such row."""
+        full = {**row, **key, "project_id": self.project_id}
         assignments = ", ".join(f"{name} = :{name}" for name in row)
-        found = " AND ".join(f"{name} = :{name}" for name in key)
+        conditions = " AND ".join(f"{name} = :{name}" for name in key)
         changed = self.database.execute(
-            f"UPDATE {table} SET {assignments}, checksum = :checksum WHERE project_id = :project_id AND {found}",
-            **whole,
-            checksum=checksum(whole),
+            f"UPDATE {table} SET {assignments}, checksum = :checksum WHERE project_id = :project_id AND {conditions}",
+            **full,
+            checksum=checksum(full),
         )
         return changed > 0
 
     def change(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
-        """Change rows in place and renew their checksums; give them as they are now.
+        """Update rows in place with their checksums, and return the new rows.
 
-        One that did not match its checksum is not made to: that it was damaged stays known.
+        A row that did not match its checksum before is not given a valid one, so that the damage stays detectable.
         """
-        there = self.query(f"SELECT * FROM {table} WHERE project_id = :project_id AND {condition}", **values)
-        damaged = {row["seq"] for row in there if not is_right(row)}
+        before = self.query(f"SELECT * FROM {table} WHERE project_id = :project_id AND {condition}", **values)
+        damaged = {row["seq"] for row in before if not is_right(row)}
         rows = self.query(
             f"UPDATE {table} SET {assignments} WHERE project_id = :project_id AND {condition} RETURNING *", **values
         )
@@ -298,7 +298,7 @@ class Scope:
         return rows
 
     def damaged(self) -> list[tuple[str, int]]:
-        """Give table and number of every row that does not match its checksum."""
+        """Return the table and `seq` of every row that does not match its checksum."""
         return [
             (table, row["seq"])
             for table in CHECKED_TABLES

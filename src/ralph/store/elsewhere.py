@@ -1,4 +1,4 @@
-"""The store of another project, seen without touching it."""
+"""Read access to the store of another project through a temporary copy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_copy(path: Path) -> Iterator[Store]:
-    """Open a copy of the store of a project folder or a database file, brought up to what we know."""
-    places = (path, path / "ralph.db", path / ".ralph" / "ralph.db")
-    found = next((place for place in places if place.is_file()), None)
+    """Open a migrated temporary copy of the store of a project directory or database file."""
+    candidates = (path, path / "ralph.db", path / ".ralph" / "ralph.db")
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
     if found is None:
-        raise UsageError(f"There is no Ralph project at {path}.")
+        raise UsageError(f"No Ralph project found at {path}.")
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(str(copy_database(found, Path(folder))))
         try:

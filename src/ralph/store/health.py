@@ -1,7 +1,7 @@
-"""What is wrong with a database file, or with a project on a server, if anything.
+"""Integrity checks of a database file, or of a project on a server.
 
-The file is only read, and nothing in it is mended: a damaged one must stay as it is,
-so that all that is still in it can be saved.
+Files are opened read-only and never repaired: a damaged one has to stay as it is, so that everything that is still
+readable can be recovered.
 """
 
 from __future__ import annotations
@@ -38,60 +38,63 @@ if TYPE_CHECKING:
     from ralph.store.index import Compared
 
 MOST_PROBLEMS = 20
+"""Maximum number of structural problems to report."""
 SHOWN_ROWS = 5
+"""Maximum number of rows to name in one problem."""
 PAGE = 500
+"""Number of rows to read at once."""
 UNREAD, NEWER = "It cannot be read", "written by a newer Ralph"
-"""How the problems begin, or what is in them, that are not damage for sure."""
+"""Phrases in problems that are not necessarily damage."""
 SUM = ".sha256"
-"""The ending of the file next to a backup that holds the SHA-256 of it."""
-_FOUND = {
+"""Suffix of the file with the SHA-256 of a backup."""
+_INDEX_NOUNS = {
     "memory": ("memory", "memories"),
     "attempt": ("journal entry", "journal entries"),
     "failure": ("failure report", "failure reports"),
 }
-"""What the rows of an index are called, one and many."""
+"""Singular and plural noun for the rows of each index."""
 _NAMED = ("memory", "tasks", "features", "sessions")
-"""Tables whose rows people know by an id."""
-_OF_AN_INDEX = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
-_OF_WORK = re.compile(
+"""Tables whose rows are reported by id."""
+_INDEX_PROBLEM = re.compile(r"(?:memory|attempt|failure)_(?:words|index)|memory_files|fts5|search index")
+_DERIVED_PROBLEM = re.compile(
     r"missing from index (memory_vectors|attempt_sums|attempt_summed|synced_places|synced_files|synced_entries)_twin"
 )
-"""A value that is worked out anew when it is gone, and no longer is what its twin says."""
-_OF_MORE = re.compile(" checksum: |malformed database schema")
-"""What names a row may name anything; and a malformed schema keeps SQLite from all of the file."""
+"""Problems in tables of derived values, which can be recomputed."""
+_OTHER_PROBLEM = re.compile(" checksum: |malformed database schema")
+"""Problems that must not be mistaken for index problems: row ids may be any text, and a bad schema hides the file."""
 
 
 @record
 class Health:
-    """What is wrong with what is stored, one sentence each; nothing when it is sound."""
+    """Result of a check: one sentence per problem, none if the data is intact."""
 
     problems: tuple[str, ...] = ()
     outdated: str = ""
-    """How much is indexed by the rules of another version: it is found, only not as well as it could be."""
+    """Number of entries indexed by the rules of another version, as text; they are still found, but not as well."""
     lost_changes: int = 0
-    """How many changes were made to the file that are not in it any more; it may be sound without them."""
+    """Number of committed changes that are missing from the file, which may otherwise be intact."""
 
     @property
     def is_only_behind(self) -> bool:
-        """Say whether the file is sound, and has only lost what was last written to it."""
+        """Whether the file is intact except for the most recent changes, which are missing."""
         return bool(self.lost_changes) and len(self.problems) == 1
 
 
 @record
 class About:
-    """What sort of database it is."""
+    """Kind and version of a database."""
 
     database: str
     version: str
     schema: int
     pgvector: str = ""
-    """Its version; empty when it is not used to compare vectors."""
+    """Version of pgvector; empty if it is not used."""
     can_have_pgvector: bool = False
-    """It is on the server, used or not."""
+    """Whether pgvector is available on the server."""
 
 
 def about(database: Database) -> About:
-    """Say what sort of database it is."""
+    """Return the kind and version of a database."""
     if not database.is_server:
         return About(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
     row = database.query(
@@ -113,20 +116,22 @@ def about(database: Database) -> About:
 
 
 def is_of_an_index(problem: str) -> bool:
-    """Say whether a problem is of the search indexes alone, or of what else can be made anew from the texts."""
-    return bool(_OF_AN_INDEX.search(problem) or _OF_WORK.search(problem)) and not _OF_MORE.search(problem)
+    """Return whether a problem affects only search indexes or other derived data, which can be rebuilt."""
+    return bool(_INDEX_PROBLEM.search(problem) or _DERIVED_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(
+        problem
+    )
 
 
 def worked_out_wrong(path: str) -> set[str]:
-    """Give the tables of a file with values that are not what they were, and can be worked out anew."""
-    found = (_OF_WORK.search(problem) for problem in check(path).problems)
-    return {match[1] for match in found if match}
+    """Return the tables of a file with damaged derived values, which can be recomputed."""
+    matches = (_DERIVED_PROBLEM.search(problem) for problem in check(path).problems)
+    return {match[1] for match in matches if match}
 
 
 def check(path: str, *, deep: bool = False) -> Health:
-    """Say what is wrong with a database file, which is not changed; `deep` also compares the search indexes."""
-    parts = [_foreign, _structure, _definitions_differ, _miscounted, _broken_links, _broken_rows, _broken_texts]
-    parts += [_broken_indexes] if deep else []
+    """Check a database file without changing it; `deep` also compares the search indexes with their texts."""
+    checks = [_foreign, _structure, _definitions_differ, _miscounted, _broken_links, _broken_rows, _broken_texts]
+    checks += [_broken_indexes] if deep else []
     problems: list[str] = []
     compared: dict[str, Compared | None] = {}
     lost = 0
@@ -137,10 +142,10 @@ def check(path: str, *, deep: bool = False) -> Health:
         with closing(open_read_only(Path(path))) as connection:
             lost = lost_changes(connection, path)
             problems += _lost_log(lost)
-            connection.execute("BEGIN")  # all parts see the same moment
-            for part in parts:
+            connection.execute("BEGIN")  # so that all checks see the same snapshot
+            for run_check in checks:
                 try:
-                    problems += part(connection)
+                    problems += run_check(connection)
                 except (apsw.Error, UnicodeError) as error:
                     problems.append(f"It is damaged: {said(error)}")
             if deep and connection.pragma("user_version") == SCHEMA_VERSION:
@@ -152,7 +157,7 @@ def check(path: str, *, deep: bool = False) -> Health:
 
 
 def check_store(store: Store, *, deep: bool = False) -> Health:
-    """Say what is wrong with what a store is in: the whole file, or its own project on a server."""
+    """Check the whole database file of a store, or its project on a server."""
     if not store.is_shared:
         return check(store.database.where, deep=deep)
     with store.database.snapshot():
@@ -160,19 +165,19 @@ def check_store(store: Store, *, deep: bool = False) -> Health:
 
 
 def check_rows(scope: Scope, *, deep: bool = False) -> Health:
-    """Say which rows of a project do not match their checksums; `deep` also compares the search indexes."""
+    """Check the rows of a project against their checksums; `deep` also compares the search indexes with their texts."""
     problems: list[str] = []
     for table in CHECKED_TABLES:
         wrong = _wrong_rows(scope, table)
         if wrong:
-            problems.append(_unlike_checksum(table, wrong))
+            problems.append(_checksum_problem(table, wrong))
     compared = _compare(scope.database, scope.project_id) if deep else {}
     problems += _wrong_words(compared)
     return Health(problems=tuple(problems), outdated=_outdated(compared))
 
 
 def _wrong_rows(scope: Scope, table: str) -> list[str]:
-    """Give what to call the rows that do not match their checksums."""
+    """Return the names of the rows that do not match their checksums."""
     last = 0
     wrong: list[str] = []
     while rows := scope.query(
@@ -188,30 +193,31 @@ def _wrong_rows(scope: Scope, table: str) -> list[str]:
 
 
 def said(error: Exception) -> str:
-    """Give the words of an error as a sentence's end."""
-    words = str(error)
+    """Return the message of an error as the end of a sentence."""
+    message = str(error)
     if isinstance(error, OSError):
-        words = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        message = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     elif isinstance(error, UnicodeEncodeError):
-        words = "its path is not valid UTF-8"
+        message = "its path is not valid UTF-8"
     elif isinstance(error, UnicodeError):
-        words = "it holds text that is none"
-    return one_line(clean(words)).rstrip(".") + "."
+        message = "it contains invalid UTF-8"
+    return one_line(clean(message)).rstrip(".") + "."
 
 
 def open_read_only(path: Path) -> apsw.Connection:
-    """Open a database for reading alone."""
+    """Open a database file read-only."""
     if name := not_plain(str(path)):
-        raise OSError(errno.EINVAL, "It is no plain file", name)
+        raise OSError(errno.EINVAL, "It is not a regular file", name)
     if path.exists() and path.stat().st_size < LEAST_BYTES:
-        raise apsw.NotADBError("it is empty")  # SQLite would delete the log beside it, which may hold all there was
+        # SQLite would delete its write-ahead log, which may contain all of the data.
+        raise apsw.NotADBError("it is empty")
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.pragma("cell_size_check", True)
         connection.pragma("user_version")
     except apsw.CantOpenError:
-        # Where nothing can be written, SQLite must be told that nobody else writes either.
+        # On a read-only disk, SQLite has to know that nobody else writes either.
         if not path.exists() or Path(f"{path}-wal").exists():
             raise
         uri = path.absolute().as_uri() + "?immutable=1"
@@ -220,13 +226,13 @@ def open_read_only(path: Path) -> apsw.Connection:
 
 
 def _digest_differs(path: Path) -> Iterator[str]:
-    noted = Path(f"{path}{SUM}")
-    if noted.is_file() and noted.read_bytes()[:64] != file_digest(path).encode():
-        yield "It is not what it was when it was made: its SHA-256 is another one."
+    sum_path = Path(f"{path}{SUM}")
+    if sum_path.is_file() and sum_path.read_bytes()[:64] != file_digest(path).encode():
+        yield "It has changed since it was made: its SHA-256 does not match."
 
 
 def file_digest(path: Path) -> str:
-    """Give the SHA-256 of a whole file."""
+    """Return the SHA-256 of a file."""
     import hashlib
 
     with path.open("rb") as file:
@@ -247,25 +253,25 @@ def _foreign(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _structure(connection: apsw.Connection) -> Iterator[str]:
-    for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})"):
-        if found != "ok":
-            yield f"Its structure is damaged: {one_line(clean(str(found)))}."
+    for (message,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})"):
+        if message != "ok":
+            yield f"Its structure is damaged: {one_line(clean(str(message)))}."
 
 
 def _definitions_differ(connection: apsw.Connection) -> Iterator[str]:
     if connection.pragma("user_version") == SCHEMA_VERSION:
-        there = entries(connection)
+        actual = entries(connection)
         for name, text in own_entries().items():
-            if there.get(name) != text:
-                yield f"The definition of {name} is {'damaged' if name in there else 'missing'}."
+            if actual.get(name) != text:
+                yield f"The definition of {name} is {'damaged' if name in actual else 'missing'}."
 
 
 def _miscounted(connection: apsw.Connection) -> Iterator[str]:
-    # SQLite leaves out what tables demand of their rows when it may only read.
+    # SQLite does not verify CHECK constraints on a read-only connection.
     if connection.pragma("user_version") >= SINCE["writing"]:
         rows = connection.execute("SELECT changes = -against FROM writing").fetchall()
         if rows != [(1,)]:
-            yield "The count of its changes, in writing, is damaged."
+            yield "The change counter in the table writing is damaged."
 
 
 def _broken_links(connection: apsw.Connection) -> Iterator[str]:
@@ -273,7 +279,7 @@ def _broken_links(connection: apsw.Connection) -> Iterator[str]:
     for table, _, other, _ in connection.execute("PRAGMA foreign_key_check"):
         counts[table, other] = counts.get((table, other), 0) + 1
     for (table, other), count in counts.items():
-        yield f"In {table}, {count} {'row names' if count == 1 else 'rows name'} a row of {other} that is not there."
+        yield f"In {table}, {count} {'row refers' if count == 1 else 'rows refer'} to a missing row of {other}."
 
 
 def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
@@ -281,27 +287,27 @@ def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
     for table in CHECKED_TABLES:
         if version < SINCE.get(table, 0):
             continue
-        wrong: dict[int, str] = {}
+        damaged: dict[int, str] = {}
         try:
             for seq, row in numbered_rows(connection, table):
                 if row is None or not is_right(row):
-                    wrong[seq] = _name(connection, table, seq)
+                    damaged[seq] = _row_name(connection, table, seq)
         except apsw.Error as error:
             yield f"The table {table} cannot be read: {said(error)}"
             continue
-        if wrong.pop(0, None):
+        if damaged.pop(0, None):
             yield f"Some rows of {table} cannot be reached."
-        if wrong:
-            yield _unlike_checksum(table, list(wrong.values()))
+        if damaged:
+            yield _checksum_problem(table, list(damaged.values()))
 
 
-def _unlike_checksum(table: str, names: Sequence[str]) -> str:
+def _checksum_problem(table: str, names: Sequence[str]) -> str:
     shown = ", ".join(names[:SHOWN_ROWS]) + (", …" if len(names) > SHOWN_ROWS else "")
-    return f"{_counted(table, len(names))} checksum: {shown}."
+    return f"{_count_phrase(table, len(names))} checksum: {shown}."
 
 
-def _name(connection: apsw.Connection, table: str, seq: int) -> str:
-    """Give what to call a row: by its id where it has one that can still be read."""
+def _row_name(connection: apsw.Connection, table: str, seq: int) -> str:
+    """Return the id of a row if it has one that can be read, else its `seq`."""
     if table in _NAMED:
         try:
             for (id,) in connection.execute(f"SELECT id FROM {table} WHERE seq = ?", (seq,)):
@@ -311,7 +317,7 @@ def _name(connection: apsw.Connection, table: str, seq: int) -> str:
     return str(seq)
 
 
-def _counted(table: str, count: int) -> str:
+def _count_phrase(table: str, count: int) -> str:
     match = "does not match its" if count == 1 else "do not match their"
     if table == "memory":
         return f"{count} {'memory' if count == 1 else 'memories'} {match}"
@@ -319,54 +325,54 @@ def _counted(table: str, count: int) -> str:
 
 
 def _broken_texts(connection: apsw.Connection) -> Iterator[str]:
-    """Read what has no checksums: nothing else would find text that is none."""
+    """Read the tables without checksums: no other check finds invalid UTF-8 in them."""
     tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
     for table in {str(name) for (name,) in tables}.difference(CHECKED_TABLES):
         try:
             for _ in connection.execute(f'SELECT * FROM "{table}"'):
                 pass
         except UnicodeError:
-            yield f"In {table}, a text is damaged."
+            yield f"In {table}, some text is damaged."
 
 
 def numbered_rows(connection: apsw.Connection, table: str) -> Iterator[tuple[int, Row | None]]:
-    """Give every row with its number, None for one that cannot be read; 0 when there may be more out of reach."""
+    """Yield the `seq` of every row with the row, or None if it is unreadable; yield 0 if there may be more rows."""
     names = columns(connection, table)
     numbers: dict[int, None] = {}
-    is_whole = False
-    for order in ("ASC", "DESC"):  # round a damaged page, from both sides
+    is_complete = False
+    for order in ("ASC", "DESC"):  # reach the rows on both sides of a damaged page
         try:
             for (seq,) in connection.execute(f"SELECT seq FROM {table} NOT INDEXED ORDER BY seq {order}"):
                 numbers[seq] = None
-            is_whole = True
+            is_complete = True
             break
         except (apsw.CorruptError, apsw.IOError):
             continue
     for seq in sorted(numbers):
         yield seq, _row(connection, table, names, seq)
-    if not is_whole:
+    if not is_complete:
         yield 0, None
 
 
 def _row(connection: apsw.Connection, table: str, names: Sequence[str], seq: int) -> Row | None:
     try:
-        found = connection.execute(f"SELECT * FROM {table} WHERE seq = ?", (seq,)).fetchall()
+        rows = connection.execute(f"SELECT * FROM {table} WHERE seq = ?", (seq,)).fetchall()
     except (apsw.Error, UnicodeError):
         return None
-    return dict(zip(names, found[0], strict=True)) if found else None
+    return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
 def columns(connection: apsw.Connection, table: str) -> list[str]:
-    """Give the names of a table's columns, in their order."""
+    """Return the column names of a table, in order."""
     return [column[1] for column in connection.execute(f"PRAGMA table_info({table})")]
 
 
 def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
-    # SQLite wants to write for this, so it gets a copy of its own that is gone when it is closed.
+    # The FTS5 check needs a writable database, so it runs on a temporary copy.
     with closing(apsw.Connection("")) as copy:
         with copy.backup("main", connection, "main") as work:
             work.step()
-        copy.execute("DELETE FROM attempts WHERE notes = ''")  # these are in no index, on purpose
+        copy.execute("DELETE FROM attempts WHERE notes = ''")  # not indexed on purpose
         for name in search_indexes(copy):
             try:
                 copy.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('integrity-check', 1)")
@@ -375,11 +381,11 @@ def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _compare(database: Database, project_id: str = "") -> dict[str, Compared | None]:
-    """Give how each index stands to its texts; None of one that cannot be read."""
+    """Compare each index with its texts; the result is None for an unreadable index."""
     from ralph.store.index import compare
 
     compared: dict[str, Compared | None] = {}
-    for index in _FOUND:
+    for index in _INDEX_NOUNS:
         try:
             compared[index] = compare(database, index, project_id)
         except StoreUnavailableError:
@@ -390,22 +396,24 @@ def _compare(database: Database, project_id: str = "") -> dict[str, Compared | N
 
 
 def _wrong_words(compared: Mapping[str, Compared | None]) -> Iterator[str]:
-    for index, found in compared.items():
-        one, many = _FOUND[index]
-        if found is None:
+    for index, comparison in compared.items():
+        one, many = _INDEX_NOUNS[index]
+        if comparison is None:
             yield f"The search index of {many} cannot be read."
             continue
-        if found.missing:
-            yield f"{_are(found.missing, one, many)} not in the search index."
-        if found.wrong:
-            yield f"{_are(found.wrong, one, many)} in the search index with words of another text."
-        if found.misfiled:
-            yield f"{_are(found.misfiled, one, many)} in the search index with files of another text."
+        if comparison.missing:
+            yield f"{_are(comparison.missing, one, many)} not in the search index."
+        if comparison.wrong:
+            yield f"{_are(comparison.wrong, one, many)} in the search index with the wrong words."
+        if comparison.misfiled:
+            yield f"{_are(comparison.misfiled, one, many)} in the search index with the wrong files."
 
 
 def _outdated(compared: Mapping[str, Compared | None]) -> str:
-    counts = {index: found.outdated for index, found in compared.items() if found and found.outdated}
-    parts = [f"{count:,} {_FOUND[index][count > 1]}" for index, count in counts.items()]
+    counts = {
+        index: comparison.outdated for index, comparison in compared.items() if comparison and comparison.outdated
+    }
+    parts = [f"{count:,} {_INDEX_NOUNS[index][count > 1]}" for index, count in counts.items()]
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 

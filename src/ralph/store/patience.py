@@ -1,4 +1,4 @@
-"""Wait for a store that cannot be reached for a while."""
+"""Retries while the store is unavailable."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""First and longest pause between retries, in seconds."""
 
 
 def patiently(
@@ -22,26 +23,26 @@ def patiently(
     tell: Callable[[str, bool], None],
     again: Callable[[], R] | None = None,
 ) -> R:
-    """Do something, waiting for the store as long as nobody gives up.
+    """Call `work` until it succeeds, retrying while the store is unavailable and `gives_up` returns False.
 
-    `tell` gets a sentence when the store is away, and one when it is back, with whether it is. `again` is done
-    instead of the work once it was tried: it may have been done without an answer.
+    `tell` is called with a message and whether the store is available: once when the wait starts and once when it
+    ends. If given, `again` replaces `work` for the retries: the first call may have committed without an answer.
     """
     pause = FIRST_PAUSE
-    told: StoreUnavailableError | None = None
+    last_error: StoreUnavailableError | None = None
     while True:
         try:
-            done = work()
+            result = work()
         except StoreUnavailableError as error:
             if gives_up(error):
                 raise
-            if told is None or type(told) is not type(error):
+            if last_error is None or type(last_error) is not type(error):
                 tell(f"{error} {error.waiting_message}", False)
-            told = error
+            last_error = error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             work = again or work
             continue
-        if told is not None:
-            tell(told.recovered_message, True)
-        return done
+        if last_error is not None:
+            tell(last_error.recovered_message, True)
+        return result

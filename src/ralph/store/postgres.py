@@ -1,9 +1,8 @@
-"""PostgreSQL behind the `Database` seam, through psycopg.
+"""PostgreSQL implementation of the `Database` interface, using psycopg.
 
-Writers of one project take turns at a lock of the database, as they do in SQLite: so the numbers of events are in the
-order they became visible, and who follows them misses none. Claims go side by side. Nothing is kept on the server
-between two transactions, so a pooler may hand out another connection each time; and a worker that waits for its agent
-lets go of its connection.
+Writers of a project are serialized by an advisory lock, as in SQLite: event numbers are then in commit order, and a
+reader that follows them misses none. Claims run concurrently. There is no session state between transactions, so a
+pooler may switch connections; and a worker that waits for its agent releases its connection.
 """
 
 from __future__ import annotations
@@ -45,48 +44,51 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Row]
 
 OLDEST_PROGRAM = 6
-"""The oldest program, by the newest schema it knows, that still works with tables as this one leaves them.
+"""Oldest schema version of a program that can still use the tables as this version leaves them.
 
-Version 7 only adds a table of events. A program of version 6 writes none, which nobody relies on, and what it deletes
-with a project the server deletes there too.
+Version 7 only adds an event table. A program of version 6 writes no events, on which nothing depends, and when it
+deletes a project the server deletes its events by cascade.
 """
 OLDEST_SERVER = 14
-"""The oldest PostgreSQL this is made for: older ones get no mending any more."""
+"""Oldest supported major version of PostgreSQL; older ones are end-of-life."""
 CONNECT_SECONDS = 10
+"""Connection timeout, in seconds."""
 SILENT = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 40_000}
-"""After about 40 seconds a machine that says nothing any more is taken for gone; by itself that takes two hours."""
+"""TCP settings that detect a dead peer after about 40 seconds instead of two hours."""
 TURN_SECONDS = 30
-"""So long a writer waits for its turn."""
+"""Time a writer waits for the lock of a project, in seconds."""
 IDLE_SECONDS = 60
-"""A writer that stops in the middle of its turn, with its machine for example, loses it after so long."""
+"""Idle time after which the server aborts a transaction, in seconds."""
 CROWDED_SECONDS = 0.5
+"""Pause between connection attempts while the server has no free connections, in seconds."""
 LONG_SECONDS = 3600
-"""So long it may stop when it has much to do elsewhere meanwhile, as to copy a whole project."""
+"""Idle time after which the server aborts a long transaction, such as a copy of a project, in seconds."""
 PATIENCE_SECONDS = 10.0
-"""So long a lost connection is looked for again before somebody is told."""
+"""Time to retry after a lost connection before the error is raised, in seconds."""
 CHANNEL = "ralph"
-MIGRATING = 0x52414C50  # "RALP": nobody else's lock
+MIGRATING = 0x52414C50  # "RALP"
+"""Key of the advisory lock for migrations."""
 TURNS = 0x52414C51
+"""First key of the advisory locks of projects."""
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
-"""The table behind each index."""
+"""Table that each index covers."""
 SAMPLE = 128
-"""Of so many of the newest rows the words are counted, to know which words are everywhere."""
+"""Number of newest rows from which word frequencies are estimated."""
 SMALL = 2_000
-"""A project with no more rows than this is searched without looking for frequent words first."""
+"""Maximum number of rows of a project that is searched without estimating word frequencies."""
 POSTINGS = 20_000
-"""So many rows a search reads by their words at most, those of the telling words first."""
+"""Maximum number of postings that a search reads, rarest words first."""
 LONGEST_LEXEME = 200
-"""Longer than any that is indexed."""
+"""Maximum length of a search word, in characters; no indexed word is longer."""
 MOST_RESERVED = 100_000_000
-"""So many numbers are drawn at once at most: it takes half a minute."""
+"""Maximum number of sequence values to reserve, which takes half a minute."""
 NARROW_POSTINGS = 100_000
-"""So many at most when most of what is found is ruled out, by its kind for example."""
+"""Maximum number of postings that a search reads if a filter excludes most matches."""
 
 VECTOR_SIZE = 384
-"""So many numbers a vector has that the server compares by itself."""
-_COMPARING = (
-    # What is kept as bytes, as a direction the server can compare; nothing of one that is damaged. The index is one
-    # for all projects.
+"""Number of dimensions of the vectors that pgvector compares."""
+_PGVECTOR_SETUP = (
+    # Vectors are stored as bytes; damaged ones are not converted. One index covers all projects.
     "CREATE EXTENSION IF NOT EXISTS vector",
     f"""
     CREATE OR REPLACE FUNCTION ralph_direction(kept BYTEA) RETURNS halfvec
@@ -104,36 +106,34 @@ _COMPARING = (
     "CREATE INDEX memory_vectors_near ON memory_vectors USING hnsw (near halfvec_ip_ops)",
 )
 _NEAR_SETTINGS = {
-    # The index holds all projects: it is read on until enough of this one are found.
+    # The index covers all projects: scan on until enough rows of this one are found.
     "hnsw.iterative_scan": "relaxed_order",
     "hnsw.ef_search": "200",
-    # By how many vectors a project has the server decides whether to use the index.
+    # Whether the index pays off depends on the number of vectors of the project.
     "plan_cache_mode": "force_custom_plan",
 }
 
 _SETTINGS = {
     "lock_timeout": f"{TURN_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-    # What looks costly to the planner is quick here, and would be compiled each time.
+    # The planner overestimates these queries, and would compile each of them.
     "jit": "off",
-    # To plan a claim takes twice as long as to make it.
+    # Planning a claim takes twice as long as executing it.
     "plan_cache_mode": "force_generic_plan",
 }
 
 
 def open_postgres(url: str, *, direct_url: str = "", create: bool = False) -> PostgresDatabase:
-    """Open a database, bringing its tables up to date first.
+    """Open a database, migrating its tables first.
 
-    With a `direct_url` the other one leads through a pooler, which changes connections between transactions.
+    If `direct_url` is given, `url` leads through a pooler, which may switch connections between transactions.
     """
     database = PostgresDatabase(url, direct_url)
     try:
         database.connected()
         if database.version < SCHEMA_VERSION:
             if not database.version and not create:
-                raise StoreError(
-                    f"The database {database.where} has no tables of Ralph yet. Make them with: ralph init"
-                )
+                raise StoreError(f"The database {database.where} has no Ralph tables yet. Create them with: ralph init")
             database.migrate()
     except RalphError:
         database.close()
@@ -142,17 +142,17 @@ def open_postgres(url: str, *, direct_url: str = "", create: bool = False) -> Po
 
 
 def connect(url: str, where: str, *, is_pooled: bool) -> Connection:
-    """Give a new connection; behind a pooler nothing is prepared on it and nothing set for it."""
+    """Open a connection; behind a pooler, without prepared statements and session settings."""
     options = "" if is_pooled else " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     try:
-        given: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
-        if not re.fullmatch(r"[\d,]*", str(given.get("port", ""))):
-            raise psycopg.ProgrammingError("the port is no number")
+        params: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
+        if not re.fullmatch(r"[\d,]*", str(params.get("port", ""))):
+            raise psycopg.ProgrammingError("the port is not a number")
         if options:
-            given["options"] = f"{options} {given.get('options', '')}".strip()  # what the URL says goes last and wins
-        given = {"connect_timeout": CONNECT_SECONDS, "application_name": "ralph", **SILENT, **given}
+            params["options"] = f"{options} {params.get('options', '')}".strip()  # options in the URL take precedence
+        params = {"connect_timeout": CONNECT_SECONDS, "application_name": "ralph", **SILENT, **params}
         return psycopg.Connection.connect(
-            **given,
+            **params,
             autocommit=True,
             cursor_factory=psycopg.RawCursor,
             row_factory=dict_row,
@@ -171,12 +171,12 @@ _NAMED = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_]\w*)")
 
 @lru_cache(maxsize=500)
 def _numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """Give a statement with its values by number, and their names in that order."""
+    """Return a statement with numbered parameters, and the parameter names in that order."""
     numbers: dict[str, int] = {}
 
-    def number(found: re.Match[str]) -> str:
-        name = found[1]
-        return f"${numbers.setdefault(name, len(numbers) + 1)}" if name else found[0]
+    def number(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"${numbers.setdefault(name, len(numbers) + 1)}" if name else match[0]
 
     return _NAMED.sub(number, sql), tuple(numbers)
 
@@ -185,7 +185,7 @@ def _numbered(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 class PostgresDatabase:
-    """One connection to one PostgreSQL database, for one thread; made when it is needed, and anew when it is lost."""
+    """One connection to one PostgreSQL database, for one thread; opened on demand and reopened when it is lost."""
 
     skip_locked = "FOR UPDATE OF t SKIP LOCKED"
     for_update = "FOR UPDATE"
@@ -206,20 +206,20 @@ class PostgresDatabase:
         self._connection: Connection | None = None
         self._was_connected = False
         self._depth = 0
-        self._is_doomed = False
+        self._must_roll_back = False
         self._announced: dict[str, None] = {}
 
     # --- the connection ----------------------------------------------------------------
 
     def connected(self) -> Connection:
-        """Give the connection, a new one if there is none."""
+        """Return the connection, opening one if necessary."""
         if self._connection is None:
             if self._depth:
-                # What was done in the transaction is gone: nothing more must be done as if it were there.
-                raise self._lost()
+                # The transaction is lost, so none of its remaining statements may run.
+                raise self._connection_lost()
             connection = self._connect()
             try:
-                self._check(connection)  # another machine may have brought the tables up to date meanwhile
+                self._check(connection)  # another machine may have migrated the tables meanwhile
             except RalphError:
                 connection.close()
                 raise
@@ -228,7 +228,7 @@ class PostgresDatabase:
         return self._connection
 
     def _connect(self) -> Connection:
-        """Give a new connection; a server that is crowded is waited for a little."""
+        """Open a connection, retrying for a while if the server has no free ones."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -240,21 +240,23 @@ class PostgresDatabase:
             except StoreUnavailableError:
                 raise
             except StoreError as error:
-                # It worked before, so it is the way there: names are not found when the network is down.
+                # It worked before, so this is temporary: without a network, host names are not found either.
                 raise (StoreUnavailableError(str(error)) if self._was_connected else error) from None
 
     def _check(self, connection: Connection) -> None:
-        """Refuse a server or tables that this program cannot work with."""
+        """Refuse an unsupported server, encoding or schema version."""
         info = connection.info
         if info.server_version // 10_000 < OLDEST_SERVER:
-            found = info.server_version // 10_000
-            raise StoreError(f"{self.where} is PostgreSQL {found}. Ralph needs {OLDEST_SERVER} or newer.")
+            major = info.server_version // 10_000
+            raise StoreError(f"{self.where} is PostgreSQL {major}. Ralph needs {OLDEST_SERVER} or newer.")
         if (encoding := info.parameter_status("server_encoding")) != "UTF8":
-            raise StoreError(f"The database {self.where} has the encoding {encoding}. Make one with the encoding UTF8.")
+            raise StoreError(
+                f"The database {self.where} has the encoding {encoding}. Create one with the encoding UTF8."
+            )
         try:
-            (there,) = connection.execute("SELECT to_regclass('ralph_schema') IS NOT NULL AS is_there").fetchall()
+            (found,) = connection.execute("SELECT to_regclass('ralph_schema') IS NOT NULL AS is_there").fetchall()
             rows = (
-                connection.execute("SELECT version, oldest FROM ralph_schema").fetchall() if there["is_there"] else []
+                connection.execute("SELECT version, oldest FROM ralph_schema").fetchall() if found["is_there"] else []
             )
         except psycopg.Error as error:
             raise explained(error, self.where, is_lost=connection.closed) from error
@@ -262,54 +264,54 @@ class PostgresDatabase:
         if self.version > SCHEMA_VERSION and rows[0]["oldest"] > SCHEMA_VERSION:
             raise StoreTooNewError(self.where, self.version, SCHEMA_VERSION)
 
-    def _lost(self) -> StoreUnavailableError:
-        return StoreUnavailableError(f"The connection to {self.where} was lost before the change was made.")
+    def _connection_lost(self) -> StoreUnavailableError:
+        return StoreUnavailableError(f"The connection to {self.where} was lost before the change was committed.")
 
     def failed(self, error: psycopg.Error | UnicodeEncodeError) -> RalphError:
-        """Say what went wrong, and let go of a connection that is lost."""
+        """Return the error to raise, and discard a lost connection."""
         if isinstance(error, UnicodeEncodeError):
-            return StatementError(f"The database {self.where} refused a text that is none.")
+            return StatementError(f"The database {self.where} rejected text that is not valid Unicode.")
         is_lost = self._connection is None or self._connection.closed or self._connection.broken
         if is_lost:
             self.rest()
         return explained(error, self.where, is_lost=bool(is_lost))
 
     def patiently(self, work: Callable[[], R]) -> R:
-        """Do something that changes nothing, or has changed nothing yet, also when the connection is lost meanwhile."""
+        """Call `work`, which must not have changed anything yet, again if the connection is lost meanwhile."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         pause = 0.05
         while True:
             try:
                 return work()
             except StoreUnavailableError:
-                # Who never was connected is told at once: the URL may be wrong.
+                # Do not retry the first connection: the URL may be wrong.
                 if not self._was_connected or time.monotonic() + pause > deadline:
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
 
     def rest(self) -> None:
-        """Let go of the connection until it is needed again."""
+        """Close the connection until it is needed again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self.rest()
 
     # --- statements --------------------------------------------------------------------
 
     def query(self, sql: str, **values: object) -> list[Row]:
-        """Run one statement and give its rows by column name."""
-        return self._reading(sql, lambda: self._run(sql, values).fetchall())
+        """Run a statement and return its rows as dictionaries."""
+        return self._retry_reads(sql, lambda: self._run(sql, values).fetchall())
 
     def execute(self, sql: str, **values: object) -> int:
-        """Run one statement and say how many rows it changed."""
+        """Run a statement and return the number of rows it changed."""
         return self._run(sql, values).rowcount
 
     def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Run one statement once for each of the rows."""
+        """Run a statement once per row."""
         if not rows:
             return
         text, names = _numbered(sql)
@@ -320,13 +322,13 @@ class PostgresDatabase:
             raise self.failed(error) from error
 
     def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Add many rows with the same columns, in one statement."""
+        """Insert rows with the same columns in one COPY statement."""
         if not rows:
             return
         names = tuple(rows[0])
         connection = self.connected()
         try:
-            text = "".join("\t".join(_copied(row[name]) for name in names) + "\n" for row in rows)
+            text = "".join("\t".join(_copy_text(row[name]) for name in names) + "\n" for row in rows)
             with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(names)}) FROM STDIN") as copy:
                 copy.write(text.encode())
         except (psycopg.Error, UnicodeEncodeError) as error:
@@ -340,8 +342,8 @@ class PostgresDatabase:
         except (psycopg.Error, UnicodeEncodeError) as error:
             raise self.failed(error) from error
 
-    def _reading(self, sql: str, work: Callable[[], R]) -> R:
-        """Do what a statement asks; what only reads is asked again when the connection was lost."""
+    def _retry_reads(self, sql: str, work: Callable[[], R]) -> R:
+        """Call `work`, again after a lost connection if the statement only reads."""
         if self._depth or not sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")):
             return work()
         return self.patiently(work)
@@ -349,78 +351,78 @@ class PostgresDatabase:
     # --- transactions ------------------------------------------------------------------
 
     def transaction(self, project_id: str = "") -> Turn:
-        """Make everything inside one durable change, or none; inside another one it joins that one."""
-        return Turn(self, f"pg_advisory_xact_lock({TURNS}, {_number_of(project_id)})")
+        """Run the block in one transaction, or join the transaction that is open."""
+        return Turn(self, f"pg_advisory_xact_lock({TURNS}, {_lock_key(project_id)})")
 
     def snapshot(self) -> Turn:
-        """Read everything inside as it is at one moment, while others write on; a transaction is joined."""
+        """Run the block in a read-only transaction with a consistent view, or join the transaction that is open."""
         return Turn(self, "", " ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def take_time(self) -> None:
-        """Let the transaction last though nothing is asked for a while, but not as long as a machine sleeps."""
-        self._say(f"SET LOCAL idle_in_transaction_session_timeout = '{LONG_SECONDS}s'")
+        """Extend the idle timeout of the current transaction."""
+        self._send(f"SET LOCAL idle_in_transaction_session_timeout = '{LONG_SECONDS}s'")
 
     def claiming(self) -> Turn:
-        """Make everything inside one durable change, beside all other writers."""
+        """Run the block in one transaction, concurrently with other writers."""
         return Turn(self, "")
 
     def single(self) -> AbstractContextManager[None]:
-        """Let one statement be a durable change by itself."""
+        """Do nothing: a single statement is committed by itself."""
         return nullcontext()
 
     def begin(self, lock: str, kind: str = "") -> None:
-        """Begin a transaction when it is our turn, or join the one that is open."""
+        """Begin a transaction and acquire its lock, or join the transaction that is open."""
         if self._depth == 0:
-            self._is_doomed = False
+            self._must_roll_back = False
             self._announced.clear()
-            # In one go: each statement by itself would be one more way to the server and back.
-            turn = f"; SELECT {lock}" if lock else ""
-            self.patiently(lambda: self._say(f"BEGIN{kind}{self._settings}{turn}"))
+            # In one round trip.
+            acquire = f"; SELECT {lock}" if lock else ""
+            self.patiently(lambda: self._send(f"BEGIN{kind}{self._settings}{acquire}"))
         self._depth += 1
 
     def end(self, failed: bool) -> None:
-        """End the transaction, or what had joined it."""
+        """Commit or roll back the transaction, or leave the one that was joined."""
         self._depth -= 1
-        self._is_doomed = self._is_doomed or failed
+        self._must_roll_back = self._must_roll_back or failed
         if self._depth:
             return
-        if self._is_doomed:
+        if self._must_roll_back:
             if self._connection is not None:
                 try:
-                    self._say("ROLLBACK")
+                    self._send("ROLLBACK")
                 except RalphError:
-                    self.rest()  # with its connection goes the transaction
+                    self.rest()  # closing the connection ends the transaction
             if not failed and self._connection is None:
-                raise self._lost()
+                raise self._connection_lost()
             if not failed:
                 raise StatementError("A part of the change had failed, so none of it was made.")
             return
         if self._connection is None:
-            raise self._lost()
+            raise self._connection_lost()
         if self._connection.info.transaction_status is TransactionStatus.INERROR:
-            self._say("ROLLBACK")  # the server would take a COMMIT for one, and say nothing
+            self._send("ROLLBACK")  # the server would accept a COMMIT and silently roll back
             raise StatementError("A part of the change had failed, so none of it was made.")
-        told = "".join(f"SELECT pg_notify('{CHANNEL}', {_quoted(one)}); " for one in self._announced)
+        notify = "".join(f"SELECT pg_notify('{CHANNEL}', {_quoted(payload)}); " for payload in self._announced)
         try:
-            self._say(f"{told}COMMIT")
+            self._send(f"{notify}COMMIT")
         except StoreUnavailableError:
             raise StoreUnavailableError(
-                f"The connection to {self.where} was lost while a change was made: look whether it was, "
-                "before you do it again."
+                f"The connection to {self.where} was lost during a commit. Check whether the change was made "
+                "before you repeat it."
             ) from None
 
     def announce(self, project_id: str, topic: str) -> None:
-        """Wake who watches a project for this, once the transaction is made."""
+        """Notify watches of this topic when the transaction commits."""
         self._announced[f"{project_id} {topic}"] = None
 
     @property
     def _settings(self) -> str:
-        """Give what a transaction sets for itself behind a pooler; else the connection has it set."""
+        """SQL that applies the settings per transaction behind a pooler, where sessions cannot have settings."""
         if not self.direct_url:
             return ""
         return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
 
-    def _say(self, statements: str) -> None:
+    def _send(self, statements: str) -> None:
         connection = self.connected()
         try:
             connection.execute(statements)
@@ -434,11 +436,11 @@ class PostgresDatabase:
             raise failure from error
 
     def migrate(self) -> None:
-        """Bring the tables up to what this program knows; of several machines one does it, and the others wait."""
+        """Migrate the tables to the current schema; other machines wait meanwhile."""
         from ralph.store.migrate import renew, scripts
 
         with Turn(self, f"pg_advisory_xact_lock({MIGRATING})"):
-            self._check(self.connected())  # another machine may have been quicker
+            self._check(self.connected())  # another machine may have migrated them meanwhile
             if self.version >= SCHEMA_VERSION:
                 return
             if not self.version:
@@ -446,9 +448,9 @@ class PostgresDatabase:
                 self.execute("CREATE TABLE ralph_schema (version BIGINT NOT NULL, oldest BIGINT NOT NULL)")
                 self.execute("INSERT INTO ralph_schema (version, oldest) VALUES (0, 0)")
             for script in scripts(self.version, "postgres"):
-                self._say(script)
+                self._send(script)
             renew(self, self.version)
-            self._add_comparing()
+            self._set_up_pgvector()
             self.execute(
                 "UPDATE ralph_schema SET version = :version, oldest = :oldest",
                 version=SCHEMA_VERSION,
@@ -471,7 +473,7 @@ class PostgresDatabase:
     # --- vectors -----------------------------------------------------------------------
 
     def compares_vectors(self, size: int = VECTOR_SIZE) -> bool:
-        """Say whether the server compares vectors of this size: it has pgvector, and they are kept as that needs."""
+        """Return whether pgvector is installed and the vectors of this size are stored for it."""
         return size == VECTOR_SIZE and bool(
             self.query(
                 """
@@ -482,38 +484,38 @@ class PostgresDatabase:
         )
 
     def add_vectors(self) -> bool:
-        """Let the server compare vectors by itself if it can and does not yet; say whether it does."""
+        """Set up pgvector if the server has it; return whether it is in use."""
         if self.compares_vectors():
             return True
         with Turn(self, f"pg_advisory_xact_lock({MIGRATING})"):
-            return self.compares_vectors() or self._add_comparing()
+            return self.compares_vectors() or self._set_up_pgvector()
 
-    def _add_comparing(self) -> bool:
-        """Do so inside a transaction, which goes on when it cannot be done: that takes the package, and the right."""
-        self._say("SAVEPOINT comparing")
+    def _set_up_pgvector(self) -> bool:
+        """Set up pgvector in the current transaction, which stays usable if the server or role does not allow it."""
+        self._send("SAVEPOINT pgvector_setup")
         try:
-            for statement in _COMPARING:
-                self._say(statement)
-            # Before 0.8 an index gives up when the nearest are of other projects.
-            known = "SELECT CAST(string_to_array(extversion, '.') AS INT[]) >= '{0,8}' AS is_new_enough"
-            (found,) = self.query(f"{known} FROM pg_extension WHERE extname = 'vector'")
-            is_done = bool(found["is_new_enough"])
+            for statement in _PGVECTOR_SETUP:
+                self._send(statement)
+            # Before 0.8, an index scan ends early if the nearest vectors belong to other projects.
+            version = "SELECT CAST(string_to_array(extversion, '.') AS INT[]) >= '{0,8}' AS is_new_enough"
+            (row,) = self.query(f"{version} FROM pg_extension WHERE extname = 'vector'")
+            is_done = bool(row["is_new_enough"])
         except StoreUnavailableError:
             raise
         except RalphError:
             is_done = False
-        self._say("RELEASE SAVEPOINT comparing" if is_done else "ROLLBACK TO SAVEPOINT comparing")
+        self._send("RELEASE SAVEPOINT pgvector_setup" if is_done else "ROLLBACK TO SAVEPOINT pgvector_setup")
         return is_done
 
     def nearest_vectors(self, project_id: str, model: str, direction: Sequence[float], most: int) -> list[Row]:
-        """Give number and vector of those of a project that point most the same way, about the nearest first."""
+        """Return the `seq` and vector of the approximate nearest neighbors of `direction`, nearest first."""
         values: dict[str, object] = {
             "project_id": project_id,
             "model": model,
             "direction": f"[{','.join(map(str, direction))}]",
         }
 
-        def ask(order: str) -> list[Row]:
+        def select(order: str) -> list[Row]:
             rows = self._run(
                 f"""
                 SELECT seq, vector FROM memory_vectors
@@ -526,15 +528,15 @@ class PostgresDatabase:
         def read() -> list[Row]:
             distance = "near <#> CAST(:direction AS halfvec)"
             with self.snapshot():
-                self._say("".join(f"SET LOCAL {name} = '{value}'; " for name, value in _NEAR_SETTINGS.items()))
-                found = ask(distance)
-                # The index gives up after a while; what is no longer its order is worked out for all of the project.
-                return found if len(found) == most else ask(f"({distance}) + 0")
+                self._send("".join(f"SET LOCAL {name} = '{value}'; " for name, value in _NEAR_SETTINGS.items()))
+                found = select(distance)
+                # An index scan may end early; the `+ 0` avoids the index and compares all vectors of the project.
+                return found if len(found) == most else select(f"({distance}) + 0")
 
         return read() if self._depth else self.patiently(read)
 
     def some_vectors(self, project_id: str, model: str, size: int, spots: int, each: int) -> list[Row]:
-        """Give vectors of a project from so many spots spread over all of it, and so many of each."""
+        """Return a sample of a project's vectors: `each` vectors from each of `spots` evenly spread positions."""
         return self.query(
             """
             SELECT v.made, v.seq, v.vector
@@ -558,10 +560,10 @@ class PostgresDatabase:
     # --- search ------------------------------------------------------------------------
 
     def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
-        """Give rows that hold the words, those with the most of their weight first, and how rare each word is."""
+        """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
         if not words:
             return Found([], {}, 0)
-        total, counts = self._sampled(index, words, values)
+        total, counts = self._estimate_counts(index, words, values)
         if not total:
             return Found([], {}, 0)
         read = few_enough(counts, words, total, POSTINGS)
@@ -572,7 +574,7 @@ class PostgresDatabase:
         if len(rows) < limit < len(best):
             rows += self._rows(index, best[limit:], where, values)
         if len(rows) < limit and (len(best) == 2 * limit or len(read) < len(words)):
-            # Too many of the best are ruled out: rule them out first, which takes longer.
+            # The filter excludes too many of these: search again with the filter in the query, which is slower.
             few = few_enough(held_by, words, total, NARROW_POSTINGS)
             source = f"{index}_words AS w JOIN {_TABLES[index]} AS r ON r.project_id = w.project_id AND r.seq = w.seq"
             found = self._postings(source, where, few, values)
@@ -580,10 +582,10 @@ class PostgresDatabase:
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
         return Found(rows[:limit], held_by, total)
 
-    def _sampled(
+    def _estimate_counts(
         self, index: str, words: Mapping[str, float], values: Mapping[str, object]
     ) -> tuple[int, dict[str, int]]:
-        """Give how many rows a project has in an index, and about how many hold each word, by its newest rows."""
+        """Return the number of rows of a project in an index, and per word, estimated from its newest rows."""
         (ends,) = self._tuples(
             f"""
             SELECT COUNT(*), MIN(seq), MAX(seq), (SELECT MIN(seq) FROM {index}_words WHERE project_id = :project_id)
@@ -611,7 +613,7 @@ class PostgresDatabase:
     def _postings(
         self, source: str, where: str, words: Mapping[str, float], values: Mapping[str, object]
     ) -> dict[str, array[int]]:
-        """Give the numbers of the rows that hold each word, newest first."""
+        """Return the `seq` values of the rows that contain each word, newest first."""
         asked = [_lexeme(f"{values['project_id']}/{word}") for word in words]
         rows = self._tuples(
             f"""
@@ -638,7 +640,7 @@ class PostgresDatabase:
             cursor.row_factory = tuple_row  # type: ignore[assignment]
             return cursor.fetchall()  # type: ignore[return-value]
 
-        return self._reading(sql, read)
+        return self._retry_reads(sql, read)
 
     def _rows(self, index: str, seqs: Sequence[int], where: str, values: Mapping[str, object]) -> list[Row]:
         return self.query(
@@ -654,54 +656,54 @@ class PostgresDatabase:
         )
 
     def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
-        """Give rows of an index by their numbers, with the words they are indexed by."""
+        """Return the rows of an index with these `seq` values, including the words they are indexed under."""
         return self._rows(index, seqs, where, values) if seqs else []
 
     def json_list(self, column: str, source: str) -> str:
-        """Give the SQL that gathers a column of what is found in a source into one JSON list."""
+        """Return SQL that aggregates a column of `source` into a JSON list."""
         return f"CAST(array_to_json(ARRAY(SELECT {column} FROM {source})) AS TEXT)"
 
     def tidy(self, *, whole: bool = False) -> None:
-        """Leave the upkeep to the server, which does it by itself."""
+        """Do nothing: the server maintains its indexes."""
 
     def put_off_upkeep(self, is_bulk: bool) -> None:
-        """Let the server look at what was added, once many rows were: it plans by what it knows of the tables."""
+        """Update the planner statistics after a bulk insert."""
         if not is_bulk:
             self.execute("ANALYZE memory, memory_words, memory_files, memory_events")
 
     def add_words(self, index: str, rows: Sequence[Row]) -> None:
-        """Index many rows that are not indexed yet by their words."""
+        """Index rows that are not indexed yet."""
         self.insert_many(f"{index}_words", rows)
 
     def clear_indexes(self, project_id: str) -> str:
-        """Take away the words and files of one project."""
+        """Delete the indexed words and files of one project."""
         for table in (*(f"{index}_words" for index in _TABLES), "memory_files"):
             self.execute(f"DELETE FROM {table} WHERE project_id = :project_id", project_id=project_id)
         return project_id
 
     def renew_indexes(self) -> None:
-        """Do nothing: the index follows the words."""
+        """Do nothing: the indexes are updated with the word tables."""
 
     def reserve(self, table: str, column: str, until: int) -> None:
-        """Give no number up to this one to a new row any more."""
-        # One by one, because others draw numbers meanwhile: to set the counter could set it back for them.
-        drawn = "SELECT MAX(nextval(pg_get_serial_sequence(:table, :column))) AS n FROM generate_series(1, :count)"
-        (first,) = self.query(drawn, table=table, column=column, count=1)
+        """Advance the sequence of a column so that new rows get numbers above `until`."""
+        # With nextval, because others draw numbers meanwhile: setval could set the sequence back.
+        draw = "SELECT MAX(nextval(pg_get_serial_sequence(:table, :column))) AS n FROM generate_series(1, :count)"
+        (first,) = self.query(draw, table=table, column=column, count=1)
         missing = until - first["n"]
         if missing > MOST_RESERVED:
-            raise StoreError(f"The rows of {table} have numbers as high as {until:,}, too high for {self.where}.")
+            raise StoreError(f"The rows of {table} have numbers up to {until:,}, which is too high for {self.where}.")
         if missing > 0:
-            self.query(drawn, table=table, column=column, count=missing)
+            self.query(draw, table=table, column=column, count=missing)
 
-    # --- what others do ----------------------------------------------------------------
+    # --- watching ----------------------------------------------------------------------
 
     def watch(self, project_id: str, *topics: str) -> Watch:
-        """Give what waits for a change of a project by anybody, on a connection of its own."""
+        """Return a watch for changes to these topics of a project, on a connection of its own."""
         return Watch(self.direct_url or self.url, self.where, [f"{project_id} {topic}" for topic in topics])
 
 
 class Turn:
-    """A transaction that first waits for its turn among all writers of a project."""
+    """Transaction that first acquires the advisory lock of its project, if it has one."""
 
     def __init__(self, database: PostgresDatabase, lock: str, kind: str = "") -> None:
         self._database = database
@@ -718,18 +720,18 @@ class Turn:
 
 
 class Watch:
-    """Waits for what others announce; after a lost connection it wakes once, because something may have been missed."""
+    """Watch for notifications; it reports a change after a lost connection, because some may have been missed."""
 
-    def __init__(self, url: str, where: str, awaited: Sequence[str]) -> None:
+    def __init__(self, url: str, where: str, payloads: Sequence[str]) -> None:
         self._url = url
         self._where = where
-        self._awaited = awaited
+        self._payloads = payloads
         self._connection: Connection | None = None
         self._pause = 0.0
         self._not_before = 0.0
 
     def wait(self, seconds: float) -> bool:
-        """Give True as soon as something changed, or may have; False when nothing did for so long."""
+        """Wait until something changed or may have changed; return False on timeout."""
         deadline = time.monotonic() + seconds
         try:
             if self._connection is None:
@@ -741,10 +743,10 @@ class Watch:
                 self._pause = 0.0
                 return True
             while (left := deadline - time.monotonic()) > 0:
-                for told in self._connection.notifies(timeout=left, stop_after=1):
-                    if told.payload in self._awaited:
+                for notification in self._connection.notifies(timeout=left, stop_after=1):
+                    if notification.payload in self._payloads:
                         return True
-        except (psycopg.Error, StoreError):  # whoever waits looks now and then without being woken, too
+        except (psycopg.Error, StoreError):  # callers also poll, so it is enough to reconnect later
             self._pause = min(max(2 * self._pause, 0.1), 5.0)
             self._not_before = time.monotonic() + self._pause
             self.close()
@@ -757,13 +759,13 @@ class Watch:
             self._connection = None
 
 
-def _number_of(project_id: str) -> int:
-    """Give the number a project's lock goes by; two with the same one only wait for each other."""
+def _lock_key(project_id: str) -> int:
+    """Return the advisory lock key of a project; projects that share a key only wait for each other."""
     return zlib.crc32(project_id.encode()) - 2**31
 
 
-def _copied(value: object) -> str:
-    """Give a value the way COPY takes it."""
+def _copy_text(value: object) -> str:
+    """Return a value in the text format of COPY."""
     if isinstance(value, str):
         if "\\" in value:
             value = value.replace("\\", "\\\\")
@@ -778,10 +780,10 @@ def _quoted(text: str) -> str:
 
 
 def _lexeme(word: str) -> str:
-    """Give a word the way a search takes it for one, whatever it holds."""
+    """Return a word as a quoted lexeme."""
     return "'" + _plain(word).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _plain(word: str) -> str:
-    """Give a word as far as the server takes it for text."""
+    """Return a word without characters that PostgreSQL does not accept."""
     return word[:LONGEST_LEXEME].replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""A SQLite file on a disk that takes nothing: what is there can be read, without room for a single byte.
+"""Read-only access to a SQLite file on a full or read-only disk.
 
-SQLite shares what it knows of the write-ahead log with other processes in a file. Without room for that one it is
-kept in memory, which is safe while nobody else writes: so the file is locked, unless the whole disk is read-only.
+SQLite shares its index of the write-ahead log with other processes in a file. If that file cannot be written, the index
+is kept in memory, which is safe only while nobody writes: so the database is locked, unless the disk is read-only.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ralph.store.sqlite import APPLICATION_ID, LITTLE_MILLISECONDS, SqliteDataba
 _LOCKED = "", apsw.SQLITE_OPEN_READWRITE
 _UNLOCKED = "?vfs=unix-none", apsw.SQLITE_OPEN_READONLY
 _WITHOUT_LOG = "?immutable=1", apsw.SQLITE_OPEN_READONLY
-"""Where there is no log SQLite would make one."""
+"""Without a log, SQLite would try to create one."""
 
 
 def open_to_read(path: str, hindrance: StoreNotWritableError) -> SqliteDatabase:
-    """Open a database of this version for reading alone; whoever would write is told what hinders it."""
-    for way in (_LOCKED, _UNLOCKED if os.path.exists(f"{path}-wal") else _WITHOUT_LOG):  # noqa: PTH110
+    """Open a database of the current schema read-only; raise `hindrance` on every write, or if that is impossible."""
+    for mode in (_LOCKED, _UNLOCKED if os.path.exists(f"{path}-wal") else _WITHOUT_LOG):  # noqa: PTH110
         try:
-            return SqliteDatabase(connect_to_read(path, *way), path, hindrance)
+            return SqliteDatabase(connect_to_read(path, *mode), path, hindrance)
         except apsw.BusyError:
-            break  # somebody is at work on it, and has room: to read beside that without a lock is no reading
+            break  # another process is writing, so reading without a lock is not safe
         except (apsw.Error, ValueError):
             continue
     raise hindrance
 
 
 def connect_to_read(path: str, options: str, flags: int) -> apsw.Connection:
-    """Open a file so that nothing has to be written for it; raises where that is not possible."""
+    """Open a database file without writing anything; raise an error if that is not possible."""
     connection = apsw.Connection(Path(path).absolute().as_uri() + options, flags=flags | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(LITTLE_MILLISECONDS)
@@ -43,7 +43,7 @@ def connect_to_read(path: str, options: str, flags: int) -> apsw.Connection:
         connection.pragma("query_only", True)
         connection.pragma("temp_store", "memory")
         if (connection.pragma("user_version"), connection.pragma("application_id")) != (SCHEMA_VERSION, APPLICATION_ID):
-            raise ValueError("It is of another version.")
+            raise ValueError("not a database of the current schema")
         connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
     except BaseException:
         connection.close()

@@ -1,8 +1,7 @@
-"""Bring a backup back, with what is intact in the damaged database.
+"""Restore of a backup, merged with the intact memories of the damaged database.
 
-Nothing is put over something else: what a restore replaces is kept, in `damaged/` or as a backup, and the copy
-that takes its place is ready and checked before anything is moved. On a server the rows of one project are
-replaced in one change: others see the old or the new.
+Nothing is overwritten: what a restore replaces is moved to `damaged/` or saved as a backup, and its replacement is
+complete and checked before anything is moved. On a server, the rows of one project are replaced in one transaction.
 """
 
 from __future__ import annotations
@@ -47,9 +46,11 @@ if TYPE_CHECKING:
     from ralph.store.database import Row
 
 KEPT_FOLDER = "damaged"
+"""Directory for databases that were replaced by a restore."""
 WAIT_SECONDS = 30.0
-_ABOUT_A_MEMORY = ("memory_events", "memory_links")
-_COUNTED = (
+"""Time to wait for other writers, in seconds."""
+_MEMORY_TABLES = ("memory_events", "memory_links")
+_COMPARED_RECORDS = (
     ("memory", "memories", "memory", "id", "checksum"),
     ("attempt", "attempts", "attempts", "run_id || '/' || iteration", "checksum"),
     ("task", "tasks", "tasks", "id", "checksum"),
@@ -60,49 +61,49 @@ _COUNTED = (
     ("note on a task", "notes on tasks", "task_log", "task_id || at || message", "who"),
     ("dependency", "dependencies", "task_needs", "task_id || ' ' || needs_id", "''"),
 )
-"""What people would miss: its name for one and for many, its table, what tells its rows apart, and what changes."""
-_READABLE = re.compile(" checksum: |a row of .* that is not there|^The definition of ")
-"""So a problem is told that does not keep anybody from reading what there is."""
+"""Records to compare: singular, plural, table, SQL of the key, and SQL of the value that changes."""
+_READABLE = re.compile(" checksum: |to a missing row of |^The definition of ")
+"""Problems that do not prevent reading the data."""
 
 
 @record
 class Gap:
-    """What is lost, counted by what it is called: `memory`, `task` and so on."""
+    """Number of lost records by noun: `memory`, `task` and so on."""
 
     added: dict[str, int]
     changed: dict[str, int]
     changes: int = 0
-    """So many changes were lost with the write-ahead log, of whatever."""
+    """Number of changes lost with the write-ahead log, of any kind."""
     is_exact: bool = True
-    """False when there may be more that can no longer be read."""
+    """Whether the numbers are complete; False if some data is unreadable."""
 
 
 @record
 class Restored:
-    """What a restore did, or would do."""
+    """Result or preview of a restore."""
 
     backup: Backup
     kept: str = ""
-    """The folder the replaced database is in, or the backup of what was replaced; empty when there was none."""
+    """Directory or backup with the replaced data; empty if there was none."""
     lost: str
-    """What the backup does not hold, in a sentence."""
+    """Sentence that says which data is lost."""
     gap: Gap
-    """The same, counted."""
+    """Number of lost records."""
     is_own: bool = False
-    """No backup comes back: what is left of the database is sound, and newer than all of them."""
+    """Whether the database itself is used instead of a backup, because it is intact and newer than all backups."""
     brought_back: int = 0
-    """Memories that were taken over from the damaged database."""
+    """Number of memories recovered from the damaged database."""
     problems: tuple[str, ...] = ()
-    """What was wrong with the replaced database."""
+    """Problems of the replaced database."""
     passed_over: tuple[str, ...] = ()
-    """Newer backups that are damaged, and what is wrong with each."""
+    """Newer backups that were skipped because they are damaged, each with its problem."""
 
 
-# --- bringing back -----------------------------------------------------------------------
+# --- restoring ---------------------------------------------------------------------------
 
 
 def preview_restore(database_path: str, backup: str | None = None) -> Restored:
-    """Say what a restore would do, and do nothing."""
+    """Return what a restore would do, without changing anything."""
     try:
         with _prepared(Path(database_path), backup) as (_, planned):
             return planned
@@ -111,24 +112,24 @@ def preview_restore(database_path: str, backup: str | None = None) -> Restored:
 
 
 def restore(database_path: str, backup: str | None = None) -> Restored:
-    """Put a backup in the database's place, the newest sound one unless one is named; keep what was there.
+    """Replace a database with a backup, by default the newest intact one; keep the replaced database.
 
-    When the database is damaged and no backup is named, memories that are intact and newer are taken over.
+    If the database is damaged and no backup is named, its newer intact memories are merged into the backup.
     """
     path = Path(database_path)
     try:
-        with _alone(path) as forget, _unchanged(path), _prepared(path, backup) as (fresh, planned):
-            kept = _exchange(path, fresh)
+        with _write_lock(path) as forget, _sqlite_lock(path), _prepared(path, backup) as (fresh, planned):
+            kept = _swap(path, fresh)
             forget()
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {said(error)}") from error
     if problems := check(database_path).problems:
-        raise StoreError(f"{database_path} was restored, but the disk gives it back damaged: {problems[0]}")
+        raise StoreError(f"{database_path} was restored, but reads back damaged. Check the disk: {problems[0]}")
     return replace(planned, kept=str(kept) if kept else "")
 
 
 def preview_rows(store: Store, backup: str | None = None) -> Restored:
-    """Say what a restore would do to the project of a store on a server, and do nothing."""
+    """Return what a restore would do to a project on a server, without changing anything."""
     try:
         with _prepared_rows(store, backup) as prepared:
             return prepared.planned
@@ -137,9 +138,9 @@ def preview_rows(store: Store, backup: str | None = None) -> Restored:
 
 
 def restore_rows(store: Store, backup: str | None = None) -> Restored:
-    """Put the rows of a backup in the place of those the project of a store on a server has; keep what was there.
+    """Replace the rows of a project on a server with those of a backup; keep the replaced rows.
 
-    Which backup, and what is taken over from a damaged project, is as with `restore`.
+    The backup and what is merged into it are chosen as by `restore`.
     """
     from ralph.store.copying import replace_rows
     from ralph.store.database import Scope
@@ -148,65 +149,67 @@ def restore_rows(store: Store, backup: str | None = None) -> Restored:
 
     try:
         with _prepared_rows(store, backup) as prepared:
-            file = open_sqlite(str(prepared.fresh))
+            source = open_sqlite(str(prepared.fresh))
             try:
-                # Others wait for this: all that could be was done before.
+                # Other writers wait for this transaction, so everything else was done before.
                 with store.transaction():
                     store.database.take_time()
                     lock_tasks(store.scope)
                     prepared.renew()
-                    kept = _keep_rows(Path(store.home), prepared.present, is_sound=not prepared.planned.problems)
-                    replace_rows(Scope(file, store.project_id), store.scope)
+                    kept = _save_replaced_rows(
+                        Path(store.home), prepared.present, is_intact=not prepared.planned.problems
+                    )
+                    replace_rows(Scope(source, store.project_id), store.scope)
             finally:
-                file.close()
+                source.close()
             return replace(prepared.planned, kept=str(kept))
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {said(error)}") from error
 
 
 class _Prepared:
-    """Files with what a project has and with what a backup would put in its place, and what that would mean."""
+    """Files with the current rows of a project and with those of a backup, and the plan of the restore."""
 
     def __init__(self, store: Store, folder: Path, name: str | None) -> None:
         self._store = store
         self._folder = folder
         self._is_named = name is not None
-        self._chosen, self._passed_over = _chosen(str(Path(store.home) / "ralph.db"), name)
-        self.fresh = _project_in(Path(self._chosen.path), folder, store, is_named=self._is_named)
-        self._brought_back = 0
+        self._choice, self._skipped = _choose(str(Path(store.home) / "ralph.db"), name)
+        self.fresh = _extract_project(Path(self._choice.path), folder, store, is_named=self._is_named)
+        self._recovered = 0
         with store.database.snapshot():
             store.database.take_time()
-            self._look()
+            self._copy_project()
 
     def renew(self) -> None:
-        """Look again at what the project has, if that has changed."""
+        """Copy the project again if it has changed."""
         from ralph.store.copying import tally
 
         if tally(self._store.scope) != self._tallies:
-            self._look()
+            self._copy_project()
 
-    def _look(self) -> None:
+    def _copy_project(self) -> None:
         self.present, self._tallies = copy_project_rows(self._store.scope, self._folder)
         health = check(str(self.present))
         if health.problems and not self._is_named:
-            self._brought_back += salvage(str(self.present), str(self.fresh))
-        if unsound := check(str(self.fresh)).problems:
-            raise StoreError(f"The copy of {self._chosen.path} is damaged, so nothing was changed: {unsound[0]}")
-        self.planned = _planned(self.present, self.fresh, health, self._chosen, self._brought_back, self._passed_over)
+            self._recovered += salvage(str(self.present), str(self.fresh))
+        if problems := check(str(self.fresh)).problems:
+            raise StoreError(f"The copy of {self._choice.path} is damaged, so nothing was changed: {problems[0]}")
+        self.planned = _plan(self.present, self.fresh, health, self._choice, self._recovered, self._skipped)
 
 
 @contextmanager
 def _prepared_rows(store: Store, name: str | None) -> Iterator[_Prepared]:
-    # Out of the way of those who look for backups: a file that is opened has others beside it.
+    # In a subdirectory, because opening a file creates others next to it that must not look like backups.
     folder = private_folder(Path(store.home) / FOLDER)
     with tempfile.TemporaryDirectory(prefix=".", suffix=PART, dir=folder) as inside:
         yield _Prepared(store, Path(inside), name)
 
 
-def _project_in(backup: Path, folder: Path, store: Store, *, is_named: bool) -> Path:
-    """Give a new file with the project of a store as a backup has it, brought up to what we know.
+def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool) -> Path:
+    """Return a new, migrated file with the project of a store as it is in a backup.
 
-    A backup that somebody names may be of another project.
+    If the backup was named explicitly, it may be one of another project.
     """
     from ralph.store.database import Scope
     from ralph.store.projects import Projects
@@ -221,10 +224,10 @@ def _project_in(backup: Path, folder: Path, store: Store, *, is_named: bool) -> 
         if found is None and is_named and len(known) == 1:
             found = known[0]
         if found is None:
-            names = ", ".join(one.name for one in known)
+            names = ", ".join(project.name for project in known)
             raise StoreError(
-                f"The backup {backup} is of {names}, not of {store.project_name!r}, so nothing was changed. "
-                f"If that is meant, name it: ralph restore {backup}"
+                f"The backup {backup} contains {names}, not {store.project_name!r}, so nothing was changed. "
+                f"To restore it anyway, name it: ralph restore {backup}"
             )
         if found.id == store.project_id:
             return path
@@ -233,25 +236,25 @@ def _project_in(backup: Path, folder: Path, store: Store, *, is_named: bool) -> 
         copy.close()
 
 
-def _keep_rows(home: Path, present: Path, *, is_sound: bool) -> Path:
-    """Keep what a project had: as a backup, or apart when it is damaged."""
-    if is_sound:
+def _save_replaced_rows(home: Path, present: Path, *, is_intact: bool) -> Path:
+    """Save the replaced rows of a project: as a backup, or in a separate directory if they are damaged."""
+    if is_intact:
         return publish(present, home / FOLDER, f"{AUTOMATIC} restore")
-    folder = _kept_folder(home / "ralph.db")
+    folder = _make_kept_folder(home / "ralph.db")
     present.rename(folder / "ralph.db")
     sync_folder(folder)
     return folder
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[Callable[[], None]]:
-    """Hold the writers' queue of a database: nobody is in the middle of a change.
+def _write_lock(path: Path) -> Iterator[Callable[[], None]]:
+    """Hold the write lock of a database.
 
-    Gives what forgets the change that was noted last: it is not one of another file that is there then.
+    Yield a function that clears the record of the last change in the lock file, which is not one of the restored file.
     """
     try:
         from ralph.store.queueing import Queue
-    except ImportError:  # not on this system
+    except ImportError:  # no fcntl on this platform
         yield lambda: None
         return
     queue = Queue(str(path))
@@ -264,10 +267,10 @@ def _alone(path: Path) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _unchanged(path: Path) -> Iterator[None]:
-    """Keep also those from writing who go without a turn, as far as the file can be locked at all."""
+def _sqlite_lock(path: Path) -> Iterator[None]:
+    """Hold SQLite's own write lock as well, against writers that skip the queue, if the file can be locked."""
     if not path.exists() or path.stat().st_size < LEAST_BYTES or not_plain(str(path)):
-        yield  # SQLite would delete the log beside an empty one, which may hold all there was
+        yield  # SQLite would delete the write-ahead log of an empty file, which may contain all of the data
         return
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -282,93 +285,94 @@ def _unchanged(path: Path) -> Iterator[None]:
         except apsw.BusyError as error:
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.") from error
         except apsw.Error:
-            pass  # damaged: nobody can write to it
+            pass  # too damaged to be written by anybody
         yield
 
 
 @contextmanager
 def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
-    """Give a checked copy of the backup that is ready to take the database's place, and what that would mean."""
+    """Yield a checked copy of the backup that is ready to replace the database, and the plan of the restore."""
     if path.is_symlink():
-        raise StoreError(f"{path} is a link to another place. Restore it there.")
+        raise StoreError(f"{path} is a symbolic link. Run the restore where it points to.")
     health = check(str(path)) if path.exists() else Health()
     if name is None and any(NEWER in problem for problem in health.problems):
         raise StoreError(
             f"{path} is not damaged, but was written by a newer Ralph: upgrade ralph. "
-            "To go back to a backup all the same, name it: ralph restore NAME"
+            "To restore a backup anyway, name it: ralph restore NAME"
         )
-    # What is newer than every backup and sound is worth more than any of them.
+    # An intact database that is newer than every backup is the better source.
     is_own = health.is_only_behind and name is None
-    chosen, passed_over = (described(path), []) if is_own else _chosen(str(path), name)
+    chosen, skipped = (described(path), []) if is_own else _choose(str(path), name)
     fresh = copy_database(Path(chosen.path), private_folder(path.parent / FOLDER))
     try:
         is_damaged = bool(health.problems) and name is None and not is_own
-        brought_back = salvage(str(path), str(fresh)) if is_damaged else 0
-        _forget_agreements(fresh)
-        if unsound := check(str(fresh)).problems:
-            raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {unsound[0]}")
+        recovered = salvage(str(path), str(fresh)) if is_damaged else 0
+        _reset_file_sync(fresh)
+        if problems := check(str(fresh)).problems:
+            raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {problems[0]}")
         if path.exists():
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
         sync_file(fresh)
-        yield fresh, _planned(path, fresh, health, chosen, brought_back, passed_over, is_own=is_own)
+        yield fresh, _plan(path, fresh, health, chosen, recovered, skipped, is_own=is_own)
     finally:
         fresh.unlink(missing_ok=True)
 
 
-def _planned(
+def _plan(
     old: Path,
     fresh: Path,
     health: Health,
     chosen: Backup,
-    brought_back: int,
-    passed_over: Sequence[str],
+    recovered: int,
+    skipped: Sequence[str],
     *,
     is_own: bool = False,
 ) -> Restored:
     gap = _gap(old, fresh, health) if old.exists() else None
     return Restored(
         backup=chosen,
-        lost=_told(old, gap, chosen.made_at),
+        lost=_loss_message(old, gap, chosen.made_at),
         gap=gap or Gap(added={}, changed={}, is_exact=False),
         is_own=is_own,
-        brought_back=brought_back,
+        brought_back=recovered,
         problems=health.problems,
-        passed_over=tuple(passed_over),
+        passed_over=tuple(skipped),
     )
 
 
-def _chosen(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
-    """Give the named backup or the newest sound one, and what is wrong with the newer ones."""
-    passed_over: list[str] = []
+def _choose(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
+    """Return the named backup or the newest intact one, and the problems of the newer ones."""
+    skipped: list[str] = []
     for path in [backup_path(database_path, name)] if name is not None else backup_paths(database_path):
         problems = check(path).problems
         if not problems:
-            return described(Path(path)), passed_over
-        passed_over.append(f"{Path(path).name} is damaged: {problems[0]}")
+            return described(Path(path)), skipped
+        skipped.append(f"{Path(path).name} is damaged: {problems[0]}")
     folder = Path(database_path).parent / FOLDER
-    if not passed_over:
+    if not skipped:
         raise StoreError(
-            f"There is no backup in {folder}, so nothing was changed. To begin anew, move {database_path} away "
-            "and run: ralph init. What stands in .agent/memories.md and .ralph/knowledge is taken in again."
+            f"There is no backup in {folder}, so nothing was changed. To start over, move {database_path} away "
+            "and run: ralph init. It imports .agent/memories.md and .ralph/knowledge again.",
+            code="no-backup",
         )
-    raise StoreError(f"No sound backup was found, so nothing was changed. {passed_over[0]}")
+    raise StoreError(f"No intact backup was found, so nothing was changed. {skipped[0]}", code="no-intact-backup")
 
 
-def _exchange(path: Path, fresh: Path) -> Path | None:
-    """Move the database and what belongs to it out of the way, and the fresh one in; give the folder of the old."""
-    # First the database: from then on nobody opens it, and nobody makes a new log for it.
-    old = [one for one in (path, *(Path(f"{path}{end}") for end in SIDECARS)) if one.exists()]
-    folder = _kept_folder(path) if old else None
+def _swap(path: Path, fresh: Path) -> Path | None:
+    """Move the database with its log out of the way and the fresh one in; return the directory of the old one."""
+    # The database first: once it is gone, nobody can open it and create a new log.
+    old = [file for file in (path, *(Path(f"{path}{suffix}") for suffix in SIDECARS)) if file.exists()]
+    folder = _make_kept_folder(path) if old else None
     moved: list[tuple[Path, Path]] = []
     try:
-        for one in old:
+        for file in old:
             assert folder
-            one.rename(folder / one.name)
-            moved.append((one, folder / one.name))
+            file.rename(folder / file.name)
+            moved.append((file, folder / file.name))
         fresh.rename(path)
     except OSError:
-        for was, became in reversed(moved):
-            became.rename(was)
+        for before, after in reversed(moved):
+            after.rename(before)
         raise
     if folder:
         sync_folder(folder)
@@ -376,35 +380,35 @@ def _exchange(path: Path, fresh: Path) -> Path | None:
     return folder
 
 
-def _kept_folder(path: Path) -> Path:
-    above = private_folder(path.parent / KEPT_FOLDER)
-    moment = moment_for_names()
+def _make_kept_folder(path: Path) -> Path:
+    parent = private_folder(path.parent / KEPT_FOLDER)
+    time_part = moment_for_names()
     number = 0
     while True:
         number += 1
-        folder = above / (moment if number == 1 else f"{moment}-{number}")
+        folder = parent / (time_part if number == 1 else f"{time_part}-{number}")
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
             continue
-        sync_folder(above)
+        sync_folder(parent)
         return folder
 
 
-def _forget_agreements(fresh: Path) -> None:
-    """Let the files that mirror memories follow what is restored, instead of undoing it."""
+def _reset_file_sync(fresh: Path) -> None:
+    """Make the next sync write the restored memories to the files, instead of importing the files over them."""
     with closing(apsw.Connection(str(fresh), flags=apsw.SQLITE_OPEN_READWRITE)) as connection, connection:
         if not columns(connection, "synced_places"):
-            return  # of an older version, that knew no such files
+            return  # an older schema without synced files
         connection.execute("DELETE FROM synced_entries")
         connection.execute("DELETE FROM synced_files")
         connection.execute("UPDATE synced_places SET files_mark = ?", (RESTORED,))
 
 
 def salvage(damaged_path: str, into_path: str) -> int:
-    """Take intact memories that are missing there over from a damaged database; give their number.
+    """Copy the intact memories that are missing in the target from a damaged database; return their number.
 
-    A row comes as it is, with its history, and only when it matches its checksum. It is found by its words at once.
+    Only rows that match their checksum are copied, unchanged and with their history, and they are indexed.
     """
     try:
         source = open_read_only(Path(damaged_path))
@@ -420,7 +424,7 @@ def salvage(damaged_path: str, into_path: str) -> int:
                     del row["seq"]
                     if _add(target, "memory", row):
                         _index(target, row | {"seq": target.last_insert_rowid()})
-                        _take_along(source, target, row)
+                        _copy_related_rows(source, target, row)
                         count += 1
         return count
 
@@ -428,23 +432,23 @@ def salvage(damaged_path: str, into_path: str) -> int:
 def _index(target: apsw.Connection, memory: Row) -> None:
     from ralph.store.index import write
 
-    if columns(target, "memory_words"):  # an older version is indexed when it is brought up to date
+    if columns(target, "memory_words"):  # an older schema is indexed when it is migrated
         write(SqliteDatabase(target, "the copy"), "memory", [memory])
 
 
 def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:
-    """Give the rows of memories that are whole, with the columns the other database has."""
+    """Yield the intact memory rows of the source, with the columns that the target has."""
     try:
         names, theirs = columns(target, "memory"), columns(source, "memory")
         if set(names) <= set(theirs):
             rows = ({name: row[name] for name in names} for _, row in numbered_rows(source, "memory") if row)
-            yield from filter(is_right, rows)  # also without what only the newer one has
+            yield from filter(is_right, rows)  # the checksum also matches without columns that only the source has
     except (apsw.Error, UnicodeError):
         return
 
 
-def _take_along(source: apsw.Connection, target: apsw.Connection, memory: Row) -> None:
-    for table in _ABOUT_A_MEMORY:
+def _copy_related_rows(source: apsw.Connection, target: apsw.Connection, memory: Row) -> None:
+    for table in _MEMORY_TABLES:
         try:
             names = columns(source, table)
             rows = source.execute(
@@ -459,30 +463,32 @@ def _take_along(source: apsw.Connection, target: apsw.Connection, memory: Row) -
 
 
 def _add(target: apsw.Connection, table: str, row: Row) -> bool:
-    """Add a row unless its place is taken; say whether it was added."""
-    marks = ", ".join(f":{name}" for name in row)
-    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row)
+    """Insert a row unless its key exists; return whether it was inserted."""
+    placeholders = ", ".join(f":{name}" for name in row)
+    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({placeholders})", row)
     return target.changes() == 1
 
 
-# --- what is lost ------------------------------------------------------------------------
+# --- data loss ---------------------------------------------------------------------------
 
 
 def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
-    """Count what the old database has and the fresh one does not; None when nobody can know."""
+    """Count the records that the old database has and the fresh one lacks; None if the old one is unreadable."""
     added: dict[str, int] = {}
     changed: dict[str, int] = {}
     is_exact = all(_READABLE.search(one) or is_of_an_index(one) for one in _other_problems(health))
     is_readable = False
     try:
         with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
-            for one, _, table, key, value in _COUNTED:
-                was, could_read_all = _marks(before, table, key, value)
-                became, _ = _marks(after, table, key, value)
+            for one, _, table, key, value in _COMPARED_RECORDS:
+                before_values, could_read_all = _values_by_key(before, table, key, value)
+                after_values, _ = _values_by_key(after, table, key, value)
                 is_exact &= could_read_all
-                is_readable |= could_read_all or bool(was)
-                added[one] = sum(1 for name in was if name not in became)
-                changed[one] = sum(1 for name in was if became.get(name, was[name]) != was[name])
+                is_readable |= could_read_all or bool(before_values)
+                added[one] = sum(1 for name in before_values if name not in after_values)
+                changed[one] = sum(
+                    1 for name in before_values if after_values.get(name, before_values[name]) != before_values[name]
+                )
     except (apsw.Error, UnicodeError):
         return None
     if not is_readable:
@@ -496,48 +502,48 @@ def _other_problems(health: Health) -> Sequence[str]:
     return health.problems[1:] if health.lost_changes else health.problems
 
 
-def _told(old: Path, gap: Gap | None, made_at: str) -> str:
-    """Say what is lost, in a sentence."""
+def _loss_message(old: Path, gap: Gap | None, made_at: str) -> str:
+    """Return a sentence that says which data is lost."""
     since = f"after {made_at} ({_age(made_at)} ago)"
     if gap is None:
-        why = "cannot be read" if old.exists() else "is gone"
-        return f"What came {since} is lost; the database {why}, so nobody knows how much."
-    names = {one: many for one, many, *_ in _COUNTED}
-    added = [_counted(count, name, names[name]) for name, count in gap.added.items()]
-    changed = [_counted(count, name, names[name]) for name, count in gap.changed.items()]
-    parts = [f"{_listed(added)} added"] if added else []
-    parts += [f"changes to {_listed(changed)}"] if changed else []
-    parts += [] if gap.is_exact else ["what can no longer be read"]
-    last = f"the last {_counted(gap.changes, 'change', 'changes')}, with the write-ahead log" if gap.changes else ""
+        why = "is unreadable" if old.exists() else "is missing"
+        return f"Everything added {since} is lost. The database {why}, so nobody knows how much that is."
+    names = {one: many for one, many, *_ in _COMPARED_RECORDS}
+    added = [_count_phrase(count, name, names[name]) for name, count in gap.added.items()]
+    changed = [_count_phrase(count, name, names[name]) for name, count in gap.changed.items()]
+    parts = [f"{_join(added)} added"] if added else []
+    parts += [f"changes to {_join(changed)}"] if changed else []
+    parts += [] if gap.is_exact else ["unreadable data"]
+    last = f"the last {_count_phrase(gap.changes, 'change', 'changes')} in the write-ahead log" if gap.changes else ""
     if parts:
-        return f"Lost: {_listed(parts)} {since}{f'; and {last}' if last else ''}."
+        return f"Lost: {_join(parts)} {since}{f'; and {last}' if last else ''}."
     if last:
         return f"Lost: {last}."
-    return f"Nothing that can be read is lost; the backup is from {made_at} ({_age(made_at)} ago)."
+    return f"No readable data is lost; the backup is from {made_at} ({_age(made_at)} ago)."
 
 
-def _marks(connection: apsw.Connection, table: str, key: str, value: str) -> tuple[dict[bytes, bytes], bool]:
-    """Give what changes of each row by what tells the rows apart, and whether all of them could be read."""
-    found: dict[bytes, bytes] = {}
-    # As bytes: text that is none must not hide the rows after it. Round a damaged page, from both sides.
+def _values_by_key(connection: apsw.Connection, table: str, key: str, value: str) -> tuple[dict[bytes, bytes], bool]:
+    """Return the value of each row by its key, and whether all rows could be read."""
+    values: dict[bytes, bytes] = {}
+    # As bytes, so that invalid UTF-8 does not hide the rows after it; from both sides of a damaged page.
     sql = f"SELECT CAST(project_id || ' ' || {key} AS BLOB), CAST({value} AS BLOB) FROM {table} NOT INDEXED"
     for order in ("ASC", "DESC"):
         try:
-            for name, mark in connection.execute(f"{sql} ORDER BY rowid {order}"):
-                found.setdefault(name, mark)
-        except apsw.SQLError:  # an older version has no such table
-            return found, True
+            for row_key, content in connection.execute(f"{sql} ORDER BY rowid {order}"):
+                values.setdefault(row_key, content)
+        except apsw.SQLError:  # an older schema has no such table
+            return values, True
         except apsw.Error:
             continue
-        return found, True
-    return found, False
+        return values, True
+    return values, False
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _count_phrase(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
 
 

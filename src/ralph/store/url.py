@@ -1,48 +1,49 @@
-"""Where a store is: the path of a file, or the URL of a server."""
+"""Store locations: the path of a file or the URL of a server."""
 
 from __future__ import annotations
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE = "sqlite://"
 SECRET = ("password=", "sslpassword=")
+"""Query parameters that contain a password."""
 
 
 def is_postgres(url: str) -> bool:
-    """Say whether a URL is that of a PostgreSQL server."""
+    """Return whether a URL points to a PostgreSQL server."""
     return url.startswith(POSTGRES)
 
 
 def file_path(url: str) -> str:
-    """Give the path of a file, as it is or from a URL like `sqlite:///path`."""
+    """Return the path of a database file from a path or a URL such as `sqlite:///path`."""
     return url.removeprefix(SQLITE) if url.startswith(SQLITE) else url
 
 
 def without_password(url: str) -> str:
-    """Give a URL as it may be shown and written down."""
+    """Return a URL without its password, safe to show and store."""
     if not is_postgres(url):
         return url
-    scheme, login, place, query = _parts(url)
-    kept = [one for one in query.split("&") if one and not one.lower().startswith(SECRET)]
+    scheme, login, host, query = _split(url)
+    params = [param for param in query.split("&") if param and not param.lower().startswith(SECRET)]
     user = f"{login.partition(':')[0]}@" if login else ""
-    return f"{scheme}://{user}{place}{'?' if kept else ''}{'&'.join(kept)}"
+    return f"{scheme}://{user}{host}{'?' if params else ''}{'&'.join(params)}"
 
 
 def password_in(url: str) -> str:
-    """Give the password in a URL, or nothing."""
+    """Return the password in a URL, or an empty string."""
     if not is_postgres(url):
         return ""
-    _, login, _, query = _parts(url)
-    set_by_name = (one.partition("=")[2] for one in query.split("&") if one.lower().startswith(SECRET))
-    return login.partition(":")[2] or next(set_by_name, "")
+    _, login, _, query = _split(url)
+    from_query = (param.partition("=")[2] for param in query.split("&") if param.lower().startswith(SECRET))
+    return login.partition(":")[2] or next(from_query, "")
 
 
-def _parts(url: str) -> tuple[str, str, str, str]:
-    """Give scheme, user with password, place and query of a URL.
+def _split(url: str) -> tuple[str, str, str, str]:
+    """Return the scheme, the user with password, the host with path, and the query of a URL.
 
-    In one that cannot be read, a password that was not written as it must be may stand anywhere before the last @.
+    In a malformed URL, an unescaped password may extend to the last @.
     """
     scheme, _, rest = url.partition("://")
-    ends = [place for place in (rest.find("@"), rest.find("/")) if place >= 0]
+    ends = [index for index in (rest.find("@"), rest.find("/")) if index >= 0]
     before, _, query = rest[min(ends, default=0) :].partition("?")
     before = rest[: min(ends, default=0)] + before
     login, at, place = before.rpartition("@")
