@@ -88,9 +88,9 @@ else:
         return type(instance)(**{name: getattr(instance, name) for name in instance.__slots__} | changes)
 
 
-def fields_of(one: object) -> dict[str, Any]:
+def fields_of(instance: object) -> dict[str, Any]:
     """Return a record's fields by name, in order. Nested records are not converted."""
-    return {name: getattr(one, name) for name in one.__slots__}  # type: ignore[attr-defined]
+    return {name: getattr(instance, name) for name in instance.__slots__}  # type: ignore[attr-defined]
 
 
 # --- clock and ids -----------------------------------------------------------

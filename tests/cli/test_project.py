@@ -110,7 +110,7 @@ def test_the_settings_of_another_project_are_left_alone(here: Path, ralph: Ralph
     assert (here / ".ralph.toml").read_bytes() == before
     assert "Noted" not in ran.out
     lost = ralph("status", at="second")
-    assert "no project 'second': it has first, Other" in lost.err
+    assert "no project 'second', only: first, Other" in lost.err
     assert [line.split()[6:] for line in ralph("project", "list", at="second").out.splitlines()[1:]] == [
         ["first"],
         ["Other"],
@@ -245,7 +245,7 @@ def test_the_own_project_can_be_removed_and_made_anew(ralph: Ralph) -> None:
     ran = ralph("status")
 
     assert ran.code == 1
-    assert "no project 'first': it has second" in ran.err
+    assert "no project 'first', only: second" in ran.err
     assert names(ralph) == ["second"]
     assert ralph("init").code == 0
     assert names(ralph) == ["second", "first"]

@@ -162,7 +162,7 @@ class Sums:
         )
 
     def credited(self, limit: int, *, helped: bool) -> list[Row]:
-        """Return active memories with the best success rate, or the worst one unless `helped`.
+        """Return active memories with the best success rate, or those with the worst unless `helped`.
 
         One win and one loss are added to each, so that a few outcomes weigh less than many.
         """

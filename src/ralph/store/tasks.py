@@ -107,9 +107,7 @@ class Tasks:
 
     def _insert(self, task: NewTask) -> str:
         if task.id and self._exists(task.id):
-            raise UsageError(
-                f"Task {task.id} already exists with another title. See: ralph task show {task.id}", code="task-exists"
-            )
+            raise UsageError(f"Task {task.id} already exists. See: ralph task show {task.id}", code="task-exists")
         new_id = task.id or self._free_id()
         at = now()
         self._scope.insert(
@@ -211,9 +209,8 @@ class Tasks:
             if title not in (None, before.title):
                 from ralph.store.index import put
 
-                put(
-                    self._scope, "attempt", "r.task_id = :task_id", task_id=id
-                )  # attempts are indexed by the title of their task
+                # Attempts are indexed by the title of their task.
+                put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)
             if needs is not None:
                 self._replace_dependencies(before, needs)
             if "parent_id" in changes or needs is not None:
@@ -247,32 +244,32 @@ class Tasks:
 
         with self._scope.transaction():
             parent = self.get(id).parent_id
-            doomed = [task.id for task in self.below(id)]
-            for doomed_id in doomed:
+            ids = [task.id for task in self.below(id)]
+            for subtree_id in ids:
                 # Prevents a claim between the check and the deletion.
                 lock = self._scope.database.for_update
                 self._scope.query(
-                    f"SELECT 1 AS one FROM tasks WHERE project_id = :project_id AND id = :id {lock}", id=doomed_id
+                    f"SELECT 1 AS one FROM tasks WHERE project_id = :project_id AND id = :id {lock}", id=subtree_id
                 )
-            for doomed_id in doomed:
-                self._check_deletable(doomed_id, doomed)
-            for doomed_id in doomed:
-                Memories(self._scope).unlink(doomed_id)
+            for subtree_id in ids:
+                self._check_deletable(subtree_id, ids)
+            for subtree_id in ids:
+                Memories(self._scope).unlink(subtree_id)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
             Sums(self._scope).drop()  # their attempts are deleted by the foreign key
             if parent:
                 self._roll_up(parent)
-            self._publish(doomed)
-        return doomed
+            self._publish(ids)
+        return ids
 
-    def _check_deletable(self, id: str, doomed: list[str]) -> None:
+    def _check_deletable(self, id: str, subtree: list[str]) -> None:
         task = self.get(id)
         if task.status is Status.IN_PROGRESS and task.claimed_by:
             raise ConflictError(
                 f"{id} is claimed by {task.claimed_by}. Release it first with: ralph task reset {id}",
                 code="task-claimed",
             )
-        waiting = [other for other in self.needed_by(id) if other not in doomed]
+        waiting = [other for other in self.needed_by(id) if other not in subtree]
         if waiting:
             raise ConflictError(
                 f"{id} is a dependency of {', '.join(waiting)}. "
@@ -783,7 +780,9 @@ def _batches(ids: Iterable[str | None]) -> Iterator[tuple[str, dict[str, object]
 _TASK: Convert = {
     "status": Status,
     "needs": lambda stored: tuple(sorted(from_json(stored))),
-    "lease_until": lambda stored: stored.partition(" ")[0],  # SQLite appends what `leases` needs to tell when it is over
+    "lease_until": lambda stored: stored.partition(" ")[
+        0
+    ],  # SQLite appends what `leases` needs to tell when it is over
 }
 
 
