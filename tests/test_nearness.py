@@ -78,7 +78,7 @@ def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) ->
     assert model
     vectors = Vectors(filled.scope, model.model, model.size)
 
-    assert vectors.count_missing() == 1
+    assert len(vectors.missing(10)) == 1
     assert nearness.make_missing(filled) == 1
     assert nearness.make_missing(filled) == 0
     near = nearness.near(filled, Context(title="invoices are printed", at=now()))
@@ -116,11 +116,11 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
     with embedding.Embedding(open_again, is_wanted=True):
         waited = threading.Event()
         for _ in range(300):
-            if vectors.count_missing() == 0:
+            if not vectors.missing(1):
                 break
             waited.wait(0.1)
 
-    assert vectors.count_missing() == 0
+    assert not vectors.missing(1)
     assert "embedding" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -534,7 +534,7 @@ def test_nobody_can_work_in_the_shared_project(ours: Project, tmp_path: Path, st
     ours.memory.share(add(ours, "Use uv instead of pip.").id)
     (tmp_path / "worker").mkdir()
 
-    with pytest.raises(RalphError, match="what all projects share"):
+    with pytest.raises(RalphError, match="reserved for shared memories"):
         init_project(tmp_path / "worker", url=store_url, name="shared")
 
 

@@ -1,8 +1,8 @@
-"""The frozen records every stage passes on, their ids, and the clock.
+"""Frozen records shared by all layers, their ids, and the clock.
 
-`@record` gives what a frozen, slotted, keyword-only dataclass gives. It exists
-because `import dataclasses` and a dozen dataclasses cost more than all the
-rest of a cold start (docs/decisions/0003): nothing here may import them.
+`@record` behaves like a frozen, slotted, keyword-only dataclass. It exists because importing `dataclasses` and
+creating a dozen of them takes longer than the rest of a cold start (docs/decisions/0003), so nothing here may
+import that module.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ if TYPE_CHECKING:
 
     @dataclass_transform(frozen_default=True, kw_only_default=True)
     def record(cls: type[R]) -> type[R]:
-        """See below."""
+        """Declare `record` for type checkers; implemented below."""
         return cls
 
-    def replace(one: R, /, **changes: object) -> R:
-        """See below."""
-        return one
+    def replace(instance: R, /, **changes: object) -> R:
+        """Declare `replace` for type checkers; implemented below."""
+        return instance
 
 else:
 
     class _Record:
-        """What all records can do, made once: to make it for each of them would cost a cold start a millisecond."""
+        """Base class with the methods of all records.
+
+        Generating them per class, as dataclasses do, would add a millisecond to a cold start.
+        """
 
         __slots__ = ()
 
-        def __init__(self, **given):
+        def __init__(self, **kwargs):
             setters, defaults = self._made_of
-            values = given if len(given) == len(setters) else {**defaults, **given}
+            values = kwargs if len(kwargs) == len(setters) else {**defaults, **kwargs}
             if len(values) != len(setters):
-                raise _wrong(self, given)
+                raise _argument_error(self, kwargs)
             try:
-                for name, put in setters:
-                    put(self, values[name])
+                for name, set_value in setters:
+                    set_value(self, values[name])
             except KeyError:
-                raise _wrong(self, given) from None
+                raise _argument_error(self, kwargs) from None
 
         def __setattr__(self, name, value=None):
             raise AttributeError(f"{self.__class__.__name__} is frozen: use replace()")
@@ -59,53 +62,54 @@ else:
         def __repr__(self):
             return f"{self.__class__.__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.__slots__)})"
 
-    def _values(one):
-        return tuple(getattr(one, name) for name in one.__slots__)
+    def _values(instance):
+        return tuple(getattr(instance, name) for name in instance.__slots__)
 
-    def _wrong(one, given):
-        names, defaults = set(one.__slots__), one._made_of[1]
-        wrong = names - defaults.keys() - given.keys() or given.keys() - names
-        return TypeError(f"{one.__class__.__name__}: missing or unknown {', '.join(sorted(wrong))}")
+    def _argument_error(instance, kwargs):
+        names, defaults = set(instance.__slots__), instance._made_of[1]
+        if missing := names - defaults.keys() - kwargs.keys():
+            return TypeError(f"{instance.__class__.__name__}: missing {', '.join(sorted(missing))}")
+        return TypeError(f"{instance.__class__.__name__}: unexpected {', '.join(sorted(kwargs.keys() - names))}")
 
     def record(cls):
-        """Make a frozen, slotted, keyword-only record of the annotated fields."""
+        """Return a frozen, slotted, keyword-only version of a class with annotated fields."""
         names = tuple(cls.__annotations__)
-        space = dict(cls.__dict__)
-        defaults = {name: space.pop(name) for name in names if name in space}
-        space.pop("__dict__", None)
-        space.pop("__weakref__", None)
-        space["__slots__"] = names
-        made = type(cls.__name__, (_Record,), space)
-        made._made_of = [(name, made.__dict__[name].__set__) for name in names], defaults
-        return made
+        namespace = dict(cls.__dict__)
+        defaults = {name: namespace.pop(name) for name in names if name in namespace}
+        namespace.pop("__dict__", None)
+        namespace.pop("__weakref__", None)
+        namespace["__slots__"] = names
+        slotted = type(cls.__name__, (_Record,), namespace)
+        slotted._made_of = [(name, slotted.__dict__[name].__set__) for name in names], defaults
+        return slotted
 
-    def replace(one, /, **changes):
-        """Give a copy of a record with some fields changed."""
-        return type(one)(**{name: getattr(one, name) for name in one.__slots__} | changes)
-
-
-def fields_of(one: object) -> dict[str, Any]:
-    """Give a record's fields by name, in order; records inside it stay records."""
-    return {name: getattr(one, name) for name in one.__slots__}  # type: ignore[attr-defined]
+    def replace(instance, /, **changes):
+        """Return a copy of a record with some fields changed."""
+        return type(instance)(**{name: getattr(instance, name) for name in instance.__slots__} | changes)
 
 
-# --- the clock and ids -------------------------------------------------------
+def fields_of(instance: object) -> dict[str, Any]:
+    """Return a record's fields by name, in order. Nested records are not converted."""
+    return {name: getattr(instance, name) for name in instance.__slots__}  # type: ignore[attr-defined]
+
+
+# --- clock and ids -----------------------------------------------------------
 
 
 def timestamp(seconds: float) -> str:
-    """Give a moment as UTC ISO-8601 text of fixed width, so that text order is time order."""
+    """Format Unix seconds as a fixed-width UTC ISO 8601 timestamp, which sorts chronologically as text."""
     whole = int(seconds // 1)
     milliseconds = int((seconds - whole) * 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
 
 
 def now() -> str:
-    """Give the present moment as a timestamp."""
+    """Return the current time as a timestamp."""
     return timestamp(time.time())
 
 
 def session_of(origin: Mapping[str, Any]) -> str | None:
-    """Give what tells one agent session from another: its own id, or the attempt it is."""
+    """Return a key that identifies the agent session of a memory: its session id, or its attempt."""
     if origin.get("origin_session"):
         return str(origin["origin_session"])
     attempt = [origin.get(name) for name in ("origin_run", "origin_task", "origin_attempt")]
@@ -113,30 +117,30 @@ def session_of(origin: Mapping[str, Any]) -> str | None:
 
 
 def task_id() -> str:
-    """Give a new task id, `t-{6 hex}`."""
+    """Return a new task id, `t-{6 hex}`."""
     return "t-" + os.urandom(3).hex()
 
 
 def feature_id() -> str:
-    """Give a new feature id, `f-{6 hex}`."""
+    """Return a new feature id, `f-{6 hex}`."""
     return "f-" + os.urandom(3).hex()
 
 
 def run_id() -> str:
-    """Give a new run id, `run-{8 hex}`."""
+    """Return a new run id, `run-{8 hex}`."""
     return "run-" + os.urandom(4).hex()
 
 
 def memory_id() -> str:
-    """Give a new memory id, `mem-{unix}-{4 hex}`."""
+    """Return a new memory id, `mem-{unix}-{4 hex}`."""
     return f"mem-{int(time.time())}-{os.urandom(2).hex()}"
 
 
-# --- words with a fixed meaning ----------------------------------------------
+# --- enumerations ------------------------------------------------------------
 
 
 class Status(StrEnum):
-    """Where a task stands."""
+    """Status of a task."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -146,25 +150,26 @@ class Status(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     DONE = "done"
     FAILED = "failed"
     RETRIED = "retried"
-    """The agent said done, but verification failed."""
+    """The agent reported done, but verification failed."""
     BLOCKED = "blocked"
-    """No task sigil, or a token or turn limit."""
+    """The answer has no task sigil, or a token or turn limit was reached."""
     INTERRUPTED = "interrupted"
-    """Cut off from outside: Ctrl+C, or the worker vanished. Says nothing about the task."""
+    """Stopped from outside (Ctrl+C, or the worker vanished), which says nothing about the task."""
     ERROR = "error"
-    """Timeout or crash."""
+    """The agent timed out or crashed."""
 
 
 FAILURES = (Outcome.FAILED, Outcome.RETRIED, Outcome.BLOCKED, Outcome.ERROR)
+"""Outcomes that count as a failure of the attempt."""
 
 
 class ErrorType(StrEnum):
-    """What kind of trouble an unsuccessful attempt met."""
+    """Kind of error that ended an unsuccessful attempt."""
 
     TIMEOUT = "timeout"
     TOOL_ERROR = "tool_error"
@@ -173,7 +178,7 @@ class ErrorType(StrEnum):
 
 
 class Difficulty(StrEnum):
-    """The agent's own estimate."""
+    """Difficulty of a task, as estimated by the agent."""
 
     TRIVIAL = "trivial"
     EASY = "easy"
@@ -183,7 +188,7 @@ class Difficulty(StrEnum):
 
 
 class Source(StrEnum):
-    """The way a memory came in."""
+    """Origin of a memory."""
 
     AUTOMATIC = "automatic"
     EXPLICIT = "explicit"
@@ -191,7 +196,7 @@ class Source(StrEnum):
 
 
 class State(StrEnum):
-    """Where a memory is in its life; only an active one is ever shown."""
+    """Lifecycle state of a memory. Only active memories are ever shown."""
 
     STAGED = "staged"
     ACTIVE = "active"
@@ -212,10 +217,10 @@ SIGNAL_KINDS = (
     "fix",
     "context",
 )
-"""The types a `MEMORY:type:content` line may have."""
+"""Types accepted in a `MEMORY:type:content` line."""
 
 KINDS = (*SIGNAL_KINDS, "strategy", "antipattern", "estimate", "knowledge")
-"""The kinds of memory we know. Learning categories of an agent's own making are kept as given."""
+"""Known kinds of memory. Learning categories that an agent makes up are stored unchanged."""
 
 LEARNING_CATEGORIES = (
     "success_pattern",
@@ -228,12 +233,12 @@ LEARNING_CATEGORIES = (
 )
 
 
-# --- what people plan ----------------------------------------------------------
+# --- planning ------------------------------------------------------------------
 
 
 @record
 class Feature:
-    """A larger goal: its spec and plan go into the prompts of its tasks."""
+    """A larger goal whose spec and plan are part of the prompts of its tasks."""
 
     id: str
     name: str
@@ -245,39 +250,39 @@ class Feature:
 
 @record
 class Task:
-    """One piece of work for one agent session."""
+    """A unit of work for one agent session."""
 
     id: str
     title: str
     body: str = ""
     status: Status = Status.PENDING
     priority: int = 0
-    """Higher goes first."""
+    """Tasks with a higher priority are claimed first."""
     parent_id: str | None = None
     feature_id: str | None = None
     needs: tuple[str, ...] = ()
     reason: str = ""
-    """Why it is blocked or failed."""
+    """Why the task is blocked or failed."""
     claimed_by: str | None = None
     claim_token: int = 0
-    """Grows with every claim; settling with an old one is refused."""
+    """Fencing token, incremented by every claim. Settling with an old token is refused."""
     lease_until: str | None = None
     reset_after: int = 0
-    """The number of attempts when a person last reset it; only later failures use up retries."""
+    """Number of attempts when a person last reset the task. Only later failures count against the retries."""
     created_at: str
     updated_at: str
 
 
 @record
 class LogEntry:
-    """A line in a task's log."""
+    """An entry in the log of a task."""
 
     message: str
     who: str
     at: str
 
 
-# --- what happened -------------------------------------------------------------
+# --- runs and attempts ---------------------------------------------------------
 
 
 @record
@@ -289,30 +294,30 @@ class Run:
     started_at: str
     ended_at: str | None = None
     ending: str = ""
-    """Why it stopped; empty while it runs or if it vanished."""
+    """Why the run stopped. Empty while it runs, or if its process vanished."""
     iterations: int = 0
     options: str = ""
-    """What it was asked to do, as JSON."""
+    """Run options as JSON."""
     seconds: float = 0.0
-    """How long it worked before it last stopped."""
+    """Working time until the run last stopped, in seconds."""
 
 
 @record
 class Attempt:
-    """One pass through the loop: journal entry, outcome and metric in one."""
+    """One iteration of the loop: journal entry, outcome and metrics in one record."""
 
     run_id: str
     iteration: int
     task_id: str | None
     number: int | None
-    """Which attempt at this task, from 1."""
+    """Attempt number within the task, from 1."""
     feature_id: str | None = None
     hat: str = "creator"
     agent: str = ""
     model: str | None = None
     model_reason: str = ""
     outcome: Outcome | None = None
-    """None while it runs."""
+    """None while the attempt is running."""
     reason: str = ""
     error_type: ErrorType | None = None
     seconds: float = 0.0
@@ -323,28 +328,28 @@ class Attempt:
     notes: str = ""
     difficulty: Difficulty | None = None
     shown: tuple[str, ...] = ()
-    """Ids of the memories that were in the prompt."""
+    """Ids of the memories in the prompt."""
     with_memory: bool = True
     holdout: float = 0.0
-    """The probability with which memory was left out of it; 0 when that was nobody's experiment."""
+    """Probability with which memory was withheld. 0 if the attempt was not part of a holdout experiment."""
     task_kind: str = ""
-    """What type of work the task is."""
+    """Type of work of the task."""
     next_model: str = ""
-    """The model it asked for to go on with."""
+    """Model the agent requested for the next attempt."""
     handed_to: str = ""
-    """The hat that goes on with the task; with one, a `done` is of this hat's part alone."""
+    """Hat that continues the task. If set, `done` covers only the part of this attempt's hat."""
     change_mark: str = ""
-    """The same for attempts that left the same text in the same files."""
+    """Hash of the changed files, equal for attempts that produced the same change."""
     checks_passed: int = 0
-    """How many gates it passed."""
+    """Number of quality gates that passed."""
     checks_failed: int = 0
-    """How many single checks the gate it failed said were wrong, as far as that is known."""
+    """Number of individual checks that the failing gate reported, if known."""
     excused: bool = False
-    """It failed, and that says nothing about its task, its model or what it was told: the model's service failed."""
+    """True if the attempt failed only because the model's service did. It counts against nothing."""
     turns: int | None = None
-    """How often the agent asked its model, where it says so."""
+    """Number of model requests, if the agent reports it."""
     agent_session: str = ""
-    """The agent's own name for its session."""
+    """Session id assigned by the agent."""
     worker: str | None = None
     started_at: str
     ended_at: str | None = None
@@ -352,7 +357,7 @@ class Attempt:
 
 @record
 class FailureReport:
-    """What an unsuccessful attempt tried and why it did not work."""
+    """Report on an unsuccessful attempt: what it tried and why it failed."""
 
     run_id: str
     iteration: int
@@ -366,13 +371,13 @@ class FailureReport:
     retry_suggestion: str = ""
     fingerprint: str = ""
     made_by: str = "agent"
-    """`agent` when it reported itself, `ralph` when the report was made from the result."""
+    """`agent` if the agent wrote the report, `ralph` if it was derived from the result."""
     created_at: str
 
 
 @record
 class Used:
-    """What attempts have taken."""
+    """Resources used by a set of attempts."""
 
     iterations: int = 0
     done: int = 0
@@ -383,7 +388,7 @@ class Used:
 
 @record
 class TaskMetrics:
-    """What the attempts at one task add up to."""
+    """Metrics over all attempts at one task."""
 
     task_id: str
     total_attempts: int = 0
@@ -394,39 +399,35 @@ class TaskMetrics:
     difficulty: Difficulty | None = None
     suggested_model: str | None = None
 
-    def is_stuck(self, threshold: int) -> bool:
-        """Say whether so many failures in a row mean another approach is due."""
-        return self.consecutive_failures >= threshold
-
 
 @record
 class RunEvent:
-    """Something that happened in a run or to a task, for those who follow it."""
+    """A change in a run or task, published to followers."""
 
     seq: int
     what: str
-    """run_started, attempt_started, attempt_ended, run_ended or task_changed."""
+    """`run_started`, `attempt_started`, `attempt_ended`, `run_ended` or `task_changed`."""
     run_id: str
-    """Empty when a task changed."""
+    """Empty for `task_changed`."""
     iteration: int | None
     task_id: str | None
-    """None where it is about no task, or about very many of them at once."""
+    """None if the event concerns no task, or more tasks than are listed one by one."""
     at: str
 
 
-# --- what is remembered --------------------------------------------------------
+# --- memories ------------------------------------------------------------------
 
 
 @record
 class Memory:
-    """Something learned once that should help later tasks."""
+    """Something learned that should help with later tasks."""
 
     id: str
     kind: str
     title: str
     body: str
     content: str = ""
-    """Structured content as JSON text, for strategy, antipattern, estimate and convention."""
+    """Structured content as JSON, for the kinds strategy, antipattern, estimate and convention."""
     tags: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     feature: str | None = None
@@ -436,16 +437,16 @@ class Memory:
     trust: str = "project"
     state: State = State.ACTIVE
     state_reason: str = ""
-    """Why it is rejected, pruned, superseded or quarantined."""
+    """Why the memory is rejected, pruned, superseded or quarantined."""
     confidence: float = 0.5
-    """0 to 1. Starts by source."""
+    """Confidence from 0 to 1. The initial value depends on the source."""
     wins: int = 0
     losses: int = 0
     uses: int = 0
     success_rate: float | None = None
-    """How often it went well where it was followed, as far as that is known."""
+    """Success rate where the memory was followed, if known."""
     support: int = 1
-    """How often it was learned, each time by another attempt or another loop."""
+    """Number of distinct attempts or loops that learned it."""
     superseded_by: str | None = None
     origin_task: str | None = None
     origin_run: str | None = None
@@ -456,64 +457,65 @@ class Memory:
     updated_at: str
     used_at: str | None = None
     verified_at: str | None = None
-    """When it was last seen to hold: learned again, or confirmed by an attempt."""
+    """When it was last learned again or confirmed by an attempt."""
     seen: str = ""
-    """Marks of the files it names as they were then, by path, as JSON."""
+    """Fingerprints of the files it names at `verified_at`, by path, as JSON."""
     stale: str = ""
-    """What has become of those files since, if that makes it doubtful."""
+    """Change of those files since, if it makes the memory doubtful. Empty otherwise."""
     validated_at: str | None = None
-    """When a staged one passed the rules."""
+    """When the memory passed validation while staged."""
 
 
 @record
 class MemoryEvent:
-    """One change in a memory's life."""
+    """A change in the history of a memory."""
 
     seq: int
     memory_id: str
     what: str
     was: str | None
-    """The fields that changed as they were, as JSON; None when it was added."""
+    """Old values of the changed fields, as JSON. None if the memory was added."""
     became: str | None
+    """New values of the changed fields, as JSON."""
     who: str
     why: str
     at: str
     change_id: str = ""
-    """The same for changes made together."""
+    """Id shared by changes that were made together."""
     undoes: int | None = None
-    """The event that this one took back."""
+    """Sequence number of the event that this one undid."""
 
 
-# --- what flows down the loop ----------------------------------------------------
+# --- stages of an iteration ------------------------------------------------------
 
 
 @record
 class Recalled:
-    """A memory found for a task, with its score and what the score is made of."""
+    """A memory recalled for a task, with its score and the components of the score."""
 
     memory: Memory
     score: float
     because: tuple[tuple[str, float], ...] = ()
     place: int | None = None
-    """Among all that were ranked, from 1, when some were chosen of them."""
+    """Rank from 1 among all candidates, if the result is a selection of them."""
 
 
 @record
 class LeftOut:
-    """Something that could have been shown, and why it was not."""
+    """A candidate that was not put into the prompt, and why."""
 
     what: str
     why: str
     id: str = ""
     place: int | None = None
-    """Of a memory that was ranked: its place, from 1, its score, and what that is made of."""
+    """Rank from 1, for a memory that was ranked; likewise `score` and its components."""
     score: float | None = None
     because: tuple[tuple[str, float], ...] = ()
 
 
 @record
 class Recollection:
-    """All that is known for one attempt, before it is made into a prompt."""
+    """Everything a prompt for one attempt can be built from."""
 
     task: Task
     run_id: str = ""
@@ -521,27 +523,27 @@ class Recollection:
     with_memory: bool = True
     metrics: TaskMetrics
     prerequisites: tuple[tuple[Task, str], ...] = ()
-    """Done tasks this one needed, each with the notes of the attempt that did it."""
+    """Completed dependencies, each with the notes of the attempt that completed it."""
     parent: Task | None = None
     feature: Feature | None = None
     memories: tuple[Recalled, ...] = ()
     journal: tuple[Attempt, ...] = ()
-    """Recent ones of this run in order, then matches from other runs."""
+    """Recent attempts of this run in order, then matches from other runs."""
     reports: tuple[FailureReport, ...] = ()
-    """Of this task, freshest first."""
+    """Failure reports of this task, newest first."""
     elsewhere: tuple[FailureReport, ...] = ()
-    """Of other tasks, those most like this one first."""
+    """Failure reports of other tasks, most similar first."""
     interruptions: tuple[Attempt, ...] = ()
-    """Attempts at this task that were cut off with a word from a person, freshest first."""
+    """Attempts at this task that a person interrupted with feedback, newest first."""
     handed: tuple[Attempt, ...] = ()
-    """Attempts of earlier hats at this task, freshest first."""
+    """Attempts by earlier hats at this task, newest first."""
     recent_outcomes: tuple[Outcome, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 
 @record
 class Section:
-    """One part of a prompt, with the receipt of what it shows."""
+    """A section of a prompt, with what it includes and what it left out."""
 
     name: str
     text: str
@@ -553,17 +555,17 @@ class Section:
 
 @record
 class Prompt:
-    """The text an agent gets, and what went into it."""
+    """The text sent to an agent, and what it was built from."""
 
     text: str
     tokens: int
     sections: tuple[Section, ...]
     shown: tuple[str, ...] = ()
-    """Ids of the memories in it."""
+    """Ids of the memories in the text."""
 
 
 class Ending(StrEnum):
-    """How an agent session ended, whatever it said."""
+    """Technical reason why an agent session ended, independent of what the agent reported."""
 
     FINISHED = "finished"
     CRASHED = "crashed"
@@ -573,56 +575,56 @@ class Ending(StrEnum):
     REFUSED = "refused"
     OUT_OF_TURNS = "out of turns or tokens"
     MODEL_FAILED = "could not use its model"
-    """The service that runs the model refused or failed: no key, no credit, overloaded, out of reach."""
+    """The model's service refused or failed: no key, no credit, overloaded or unreachable."""
     STOPPED = "stopped"
-    """By us: an interrupt or a lost claim."""
+    """Stopped by Ralph, because of an interrupt or a lost claim."""
 
 
 @record
 class AgentSession:
-    """A session of an agent that somebody runs without the loop: what it was told, and what it left."""
+    """An agent session outside the loop: what it was shown, and what it left behind."""
 
     id: str
-    """The agent's own name for it."""
+    """Session id assigned by the agent."""
     agent: str
     title: str = ""
-    """The beginning of the first thing it was asked."""
+    """Beginning of the first prompt."""
     summary: str = ""
-    """What it said last, or what a compaction left of it."""
+    """Last answer of the agent, or the summary of a compaction."""
     shown: tuple[str, ...] = ()
-    """Ids of the memories that are in its context."""
+    """Ids of the memories in its context."""
     learned: tuple[str, ...] = ()
-    """Ids of the memories it left."""
+    """Ids of the memories learned from it."""
     said: tuple[str, ...] = ()
-    """Marks of what it asked to have remembered, which it may say again."""
+    """Fingerprints of the memories it asked to store, to recognize repetitions."""
     prompts: int = 0
     compactions: int = 0
     started_at: str
     last_at: str
     ended_at: str | None = None
     ending: str = ""
-    """Why it ended, in the agent's word."""
+    """Why the session ended, as named by the agent."""
 
 
 @record
 class Reply:
-    """What came back from an agent session."""
+    """Result of an agent session."""
 
     text: str
     ending: Ending = Ending.FINISHED
     detail: str = ""
-    """One sentence for an ending that is not `finished`."""
+    """One sentence about any ending other than `finished`."""
     exit_code: int | None = None
     seconds: float = 0.0
     cost_usd: float = 0.0
     tokens_in: int | None = None
     tokens_out: int | None = None
     files: tuple[str, ...] | None = None
-    """Files it changed; None when it does not know and git has to be asked."""
+    """Files the agent changed. None if it does not report them and git has to be asked."""
     turns: int | None = None
-    """How often the model was asked."""
+    """Number of model requests."""
     session: str = ""
-    """The agent's own name for the session, by which it can be looked up or gone on with there."""
+    """Session id assigned by the agent, which can be used to inspect or resume the session."""
 
 
 @record
@@ -665,26 +667,26 @@ class Report:
 
 @record
 class HandOver:
-    """A `<hand-over>` sigil: which hat goes on, and what it has to know."""
+    """A `<hand-over>` sigil: the hat that continues, and what it has to know."""
 
     to: str
-    """Empty when the agent leaves that to the configured order."""
+    """Name of the next hat. Empty to follow the configured order."""
     text: str = ""
 
 
 @record
 class SubTask:
-    """A `<subtask>` sigil: a part of a task that is too large."""
+    """A `<subtask>` sigil: part of a task that is too large."""
 
     title: str
     body: str = ""
     needs: tuple[str, ...] = ()
-    """Titles of parts that come first."""
+    """Titles of the subtasks that must be done first."""
 
 
 @record
 class Sigils:
-    """All that an agent's answer said in sigils."""
+    """All sigils found in an agent's answer."""
 
     done_ids: tuple[str, ...] = ()
     failed_ids: tuple[str, ...] = ()
@@ -701,66 +703,66 @@ class Sigils:
     verify_passed: bool | None = None
     verify_reason: str = ""
     problems: tuple[str, ...] = ()
-    """What was skipped and why; for the log."""
+    """Sigils that were skipped and why, for the log."""
 
 
 @record
 class GateResult:
-    """One quality gate's verdict."""
+    """Result of one quality gate."""
 
     command: str
     passed: bool
     output: str
-    """Its last words, bounded."""
+    """End of the output, truncated to a limit."""
     seconds: float
     detail: str = ""
-    """How it ended, when it did not pass."""
+    """Why the gate did not pass."""
     timed_out: bool = False
 
 
 @record
 class Review:
-    """What a verification session said of an attempt."""
+    """Result of a verification session."""
 
     passed: bool
     is_judged: bool = True
-    """False when it came to no judgement: then the work may be right all the same."""
+    """False if the session reached no verdict, in which case the work may still be correct."""
     reason: str = ""
-    """Why not, in its own words or ours."""
+    """Why the review did not pass."""
     reply: Reply
-    """The session, for what it took."""
+    """Agent session of the review, for its cost and usage."""
 
 
 @record
 class Verdict:
-    """What the quality gates and the verification session said of an attempt."""
+    """Combined result of the quality gates and the verification session."""
 
     gates: tuple[GateResult, ...] = ()
     review: Review | None = None
 
     @property
     def passed(self) -> bool:
-        """Say whether nothing speaks against the work."""
+        """True if all gates and the review, if any, passed."""
         return all(gate.passed for gate in self.gates) and (self.review is None or self.review.passed)
 
 
 @record
 class Capture:
-    """What an attempt came to: ready to be settled in one transaction."""
+    """Everything to store when an attempt is settled, in one transaction."""
 
     attempt: Attempt
     report: FailureReport | None
     memories: tuple[Memory, ...]
     task_status: Status
-    """Where the task stands from now on."""
+    """New status of the task."""
     task_reason: str = ""
     subtasks: tuple[SubTask, ...] = ()
-    """Parts the task is split into."""
+    """Subtasks the task is split into."""
     used: tuple[str, ...] = ()
-    """How much of its own limits the task has used up, for people."""
+    """Used share of the limits of the task, as text for people."""
     is_telling: bool = True
-    """Whether the outcome says anything about what the prompt told."""
+    """False if the outcome says nothing about the memories in the prompt."""
     log: tuple[str, ...] = ()
-    """Lines for the task's log."""
+    """Entries for the log of the task."""
     ignored: tuple[str, ...] = ()
-    """Sigils that were not understood or not believed, and why."""
+    """Sigils that were malformed or not accepted, and why."""

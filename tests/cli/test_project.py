@@ -110,7 +110,7 @@ def test_the_settings_of_another_project_are_left_alone(here: Path, ralph: Ralph
     assert (here / ".ralph.toml").read_bytes() == before
     assert "Noted" not in ran.out
     lost = ralph("status", at="second")
-    assert "no project 'second': it has first, Other" in lost.err
+    assert "no project 'second', only: first, Other" in lost.err
     assert [line.split()[6:] for line in ralph("project", "list", at="second").out.splitlines()[1:]] == [
         ["first"],
         ["Other"],
@@ -139,8 +139,8 @@ def test_a_name_from_the_environment_is_told_of(ralph: Ralph, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("second", "There is already a project called 'second'"),
-        ("shared", "what all projects share"),
+        ("second", "Project 'second' already exists"),
+        ("shared", "reserved for shared memories"),
         ("  \n ", "A project needs a name"),
         ("\x1b\x07", "A project needs a name"),
         ("x" * 101, "may have 100 characters"),
@@ -220,8 +220,7 @@ def test_a_project_somebody_works_on_stays(here: Path, ralph: Ralph) -> None:
 
     ran = ralph("project", "remove", "second", "--yes")
 
-    assert ran.code == 1
-    assert "is being worked on by machine/7" in ran.err
+    assert (ran.code, ran.error) == (1, "project-busy")
     assert names(ralph) == ["first", "second"]
     assert not list(here.parent.rglob("*removing*"))
 
@@ -246,7 +245,7 @@ def test_the_own_project_can_be_removed_and_made_anew(ralph: Ralph) -> None:
     ran = ralph("status")
 
     assert ran.code == 1
-    assert "no project 'first': it has second" in ran.err
+    assert "no project 'first', only: second" in ran.err
     assert names(ralph) == ["second"]
     assert ralph("init").code == 0
     assert names(ralph) == ["second", "first"]

@@ -75,9 +75,8 @@ def test_all_projects_of_a_database_are_copied_unless_one_is_named(
 
     assert [one["project"] for one in ran.json] == ["alpha", "beta"]
     assert renamed.code == 2
-    assert "has 2 projects. Choose the one to copy with --project" in renamed.err
-    assert missing.code == 1
-    assert "has no project 'none': it has alpha, beta" in missing.err
+    assert "holds 2 projects. Say with --project which" in renamed.err
+    assert (missing.code, missing.error) == (1, "project-not-in-database")
 
 
 def test_the_project_of_a_directory_is_filled_and_no_second_one_put_beside_it(

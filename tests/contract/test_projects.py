@@ -286,7 +286,7 @@ def end_run(store: Store) -> None:
 def vectors(store: Store) -> None:
     kept = Vectors(store.scope, "another", SIZE)
     rows = kept.missing(10)
-    assert len(rows) == kept.count_missing() == 2
+    assert len(rows) == 2
     kept.put(rows, [bytes(SIZE)] * len(rows))
 
 
@@ -438,7 +438,7 @@ def test_a_project_keeps_its_id_and_all_it_holds_when_it_is_renamed(
     again = open_one("New name")
     assert rows_of(again) == before
     again.close()
-    with pytest.raises(StoreError, match="it has New name, right"):
+    with pytest.raises(StoreError, match="only: New name, right"):
         open_one(LEFT)
 
 

@@ -119,7 +119,7 @@ def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Proje
 
     assert (again.id, again.status) == (first.id, Status.DONE)
     assert len(project.tasks()) == 1
-    with pytest.raises(UsageError, match=r"There is already another task mend-parser\."):
+    with pytest.raises(UsageError, match="mend-parser already exists"):
         project.add_task("Something else", id="mend-parser")
     with pytest.raises(UsageError, match="An id has up to 64 letters"):
         project.add_task("Mend the parser", id="../parser")

@@ -106,7 +106,7 @@ def test_a_server_is_never_asked_for_its_only_project(url: str) -> None:
     Projects(database).add("shop")
     database.close()
 
-    with pytest.raises(RalphError, match=r"Which project of .* is this\? Say it in \[store\] project: shop\."):
+    with pytest.raises(RalphError, match=r"Set \[store\] project to one of: shop"):
         open_store(with_password(url))
 
 

@@ -123,7 +123,7 @@ def test_undo_of_nothing_is_refused_with_a_sentence(served: Served) -> None:
     status, told = served.post(f"/api/memories/{id}/undo")
 
     assert 400 <= status < 500
-    assert "nothing to undo" in told["detail"]
+    assert told["code"] == "nothing-to-undo"
 
 
 def test_what_was_done_together_is_taken_back_together(served: Served) -> None:

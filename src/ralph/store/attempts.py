@@ -1,7 +1,7 @@
-"""Runs and attempts in the store: the journal, outcomes, metrics and failure reports.
+"""Store for runs and attempts: the journal, outcomes, metrics and failure reports.
 
-An attempt's row is written when its task is claimed and completed when it ends,
-so that even a worker that is killed leaves a trace. Statistics are queries.
+The row of an attempt is inserted when its task is claimed and completed when the attempt ends, so that even a
+worker that is killed leaves a trace. Statistics are computed by queries.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from ralph.store.run_events import RunEvents
 
 VANISHED = "the worker vanished"
+"""Reason stored with attempts whose worker disappeared."""
 OUTSIDE = "outside"
-"""The agent of runs that only hold what was reported of work outside the loop."""
+"""Agent name of runs that hold only reported work from outside the loop."""
 MANY = 1_000
+"""Maximum number of attempts that `count_since` looks at."""
 USUAL_OVER = 100
-"""So many of the latest attempts tell how often one succeeds here."""
+"""Number of latest attempts from which the usual success rate is computed."""
 FEW = 4
-"""So many imaginary attempts keep a few real ones from saying too much."""
-
+"""Weight of the prior in the usual success rate, in attempts."""
 
 _USED = """
     COUNT(CASE WHEN outcome = 'done' AND handed_to = '' THEN 1 END) AS done, COALESCE(SUM(seconds), 0) AS seconds,
@@ -55,12 +56,12 @@ _USED = """
 
 
 class GotParts(Exception):
-    """A task that was just claimed has become a whole of parts."""
+    """The task being claimed was split into subtasks by someone else."""
 
 
 @record
 class Begun:
-    """A claimed task, its open attempt, and what the attempts before it add up to."""
+    """A claimed task, its open attempt, and the metrics of the attempts before it."""
 
     task: Task
     attempt: Attempt
@@ -68,7 +69,7 @@ class Begun:
 
 
 class Attempts:
-    """What happened in this project, run by run."""
+    """Runs, attempts and failure reports of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -82,7 +83,7 @@ class Attempts:
     # --- runs ----------------------------------------------------------------------
 
     def start_run(self, agent: str, options: str = "") -> Run:
-        """Begin a run; `options` are what it was asked to do, as JSON."""
+        """Create a run. `options` are its options as JSON."""
         run = Run(id=run_id(), agent=agent, started_at=now(), options=options)
         with self._scope.transaction():
             self._scope.insert("runs", **to_columns(run))
@@ -90,7 +91,7 @@ class Attempts:
         return run
 
     def resume_run(self, id: str, options: str) -> Run:
-        """Let a run that stopped go on; its iterations are counted on."""
+        """Reopen a run that has ended. Its iterations continue to be numbered."""
         with self._scope.transaction():
             self.run(id)
             self._scope.execute(
@@ -105,7 +106,7 @@ class Attempts:
         return self.run(id)
 
     def end_run(self, id: str, ending: str, seconds: float | None = None) -> None:
-        """Record why a run stopped, and how long it has worked in all."""
+        """Record why a run stopped and its total working time in seconds."""
         with self._scope.transaction():
             self._scope.execute(
                 """
@@ -127,12 +128,12 @@ class Attempts:
         self._scope.database.tidy()
 
     def runs(self, limit: int, before: str = "") -> list[Run]:
-        """Give the latest runs, newest first, or those before one; those that found nothing to do do not count."""
-        earlier = "AND seq < (SELECT seq FROM runs WHERE project_id = :project_id AND id = :before)" if before else ""
+        """Return the latest runs, newest first, or those before a run. Finished runs without iterations are skipped."""
+        paging = "AND seq < (SELECT seq FROM runs WHERE project_id = :project_id AND id = :before)" if before else ""
         rows = self._scope.query(
             f"""
             SELECT * FROM runs WHERE project_id = :project_id AND (iterations > 0 OR ended_at IS NULL)
-                AND agent <> :outside {earlier}
+                AND agent <> :outside {paging}
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
@@ -142,13 +143,13 @@ class Attempts:
         return [_run(row) for row in rows]
 
     def run(self, id: str) -> Run:
-        """Give one run, or say that there is none."""
+        """Return a run, or raise `NotFoundError`."""
         rows = self._scope.query("SELECT * FROM runs WHERE project_id = :project_id AND id = :id", id=id)
         if not rows:
             raise NotFoundError("Run", id)
         return _run(rows[0])
 
-    # --- one attempt -----------------------------------------------------------------
+    # --- life of an attempt ----------------------------------------------------------
 
     def begin(
         self,
@@ -161,21 +162,23 @@ class Attempts:
         with_memory: bool = True,
         holdout: float = 0.0,
     ) -> Begun | None:
-        """Claim the best ready task and open its attempt, in one step; None if nothing is ready.
+        """Claim the first ready task and open an attempt in one step. Return None if no task is ready.
 
         Attempts that vanished workers left open are closed as interrupted.
         """
         closed: list[Attempt] = []
 
         def open_attempt(task: Task) -> Begun:
-            counted = self._scope.query(
+            updated_runs = self._scope.query(
                 "UPDATE runs SET iterations = iterations + 1 WHERE project_id = :project_id AND id = :id"
                 " RETURNING iterations",
                 id=run,
             )
-            if not counted:
-                raise StoreError(f"The record of {run} is gone from the database.")
-            before = self._scope.query(
+            if not updated_runs:
+                raise StoreError(
+                    f"{run} is no longer in the database. Start a new one with: ralph run", code="run-deleted"
+                )
+            earlier = self._scope.query(
                 """
                 SELECT MAX(number) AS n, COUNT(*) - COUNT(outcome) AS open, (
                     SELECT COUNT(*) FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = :id
@@ -183,15 +186,15 @@ class Attempts:
                 """,
                 id=task.id,
             )[0]
-            if before["parts"]:
-                raise GotParts  # between the look at it and the claim
-            if before["open"]:
-                closed.extend(self._close_open(task.id))  # whoever had it lost it
+            if earlier["parts"]:
+                raise GotParts  # it was split between the readiness check and the claim
+            if earlier["open"]:
+                closed.extend(self._close_open(task.id))
             attempt = Attempt(
                 run_id=run,
-                iteration=counted[0]["iterations"],
+                iteration=updated_runs[0]["iterations"],
                 task_id=task.id,
-                number=(before["n"] or 0) + 1,
+                number=(earlier["n"] or 0) + 1,
                 feature_id=task.feature_id,
                 agent=agent,
                 with_memory=with_memory,
@@ -211,73 +214,74 @@ class Attempts:
             except GotParts:
                 closed.clear()
         if closed:
-            # A claim has no turn, in which alone an event may be written: this one follows right after it.
+            # A claim does not hold the project's write lock, which events need, so they follow in a transaction.
             with self._scope.transaction():
                 for attempt in closed:
                     self._events.tell_attempt("attempt_ended", attempt)
         return begun
 
     def note(self, attempt: Attempt) -> None:
-        """Keep what an attempt sets out with, so that others see it and it is known should the worker vanish."""
-        noted = ("hat", "model", "model_reason", "shown", "with_memory")
+        """Store how an attempt starts, so that others can see it and it survives the worker."""
+        names = ("hat", "model", "model_reason", "shown", "with_memory")
         values = to_columns(attempt)
         with self._scope.transaction():
             self._scope.change(
                 "attempts",
-                ", ".join(f"{name} = :{name}" for name in noted),
+                ", ".join(f"{name} = :{name}" for name in names),
                 "run_id = :run AND iteration = :iteration AND outcome IS NULL",
                 run=attempt.run_id,
                 iteration=attempt.iteration,
-                **{name: values[name] for name in noted},
+                **{name: values[name] for name in names},
             )
             self._events.tell_attempt("attempt_started", attempt)
 
     def finish(self, capture: Capture, token: int, *, is_again: bool = False) -> tuple[Kept, ...]:
-        """Settle an attempt: its row, its report, what it taught and where its task stands, all or nothing.
+        """Settle an attempt in one transaction: its row, report, memories and task status.
 
-        `is_again` says that this was tried before: if it was done, and only the answer got lost, nothing is done twice.
+        Return the results of adding the memories. If the claim was lost, the attempt and its memories are still
+        stored, but the task is left alone and `ClaimLostError` is raised.
 
-        Gives what became of the memories. When the claim was lost the attempt and what it taught
-        are kept all the same, but the task is left alone and `ClaimLostError` is raised.
+        `is_again` marks a retry of a call whose response was lost: if the first call succeeded, nothing is stored
+        twice.
         """
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
         with self._scope.transaction():
-            if is_again and (written := self._written(attempt)):
-                if written is not attempt.outcome:
+            if is_again and (stored := self._stored_outcome(attempt)):
+                if stored is not attempt.outcome:
                     raise ClaimLostError(task_id)
                 return ()
             tasks, memories = Tasks(self._scope), Memories(self._scope)
-            kept = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
+            has_claim = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLostError(task_id)
-            if not kept:
+            if not has_claim:
                 attempt = interrupted(attempt, str(lost))
-            # A task deleted while it was worked on took its attempt with it; what was learned stays.
+            # A task deleted meanwhile took its attempt with it; the memories are still added.
             if self._write(attempt):
-                if not kept:
+                if not has_claim:
                     from ralph.store.sums import Sums
 
                     Sums(self._scope).changed(attempt.run_id, attempt.iteration)
-                for line in capture.log if kept else (str(lost),):
+                for line in capture.log if has_claim else (str(lost),):
                     tasks.log(task_id, line, "ralph")
-                if capture.report and kept:
+                if capture.report and has_claim:
                     self._scope.insert("failures", **to_columns(capture.report))
                     self._index("failure", attempt)
-                if capture.subtasks and kept:
+                if capture.subtasks and has_claim:
                     tasks.split(task_id, capture.subtasks)
             change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
-            if kept and capture.is_telling:
-                self._give_credit(attempt, memories)
+            if has_claim and capture.is_telling:
+                self._credit_memories(attempt, memories)
             self._events.tell_attempt("attempt_ended", attempt)
-        if not kept:
+        if not has_claim:
             raise lost
         return learned
 
-    def _usual_success(self, attempt: Attempt) -> float:
-        """Give how often attempts with the model of this one succeeded here of late, itself not counted.
+    def _usual_success_rate(self, attempt: Attempt) -> float:
+        """Return the recent success rate of other attempts with the same model.
 
-        With few of them that is near to what all do, and with few of all somewhere in the middle.
+        With few such attempts it is close to the rate of all models, and with few attempts at all close to 0.5.
         """
         rows = self._scope.query(
             """
@@ -293,11 +297,11 @@ class Attempts:
         )
         won = [row["outcome"] == "done" for row in rows]
         overall = (sum(won) + FEW / 2) / (len(won) + FEW)
-        same = [row["outcome"] == "done" for row in rows if row["model"] == attempt.model]
-        return float((sum(same) + FEW * overall) / (len(same) + FEW))
+        won_by_model = [row["outcome"] == "done" for row in rows if row["model"] == attempt.model]
+        return float((sum(won_by_model) + FEW * overall) / (len(won_by_model) + FEW))
 
-    def _give_credit(self, attempt: Attempt, memories: Memories) -> None:
-        """Let an outcome count for all memories shown on the way to it, by the hats before too, each once."""
+    def _credit_memories(self, attempt: Attempt, memories: Memories) -> None:
+        """Credit an outcome once to each memory shown in this attempt or to the hats that handed over to it."""
         if attempt.outcome is Outcome.INTERRUPTED or (attempt.outcome is Outcome.DONE and attempt.handed_to):
             return
         rows = self._scope.query(
@@ -314,11 +318,11 @@ class Attempts:
         )
         shown = dict.fromkeys((*(id for row in rows for id in from_json(row["shown"])), *attempt.shown))
         if shown:
-            won, usual = attempt.outcome is Outcome.DONE, self._usual_success(attempt)
+            won, usual = attempt.outcome is Outcome.DONE, self._usual_success_rate(attempt)
             memories.used(tuple(shown), attempt.ended_at or now(), won=won, usual=usual)
 
-    def _written(self, attempt: Attempt) -> Outcome | None:
-        """Give the outcome this very attempt was settled with before: not its own if its claim was lost."""
+    def _stored_outcome(self, attempt: Attempt) -> Outcome | None:
+        """Return the outcome this attempt was settled with before, which differs if its claim was lost."""
         rows = self._scope.query(
             """
             SELECT outcome FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration
@@ -333,10 +337,10 @@ class Attempts:
 
     def _write(self, attempt: Attempt) -> bool:
         key = {"run_id": attempt.run_id, "iteration": attempt.iteration}
-        is_there = self._scope.update("attempts", key, to_columns(attempt))
-        if is_there and attempt.notes:
+        exists = self._scope.update("attempts", key, to_columns(attempt))
+        if exists and attempt.notes:
             self._index("attempt", attempt)
-        return is_there
+        return exists
 
     def _index(self, index: str, attempt: Attempt) -> None:
         from ralph.store.index import put
@@ -345,18 +349,17 @@ class Attempts:
         put(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 
     def _close_open(self, task_id: str) -> list[Attempt]:
-        """Close the attempts at a task that was claimed a moment ago, by somebody else than before; give them."""
+        """Close and return open attempts of earlier workers at a task that was just claimed."""
         rows = self._scope.query(
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL AND task_id = :id", id=task_id
         )
         for row in rows:
             closed = interrupted(attempt_in(row), VANISHED)
-            # Whoever had it may be settling it just now: what is settled stays as it is.
-            still = "run_id = :run AND iteration = :iteration AND outcome IS NULL"
             self._scope.change(
                 "attempts",
                 "outcome = :outcome, reason = :reason, error_type = NULL, ended_at = :ended_at",
-                still,
+                # Its worker may be settling it at this moment.
+                "run_id = :run AND iteration = :iteration AND outcome IS NULL",
                 run=closed.run_id,
                 iteration=closed.iteration,
                 outcome=Outcome.INTERRUPTED.value,
@@ -366,7 +369,7 @@ class Attempts:
         return [attempt_in(row) for row in rows]
 
     def _close_vanished(self) -> None:
-        """Close the attempts of workers that no longer have their task: they vanished or lost it."""
+        """Close attempts whose worker vanished or lost its claim."""
         if not self._vanished():
             return
         with self._scope.transaction():
@@ -385,23 +388,23 @@ class Attempts:
         )
 
     def recover(self, vanished: Collection[str]) -> list[str]:
-        """Take back the claims of workers known to be gone; give the ids of their tasks."""
+        """Release the claims of workers known to be gone, and return the ids of their tasks."""
         recovered = []
         with self._scope.transaction():
             tasks = Tasks(self._scope)
             for task in tasks.claimed():
                 if task.claimed_by in vanished:
                     tasks.log(task.id, f"Released: {VANISHED} ({task.claimed_by}).", "ralph")
-                    # Its lease may have run out as well: then it is free since the one before it was settled.
+                    # Has no effect if the lease ran out as well: ending the previous claim already released it.
                     tasks.end_claim(task.id, task.claim_token, Status.PENDING)
                     recovered.append(task.id)
             self._close_vanished()
         return recovered
 
-    # --- the journal ---------------------------------------------------------------
+    # --- journal -------------------------------------------------------------------
 
     def recent(self, run: str, limit: int) -> list[Attempt]:
-        """Give the latest finished attempts of a run, oldest first."""
+        """Return the latest finished attempts of a run, oldest first."""
         rows = self._scope.query(
             """
             SELECT * FROM attempts WHERE project_id = :project_id AND run_id = :run AND outcome IS NOT NULL
@@ -413,7 +416,7 @@ class Attempts:
         return [attempt_in(row) for row in reversed(rows)]
 
     def look_up(self, words: Mapping[str, float], limit: int, not_run: str = "") -> Found:
-        """Give rows of finished attempts whose notes, files or task hold the words, none of one run."""
+        """Return rows of finished attempts whose notes, files or task contain the words, except those of a run."""
         return self._scope.database.look_up(
             "attempt",
             words,
@@ -424,7 +427,7 @@ class Attempts:
         )
 
     def tasks_that_failed(self, fingerprint: str) -> set[str]:
-        """Give the ids of the tasks in which a failure was seen."""
+        """Return the ids of tasks that had a failure with this fingerprint."""
         rows = self._scope.query(
             "SELECT DISTINCT task_id FROM failures WHERE project_id = :project_id AND fingerprint = :fingerprint",
             fingerprint=fingerprint,
@@ -432,7 +435,7 @@ class Attempts:
         return {row["task_id"] for row in rows}
 
     def same_failures(self, fingerprint: str, limit: int, not_task: str = "") -> list[FailureReport]:
-        """Give the latest reports of the same failure, none of one task, newest first."""
+        """Return the latest reports of the same failure, newest first, except those of a task."""
         rows = self._scope.query(
             """
             SELECT * FROM failures
@@ -446,7 +449,7 @@ class Attempts:
         return [report_in(row) for row in rows]
 
     def look_up_failures(self, words: Mapping[str, float], limit: int, not_task: str = "") -> Found:
-        """Give rows of failure reports that hold the words, none of one task."""
+        """Return rows of failure reports that contain the words, except those of a task."""
         return self._scope.database.look_up(
             "failure",
             words,
@@ -459,8 +462,8 @@ class Attempts:
     def latest(
         self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
     ) -> list[Attempt]:
-        """Give the latest attempts, also those still running, newest first."""
-        return [one for one, _ in self.placed(limit, run=run, task=task, outcome=outcome)]
+        """Return the latest attempts, including running ones, newest first."""
+        return [attempt for attempt, _ in self.placed(limit, run=run, task=task, outcome=outcome)]
 
     def placed(
         self,
@@ -471,21 +474,21 @@ class Attempts:
         task: str | None = None,
         outcome: Outcome | None = None,
     ) -> list[tuple[Attempt, int]]:
-        """Give attempts, newest first, each with its place: asked for what is before it, one gets those that follow."""
-        # All the same order, each by an index that finds the task or the run.
+        """Return attempts, newest first, each with its cursor. Pass a cursor as `before` to get the next page."""
+        # The order is the same in each case; the column decides which index is used.
         order = "number" if task else "iteration" if run else "seq"
-        conditions, wanted = _narrowed(
+        conditions, values = _conditions(
             order, before, run_id=run, task_id=task, outcome=outcome.value if outcome else None
         )
         rows = self._scope.query(
             f"SELECT * FROM attempts WHERE project_id = :project_id{conditions} ORDER BY {order} DESC LIMIT :limit",
-            **wanted,
+            **values,
             limit=limit,
         )
         return [(attempt_in(row), int(row[order])) for row in rows]
 
     def get(self, run: str, iteration: int) -> Attempt:
-        """Give one attempt by its run and iteration."""
+        """Return an attempt by its run and iteration."""
         rows = self._scope.query(
             "SELECT * FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration",
             run=run,
@@ -496,9 +499,9 @@ class Attempts:
         return attempt_in(rows[0])
 
     def trail(self, task: Task, limit: int) -> list[tuple[Attempt, str]]:
-        """Give the ended attempts at a task since it was last done or reset, newest first.
+        """Return finished attempts at a task since it was last done or reset, newest first.
 
-        Each comes with the fingerprint of its failure.
+        Each comes with the fingerprint of its failure, or an empty string.
         """
         rows = self._scope.query(
             """
@@ -518,7 +521,7 @@ class Attempts:
         return [(attempt_in(row), str(row["fingerprint"])) for row in rows]
 
     def used_by(self, task: Task) -> Used:
-        """Give what a task took since a person last reset it."""
+        """Return the resources a task has used since a person last reset it."""
         rows = self._scope.query(
             f"""
             SELECT COUNT(*) AS iterations, {_USED}
@@ -531,7 +534,7 @@ class Attempts:
         return to_record(Used, rows[0], {})
 
     def used_in(self, run: str) -> Used:
-        """Give what the attempts of a run took."""
+        """Return the resources used by the attempts of a run."""
         rows = self._scope.query(
             f"""
             SELECT COUNT(*) AS iterations, {_USED}
@@ -542,7 +545,7 @@ class Attempts:
         return to_record(Used, rows[0], {})
 
     def was_planned(self, task: str) -> bool:
-        """Say whether a planner has done its part of a task."""
+        """Return whether a planner has completed its part of a task."""
         return bool(
             self._scope.query(
                 """
@@ -554,7 +557,7 @@ class Attempts:
         )
 
     def last_notes(self, task: str) -> str:
-        """Give the notes of the attempt that got a task done, or nothing."""
+        """Return the notes of the attempt that completed a task, or an empty string."""
         rows = self._scope.query(
             """
             SELECT notes FROM attempts WHERE project_id = :project_id AND task_id = :task AND outcome = 'done'
@@ -568,7 +571,7 @@ class Attempts:
     # --- statistics ------------------------------------------------------------------
 
     def metrics(self, task: str) -> TaskMetrics:
-        """Give what the attempts at a task add up to."""
+        """Return the metrics of a task."""
         rows = self._scope.query(
             "SELECT *, difficulty_estimate AS difficulty FROM strategy_metrics"
             " WHERE project_id = :project_id AND task_id = :task",
@@ -579,9 +582,9 @@ class Attempts:
         return _metrics(rows[0])
 
     def in_trouble(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:
-        """Give the metrics of open tasks that have failed since they last succeeded or were reset, worst first.
+        """Return metrics of open tasks that failed since they last succeeded or were reset, worst first.
 
-        Also gives how many there are in all.
+        The second value is the total number of such tasks.
         """
         rows = self._scope.query(
             """
@@ -601,15 +604,15 @@ class Attempts:
         return [_metrics(row) for row in rows], rows[0]["in_all"] if rows else 0
 
     def running(self) -> list[Attempt]:
-        """Give the attempts that have not ended."""
+        """Return the attempts that have not ended."""
         rows = self._scope.query(
-            # In an order that no index has: by one that has it, SQLite would read all attempts to find these few.
+            # `+ 0` keeps SQLite from reading all attempts in index order to find these few.
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq + 0"
         )
         return [attempt_in(row) for row in rows]
 
     def recent_outcomes(self, limit: int) -> list[Outcome]:
-        """Give how the latest attempts of the project ended, newest first; a hand-over is not the end."""
+        """Return the outcomes of the latest attempts, newest first. Handovers are skipped."""
         rows = self._scope.query(
             """
             SELECT outcome FROM attempts WHERE project_id = :project_id AND outcome IS NOT NULL
@@ -621,7 +624,7 @@ class Attempts:
         return [Outcome(row["outcome"]) for row in rows]
 
     def count_since(self, moment: str) -> int:
-        """Give the number of attempts begun after a moment; of the latest ones alone, which are enough to be many."""
+        """Return the number of attempts started after a time, counting at most `MANY`."""
         rows = self._scope.query(
             f"""
             SELECT COUNT(*) AS n FROM (
@@ -633,7 +636,7 @@ class Attempts:
         return int(rows[0]["n"])
 
     def totals(self) -> Row:
-        """Give attempts, time, cost and tokens of the whole project; who handed over has got nothing done yet."""
+        """Return attempts, time, cost and tokens of the whole project. A handover does not count as done."""
         from ralph.store.sums import Sums, total
 
         return total(Sums(self._scope).by("outcome", "is_handover"))
@@ -641,8 +644,8 @@ class Attempts:
     # --- failure reports -----------------------------------------------------------
 
     def reports(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
-        """Give failure reports, freshest first."""
-        return [one for one, _ in self.placed_reports(limit, task=task, category=category)]
+        """Return failure reports, newest first."""
+        return [report for report, _ in self.placed_reports(limit, task=task, category=category)]
 
     def placed_reports(
         self,
@@ -653,17 +656,17 @@ class Attempts:
         category: str | None = None,
         fingerprint: str | None = None,
     ) -> list[tuple[FailureReport, int]]:
-        """Give failure reports, freshest first, each with its place, as for attempts."""
-        conditions, wanted = _narrowed("seq", before, task_id=task, category=category, fingerprint=fingerprint)
+        """Return failure reports, newest first, each with its cursor, as in `placed`."""
+        conditions, values = _conditions("seq", before, task_id=task, category=category, fingerprint=fingerprint)
         rows = self._scope.query(
             f"SELECT * FROM failures WHERE project_id = :project_id{conditions} ORDER BY seq DESC LIMIT :limit",
-            **wanted,
+            **values,
             limit=limit,
         )
         return [(report_in(row), int(row["seq"])) for row in rows]
 
     def report_of(self, attempt: Attempt) -> FailureReport | None:
-        """Give the failure report of one attempt, if it left one."""
+        """Return the failure report of an attempt, or None."""
         rows = self._scope.query(
             "SELECT * FROM failures WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration",
             run=attempt.run_id,
@@ -672,7 +675,7 @@ class Attempts:
         return report_in(rows[0]) if rows else None
 
     def report_counts(self) -> list[Row]:
-        """Give how many failures there are by category, most frequent first."""
+        """Count failures by category, most frequent first."""
         return self._scope.query(
             """
             SELECT category, COUNT(*) AS failures, COUNT(DISTINCT task_id) AS tasks, MAX(created_at) AS latest
@@ -681,7 +684,7 @@ class Attempts:
         )
 
     def report_groups(self, limit: int) -> list[tuple[Row, FailureReport]]:
-        """Give how often, in how many tasks and since when the same failures were seen, each with its latest report."""
+        """Group failures by fingerprint, most frequent first, each with its latest report."""
         rows = self._scope.query(
             """
             SELECT f.*, g.failures, g.tasks, g.first FROM (
@@ -696,10 +699,10 @@ class Attempts:
         )
         return [(row, report_in(row)) for row in rows]
 
-    # --- what events tell of -----------------------------------------------------------
+    # --- changes since an event --------------------------------------------------------
 
     def told_of(self, since: int, until: int) -> list[Attempt]:
-        """Give the attempts that events after one, and up to another, tell of."""
+        """Return the attempts changed by the events after `since`, up to and including `until`."""
         rows = self._scope.query(
             """
             SELECT a.* FROM (
@@ -714,7 +717,7 @@ class Attempts:
         return [attempt_in(row) for row in rows]
 
     def runs_told_of(self, since: int, until: int) -> list[Run]:
-        """Give the runs that events after one, and up to another, tell of."""
+        """Return the runs changed by the events after `since`, up to and including `until`."""
         rows = self._scope.query(
             """
             SELECT * FROM runs WHERE project_id = :project_id AND id IN (
@@ -728,15 +731,15 @@ class Attempts:
 
 
 def interrupted(attempt: Attempt, reason: str) -> Attempt:
-    """Give the attempt as one that was cut off from outside."""
+    """Return the attempt with the outcome `interrupted`."""
     return replace(
         attempt, outcome=Outcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
     )
 
 
-def _narrowed(order: str, before: int | None, **wanted: str | None) -> tuple[str, dict[str, object]]:
-    """Give the conditions that hold for what is wanted and comes after a place, and their values."""
-    values: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
+def _conditions(order: str, before: int | None, **filters: str | None) -> tuple[str, dict[str, object]]:
+    """Return SQL conditions for the filters that are set and the cursor, and their values."""
+    values: dict[str, object] = {name: value for name, value in filters.items() if value is not None}
     conditions = "".join(f" AND {name} = :{name}" for name in values)
     if before is not None:
         conditions += f" AND {order} < :before"
@@ -764,10 +767,10 @@ _ATTEMPT: Convert = {
 
 
 def attempt_in(row: Row) -> Attempt:
-    """Give the attempt in a row."""
+    """Return the attempt in a row."""
     return to_record(Attempt, row, _ATTEMPT)
 
 
 def report_in(row: Row) -> FailureReport:
-    """Give the failure report in a row."""
+    """Return the failure report in a row."""
     return to_record(FailureReport, row, {"files": from_json})

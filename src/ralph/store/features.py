@@ -1,4 +1,4 @@
-"""Features in the store."""
+"""Store for features."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class Features:
-    """Larger goals, each with a spec and a plan."""
+    """The features of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
-        """Add a feature; names are unique in a project."""
+        """Add a feature. Names are unique within a project."""
         at = now()
         with self._scope.transaction():
             if self._scope.query("SELECT 1 FROM features WHERE project_id = :project_id AND name = :name", name=name):
-                raise UsageError(f"There is already a feature called {name!r}.")
+                raise UsageError(f"Feature {name!r} already exists. See: ralph feature list", code="feature-exists")
             feature = Feature(id=feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
             while self._scope.query(
                 "SELECT 1 FROM features WHERE project_id = :project_id AND id = :id", id=feature.id
@@ -32,12 +32,12 @@ class Features:
         return feature
 
     def all(self) -> list[Feature]:
-        """Give all features, oldest first."""
+        """Return all features, oldest first."""
         rows = self._scope.query("SELECT * FROM features WHERE project_id = :project_id ORDER BY seq")
         return [_feature(row) for row in rows]
 
     def get(self, id_or_name: str) -> Feature:
-        """Give one feature by its id or name."""
+        """Return a feature by its id or name, or raise `NotFoundError`."""
         rows = self._scope.query(
             "SELECT * FROM features WHERE project_id = :project_id AND (id = :key OR name = :key) ORDER BY seq",
             key=id_or_name,
@@ -47,7 +47,7 @@ class Features:
         return _feature(rows[0])
 
     def delete(self, id: str) -> None:
-        """Remove a feature; its tasks stay, without it."""
+        """Delete a feature. Its tasks are kept."""
         from ralph.store.run_events import RunEvents
 
         with self._scope.transaction():

@@ -1,8 +1,8 @@
-"""Find tasks that would wait for each other for ever.
+"""Cycle detection in the task graph.
 
-A task with children is finished when they all are, and what it needs holds back all
-of them. So every task has a start and an end, and either may wait for others: a
-cycle of needs alone would miss a child that needs what comes after its parent.
+A task with subtasks is done when they all are, and its dependencies hold all of them back. So every task has two
+nodes, its start and its end, and either may wait for others. With one node per task, a subtask that depends on a
+task after its parent would not be found.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ _NEW, _ON_PATH, _FINISHED = range(3)
 
 
 def find_cycle(parents: Mapping[str, str | None], needs: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """Give tasks that wait for each other, each for the next and the last being the first; None when all can be done.
+    """Return a cycle of tasks, each waiting for the next and the last equal to the first, or None.
 
-    Parents and needs that name no task we know are ignored.
+    Unknown ids in `parents` and `needs` are ignored.
     """
     ids = list(dict.fromkeys((*parents, *needs)))
     waits = _waits(ids, parents, needs)
-    start = _on_a_cycle(waits)
+    start = _find_cyclic_node(waits)
     if start is None:
         return None
     path: list[str] = []
     for node in _shortest_cycle(waits, start):
-        id_here = ids[node % len(ids)]
-        if not path or path[-1] != id_here:
-            path.append(id_here)
+        id = ids[node % len(ids)]
+        if not path or path[-1] != id:
+            path.append(id)
     if len(path) > 1 and path[-1] == path[0]:
         path.pop()
     return [*path, path[0]]
 
 
 def _waits(ids: list[str], parents: Mapping[str, str | None], needs: Mapping[str, Iterable[str]]) -> list[list[int]]:
-    """Give what each start and each end waits for; the end of task i is the node behind all starts, len(ids) + i."""
-    numbers = {id_here: number for number, id_here in enumerate(ids)}
+    """Return the nodes each node waits for. Node i is the start of task i, node len(ids) + i its end."""
+    numbers = {id: number for number, id in enumerate(ids)}
     end = len(ids)
     waits: list[list[int]] = [[] for _ in range(end)] + [[number] for number in range(end)]
-    for number, id_here in enumerate(ids):
-        waits[number] += [end + numbers[needed] for needed in needs.get(id_here, ()) if needed in numbers]
-        parent = parents.get(id_here)
+    for number, id in enumerate(ids):
+        waits[number] += [end + numbers[needed] for needed in needs.get(id, ()) if needed in numbers]
+        parent = parents.get(id)
         if parent is not None and parent in numbers:
             waits[number].append(numbers[parent])
             waits[end + numbers[parent]].append(end + number)
     return waits
 
 
-def _on_a_cycle(waits: list[list[int]]) -> int | None:
-    """Give the first node found to wait for itself, going depth first; the path is ours, not the call stack."""
+def _find_cyclic_node(waits: list[list[int]]) -> int | None:
+    """Return the first node that waits for itself, by iterative depth-first search."""
     state = bytearray(len(waits))
     for root in range(len(waits)):
         if state[root] != _NEW:
@@ -72,7 +72,7 @@ def _on_a_cycle(waits: list[list[int]]) -> int | None:
 
 
 def _shortest_cycle(waits: list[list[int]], start: int) -> list[int]:
-    """Give the nodes of a short way from a node that waits for itself back to it."""
+    """Return a short cycle through a node that waits for itself."""
     came_from: dict[int, int] = {}
     queue = [start]
     for node in queue:
@@ -85,15 +85,15 @@ def _shortest_cycle(waits: list[list[int]], start: int) -> list[int]:
     cycle = [start]
     while (node := came_from[cycle[-1]]) != start:
         cycle.append(node)
-    return _tightened(cycle[:1] + cycle[:0:-1], len(waits) // 2)
+    return _shorten(cycle[:1] + cycle[:0:-1], len(waits) // 2)
 
 
-def _tightened(cycle: list[int], end: int) -> list[int]:
-    """Give the shortest part that is a cycle by itself: from a task's start to its end, which waits for the start."""
-    at = {node: place for place, node in enumerate(cycle)}
+def _shorten(cycle: list[int], end: int) -> list[int]:
+    """Return the shortest part that is itself a cycle: from the start of a task to its end."""
+    positions = {node: position for position, node in enumerate(cycle)}
     best = cycle
-    for node, place in at.items():
-        close = at.get(node + end, -1) if node < end else -1
-        if place <= close < place + len(best) - 1:
-            best = cycle[place : close + 1]
+    for node, position in positions.items():
+        end_position = positions.get(node + end, -1) if node < end else -1
+        if position <= end_position < position + len(best) - 1:
+            best = cycle[position : end_position + 1]
     return best

@@ -1,7 +1,7 @@
-"""What memories, journal entries and failure reports are found by, kept in step with their texts.
+"""Full-text index of memories, journal entries and failure reports.
 
-The words are cut by `memory.words`; a row says by which version of its rules. Everything here can be made anew
-from the texts, and `ralph doctor --reindex` does that.
+Texts are split by `memory.words`, and each row stores the version of its rules. The index can be rebuilt from the
+texts at any time, which is what `ralph doctor --reindex` does.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
     from ralph.store.database import Database, Row, Scope
 
 PAGE = 500
+"""Number of rows indexed per transaction."""
 MOST_FILES = 50
-"""A memory that names more files than this is about none of them."""
+"""Maximum number of files indexed per row."""
 RENEWED = 2_000
-"""So many rows a bit of upkeep indexes anew: about a second's work."""
+"""Default number of outdated rows to reindex at once, which takes about a second."""
 
 
 def memory_words(row: Row) -> dict[str, str]:
-    """Give the words of a memory by the place they stand in."""
+    """Return the indexed words of a memory by column."""
     return _columns(row["title"], row["body"], row["files"], " ".join(_texts(row["tags"])))
 
 
 def attempt_words(row: Row) -> dict[str, str]:
-    """Give the words of a journal entry; `title` is the title of its task."""
+    """Return the indexed words of a journal entry by column. `title` is that of its task."""
     return _columns(row["title"], row["notes"], row["files"], "")
 
 
 def failure_words(row: Row) -> dict[str, str]:
-    """Give the words of a failure report."""
-    said = "\n".join(map(_text, (row["tried"], row["retry_suggestion"], row["trace"])))
-    return _columns(row["why"], said, row["files"], _text(row["category"]).replace("_", " "))
+    """Return the indexed words of a failure report by column."""
+    body = "\n".join(map(_text, (row["tried"], row["retry_suggestion"], row["trace"])))
+    return _columns(row["why"], body, row["files"], _text(row["category"]).replace("_", " "))
 
 
 def _columns(title: object, body: object, files: str, tags: str) -> dict[str, str]:
@@ -51,24 +52,24 @@ def _columns(title: object, body: object, files: str, tags: str) -> dict[str, st
 
 
 def _files(row: Row) -> dict[str, None]:
-    """Give the files a memory is found by."""
+    """Return the files under which a memory is indexed."""
     return dict.fromkeys(_texts(row["files"])[:MOST_FILES])
 
 
 def _text(stored: object) -> str:
-    """Give a text; damage can make something else of it, which then has no words."""
+    """Return a stored text, or an empty string if a damaged row holds something else."""
     return stored if isinstance(stored, str) else ""
 
 
 def _texts(stored: str) -> list[str]:
-    """Give a stored list, as far as it is one."""
+    """Return a stored list of strings, or an empty list if it is damaged."""
     if stored == "[]":
         return []
     try:
         found = json.loads(stored)
     except (TypeError, ValueError):
         return []
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
 _WORDS = {"memory": memory_words, "attempt": attempt_words, "failure": failure_words}
@@ -84,24 +85,24 @@ _ROWS = {
     "attempt": "attempts AS r LEFT JOIN tasks AS t ON t.project_id = r.project_id AND t.id = r.task_id",
     "failure": "failures AS r",
 }
-_BELONGS = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1"}
-"""Which rows are in an index: a journal entry without notes is in none."""
+_IS_INDEXED = {"memory": "1 = 1", "attempt": "r.notes <> ''", "failure": "1 = 1"}
+"""SQL conditions for rows that belong in an index. Journal entries without notes do not."""
 _SAME_ROW = "w.project_id = r.project_id AND w.seq = r.seq"
-_INDEXED = """
+_WORD_COLUMNS = """
     w.version, w.title AS title_words, w.body AS body_words, w.paths AS path_words, w.tags AS tag_words
 """
-_INDEXED_AS = {"title": "title_words", "body": "body_words", "paths": "path_words", "tags": "tag_words"}
+_WORD_COLUMN_NAMES = {"title": "title_words", "body": "body_words", "paths": "path_words", "tags": "tag_words"}
 
 
-# --- keeping in step -----------------------------------------------------------------------
+# --- updating ------------------------------------------------------------------------------
 
 
 def put(scope: Scope, index: str, condition: str, **values: object) -> None:
-    """Index the rows of this project, known as `r`, that meet a condition, in the transaction that wrote them."""
+    """Index the rows of a project that match an SQL condition on table `r`."""
     rows = scope.query(
         f"""
         SELECT {_COLUMNS[index]} FROM {_ROWS[index]}
-        WHERE r.project_id = :project_id AND {_BELONGS[index]} AND {condition}
+        WHERE r.project_id = :project_id AND {_IS_INDEXED[index]} AND {condition}
         """,
         **values,
     )
@@ -109,9 +110,9 @@ def put(scope: Scope, index: str, condition: str, **values: object) -> None:
 
 
 def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool = False) -> None:
-    """Index rows of the table behind an index, or index them anew.
+    """Index rows, replacing what is indexed for them.
 
-    `is_new` says that none of them is indexed yet, which is quicker.
+    `is_new` means that none of them is indexed yet, which is faster.
     """
     indexed = [
         {"project_id": row["project_id"], "seq": row["seq"], "version": VERSION, **_WORDS[index](row)} for row in rows
@@ -119,7 +120,7 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
     if is_new and len(rows) > 1:
         database.add_words(index, indexed)
     else:
-        renewed = (
+        on_conflict = (
             ""
             if is_new
             else (
@@ -130,7 +131,7 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
         database.execute_all(
             f"""
             INSERT INTO {index}_words (project_id, seq, version, title, body, paths, tags)
-            VALUES (:project_id, :seq, :version, :title, :body, :paths, :tags) {renewed}
+            VALUES (:project_id, :seq, :version, :title, :body, :paths, :tags) {on_conflict}
             """,
             indexed,
         )
@@ -140,23 +141,23 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
                 "DELETE FROM memory_files WHERE project_id = :project_id AND seq = :seq",
                 [{"project_id": row["project_id"], "seq": row["seq"]} for row in rows],
             )
-        filed = [
+        file_rows = [
             {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
             for row in rows
             if row["files"] != "[]"
             for path in _files(row)
         ]
-        if filed:
+        if file_rows:
             database.execute_all(
-                "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)", filed
+                "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)", file_rows
             )
 
 
-# --- making anew ---------------------------------------------------------------------------
+# --- rebuilding ----------------------------------------------------------------------------
 
 
 def renew(scope: Scope, most: int = RENEWED) -> int:
-    """Index rows of a project anew that are indexed by other rules, the newest first; give how many there were."""
+    """Reindex rows that were indexed by other rules, newest first, and return their number."""
     done = 0
     for index in INDEXES:
         found = scope.query(
@@ -168,7 +169,7 @@ def renew(scope: Scope, most: int = RENEWED) -> int:
         )
         seqs = [row["seq"] for row in found]
         for start in range(0, len(seqs), PAGE):
-            with scope.transaction():  # what is read here is still so when it is written
+            with scope.transaction():  # no concurrent change between reading and writing
                 rows = _read(scope.database, index, seqs[start : start + PAGE], scope.project_id)
                 write(scope.database, index, rows)
         done += len(seqs)
@@ -176,17 +177,17 @@ def renew(scope: Scope, most: int = RENEWED) -> int:
 
 
 def rebuild(database: Database, project_id: str = "") -> dict[str, int]:
-    """Make every index anew from the texts, in one change and whatever is wrong with it; give how many rows each holds.
+    """Rebuild every index from the texts in one transaction, and return the number of rows by index.
 
-    On a server of one project, in a file of all. A row that cannot be read is left out: it is damaged, and the
-    checksums tell of it.
+    On a server, only one project is rebuilt; in a file, all are. Rows that cannot be read are skipped: their damage
+    is reported by the checksums.
     """
     counts = dict.fromkeys(INDEXES, 0)
     with database.transaction(project_id):
-        whose = database.clear_indexes(project_id)
+        affected_project = database.clear_indexes(project_id)
         for index in INDEXES:
-            for seqs in _pages(database, index, whose):
-                rows = _read(database, index, seqs, whose)
+            for seqs in _pages(database, index, affected_project):
+                rows = _read(database, index, seqs, affected_project)
                 write(database, index, rows, is_new=True)
                 counts[index] += len(rows)
         database.renew_indexes()
@@ -200,37 +201,37 @@ _DEPENDENT = {
     "synced_files": ("synced_entries", "synced_files", "synced_places"),
     "synced_entries": ("synced_entries", "synced_files", "synced_places"),
 }
-"""What says nothing without the others."""
+"""Tables whose contents are only valid together, by table."""
 
 
 def forget_worked_out(database: Database, tables: set[str]) -> None:
-    """Take away what is worked out anew by itself: vectors, sums over attempts, what files and store agreed on.
+    """Delete derived data that is recomputed on demand: vectors, sums over attempts, sync state.
 
-    The values in the tables are not those of their twins, so the twins are made anew.
+    The twin indexes, which no longer match the tables, are rebuilt.
     """
     from ralph.store.migrate import own_definitions
     from ralph.store.synced import RESTORED
 
-    for table in {name for one in tables for name in _DEPENDENT.get(one, (one,))}:
+    for table in {dependent for name in tables for dependent in _DEPENDENT.get(name, (name,))}:
         database.execute(f"DROP INDEX {table}_twin")
-        if table == "synced_places":  # the working copies stay, and follow the store
+        if table == "synced_places":  # working copies stay known, and take over what the store has
             database.execute("UPDATE synced_places SET files_mark = :mark", mark=RESTORED)
         else:
             database.execute(f"DELETE FROM {table}")
         database.execute(own_definitions()[f"{table}_twin"])
 
 
-def _of(project_id: str) -> str:
-    """Give the condition that a row, known as `r`, is of one project; without one, any is."""
+def _in_project(project_id: str) -> str:
+    """Return the SQL condition that table `r` belongs to a project. An empty id matches all projects."""
     return "r.project_id = :project_id" if project_id else ":project_id = ''"
 
 
 def _pages(database: Database, index: str, project_id: str) -> Iterator[list[int]]:
-    """Give the numbers of all rows that belong in an index, a page at a time."""
+    """Yield pages of sequence numbers of all rows that belong in an index."""
     last = 0
     while rows := database.query(
         f"""
-        SELECT r.seq FROM {_ROWS[index]} WHERE {_of(project_id)} AND {_BELONGS[index]} AND r.seq > :last
+        SELECT r.seq FROM {_ROWS[index]} WHERE {_in_project(project_id)} AND {_IS_INDEXED[index]} AND r.seq > :last
         ORDER BY r.seq LIMIT :page
         """,
         project_id=project_id,
@@ -244,25 +245,26 @@ def _pages(database: Database, index: str, project_id: str) -> Iterator[list[int
 def _read(
     database: Database, index: str, seqs: Sequence[int], project_id: str, *, with_words: bool = False
 ) -> list[Row]:
-    """Give rows by their numbers, as far as they can be read; `with_words` with what they are indexed by."""
-    marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
-    indexed = f", {_INDEXED}" if with_words else ""
+    """Return rows by sequence number, optionally with their indexed words. Unreadable rows are skipped."""
+    values = {f"s{n}": seq for n, seq in enumerate(seqs)}
+    placeholders = ", ".join(f":{name}" for name in values)
+    indexed = f", {_WORD_COLUMNS}" if with_words else ""
     joined = f"LEFT JOIN {index}_words AS w ON {_SAME_ROW}" if with_words else ""
     try:
         return database.query(
             f"""
             SELECT {_COLUMNS[index]} {indexed} FROM {_ROWS[index]} {joined}
-            WHERE {_of(project_id)} AND {_BELONGS[index]} AND r.seq IN ({", ".join(f":{mark}" for mark in marks)})
+            WHERE {_in_project(project_id)} AND {_IS_INDEXED[index]} AND r.seq IN ({placeholders})
             """,
             project_id=project_id,
-            **marks,
+            **values,
         )
     except StoreUnavailableError:
         raise
     except RalphError:
         if len(seqs) <= 1:
             return []
-        middle = len(seqs) // 2  # so that one damaged row does not hide the others
+        middle = len(seqs) // 2  # bisect, so that one damaged row does not hide the others
         return [
             row
             for half in (seqs[:middle], seqs[middle:])
@@ -275,25 +277,25 @@ def _read(
 
 @record
 class Compared:
-    """How an index stands to the texts it is made from, in numbers of rows."""
+    """Differences between an index and its texts, as numbers of rows."""
 
     missing: int = 0
     outdated: int = 0
-    """Indexed by other rules, and found by those."""
+    """Rows indexed by other rules."""
     wrong: int = 0
-    """Indexed by words that are not theirs."""
+    """Rows indexed by wrong words."""
     misfiled: int = 0
-    """Found by files that are not theirs."""
+    """Memories indexed by wrong files."""
 
 
 def compare(database: Database, index: str, project_id: str = "") -> Compared:
-    """Say how an index stands to its texts, of one project or of all; rows that cannot be read are passed over."""
+    """Compare an index with its texts, for one project or all. Unreadable rows are skipped."""
     missing = outdated = misfiled = 0
     wrong = int(
         database.query(
             f"""
             SELECT COUNT(*) AS n FROM {_ROWS[index]} JOIN {index}_words AS w ON {_SAME_ROW}
-            WHERE {_of(project_id)} AND NOT ({_BELONGS[index]})
+            WHERE {_in_project(project_id)} AND NOT ({_IS_INDEXED[index]})
             """,
             project_id=project_id,
         )[0]["n"]
@@ -305,21 +307,21 @@ def compare(database: Database, index: str, project_id: str = "") -> Compared:
                 missing += 1
             elif row["version"] != VERSION:
                 outdated += 1
-            elif any(row[_INDEXED_AS[name]] != value for name, value in _WORDS[index](row).items()):
+            elif any(row[_WORD_COLUMN_NAMES[name]] != value for name, value in _WORDS[index](row).items()):
                 wrong += 1
         if index == "memory":
-            filed = _filed(database, seqs, project_id)
-            misfiled += sum(
-                filed.get(row["seq"], set()) != {(row["project_id"], path) for path in _files(row)} for row in rows
-            )
+            indexed_files = _indexed_files(database, seqs, project_id)
+            for row in rows:
+                expected = {(row["project_id"], path) for path in _files(row)}
+                misfiled += indexed_files.get(row["seq"], set()) != expected
     return Compared(missing=missing, outdated=outdated, wrong=wrong, misfiled=misfiled)
 
 
-def _filed(database: Database, seqs: Sequence[int], project_id: str) -> dict[int, set[tuple[str, str]]]:
-    """Give the files that memories are found by, each with its project."""
+def _indexed_files(database: Database, seqs: Sequence[int], project_id: str) -> dict[int, set[tuple[str, str]]]:
+    """Return the files under which memories are indexed, each with its project, by sequence number."""
     found: dict[int, set[tuple[str, str]]] = {}
     for row in database.query(
-        f"SELECT r.seq, r.project_id, r.path FROM memory_files AS r WHERE {_of(project_id)}"
+        f"SELECT r.seq, r.project_id, r.path FROM memory_files AS r WHERE {_in_project(project_id)}"
         " AND r.seq BETWEEN :first AND :last",
         project_id=project_id,
         first=seqs[0],

@@ -1,6 +1,6 @@
-"""Memories as they are read: one, many, by words, by what links them, and what happened to each.
+"""Read access to memories: by id, filter, words, files, links and history.
 
-Reading changes nothing. Writing, and the history that goes with it, is in `memories`.
+Nothing here writes; `memories` does, together with the history.
 """
 
 from __future__ import annotations
@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from ralph.store.rows import Convert
 
 PAGE = 500
+"""Number of rows read per query."""
 FIRST_PAGE = 64
+"""Number of rows read by the first query of a listing, because most callers need only a few."""
 HIGHEST = 2**62
+"""Sequence number above all others."""
 GROWTH = 8
-"""Who lists memories mostly wants a few; who goes on wants many."""
+"""Factor by which each page of a listing is larger than the one before."""
 FEW = 12
+"""Number of values up to which a smaller prepared statement is used."""
 MOST_LINKS = 1_000
+"""Maximum number of links read at once."""
 SPARE = 3
-"""So many more of each kind, because other kinds may have few."""
+"""Number of additional memories read per kind, because other kinds may have few."""
 LONGEST_SOUGHT = 200
-"""Databases refuse to compare with patterns of any length."""
+"""Maximum length of a search text, in characters. Databases limit the length of LIKE patterns."""
 _ORDERS = {
     "seq": "seq DESC",
     "created_at": "created_at DESC, id DESC, seq DESC",
@@ -38,12 +43,12 @@ _ORDERS = {
 
 @record
 class Wanted:
-    """Which memories to list; empty and None mean all."""
+    """Filter for memories. Empty and None match everything."""
 
     kinds: tuple[str, ...] = ()
     states: tuple[State, ...] = (State.ACTIVE,)
     tags: tuple[str, ...] = ()
-    """Any of them."""
+    """Matches memories that have at least one of these."""
     sources: tuple[Source, ...] = ()
     task_type: str | None = None
     feature: str | None = None
@@ -52,12 +57,12 @@ class Wanted:
     after: str = ""
     before: str = ""
     is_stale: bool = False
-    """Only those whose files are no longer as they were."""
+    """Match only memories whose files have changed."""
     is_validated: bool | None = None
-    """Only those that passed the rules, or only those that did not yet."""
+    """Match only memories that passed validation, or only those that did not."""
 
     def holds(self, memory: Memory) -> bool:
-        """Say whether a memory is one of these."""
+        """Return whether a memory matches."""
         return (
             (not self.kinds or memory.kind in self.kinds)
             and memory.state in self.states
@@ -75,31 +80,31 @@ class Wanted:
 
 
 class KnownMemories:
-    """What this project knows, to be read."""
+    """Reads the memories of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
     def get(self, id: str) -> Memory:
-        """Give one memory, whatever its state, or say that there is none."""
+        """Return the memory with this id in any state, or raise `NotFoundError`."""
         memory = self.find_one(id)
         if memory is None:
             raise NotFoundError("Memory", id)
         return memory
 
     def find_one(self, id: str) -> Memory | None:
-        """Give one memory, whatever its state, if there is one."""
+        """Return the memory with this id in any state, or None."""
         rows = self.rows("id = :id", id=id) if "\0" not in id else []
         return memory_in(rows[0]) if rows else None
 
     def find_each(self, ids: Iterable[str]) -> list[Memory]:
-        """Give the memories that have one of these ids, whatever their state, in that order."""
-        wanted = list(dict.fromkeys(ids))
-        found = {row["id"]: memory_in(row) for row in self.among("id", wanted)}
-        return [found[id] for id in wanted if id in found]
+        """Return the memories with these ids in any state, in the given order. Unknown ids are skipped."""
+        unique_ids = list(dict.fromkeys(ids))
+        found = {row["id"]: memory_in(row) for row in self.among("id", unique_ids)}
+        return [found[id] for id in unique_ids if id in found]
 
     def look_up(self, words: Mapping[str, float], limit: int, wanted: Wanted | None = None) -> Found:
-        """Give rows of memories that hold the words, those with the most of their weight first."""
+        """Return rows of memories that contain the words, highest total weight first."""
         condition, values = _conditions(wanted or Wanted())
         return self.scope.database.look_up(
             "memory",
@@ -111,13 +116,13 @@ class KnownMemories:
         )
 
     def indexed(self, seqs: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
-        """Give rows by their numbers, with the words they are found by, in that order."""
+        """Return rows by sequence number with their indexed words, in the given order."""
         condition, values = _conditions(wanted or Wanted())
         where = f"r.project_id = :project_id AND {condition}"
         return self.scope.database.rows("memory", seqs, where, project_id=self.scope.project_id, **values)
 
     def touching(self, paths: Sequence[str], most: int) -> list[int]:
-        """Give the numbers of memories that name one of these files, the newest of each file."""
+        """Return the sequence numbers of the newest memories that name each of these files, up to `most` per file."""
         parts = [
             f"""
             SELECT * FROM (SELECT seq, {n} AS place FROM memory_files WHERE project_id = :project_id AND path = :p{n}
@@ -135,7 +140,7 @@ class KnownMemories:
         return [row["seq"] for row in rows]
 
     def naming_files(self, paths: Collection[str] | None = None) -> list[Row]:
-        """Give the files, marks and dates of the active memories that name files, or one of these files."""
+        """Return files, fingerprints and dates of active memories that name any file, or one of `paths`."""
         columns = "id, files, seen, stale, created_at, updated_at, verified_at"
         if paths is None:
             return self.scope.query(
@@ -144,21 +149,21 @@ class KnownMemories:
                 WHERE project_id = :project_id AND state = 'active' AND files <> '[]' ORDER BY seq
                 """
             )
-        asked, seqs = list(dict.fromkeys(paths)), dict[int, None]()
-        for start in range(0, len(asked), PAGE):
-            condition, marks = _one_of("path", asked[start : start + PAGE])
+        unique_paths, seqs = list(dict.fromkeys(paths)), dict[int, None]()
+        for start in range(0, len(unique_paths), PAGE):
+            condition, values = _one_of("path", unique_paths[start : start + PAGE])
             rows = self.scope.query(
-                f"SELECT seq FROM memory_files WHERE project_id = :project_id AND {condition} ORDER BY seq", **marks
+                f"SELECT seq FROM memory_files WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
             )
             seqs |= {row["seq"]: None for row in rows}
         return list(self.among("seq", list(seqs), columns, " AND state = 'active'"))
 
     def next_to(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
-        """Give pairs of memories learned one right after the other, of which one is among these."""
+        """Return pairs of consecutively learned active memories that include one of these sequence numbers."""
         pairs: dict[tuple[int, int], None] = {}
         if not seqs:
             return []
-        marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
+        values = {f"s{n}": seq for n, seq in enumerate(seqs)}
         asked = ", ".join(f"({n}, CAST(:s{n} AS BIGINT))" for n in range(len(seqs)))
         rows = self.scope.query(
             f"""
@@ -169,7 +174,7 @@ class KnownMemories:
                     WHERE m.project_id = :project_id AND m.state = 'active' AND m.seq > asked.seq) AS after
             FROM asked ORDER BY place
             """,
-            **marks,
+            **values,
         )
         for row in rows:
             seq = row["seq"]
@@ -180,33 +185,33 @@ class KnownMemories:
         return list(pairs)
 
     def linked(self, ids: Sequence[str]) -> list[tuple[int, int]]:
-        """Give pairs of active memories of which one links to the other, and one is among these."""
+        """Return pairs of memories linked by a `[[title]]` that include one of these ids, as sequence numbers."""
         columns = "id, seq, kind, title_key, state"
         titles = [row["title_key"] for row in self.among("id", ids, columns) if _is_linkable(row)]
-        found = {(row["memory_id"], row["title_key"]) for row in self._links("memory_id", ids)}
-        found |= {(row["memory_id"], row["title_key"]) for row in self._links("title_key", titles)}
-        froms = {row["id"]: row["seq"] for row in self.among("id", [id for id, _ in found], columns)}
+        links = {(row["memory_id"], row["title_key"]) for row in self._links("memory_id", ids)}
+        links |= {(row["memory_id"], row["title_key"]) for row in self._links("title_key", titles)}
+        sources = {row["id"]: row["seq"] for row in self.among("id", [id for id, _ in links], columns)}
         targets: dict[str, list[int]] = {}
-        for row in self.among("title_key", [key for _, key in found], columns, " AND kind = 'knowledge'"):
+        for row in self.among("title_key", [key for _, key in links], columns, " AND kind = 'knowledge'"):
             if _is_linkable(row):
                 targets.setdefault(row["title_key"], []).append(row["seq"])
-        return [(froms[id], seq) for id, key in sorted(found) if id in froms for seq in targets.get(key, ())]
+        return [(sources[id], seq) for id, key in sorted(links) if id in sources for seq in targets.get(key, ())]
 
     def _links(self, column: str, values: Sequence[str]) -> list[Row]:
-        marks = {f"v{n}": value for n, value in enumerate(values)}
-        if not marks:
+        bound = {f"v{n}": value for n, value in enumerate(values)}
+        if not bound:
             return []
-        among = ", ".join(f":{name}" for name in marks)
+        placeholders = ", ".join(f":{name}" for name in bound)
         return self.scope.query(
             f"""
             SELECT memory_id, title_key FROM memory_links
-            WHERE project_id = :project_id AND {column} IN ({among}) LIMIT {MOST_LINKS}
+            WHERE project_id = :project_id AND {column} IN ({placeholders}) LIMIT {MOST_LINKS}
             """,
-            **marks,
+            **bound,
         )
 
     def find(self, wanted: Wanted, *, order: str = "seq") -> Iterator[Memory]:
-        """Give the wanted memories; what came in last goes first, or with `created_at` the newest."""
+        """Yield matching memories, last inserted first, or newest first if `order` is `created_at`."""
         condition, values = _conditions(wanted)
         rows = self.scope.query(
             f"""
@@ -218,24 +223,24 @@ class KnownMemories:
         yield from self._in_order([row["seq"] for row in rows], wanted)
 
     def holding(self, wanted: Wanted, text: str) -> Iterator[Memory]:
-        """Give the wanted memories that hold a text, in any case; what came in last goes first.
+        """Yield matching memories that contain a text, ignoring case, last inserted first.
 
-        Who wants a few of them waits for no more than these.
+        Pages are read on demand, so that a caller who needs only a few does not wait for all.
         """
         condition, values = _conditions(wanted)
-        holds = f"{self.scope.database.like_any_case} :held ESCAPE '\\'"
+        contains = f"{self.scope.database.like_any_case} :pattern ESCAPE '\\'"
         below, most = HIGHEST, FIRST_PAGE
         while True:
             rows = self.scope.query(
                 f"""
                 SELECT {_COLUMNS}, r.seq FROM memory AS r
                 WHERE r.project_id = :project_id AND r.seq < :below AND {condition}
-                    AND (title {holds} OR body {holds} OR tags {holds})
+                    AND (title {contains} OR body {contains} OR tags {contains})
                 ORDER BY r.seq DESC LIMIT :most
                 """,
                 below=below,
                 most=most,
-                held=_holding(text[:LONGEST_SOUGHT]),
+                pattern=_like_pattern(text[:LONGEST_SOUGHT]),
                 **values,
             )
             yield from (memory for memory in map(memory_in, rows) if wanted.holds(memory))
@@ -244,23 +249,23 @@ class KnownMemories:
             below, most = rows[-1]["seq"], PAGE
 
     def newest(self, wanted: Wanted, below: tuple[str, str] | None = None) -> Iterator[Memory]:
-        """Give the wanted memories, the newest first; with the date and id of one, those after it."""
-        return self._dated(wanted, below, "<", "DESC")
+        """Yield matching memories, newest first, starting after the date and id in `below`."""
+        return self._by_date(wanted, below, "<", "DESC")
 
     def oldest(self, wanted: Wanted, above: tuple[str, str] | None = None) -> Iterator[Memory]:
-        """Give the wanted memories, the oldest first; with the date and id of one, those after it."""
-        return self._dated(wanted, above, ">", "ASC")
+        """Yield matching memories, oldest first, starting after the date and id in `above`."""
+        return self._by_date(wanted, above, ">", "ASC")
 
-    def _dated(self, wanted: Wanted, place: tuple[str, str] | None, beyond: str, direction: str) -> Iterator[Memory]:
-        """Give the wanted memories in the order of their dates, from a place on.
-
-        Each part is looked for where the one before ended, and is larger, so that few have to be.
-        """
+    def _by_date(
+        self, wanted: Wanted, cursor: tuple[str, str] | None, operator: str, direction: str
+    ) -> Iterator[Memory]:
+        """Yield matching memories ordered by date, starting after a cursor, in pages of growing size."""
         condition, values = _conditions(replace(wanted, states=()))
         states = {f"in_state_{n}": state.value for n, state in enumerate(wanted.states or tuple(State))}
-        most = FIRST_PAGE
+        page_size = FIRST_PAGE
         while True:
-            follows = f"(r.created_at, r.id) {beyond} (:made_at, :id)" if place else "1 = 1"
+            follows = f"(r.created_at, r.id) {operator} (:made_at, :id)" if cursor else "1 = 1"
+            # One query per state, because each can then be read in the order of an index.
             parts = [
                 f"""
                 SELECT * FROM (
@@ -273,19 +278,19 @@ class KnownMemories:
             ]
             rows = self.scope.query(
                 f"{' UNION ALL '.join(parts)} ORDER BY created_at {direction}, id {direction} LIMIT :most",
-                most=most,
+                most=page_size,
                 **values,
                 **states,
-                **(dict(zip(("made_at", "id"), place, strict=True)) if place else {}),
+                **(dict(zip(("made_at", "id"), cursor, strict=True)) if cursor else {}),
             )
             yield from self._in_order([row["seq"] for row in rows], wanted)
-            if len(rows) < most:
+            if len(rows) < page_size:
                 return
-            place = rows[-1]["created_at"], rows[-1]["id"]
-            most *= GROWTH
+            cursor = rows[-1]["created_at"], rows[-1]["id"]
+            page_size *= GROWTH
 
     def _in_order(self, seqs: Sequence[int], wanted: Wanted) -> Iterator[Memory]:
-        """Give the memories with these numbers, in that order, that are still wanted."""
+        """Yield the memories with these sequence numbers, in the given order, that still match."""
         for start in range(0, len(seqs), PAGE):
             page = seqs[start : start + PAGE]
             found = {row["seq"]: row for row in self.among("seq", page)}
@@ -293,9 +298,9 @@ class KnownMemories:
             yield from (memory for memory in memories if wanted.holds(memory))
 
     def surest(self, wanted: Wanted, most: int) -> list[Memory]:
-        """Give the surest wanted memories, about so many in all, about as many of each kind as far as there are."""
+        """Return about `most` matching memories with the highest confidence, spread evenly over the kinds."""
         condition, values = _conditions(wanted)
-        # From one kind to the next by index: DISTINCT would look at every memory.
+        # Steps from one kind to the next by index; DISTINCT would scan every memory.
         kinds = self.scope.query(
             f"""
             WITH RECURSIVE known (kind) AS (
@@ -325,11 +330,11 @@ class KnownMemories:
         return [memory for memory in found if wanted.holds(memory)]
 
     def all(self) -> list[Memory]:
-        """Give all active memories, oldest first."""
+        """Return all active memories, oldest first."""
         return [memory_in(row) for row in self.rows("state = 'active'")]
 
     def learned_in(self, run_id: str, task_id: str, attempt: int) -> list[Memory]:
-        """Give what an attempt taught, as far as it was new."""
+        """Return the memories that were first learned in an attempt."""
         rows = self.rows(
             "origin_task = :task_id AND origin_run = :run_id AND origin_attempt = :attempt",
             run_id=run_id,
@@ -339,7 +344,7 @@ class KnownMemories:
         return [memory_in(row) for row in rows]
 
     def of_run(self, run_id: str, limit: int) -> list[Memory]:
-        """Give what a run taught, in its attempts or when it was looked through later, newest first."""
+        """Return memories learned in a run, by its attempts or by later extraction, newest first."""
         rows = self.scope.query(
             """
             SELECT * FROM (
@@ -355,7 +360,7 @@ class KnownMemories:
         return [memory_in(row) for row in rows]
 
     def everything(self) -> Iterator[Memory | MemoryEvent]:
-        """Give every memory in any state, oldest first, each followed by its history."""
+        """Yield every memory in any state, oldest first, each followed by its history."""
         last = 0
         while rows := self.scope.query(
             "SELECT * FROM memory WHERE project_id = :project_id AND seq > :last ORDER BY seq LIMIT :page",
@@ -368,25 +373,25 @@ class KnownMemories:
             last = rows[-1]["seq"]
 
     def texts(self, kinds: Sequence[str]) -> list[Row]:
-        """Give id, kind, body, tags and date of the active memories of some kinds, newest first."""
-        condition, marks = _one_of("kind", kinds)
+        """Return id, kind, body, tags and date of active memories of these kinds, newest first."""
+        condition, values = _one_of("kind", kinds)
         return self.scope.query(
             f"""
             SELECT id, kind, body, tags, created_at FROM memory
             WHERE project_id = :project_id AND state = 'active' AND {condition} ORDER BY seq DESC
             """,
-            **marks,
+            **values,
         )
 
     def by_title(self, title: str, state: State = State.ACTIVE) -> Memory | None:
-        """Give the knowledge entry with a title, in any case; the newest one in a state."""
+        """Return the newest knowledge entry with a title, ignoring case, or None."""
         rows = self.rows(
             "kind = 'knowledge' AND title_key = :key AND state = :state", key=title_key(title), state=state.value
         )
         return memory_in(rows[-1]) if rows else None
 
     def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
-        """Give the titles a memory links to, each with the memory that has it, and the active ones that link here."""
+        """Return the titles a memory links to, each with its memory, and the active memories that link to it."""
         memory = self.get(id)
         out = [(title, self.by_title(title)) for title in links_in(memory.body)]
         rows = self.scope.query(
@@ -402,26 +407,26 @@ class KnownMemories:
         return out, [memory_in(row) for row in rows]
 
     def shown_to(self, id: str, limit: int) -> list[Row]:
-        """Give the latest attempts a memory was shown to, newest first: run, iteration, task, outcome, when."""
+        """Return the latest attempts that were shown a memory, newest first."""
         return self.scope.query(
             f"""
             SELECT run_id, iteration, task_id, outcome, started_at, ended_at, handed_to FROM attempts
-            WHERE project_id = :project_id AND shown {self.scope.database.like_any_case} :held ESCAPE '\\'
+            WHERE project_id = :project_id AND shown {self.scope.database.like_any_case} :pattern ESCAPE '\\'
             ORDER BY seq DESC LIMIT :limit
             """,
-            held=_holding(f'"{id}"'),
+            pattern=_like_pattern(f'"{id}"'),
             limit=limit,
         )
 
     def count(self, state: State = State.ACTIVE) -> int:
-        """Give the number of memories in a state."""
+        """Return the number of memories in a state."""
         rows = self.scope.query(
             "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = :state", state=state.value
         )
         return int(rows[0]["n"])
 
     def counts(self, column: str) -> dict[str, int]:
-        """Give how many there are: by `state`, or the active ones by `kind`, `task_type` or `source`."""
+        """Count memories by `state`, or active memories by `kind`, `task_type` or `source`."""
         condition = "state = 'active'" if column != "state" else "1 = 1"
         rows = self.scope.query(
             f"""
@@ -432,7 +437,7 @@ class KnownMemories:
         return {row["name"]: row["n"] for row in rows}
 
     def count_validated(self) -> int:
-        """Give the number of staged memories that passed the rules."""
+        """Return the number of staged memories that passed validation."""
         rows = self.scope.query(
             """
             SELECT COUNT(*) AS n FROM memory
@@ -442,8 +447,8 @@ class KnownMemories:
         return int(rows[0]["n"])
 
     def counts_by_origin(self) -> list[Row]:
-        """Give how many active memories have the same source and tags."""
-        # `seq > 0` lets the rows be read as they lie, which takes half as long.
+        """Count active memories by source and tags."""
+        # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
         return self.scope.query(
             """
             SELECT source, tags, COUNT(*) AS n FROM memory
@@ -452,15 +457,15 @@ class KnownMemories:
         )
 
     def count_stale(self) -> int:
-        """Give the number of active memories whose files are no longer as they were."""
-        # An index on the state, without `|| ''`, would lead to all that are active.
+        """Return the number of active memories whose files have changed."""
+        # `|| ''` keeps the planner from using the index on the state, which matches nearly every row.
         rows = self.scope.query(
             "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state || '' = 'active' AND stale <> ''"
         )
         return int(rows[0]["n"])
 
     def averages(self) -> Row:
-        """Give size, averages and the newest change over the active memories."""
+        """Return totals, averages and the latest change over active memories."""
         return self.scope.query(
             """
             SELECT COUNT(*) AS total, AVG(confidence) AS confidence, AVG(success_rate) AS success_rate,
@@ -470,7 +475,7 @@ class KnownMemories:
         )[0]
 
     def most_used(self) -> Memory | None:
-        """Give the active memory with the most uses, if any was used."""
+        """Return the active memory with the most uses, or None if none was used."""
         rows = self.scope.query(
             """
             SELECT * FROM memory WHERE project_id = :project_id AND state = 'active' AND uses > 0
@@ -480,34 +485,37 @@ class KnownMemories:
         return memory_in(rows[0]) if rows else None
 
     def rows(self, condition: str, **values: object) -> list[Row]:
-        """Give the rows of memories that meet a condition, oldest first."""
+        """Return rows of memories that match an SQL condition, oldest first."""
         return self.scope.query(
             f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
         )
 
     def seqs_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Give the numbers of memories by their ids."""
+        """Return the sequence numbers of memories by id."""
         return {row["id"]: row["seq"] for row in self.among("id", ids, "id, seq")}
 
     def among(
         self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*", condition: str = ""
     ) -> Iterator[Row]:
-        """Give the rows that have one of these values in a column."""
-        wanted = [value for value in dict.fromkeys(values) if value != ""]
-        for start in range(0, len(wanted), PAGE):
-            part = wanted[start : start + PAGE]
-            most = FEW if len(part) <= FEW else PAGE  # one of two numbers, so that both are prepared once
-            names = {f"v{n}": part[n] if n < len(part) else None for n in range(most)}
-            marks = ", ".join(f":{name}" for name in names)
+        """Yield rows that have one of these values in a column."""
+        unique_values = [value for value in dict.fromkeys(values) if value != ""]
+        for start in range(0, len(unique_values), PAGE):
+            page = unique_values[start : start + PAGE]
+            size = FEW if len(page) <= FEW else PAGE  # only two sizes, so that both statements stay prepared
+            bound = {f"v{n}": page[n] if n < len(page) else None for n in range(size)}
+            placeholders = ", ".join(f":{name}" for name in bound)
             yield from self.scope.query(
-                f"SELECT {columns} FROM memory WHERE project_id = :project_id AND {column} IN ({marks}){condition}",
-                **names,
+                f"""
+                SELECT {columns} FROM memory
+                WHERE project_id = :project_id AND {column} IN ({placeholders}){condition}
+                """,
+                **bound,
             )
 
     def known_by(
         self, marks: Sequence[str], ids: Sequence[str]
     ) -> tuple[dict[str, Memory], dict[str, tuple[Memory, str]]]:
-        """Give the memories with one of these fingerprints, the live ones first, and those with one of these ids."""
+        """Return memories by fingerprint, preferring live ones, and memories by id with their fingerprints."""
         by_mark: dict[str, Memory] = {}
         for row in self.among("fingerprint", marks):
             memory = memory_in(row)
@@ -517,7 +525,7 @@ class KnownMemories:
         return by_mark, by_id
 
     def count_news(self, memories: Sequence[Memory]) -> int:
-        """Give how many of these memories say something that is not known here."""
+        """Return how many of these memories are not stored yet."""
         from ralph.memory.fingerprint import fingerprint
 
         marks = [fingerprint(memory) for memory in memories]
@@ -527,14 +535,14 @@ class KnownMemories:
     # --- history ---------------------------------------------------------------------
 
     def history(self, id: str) -> list[MemoryEvent]:
-        """Give all that happened to a memory, oldest first."""
+        """Return the events of a memory, oldest first."""
         rows = self.scope.query(
             "SELECT * FROM memory_events WHERE project_id = :project_id AND memory_id = :id ORDER BY seq", id=id
         )
         return [event_in(row) for row in rows]
 
     def events(self, since: int, limit: int) -> list[MemoryEvent]:
-        """Give what happened to any memory after an event, oldest first."""
+        """Return the events of all memories after an event, oldest first."""
         rows = self.scope.query(
             "SELECT * FROM memory_events WHERE project_id = :project_id AND seq > :since ORDER BY seq LIMIT :limit",
             since=since,
@@ -543,22 +551,22 @@ class KnownMemories:
         return [event_in(row) for row in rows]
 
     def last(self, what: str) -> str:
-        """Give when something last happened to any memory; empty when it never did."""
+        """Return the time of the latest event of this type, or an empty string."""
         rows = self.scope.query(
             "SELECT MAX(at) AS at FROM memory_events WHERE project_id = :project_id AND what = :what", what=what
         )
         return rows[0]["at"] or ""
 
     def last_event(self) -> int:
-        """Give the number of the newest event, or 0."""
-        # An index on the project, without `|| ''`, would lead to all events, to be sorted.
+        """Return the sequence number of the newest event, or 0."""
+        # `|| ''` keeps the planner from using the index on the project, which would sort all events.
         rows = self.scope.query(
             "SELECT seq FROM memory_events WHERE project_id || '' = :project_id ORDER BY seq DESC LIMIT 1"
         )
         return int(rows[0]["seq"]) if rows else 0
 
     def version(self, id: str, seq: int) -> Memory:
-        """Give a memory as it was right after an event of its history."""
+        """Return a memory as it was right after an event of its history."""
         memory = self.get(id)
         events = self.history(id)
         if seq not in {event.seq for event in events}:
@@ -570,7 +578,7 @@ class KnownMemories:
 
 
 def state_rank(memory: Memory) -> int:
-    """Give the place of a memory's state among those that say the same: the live ones come first."""
+    """Return the sort key of a memory's state among duplicates. Live states come first."""
     order = (State.ACTIVE, State.STAGED, State.SUPERSEDED, State.PRUNED, State.QUARANTINED, State.REJECTED)
     return order.index(memory.state)
 
@@ -579,55 +587,55 @@ def _is_linkable(row: Row) -> bool:
     return bool(row["kind"] == "knowledge" and row["state"] == "active")
 
 
-def _holding(text: str) -> str:
-    """Give the LIKE pattern of what holds a text."""
+def _like_pattern(text: str) -> str:
+    """Return the LIKE pattern that matches anything containing a text."""
     return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 
 def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
-    """Give the SQL that picks the wanted memories, known as `r`, as far as SQL can."""
-    kinds, marks = _one_of("r.kind", wanted.kinds)
-    states, more = _one_of("r.state", [state.value for state in wanted.states])
-    sources, bounds = _one_of("r.source", [source.value for source in wanted.sources])
+    """Return the part of a filter that SQL can express, as a condition on table `r`, and its values."""
+    kinds, kind_values = _one_of("r.kind", wanted.kinds)
+    states, state_values = _one_of("r.state", [state.value for state in wanted.states])
+    sources, source_values = _one_of("r.source", [source.value for source in wanted.sources])
     condition = f"{kinds} AND {states} AND {sources} AND r.confidence >= :least"
-    bounds["least"] = wanted.min_confidence
+    values = {**kind_values, **state_values, **source_values, "least": wanted.min_confidence}
     if wanted.after or wanted.before:
         condition += " AND r.created_at BETWEEN :after AND :before"
-        bounds |= {"after": wanted.after, "before": wanted.before or "9999"}
+        values |= {"after": wanted.after, "before": wanted.before or "9999"}
     for name in ("task_type", "feature"):
         if (value := getattr(wanted, name)) is not None:
             condition += f" AND r.{name} = :{name}"
-            more[name] = value
+            values[name] = value
     if wanted.is_stale:
         condition += " AND r.stale <> ''"
     if wanted.is_validated is not None:
         condition += f" AND r.validated_at IS {'NOT ' if wanted.is_validated else ''}NULL"
     if wanted.tags:
-        # Roughly; `Wanted.holds` looks closer.
-        held = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
-        condition += f" AND ({' OR '.join(held)})"
-        more |= {f"tag_{n}": _holding(_encoded(tag)) for n, tag in enumerate(wanted.tags)}
-    return condition, {**marks, **more, **bounds}
-
-
-def _encoded(tag: str) -> str:
-    return json.dumps(tag, ensure_ascii=False)
+        # LIKE may match too much; `Wanted.holds` checks each result.
+        matches = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
+        condition += f" AND ({' OR '.join(matches)})"
+        encoded = (json.dumps(tag, ensure_ascii=False) for tag in wanted.tags)
+        values |= {f"tag_{n}": _like_pattern(tag) for n, tag in enumerate(encoded)}
+    return condition, values
 
 
 def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]:
     if not values:
         return "1 = 1", {}
     name = column.rsplit(".", 1)[-1]
-    marks: dict[str, object] = {f"{name}_{n}": value for n, value in enumerate(values)}
-    return f"{column} IN ({', '.join(f':{mark}' for mark in marks)})", marks
+    bound: dict[str, object] = {f"{name}_{n}": value for n, value in enumerate(values)}
+    return f"{column} IN ({', '.join(f':{key}' for key in bound)})", bound
 
 
 def with_fields(memory: Memory, was: str | None) -> Memory:
-    """Give a memory with the fields of a version before."""
+    """Return a memory with the fields of an earlier version."""
     try:
         before = json.loads(was or "{}")
     except ValueError:
-        raise StoreError(f"An event in the history of {memory.id} is damaged.") from None
+        raise StoreError(
+            f"An event in the history of {memory.id} is damaged. Check the database with: ralph doctor",
+            code="damaged-event",
+        ) from None
     names = set(Memory.__slots__) - {"id"}  # type: ignore[attr-defined]
     return to_record(Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY)
 
@@ -643,10 +651,10 @@ MEMORY: Convert = {
 
 
 def memory_in(row: Row) -> Memory:
-    """Give the memory that a row holds."""
+    """Return the memory in a row."""
     return to_record(Memory, row, MEMORY)
 
 
 def event_in(row: Row) -> MemoryEvent:
-    """Give the event that a row holds."""
+    """Return the event in a row."""
     return to_record(MemoryEvent, row, {})

@@ -1,8 +1,7 @@
-"""Memories in the store, and the history of each.
+"""Store for memories and their history.
 
-Nothing is changed or removed without an event that says who, when and why, and
-what it was before: an event keeps the old and the new value of every field it
-changed, so that any version can be brought back.
+Every change is recorded as an event: who, when, why, and the old and new value of every changed field, so that
+any earlier version can be restored.
 """
 
 from __future__ import annotations
@@ -25,62 +24,59 @@ if TYPE_CHECKING:
 
 BATCH = 5_000
 LIVE = (State.ACTIVE, State.STAGED)
-_FOUND_BY = ("title", "body", "tags", "files")
-_NOT_UNDONE = ("undone", "unlinked")
-"""Events that undo passes over: it takes back what somebody decided."""
-
-
-_CHANGE = "chg-"
+"""States in which a memory is in use or may come into use."""
+_INDEXED_FIELDS = ("title", "body", "tags", "files")
+_CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
+"""Fields that the outcome of an attempt changes in the memories shown to it."""
+_NOT_UNDOABLE = ("undone", "unlinked")
+"""Events that undo skips, because nobody decided them."""
+_CHANGE_PREFIX = "chg-"
 
 
 @record
 class Change:
-    """Who changes memories and why; changes with one id are undone together."""
+    """Author and reason of a change to memories. Changes with the same id are undone together."""
 
     who: str
     why: str
     id: str = ""
 
 
-_SETTLED = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
-"""What the outcome of an attempt changes in the memories it was shown."""
-
-
 def change_id() -> str:
-    """Give a new id for changes made together, `chg-{8 hex}`."""
-    return _CHANGE + os.urandom(4).hex()
+    """Return a new id for changes made together, `chg-{8 hex}`."""
+    return _CHANGE_PREFIX + os.urandom(4).hex()
 
 
 def is_change_id(id: str) -> bool:
-    """Say whether an id looks like that of a change."""
-    return id.startswith(_CHANGE)
+    """Return whether an id has the form of a change id."""
+    return id.startswith(_CHANGE_PREFIX)
 
 
 @record
 class Kept:
-    """What became of a memory that was to be kept."""
+    """Result of adding a memory."""
 
     memory: Memory
     what: str
-    """`added`, `learned again`, `revived`, `merged`, `known`, `again` (said before in the same file) or
-    `refused`: a person has deleted it."""
+    """`added`, `learned again`, `revived`, `merged`, `known`, `again` (a repetition within the same import) or
+    `refused` (a person deleted it)."""
     event: int | None = None
-    """The number of that in the memory's history, where it is told; None when nothing was changed."""
+    """Sequence number of the event that records it, if known. None if nothing changed."""
 
 
 @record
 class Changed:
-    """A memory as it is after a change, and the number of the change in its history."""
+    """A memory after a change, and the sequence number of the event that records it."""
 
     memory: Memory
     event: int | None
-    """None when there was nothing to change."""
+    """None if nothing changed."""
 
 
 class Memories(KnownMemories):
-    """What this project knows, and all that can happen to it."""
+    """Reads and writes the memories of a project."""
 
-    # --- keeping ---------------------------------------------------------------------
+    # --- adding ----------------------------------------------------------------------
 
     def add(
         self,
@@ -90,42 +86,44 @@ class Memories(KnownMemories):
         by_person: bool = False,
         stated: Mapping[str, object] | None = None,
     ) -> Kept:
-        """Keep a memory. What is known already is not kept twice: the old one gains support, and what is `stated`.
+        """Add a memory, or update the existing one that says the same.
 
-        What a person has deleted is not learned again, unless a person says it.
+        An existing memory gains support and gets the fields in `stated`. A memory that a person deleted is
+        refused unless a person adds it.
         """
         from ralph.memory.fingerprint import fingerprint
         from ralph.memory.lifecycle import learned_again
 
         mark = fingerprint(memory)
         with self.scope.transaction():
-            known = self._same(memory, mark)
+            known = self._find_same(memory, mark)
             if known is None:
                 added = self._insert(memory, mark, change)
                 return Kept(memory=added.memory, what="added", event=added.event)
-            known = self._follow(known)
-            if not by_person and self._is_refused(known):
+            known = self._successor(known)
+            if not by_person and self._was_deleted_by_person(known):
                 return Kept(memory=known, what="refused")
-            live = _live(known, memory, by_person)
-            again = learned_again(live, memory, memory.updated_at)
+            live = _revived(known, memory, by_person)
+            updated = learned_again(live, memory, memory.updated_at)
             if live.state is not known.state:
-                again = replace(again, **stated or {})
-                return Kept(memory=again, what="revived", event=self._record(known, again, "revived", change))
-            if not _is_news(known, memory) and not stated:
-                again = replace(again, support=known.support, confidence=known.confidence)
-                if known.content or (again.body, again.tags, again.files) == (known.body, known.tags, known.files):
+                updated = replace(updated, **stated or {})
+                return Kept(memory=updated, what="revived", event=self._record(known, updated, "revived", change))
+            if not _has_new_origin(known, memory) and not stated:
+                updated = replace(updated, support=known.support, confidence=known.confidence)
+                is_same = (updated.body, updated.tags, updated.files) == (known.body, known.tags, known.files)
+                if known.content or is_same:
                     return Kept(memory=known, what="known")
-            again = replace(again, **stated or {})
-            event = self._record(known, again, "learned again", change)
-            return Kept(memory=again, what="learned again", event=event)
+            updated = replace(updated, **stated or {})
+            event = self._record(known, updated, "learned again", change)
+            return Kept(memory=updated, what="learned again", event=event)
 
     def bring(self, arriving: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: Change) -> list[Kept]:
-        """Keep memories from elsewhere with their history, in one go; bringing them once more changes nothing."""
+        """Import memories with their history in one transaction. Importing them again changes nothing."""
         from ralph.memory.bring import brought
         from ralph.memory.fingerprint import fingerprint
         from ralph.memory.staleness import rewritten
 
-        kept: list[Kept] = []
+        results: list[Kept] = []
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
         with self.scope.transaction():
             marks = [fingerprint(memory) for memory, _ in arriving]
@@ -134,33 +132,33 @@ class Memories(KnownMemories):
                 same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
                 known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
                 if known and known.id in by_id:
-                    known = by_id[known.id][0]  # an entry above may have changed it
+                    known = by_id[known.id][0]  # an earlier entry may have changed it
                 if known and known.id not in fresh and memory.state is State.ACTIVE:
-                    known = self._follow(known)
-                    if self._is_refused(known):
-                        kept.append(Kept(memory=known, what="refused"))
+                    known = self._successor(known)
+                    if self._was_deleted_by_person(known):
+                        results.append(Kept(memory=known, what="refused"))
                         continue
                 if known and memory.state is State.QUARANTINED:
-                    kept.append(Kept(memory=known, what="known"))  # an agent changes nothing that is here
+                    results.append(Kept(memory=known, what="known"))  # quarantined memories never change existing ones
                     continue
                 after = brought(known, memory) if known else None
                 if known is None or after is None:
                     new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
                     if new.seen or new.stale:
-                        new = replace(new, seen="", stale="")  # its files are not those that were seen elsewhere
+                        new = replace(new, seen="", stale="")  # those describe files of another working copy
                     fresh[new.id] = new, mark, events
                     by_id[new.id] = new, mark
                     by_mark[mark] = new
-                    kept.append(Kept(memory=new, what="added"))
+                    results.append(Kept(memory=new, what="added"))
                     continue
                 if after.id in fresh:
-                    kept.append(Kept(memory=after, what="again" if after == known else "merged"))
+                    results.append(Kept(memory=after, what="again" if after == known else "merged"))
                     fresh[after.id] = after, *fresh[after.id][1:]
                 else:
-                    after = _live(after, memory, True) if memory.state is State.ACTIVE else after
+                    after = _revived(after, memory, True) if memory.state is State.ACTIVE else after
                     after = replace(after, **rewritten(known, {"body": after.body}))
                     what = "known" if after == known else "merged" if after.state is known.state else "revived"
-                    kept.append(Kept(memory=after, what=what))
+                    results.append(Kept(memory=after, what=what))
                     if after != known:
                         self._record(known, after, what, change)
                 by_id[after.id] = after, mark
@@ -171,53 +169,53 @@ class Memories(KnownMemories):
             self._insert_all(list(fresh.values()), change)
             if is_bulk:
                 self.scope.database.put_off_upkeep(False)
-        return kept
+        return results
 
     def _new_id(self, fresh: Mapping[str, object]) -> str:
         id = memory_id()
         while id in fresh or self.find_one(id):
-            id = f"{memory_id()}{os.urandom(2).hex()}"  # so many in one second that they need longer names
+            id = f"{memory_id()}{os.urandom(2).hex()}"  # many ids are created within a second
         return id
 
-    def _same(self, memory: Memory, mark: str) -> Memory | None:
-        """Give the memory that says the same, a live one if there is one."""
+    def _find_same(self, memory: Memory, mark: str) -> Memory | None:
+        """Return the memory that says the same, preferably a live one."""
         rows = self.scope.query(
             "SELECT * FROM memory WHERE project_id = :project_id AND fingerprint = :mark ORDER BY seq",
             mark=mark,
         )
-        found = sorted(map(memory_in, rows), key=state_rank)
-        if memory.kind == "knowledge" and memory.tags and not any(one.state in LIVE for one in found):
-            found = self._akin(memory) + found
-        return found[0] if found else None
+        matches = sorted(map(memory_in, rows), key=state_rank)
+        if memory.kind == "knowledge" and memory.tags and not any(match.state in LIVE for match in matches):
+            matches = self._find_similar_entries(memory) + matches
+        return matches[0] if matches else None
 
-    def _akin(self, memory: Memory) -> list[Memory]:
-        """Give knowledge entries of which one title holds the other and the tags agree."""
+    def _find_similar_entries(self, memory: Memory) -> list[Memory]:
+        """Return the knowledge entry that the memory updates: one title contains the other, and the tags overlap."""
         from ralph.memory.words import words
 
-        titled = dict.fromkeys(words(memory.title), 1.0)
-        found = self.look_up(titled, 20, Wanted(kinds=("knowledge",)))
-        return [one for one in map(memory_in, found.rows) if is_update(one, memory)][:1]
+        title_words = dict.fromkeys(words(memory.title), 1.0)
+        found = self.look_up(title_words, 20, Wanted(kinds=("knowledge",)))
+        return [entry for entry in map(memory_in, found.rows) if is_update(entry, memory)][:1]
 
-    def _follow(self, memory: Memory) -> Memory:
-        """Give the memory that has taken the place of this one."""
+    def _successor(self, memory: Memory) -> Memory:
+        """Follow `superseded_by` to the memory that is current."""
         seen = {memory.id}
         while memory.state is State.SUPERSEDED and memory.superseded_by and memory.superseded_by not in seen:
             seen.add(memory.superseded_by)
-            next_one = self.find_one(memory.superseded_by)
-            if next_one is None:
+            successor = self.find_one(memory.superseded_by)
+            if successor is None:
                 break
-            memory = next_one
+            memory = successor
         return memory
 
-    def _is_refused(self, memory: Memory) -> bool:
-        """Say whether a memory is out of use because a person said so; what left a file with a branch is not."""
+    def _was_deleted_by_person(self, memory: Memory) -> bool:
+        """Return whether a person deleted or rejected it, as opposed to a removal by a synced file."""
         if memory.state in LIVE or memory.state is State.SUPERSEDED:
             return False
         events = [event for event in self.history(memory.id) if event.what not in ("learned again", "unlinked")]
         return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who == "person"
 
     def insert(self, memory: Memory, change: Change) -> Memory:
-        """Keep a memory as it is, whatever else is known; a taken id is replaced by a new one."""
+        """Insert a memory without looking for duplicates. An id that is taken is replaced by a new one."""
         from ralph.memory.fingerprint import fingerprint
 
         with self.scope.transaction():
@@ -233,7 +231,7 @@ class Memories(KnownMemories):
         return Changed(memory=memory, event=self._event(memory.id, "added", None, None, change))
 
     def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
-        """Keep memories as they are, under ids that are not taken."""
+        """Insert memories without looking for duplicates. Their ids must be free."""
         from ralph.memory.fingerprint import fingerprint
 
         with self.scope.transaction():
@@ -256,7 +254,7 @@ class Memories(KnownMemories):
         )
 
     def _insert_history(self, id: str, events: Sequence[MemoryEvent]) -> None:
-        """Keep what happened to a memory elsewhere; its events get numbers of ours."""
+        """Insert the imported history of a memory, with new sequence numbers."""
         numbers: dict[int | None, int] = {}
         for event in events:
             undoes = numbers.get(event.undoes)
@@ -273,46 +271,46 @@ class Memories(KnownMemories):
     # --- changing --------------------------------------------------------------------
 
     def change(self, id: str, what: str, change: Change, **fields: object) -> Memory:
-        """Change some fields of a memory and note what they were; give it as it is now."""
+        """Change fields of a memory, record the change and return the new version."""
         return self.changed(id, what, change, **fields).memory
 
     def changed(self, id: str, what: str, change: Change, **fields: object) -> Changed:
-        """Do what `change` does; give the number of that in its history too."""
+        """Change fields of a memory like `change`, and also return the event."""
         from ralph.memory.staleness import rewritten
 
         with self.scope.transaction():
             known = self.get(id)
-            became = replace(known, **rewritten(known, fields))
+            updated = replace(known, **rewritten(known, fields))
             is_rewritten = "body" in fields or "title" in fields
-            event = self._record(known, became, what, change, is_rewritten=is_rewritten) if became != known else None
-            return Changed(memory=became, event=event)
+            event = self._record(known, updated, what, change, is_rewritten=is_rewritten) if updated != known else None
+            return Changed(memory=updated, event=event)
 
     def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> list[Memory]:
-        """Change several memories, each from what it was to what it is to become; give those that were changed.
+        """Replace memories, given as pairs of the old and the new version, and return the new versions.
 
-        One that somebody else has changed meanwhile is left alone.
+        A memory that was modified concurrently is skipped.
         """
         with self.scope.transaction():
-            still = [(was, became) for was, became in pairs if self.find_one(was.id) == was]
-            for was, became in still:
-                self._record(was, became, what, change)
-        return [became for _, became in still]
+            unmodified = [(before, after) for before, after in pairs if self.find_one(before.id) == before]
+            for before, after in unmodified:
+                self._record(before, after, what, change)
+        return [after for _, after in unmodified]
 
     def used(self, ids: Sequence[str], at: str, *, won: bool, usual: float = 0.5) -> None:
-        """Give memories that were shown to an attempt their share in its outcome.
+        """Credit the outcome of an attempt to the memories shown to it.
 
-        `usual` is how often attempts succeed here.
+        `usual` is the usual success rate of attempts in this project.
         """
         from ralph.memory.lifecycle import after_use
 
         rows = list(self.among("id", ids))
         for row in rows:
             after = after_use(memory_in(row), at, won=won, usual=usual)
-            was_right = is_right(row)
-            row |= {name: getattr(after, name) for name in _SETTLED}
-            if was_right:  # a damaged one is not made to look sound
+            was_valid = is_right(row)
+            row |= {name: getattr(after, name) for name in _CREDIT_FIELDS}
+            if was_valid:  # a new checksum would hide the damage of a damaged row
                 row["checksum"] = checksum(row)
-        names = (*_SETTLED, "checksum")
+        names = (*_CREDIT_FIELDS, "checksum")
         self.scope.database.execute_all(
             f"""
             UPDATE memory SET {", ".join(f"{name} = :{name}" for name in names)}
@@ -322,9 +320,10 @@ class Memories(KnownMemories):
         )
 
     def note_files(self, changes: Sequence[tuple[Row, str, str]]) -> None:
-        """Note marks of the files that memories name, and what became of the files; no event, for it is no decision.
+        """Store file fingerprints and staleness of memories, without an event because nobody decided it.
 
-        Each is a row of `naming_files` with its new marks and words. One that was changed meanwhile is left alone.
+        Each change is a row of `naming_files` with its new `seen` and `stale`. A memory that was modified
+        concurrently is skipped.
         """
         rows = [
             {
@@ -349,24 +348,24 @@ class Memories(KnownMemories):
             )
 
     def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> bool:
-        """Let one memory, put together from several, stand for the others; False when one was changed meanwhile."""
+        """Merge `others` into one memory; return False if any of them was modified concurrently."""
         with self.scope.transaction():
-            if any(self.find_one(one.id) != one for one in (kept, *others)):
+            if any(self.find_one(memory.id) != memory for memory in (kept, *others)):
                 return False
             self._record(kept, merged, "consolidated", change)
             for other in others:
-                aside = replace(
+                superseded = replace(
                     other,
                     state=State.SUPERSEDED,
                     superseded_by=kept.id,
                     state_reason=f"says the same as {kept.id}",
                     updated_at=merged.updated_at,
                 )
-                self._record(other, aside, "superseded", change)
+                self._record(other, superseded, "superseded", change)
         return True
 
     def unlink(self, task_id: str) -> None:
-        """Keep what a task taught when the task goes."""
+        """Detach the memories learned from a task before the task is deleted."""
         change = Change(who="ralph", why=f"{task_id} was deleted")
         with self.scope.transaction():
             for known in map(memory_in, self.rows("origin_task = :task_id", task_id=task_id)):
@@ -374,61 +373,62 @@ class Memories(KnownMemories):
 
     def _record(
         self,
-        was: Memory,
-        became: Memory,
+        before: Memory,
+        after: Memory,
         what: str,
         change: Change,
         undoes: int | None = None,
         *,
         is_rewritten: bool = False,
     ) -> int:
-        """Write a memory as it is from now on, and what happened to it; give the number of that.
+        """Write the new version of a memory with its event, and return the event's sequence number.
 
-        `is_rewritten` says that somebody gives its text, though it may be the one that it has.
+        `is_rewritten` means that the text was supplied by the caller, even if it equals the stored one.
         """
-        columns = _columns(became)
-        noted = self._checksum_if_damaged(became.id)
-        self.scope.update("memory", {"id": became.id}, columns)
-        if noted and not is_rewritten and (was.title, was.body) == (became.title, became.body):
-            # Nobody has written its text anew: that it was damaged stays known.
+        columns = _columns(after)
+        damaged_checksum = self._checksum_if_damaged(after.id)
+        is_same_text = (before.title, before.body) == (after.title, after.body)
+        self.scope.update("memory", {"id": after.id}, columns)
+        if damaged_checksum and not is_rewritten and is_same_text:
+            # The damaged text is still in place: a valid checksum would hide that.
             self.scope.execute(
-                "UPDATE memory SET checksum = :noted WHERE project_id = :project_id AND id = :id",
-                noted=noted,
-                id=became.id,
+                "UPDATE memory SET checksum = :damaged WHERE project_id = :project_id AND id = :id",
+                damaged=damaged_checksum,
+                id=after.id,
             )
-        if any(getattr(was, name) != getattr(became, name) for name in _FOUND_BY):
+        if any(getattr(before, name) != getattr(after, name) for name in _INDEXED_FIELDS):
             self._index([columns])
-        if (was.title, was.body) != (became.title, became.body):
-            seqs = self.seqs_of([became.id])
+        if not is_same_text:
+            seqs = self.seqs_of([after.id])
             self.scope.execute(
-                "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[became.id]
+                "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[after.id]
             )
-        if was.body != became.body:
+        if before.body != after.body:
             self.scope.execute(
-                "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=became.id
+                "DELETE FROM memory_links WHERE project_id = :project_id AND memory_id = :id", id=after.id
             )
-            self._link(became)
-        return self._event(became.id, what, was, became, change, undoes)
+            self._link(after)
+        return self._event(after.id, what, before, after, change, undoes)
 
     def _checksum_if_damaged(self, id: str) -> str:
-        """Give the checksum of a memory that does not match it; nothing when it does."""
+        """Return the stored checksum of a memory if it does not match, otherwise an empty string."""
         return next((str(row["checksum"]) for row in self.among("id", [id]) if not is_right(row)), "")
 
     def _event(
         self,
         id: str,
         what: str,
-        was: Memory | None,
-        became: Memory | None,
+        before: Memory | None,
+        after: Memory | None,
         change: Change,
         undoes: int | None = None,
     ) -> int:
         return self.scope.insert_numbered(
-            "memory_events", **_event_columns(id, what, was, became, change, now(), undoes)
+            "memory_events", **_event_columns(id, what, before, after, change, now(), undoes)
         )
 
     def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
-        """Keep what memories are found by in step with their texts."""
+        """Update the search index for rows of memories."""
         from ralph.store.index import write
 
         if len(rows) == 1:
@@ -444,7 +444,7 @@ class Memories(KnownMemories):
         write(self.scope.database, "memory", rows, is_new=is_new)
 
     def _link(self, memory: Memory) -> None:
-        """Note which titles a memory links to."""
+        """Store the titles that a memory links to."""
         if "[[" not in memory.body:
             return
         keys = dict.fromkeys(title_key(title) for title in links_in(memory.body))
@@ -453,23 +453,23 @@ class Memories(KnownMemories):
     # --- history ---------------------------------------------------------------------
 
     def undo(self, id: str, change: Change, *, only: int | None = None) -> tuple[Memory, MemoryEvent]:
-        """Take back the latest change of a memory that was not taken back yet; give it and that change.
+        """Undo the latest change of a memory that is not undone yet; return the memory and the undone event.
 
-        With the number of a change, `only` that one: refused when it is not the latest.
+        With `only`, undo that event, and refuse if it is not the latest.
         """
         with self.scope.transaction():
             memory = self.get(id)
             events = self.history(id)
             undone = {event.undoes for event in events}
-            left = [event for event in events if event.what not in _NOT_UNDONE and event.seq not in undone]
+            undoable = [event for event in events if event.what not in _NOT_UNDOABLE and event.seq not in undone]
             if only is not None:
-                _refuse_unless_latest(id, only, events, left)
-            if not left:
-                raise ConflictError(f"There is nothing to undo: {id} is as it was first learned.")
-            return self._take_back(memory, left[-1], change), left[-1]
+                _require_latest(id, only, events, undoable)
+            if not undoable:
+                raise ConflictError(f"Nothing to undo: {id} has no changes left to undo.", code="nothing-to-undo")
+            return self._revert(memory, undoable[-1], change), undoable[-1]
 
     def undo_change(self, id: str, change: Change) -> list[Memory]:
-        """Take back all that was changed together, newest first."""
+        """Undo all events of a change, newest first."""
         with self.scope.transaction():
             rows = self.scope.query(
                 """
@@ -482,51 +482,52 @@ class Memories(KnownMemories):
             )
             if not rows:
                 raise NotFoundError("Change", id)
-            return [self._take_back(self.get(row["memory_id"]), event_in(row), change) for row in rows]
+            return [self._revert(self.get(row["memory_id"]), event_in(row), change) for row in rows]
 
-    def _take_back(self, memory: Memory, event: MemoryEvent, change: Change) -> Memory:
+    def _revert(self, memory: Memory, event: MemoryEvent, change: Change) -> Memory:
         if event.what in ("added", "imported"):
-            before = replace(memory, state=State.PRUNED, state_reason="its addition was undone")
+            reverted = replace(memory, state=State.PRUNED, state_reason="its addition was undone")
         else:
-            before = with_fields(memory, event.was)
-        before = replace(before, updated_at=now())
-        self._record(memory, before, "undone", change, undoes=event.seq)
-        return before
+            reverted = with_fields(memory, event.was)
+        reverted = replace(reverted, updated_at=now())
+        self._record(memory, reverted, "undone", change, undoes=event.seq)
+        return reverted
 
 
-def _refuse_unless_latest(id: str, only: int, events: Sequence[MemoryEvent], left: Sequence[MemoryEvent]) -> None:
-    """Say why a change cannot be taken back alone, if it cannot; `left` are those that were not taken back yet."""
+def _require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable: Sequence[MemoryEvent]) -> None:
+    """Raise unless an event is the latest one that can be undone."""
     if all(event.seq != only for event in events):
         raise NotFoundError("Event", f"{only} of {id}")
-    if all(event.seq != only for event in left):
+    if all(event.seq != only for event in undoable):
         raise ConflictError(
-            f"Event {only} of {id} was taken back already, or is none that can be: nothing was changed."
+            f"Event {only} of {id} is already undone or cannot be undone. Nothing was changed.", code="not-undoable"
         )
-    if left[-1].seq != only:
-        later = left[-1]
+    latest = undoable[-1]
+    if latest.seq != only:
         raise ConflictError(
-            f"{id} was changed again after event {only} ({later.what} by {later.who}, event {later.seq}):"
-            " nothing was taken back; look at its history first."
+            f"{id} was changed again after event {only} ({latest.what} by {latest.who}, event {latest.seq}). "
+            f"Nothing was undone. Check its history with: ralph memory history {id}",
+            code="changed-since",
         )
 
 
-def _live(known: Memory, new: Memory, by_person: bool) -> Memory:
-    """Give a known memory in use again: active, or staged when that is all the new one asks for."""
+def _revived(known: Memory, new: Memory, by_person: bool) -> Memory:
+    """Return a known memory in a live state: active, or staged if the new one is staged."""
     if known.state is State.ACTIVE or (known.state is State.STAGED and not by_person):
         return known
-    wanted = State.STAGED if new.state is State.STAGED else State.ACTIVE
-    if known.state is wanted:
+    state = State.STAGED if new.state is State.STAGED else State.ACTIVE
+    if known.state is state:
         return known
-    return replace(known, state=wanted, state_reason="", superseded_by=None)
+    return replace(known, state=state, state_reason="", superseded_by=None)
 
 
-def _is_news(known: Memory, new: Memory) -> bool:
-    """Say whether a memory comes from another attempt or loop than the known one; a person's word always does."""
+def _has_new_origin(known: Memory, new: Memory) -> bool:
+    """Return whether a memory comes from another attempt or loop than the known one. A person always counts as new."""
     if new.origin_loops:
         return not set(new.origin_loops) <= set(known.origin_loops)
-    ours = (known.origin_run, known.origin_task, known.origin_attempt)
-    theirs = (new.origin_run, new.origin_task, new.origin_attempt)
-    return new.origin_run is None or ours != theirs
+    known_attempt = (known.origin_run, known.origin_task, known.origin_attempt)
+    new_attempt = (new.origin_run, new.origin_task, new.origin_attempt)
+    return new.origin_run is None or known_attempt != new_attempt
 
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
@@ -539,7 +540,7 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
 
 
 def fingerprint_of(row: Row) -> str:
-    """Give what the memory in a row is known again by."""
+    """Return the fingerprint of the memory in a row."""
     from ralph.memory.fingerprint import fingerprint
 
     return fingerprint(memory_in(row))
@@ -548,21 +549,20 @@ def fingerprint_of(row: Row) -> str:
 def _event_columns(
     id: str,
     what: str,
-    was: Memory | None,
-    became: Memory | None,
+    before: Memory | None,
+    after: Memory | None,
     change: Change,
     at: str,
     undoes: int | None = None,
 ) -> dict[str, object]:
-    """Give an event with the fields that changed, as they were and as they are."""
-    before = to_columns(was) if was else {}
-    after = to_columns(became) if became else {}
-    changed = [name for name in after if after[name] != before.get(name)]
+    old = to_columns(before) if before else {}
+    new = to_columns(after) if after else {}
+    changed = [name for name in new if new[name] != old.get(name)]
     return {
         "memory_id": id,
         "what": what,
-        "was": _json({name: before[name] for name in changed}) if was else None,
-        "became": _json({name: after[name] for name in changed}) if was else None,
+        "was": _json({name: old[name] for name in changed}) if before else None,
+        "became": _json({name: new[name] for name in changed}) if before else None,
         "who": change.who,
         "why": change.why,
         "at": at,

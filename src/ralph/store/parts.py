@@ -1,4 +1,4 @@
-"""The tables with rows of a project, and how these are numbered."""
+"""Tables that hold the data of a project."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ralph.records import record
 
 @record
 class Part:
-    """A table with rows of a project, and how they are numbered."""
+    """A table that holds data of a project."""
 
     table: str
     key: tuple[str, ...] = ("seq",)
     number: str = "seq"
-    """The column that the database numbers by itself; empty where there is none."""
+    """Column numbered by the database. Empty if there is none."""
     numbers_of: tuple[tuple[str, str], ...] = ()
-    """Columns that hold a number of another table, and which."""
+    """Columns that refer to the number of another table, with that table."""
 
 
 _OF_MEMORY = (("seq", "memory"),)
@@ -37,12 +37,12 @@ PARTS = (
     Part(table="sessions"),
     Part(table="memory_vectors", key=("made",), number="made", numbers_of=_OF_MEMORY),
 )
-"""All that a project is made of and a copy of it has, parents before children."""
+"""Tables that a copy of a project includes, parents before children."""
 AGREED = ("synced_entries", "synced_files")
-"""What files and store last agreed on, which is between one working copy and one store: no copy has it."""
+"""Tables with the sync state between a working copy and this store. Copies do not include them."""
 PLACES = "synced_places"
-"""The working copies there are, which outlive what was agreed on."""
+"""Table of known working copies, which is kept when their sync state is discarded."""
 SUMS = ("attempt_sums", "attempt_summed")
-"""What attempts add up to, which each database works out for itself: no copy has it."""
+"""Tables with sums over attempts, computed by each database. Copies do not include them."""
 HELD = (*AGREED, PLACES, *SUMS, *(part.table for part in reversed(PARTS)))
-"""All tables with rows of a project, children before parents."""
+"""All tables with data of a project, children before parents."""

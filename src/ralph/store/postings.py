@@ -1,4 +1,4 @@
-"""Which rows hold the most of what is asked for, from the rows that hold each word."""
+"""Ranking of rows from the posting lists of words."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 def heaviest(
     found: Mapping[str, Sequence[int]], held_by: Mapping[str, int], words: Mapping[str, float], total: int, most: int
 ) -> list[int]:
-    """Give the rows that hold the most of the words' weight, best first."""
+    """Return the rows with the highest total weight of words, best first."""
     from heapq import nlargest
 
     weights: dict[int, float] = {}
-    for word in sorted(found):  # so that sums, and with them the order, are the same each time
-        worth = words[word] * rarity(held_by[word], total)
+    for word in sorted(found):  # a fixed order makes the floating-point sums reproducible
+        weight = words[word] * rarity(held_by[word], total)
         for seq in found[word]:
-            weights[seq] = weights.get(seq, 0.0) + worth
-    # Of equal weight the newest first.
+            weights[seq] = weights.get(seq, 0.0) + weight
+    # Rows of equal weight are ordered newest first.
     best = nlargest(most, zip(weights.values(), weights, strict=True))
     return [seq for _, seq in best]
 
 
 def few_enough(held_by: Mapping[str, int], words: Mapping[str, float], total: int, most: int) -> dict[str, float]:
-    """Give the most telling words, as many as are in no more rows than these together; always one."""
-    found: dict[str, float] = {}
+    """Return the most selective words that occur in at most `most` rows in total, but at least one word."""
+    selected: dict[str, float] = {}
     for word in sorted(words, key=lambda word: -words[word] * rarity(held_by[word], total)):
         most -= held_by[word]
-        if most < 0 and found:
+        if most < 0 and selected:
             break
-        found[word] = words[word]
-    return found
+        selected[word] = words[word]
+    return selected

@@ -1,7 +1,6 @@
 """The projects in a database, each with its own tasks and memories.
 
-One is set apart: what all of them share is kept under an id of its own. Nobody works in it, so it is passed over
-unless it is asked for.
+Memories shared by all projects are stored in a project with a reserved id. Nobody works in it, so listings omit it.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ if TYPE_CHECKING:
     from ralph.store.database import Database, Row
 
 SHARED_ID = "p-shared"
-"""The project of what all projects share; ids that are made up have digits here."""
+"""Reserved id of the project with the shared memories. Generated ids have eight hex digits instead."""
 SHARED_NAME = "shared"
-_TOLD = ("tasks", "features", "runs", "attempts", "failures", "memory")
-"""Of these it is said how many went with a project."""
+_COUNTED_TABLES = ("tasks", "features", "runs", "attempts", "failures", "memory")
+"""Tables whose row counts are reported when a project is removed."""
 
 
 @record
 class ProjectEntry:
-    """A project, as the database lists it."""
+    """A project in a database."""
 
     id: str
     name: str
     created_at: str
     copying: str = ""
-    """What is needed to go on with a copy that is not finished; empty when the project is whole."""
+    """State of an unfinished copy, used to resume it. Empty if the project is complete."""
 
     @property
     def is_shared(self) -> bool:
-        """Say whether it is the one of what all projects share, which nobody works in."""
+        """True for the project with the memories shared by all projects."""
         return self.id == SHARED_ID
 
 
 @record
 class ProjectSummary:
-    """What a project holds."""
+    """Summary of the contents of a project."""
 
     id: str
     name: str
@@ -50,31 +49,31 @@ class ProjectSummary:
     tasks: int
     open_tasks: int
     memories: int
-    """Those in use."""
+    """Number of active memories."""
     attempts: int
     last_activity: str
-    """When anything last happened in it; when it was made, if nothing ever did."""
+    """Time of the latest change, or of the creation of the project."""
     is_here: bool = False
-    """Whether it is the one of the working copy that asks."""
+    """True for the project of the current working copy."""
     is_shared: bool = False
-    """Whether it is the one of what all projects share, which nobody works in."""
+    """True for the project with the memories shared by all projects."""
 
 
 class Projects:
-    """All projects of one database."""
+    """The projects of a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def all(self) -> list[ProjectEntry]:
-        """Give all projects that somebody can work in, oldest first."""
+        """Return all projects except the shared one, oldest first."""
         rows = self._database.query(
             "SELECT * FROM projects WHERE id <> :shared ORDER BY created_at, id", shared=SHARED_ID
         )
         return [_entry(row) for row in rows]
 
     def find(self, id_or_name: str) -> ProjectEntry | None:
-        """Give a project by its id or its name, if there is one; what all share only by its id."""
+        """Return a project by its id or name, or None. The shared project is found only by its id."""
         rows = self._database.query(
             """
             SELECT * FROM projects WHERE id = :key OR (name = :key AND id <> :shared)
@@ -86,83 +85,89 @@ class Projects:
         return _entry(rows[0]) if rows else None
 
     def get(self, id_or_name: str) -> ProjectEntry:
-        """Give a project by its id or its name, or say that there is none."""
-        found = self.find(id_or_name)
-        if found is None:
+        """Return a project by its id or name, or raise `NotFoundError`."""
+        project = self.find(id_or_name)
+        if project is None:
             raise NotFoundError("Project", id_or_name)
-        return found
+        return project
 
     def shared(self) -> ProjectEntry | None:
-        """Give the project of what all projects share, once there is one."""
+        """Return the shared project, or None if it does not exist yet."""
         return self.find(SHARED_ID)
 
     def add_shared(self) -> ProjectEntry:
-        """Give the project of what all projects share, making it if there is none yet."""
+        """Return the shared project, and create it if needed."""
         with self._database.transaction():
             if known := self.shared():
                 return known
-            # Somebody's own project may have the name already: a folder can be called anything.
+            # A project is named after its folder, so the name may be taken.
             name = f"{SHARED_NAME} memories" if self.find(SHARED_NAME) else SHARED_NAME
             return self._insert(SHARED_ID, name)
 
     def named(self, id_or_name: str, *, is_own: bool = False) -> ProjectEntry:
-        """Give the project that is asked for; with nothing asked for, or in a file of its own, the only one."""
+        """Return the configured project, or the only one if none is configured or the database is not shared."""
         where = self._database.where
         if id_or_name and (found := self.find(id_or_name)):
             if found.is_shared:
                 raise StoreError(
-                    f"The project {found.name!r} of {where} holds what all projects share, and nobody works in it. "
-                    "Set [store] project to another one."
+                    f"Project {found.name!r} in {where} is reserved for shared memories. "
+                    "Set [store] project to another project.",
+                    code="reserved-project",
                 )
             return found
         known = self.all()
         if not known:
-            raise StoreError(f"The database {where} has no project yet. Finish its set-up with: ralph init")
+            raise StoreError(
+                f"The database {where} has no project yet. Finish the setup with: ralph init", code="empty-database"
+            )
         if len(known) == 1 and (is_own or not (id_or_name or self._database.is_server)):
             return known[0]
-        names = ", ".join(one.name for one in known[:10]) + (", …" if len(known) > 10 else "")
+        names = ", ".join(project.name for project in known[:10]) + (", …" if len(known) > 10 else "")
         if not id_or_name:
-            raise StoreError(f"Which project of {where} is this? Say it in [store] project: {names}.")
+            raise StoreError(
+                f"No project of {where} is configured. Set [store] project to one of: {names}", code="project-not-set"
+            )
         raise StoreError(
-            f"The database {where} has no project {id_or_name!r}: it has {names}. "
-            f"Change [store] project, or add it with: ralph init --project {id_or_name}"
+            f"The database {where} has no project {id_or_name!r}, only: {names}. "
+            f"Change [store] project, or add it with: ralph init --project {id_or_name}",
+            code="project-not-in-database",
         )
 
     def add(self, name: str) -> ProjectEntry:
-        """Add a project; names are unique in a database."""
+        """Add a project. Names are unique within a database."""
         with self._database.transaction():
-            # A file of its own is called as its folder is, whatever that is.
+            # The first project is named after its folder, which may have the reserved name.
             if name != SHARED_NAME or self.shared() or self.all():
-                self._refuse_name(name)
+                self._check_name(name)
             return self._insert("p-" + os.urandom(4).hex(), name)
 
     def rename(self, id: str, name: str) -> ProjectEntry:
-        """Give a project another name, one that no other project has."""
+        """Rename a project. Names are unique within a database."""
         with self._database.transaction():
             before = self.get(id)
             if before.name != name:
-                self._refuse_name(name)
+                self._check_name(name)
                 self._database.execute("UPDATE projects SET name = :name WHERE id = :id", id=before.id, name=name)
             return self.get(id)
 
     def remove(self, id: str) -> dict[str, int]:
-        """Delete a project with all that is in it; give how many rows of each sort that were.
+        """Delete a project with its contents, and return the number of deleted rows by table.
 
-        Refused while somebody works on one of its tasks.
+        Raise `ConflictError` while one of its tasks is claimed.
         """
         with self._database.transaction(id):
             self._database.take_time()
             self.get(id)
             lock_tasks(Scope(self._database, id))
             self.refuse_busy(id)
-            gone = {table: self._count(table, id) for table in _TOLD}
+            counts = {table: self._count(table, id) for table in _COUNTED_TABLES}
             for table in HELD:
                 self._database.execute(f"DELETE FROM {table} WHERE project_id = :id", id=id)
             self._database.execute("DELETE FROM projects WHERE id = :id", id=id)
-        return gone
+        return counts
 
     def refuse_busy(self, id: str) -> None:
-        """Refuse while somebody works on a task of a project."""
+        """Raise `ConflictError` while a task of a project is claimed."""
         rows = self._database.query(
             f"""
             SELECT id, claimed_by FROM tasks WHERE project_id = :id AND status = 'in_progress'
@@ -172,10 +177,12 @@ class Projects:
         )
         if rows:
             task, worker = rows[0]["id"], rows[0]["claimed_by"]
-            raise ConflictError(f"{task} is being worked on by {worker}. Stop that run first, and try again.")
+            raise ConflictError(
+                f"{task} is claimed by {worker}. Stop that run first, then try again.", code="project-busy"
+            )
 
     def summaries(self) -> list[ProjectSummary]:
-        """Give what every project holds, oldest first, and last what all share."""
+        """Return summaries of all projects, oldest first, with the shared project last."""
         rows = self._database.query(
             """
             SELECT p.*, (SELECT COUNT(*) FROM tasks AS t WHERE t.project_id = p.id) AS tasks,
@@ -194,18 +201,21 @@ class Projects:
         return [_summary(row) for row in rows]
 
     def _insert(self, id: str, name: str) -> ProjectEntry:
-        one = ProjectEntry(id=id, name=name, created_at=now())
+        project = ProjectEntry(id=id, name=name, created_at=now())
         self._database.execute(
-            "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)", id=id, name=name, at=one.created_at
+            "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
+            id=id,
+            name=name,
+            at=project.created_at,
         )
-        return one
+        return project
 
-    def _refuse_name(self, name: str) -> None:
+    def _check_name(self, name: str) -> None:
         if name == SHARED_NAME:
-            raise UsageError(f"{name!r} is the name of what all projects share: choose another one.")
-        # Who says it must not get another project by its id.
+            raise UsageError(f"{name!r} is reserved for shared memories. Choose another name.", code="reserved-name")
+        # A name that equals the id of another project would be ambiguous.
         if self._database.query("SELECT 1 AS one FROM projects WHERE id = :name OR name = :name", name=name):
-            raise UsageError(f"There is already a project called {name!r}.")
+            raise UsageError(f"Project {name!r} already exists. See: ralph project list", code="project-exists")
 
     def _count(self, table: str, id: str) -> int:
         rows = self._database.query(f"SELECT COUNT(*) AS n FROM {table} WHERE project_id = :id", id=id)
@@ -213,7 +223,7 @@ class Projects:
 
 
 def lock_tasks(scope: Scope) -> None:
-    """Let nobody claim a task, nor keep or settle a claim, before the transaction ends: claims wait for no turn."""
+    """Block claims on the tasks of a project until the transaction ends. Claims ignore the write lock."""
     scope.query(f"SELECT id FROM tasks WHERE project_id = :project_id {scope.database.for_update}")
 
 
@@ -223,7 +233,7 @@ def _entry(row: Row) -> ProjectEntry:
 
 def _summary(row: Row) -> ProjectSummary:
     names = ("id", "name", "created_at", "tasks", "open_tasks", "memories", "attempts")
-    moments = filter(None, (row["created_at"], row["planned_at"], row["tried_at"], row["learned_at"]))
+    times = filter(None, (row["created_at"], row["planned_at"], row["tried_at"], row["learned_at"]))
     return ProjectSummary(
-        **{name: row[name] for name in names}, last_activity=max(moments), is_shared=row["id"] == SHARED_ID
+        **{name: row[name] for name in names}, last_activity=max(times), is_shared=row["id"] == SHARED_ID
     )

@@ -1,4 +1,4 @@
-"""Between records and rows: lists are JSON text, words with a fixed meaning are text, yes and no are 1 and 0."""
+"""Conversion between records and rows: lists are stored as JSON, enums as text, booleans as 1 and 0."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
     Convert = Mapping[str, Callable[[Any], object]]
-    """How a column becomes a field, for those that are not taken as they are."""
+    """Conversion functions by column, for columns whose stored value differs from the field."""
 
-
-_AS_THEY_ARE = frozenset((str, int, float, type(None)))
+_STORED_UNCHANGED = frozenset((str, int, float, type(None)))
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 
 
 def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
-    """Give the record that a row holds; an empty column stays None."""
+    """Return the record in a row. NULL becomes None."""
     try:
         fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
         for name, reader in convert.items():
             if fields[name] is not None:
                 fields[name] = reader(fields[name])
     except (KeyError, ValueError, TypeError) as error:
-        why = f"it has no {error.args[0]}" if isinstance(error, KeyError) else one_line(str(error))
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else one_line(str(error))
         raise StoreError(
-            f"A row of {kind.__name__} in the database is damaged: {why}. See what mends it: ralph doctor"
+            f"A row of {kind.__name__} in the database is damaged: {reason}. Check the database with: ralph doctor",
+            code="damaged-row",
         ) from error
     return kind(**fields)
 
 
 def to_columns(record: object) -> dict[str, object]:
-    """Give a record's fields the way they are stored."""
+    """Return the columns of a record."""
     return {
-        name: value if value.__class__ in _AS_THEY_ARE else _stored(value) for name, value in fields_of(record).items()
+        name: value if value.__class__ in _STORED_UNCHANGED else _stored(value)
+        for name, value in fields_of(record).items()
     }
 
 
@@ -54,10 +55,10 @@ def _stored(value: object) -> object:
 
 
 def to_json(items: Sequence[str]) -> str:
-    """Give a list as it is stored."""
+    """Encode a list for storage."""
     return _encode(list(items)) if items else "[]"
 
 
 def from_json(stored: str) -> tuple[str, ...]:
-    """Give a stored list."""
+    """Decode a stored list."""
     return tuple(_decode(stored)) if stored != "[]" else ()

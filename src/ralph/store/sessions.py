@@ -1,4 +1,4 @@
-"""Sessions of agents outside the loop, in the store."""
+"""Store for agent sessions outside the loop."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.store.database import Row, Scope
 
-
-_TELLING = "(prompts > 0 OR said <> '[]' OR summary <> '')"
+_IS_NOT_EMPTY = "(prompts > 0 OR said <> '[]' OR summary <> '')"
 
 
 class Sessions:
-    """What agents were told and what they left, session by session."""
+    """Agent sessions of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     def find(self, id: str) -> AgentSession | None:
-        """Give a session by the agent's own name for it, if it is known."""
+        """Return a session by its id, or None."""
         rows = self._scope.query("SELECT * FROM sessions WHERE project_id = :project_id AND id = :id", id=id)
         return _session(rows[0]) if rows else None
 
     def get(self, id: str) -> AgentSession:
-        """Give a session by its name, or by a beginning of it that no other has."""
+        """Return a session by its id or a unique prefix of it."""
         if found := self.find(id):
             return found
         rows = self._scope.query(
@@ -38,41 +37,41 @@ class Sessions:
             raise NotFoundError("Session", id)
         if len(rows) > 1:
             raise UsageError(
-                f"Several sessions begin with {id!r}: give more of the id, which is whole in: "
-                "ralph journal list --format json"
+                f"Session id {id!r} is ambiguous. Get the full ids with: ralph journal list --format json",
+                code="ambiguous-session",
             )
         return _session(rows[0])
 
     def put(self, session: AgentSession) -> None:
-        """Keep a session as it is now; whoever read it to change it does both in one transaction."""
+        """Insert or update a session. Read and write it in one transaction to modify it."""
         columns = to_columns(session)
         if not self._scope.update("sessions", {"id": session.id}, columns):
             self._scope.insert("sessions", **columns)
 
     def drop(self, id: str) -> None:
-        """Forget a session of which there is nothing to tell."""
+        """Delete a session if it is empty."""
         self._scope.execute(
-            f"DELETE FROM sessions WHERE project_id = :project_id AND id = :id AND NOT {_TELLING}", id=id
+            f"DELETE FROM sessions WHERE project_id = :project_id AND id = :id AND NOT {_IS_NOT_EMPTY}", id=id
         )
 
     def drop_idle(self, before: str) -> None:
-        """Forget all sessions of which there is nothing to tell, and that did nothing since a moment."""
+        """Delete empty sessions without activity since a time."""
         self._scope.execute(
-            f"DELETE FROM sessions WHERE project_id = :project_id AND last_at < :before AND NOT {_TELLING}",
+            f"DELETE FROM sessions WHERE project_id = :project_id AND last_at < :before AND NOT {_IS_NOT_EMPTY}",
             before=before,
         )
 
     def latest(self, limit: int) -> list[AgentSession]:
-        """Give the latest sessions in which anything was asked, learned or said, the latest first."""
-        return [one for one, _ in self.placed(limit)]
+        """Return the latest sessions that are not empty, newest first."""
+        return [session for session, _ in self.placed(limit)]
 
     def placed(self, limit: int, before: tuple[str, int] | None = None) -> list[tuple[AgentSession, tuple[str, int]]]:
-        """Give the same, each with its place: asked for what is before it, one gets those that follow."""
-        earlier = "AND (last_at < :at OR (last_at = :at AND seq < :seq))" if before else ""
+        """Return the latest sessions, each with its cursor. Pass a cursor as `before` to get the next page."""
+        paging = "AND (last_at < :at OR (last_at = :at AND seq < :seq))" if before else ""
         rows = self._scope.query(
             f"""
             SELECT * FROM sessions
-            WHERE project_id = :project_id AND {_TELLING} {earlier}
+            WHERE project_id = :project_id AND {_IS_NOT_EMPTY} {paging}
             ORDER BY last_at DESC, seq DESC LIMIT :limit
             """,
             limit=limit,

@@ -1,6 +1,6 @@
-"""What a project and the memories that all projects share last agreed on.
+"""Sync state between a project and the memories shared by all projects.
 
-Kept where the agreements with files are: for this, what is shared is one more place.
+It is stored like the sync state of files, with the shared memories as one more place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLACE = "shared"
 
 
 class Shared:
-    """The shared memories of a database, as one project sees them."""
+    """Shared memories of a database, as seen by one project."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -27,7 +27,7 @@ class Shared:
         self.memories = Memories(Scope(scope.database, SHARED_ID))
 
     def news(self) -> tuple[int, int] | None:
-        """Give the newest event this project has seen and the newest there is; None when it has seen them all."""
+        """Return the latest event this project has seen and the latest there is, or None if it has seen all."""
         rows = self._scope.query(
             """
             SELECT (SELECT MAX(e.seq) FROM memory_events AS e WHERE e.project_id = :shared) AS newest,
@@ -40,14 +40,14 @@ class Shared:
         )
         if not rows or rows[0]["newest"] is None:
             return None
-        # In a store that is that of a backup nothing is agreed on any more.
+        # After a restore from a backup, no earlier sync state is valid.
         seen = 0 if rows[0]["mark"] == RESTORED else rows[0]["seen"] or 0
         return (seen, rows[0]["newest"]) if seen < rows[0]["newest"] else None
 
     def touched(self, since: int, until: int) -> list[tuple[Memory, str]]:
-        """Give the shared memories to which something happened between two events, each with why that was last.
+        """Return shared memories changed after `since` up to `until`, each with the reason of its last change.
 
-        They come in the order they were shared.
+        They are ordered by when they were shared.
         """
         rows = self.memories.scope.query(
             """
@@ -57,22 +57,22 @@ class Shared:
             since=since,
             until=until,
         )
-        whys = {row["memory_id"]: row["why"] for row in rows}
-        found = sorted(self.memories.among("id", list(whys)), key=lambda row: row["seq"])
-        return [(memory_in(row), whys[row["id"]]) for row in found]
+        reasons = {row["memory_id"]: row["why"] for row in rows}
+        found = sorted(self.memories.among("id", list(reasons)), key=lambda row: row["seq"])
+        return [(memory_in(row), reasons[row["id"]]) for row in found]
 
     def agreed(self) -> dict[str, tuple[str, str]]:
-        """Give this project's own id of each shared memory it has taken in, and a mark of its text then."""
+        """Return this project's own id of each synced shared memory, and the hash of its synced text."""
         return self._synced.entries_under("")
 
     def agree(self, shared_id: str, own_id: str, mark: str) -> None:
-        """Note that a memory of this project is a shared one with a text of this mark."""
+        """Record that a memory of this project is in sync with a shared one, with this hash of the text."""
         self._synced.agree(shared_id, {own_id: mark})
 
     def forget(self, shared_id: str) -> None:
-        """Note that a memory is no longer shared."""
+        """Delete the sync state of a memory that is no longer shared."""
         self._synced.forget(shared_id)
 
     def note(self, seen: int) -> None:
-        """Note that all is taken in up to an event."""
+        """Record that the project is in sync up to an event."""
         self._synced.note_mark(seen, "")

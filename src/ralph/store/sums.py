@@ -1,7 +1,7 @@
-"""What the attempts and memories of a project add up to.
+"""Aggregates over the attempts and memories of a project.
 
-Of attempts there are many: the older ones are summed once and that is kept, and only the latest are read each time. An
-attempt that is summed must not change any more without a word to `changed` or `drop`.
+Sums over older attempts are stored, so that only the latest attempts are read each time. Whoever changes or deletes
+an attempt that is part of the stored sums must call `changed` or `drop`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ralph.store.database import Row, Scope
 
 LATEST = 500
-"""So many of the newest attempts are never summed: one that began beside them may be seen only after them."""
+"""Number of newest attempts left out of the stored sums, because concurrent ones may become visible late."""
 AT_ONCE = 500
-"""It is not worth the while to sum fewer."""
+"""Minimum number of attempts to add to the stored sums at once."""
 
 _COLUMNS = {
     "model": "COALESCE(model, '')",
@@ -29,7 +29,7 @@ _COLUMNS = {
     "is_handover": "CASE WHEN handed_to <> '' AND outcome = 'done' THEN 1 ELSE 0 END",
     "with_memory": "with_memory",
 }
-"""What sums can be asked by, and what each is of an attempt."""
+"""Columns by which attempts can be grouped, with their SQL expressions."""
 _MEASURES = {
     "attempts": ("1", "BIGINT"),
     "seconds": ("seconds", "DOUBLE PRECISION"),
@@ -37,44 +37,44 @@ _MEASURES = {
     "tokens_in": ("COALESCE(tokens_in, 0)", "BIGINT"),
     "tokens_out": ("COALESCE(tokens_out, 0)", "BIGINT"),
 }
-"""What is added up, what each is of an attempt, and what the sum of it is."""
-_NOTHING = {name: 0 if kind == "BIGINT" else 0.0 for name, (_, kind) in _MEASURES.items()}
+"""Summed values, with their SQL expressions and the type of the sum."""
+_ZEROS = {name: 0 if kind == "BIGINT" else 0.0 for name, (_, kind) in _MEASURES.items()}
 
 _SUMS = ", ".join(f"CAST(SUM({name}) AS {kind}) AS {name}" for name, (_, kind) in _MEASURES.items())
-_ONE = ", ".join(
-    f"{of} AS {name}" for name, of in (*_COLUMNS.items(), *((name, of) for name, (of, _) in _MEASURES.items()))
+_SELECTED = ", ".join(
+    f"{sql} AS {name}" for name, sql in (*_COLUMNS.items(), *((name, sql) for name, (sql, _) in _MEASURES.items()))
 )
-_ALL = ", ".join((*_COLUMNS, *_MEASURES))
+_NAMES = ", ".join((*_COLUMNS, *_MEASURES))
 _UNTIL = "COALESCE((SELECT until_seq FROM attempt_summed WHERE project_id = :project_id), 0)"
-_LATER = f"seq > {_UNTIL} AND seq < {2**63 - 1}"
-"""Those not summed yet. With an end that is none PostgreSQL takes them for few, which they are, and uses the index."""
+_NOT_SUMMED = f"seq > {_UNTIL} AND seq < {2**63 - 1}"
+"""Attempts that are not in the stored sums. The upper bound makes PostgreSQL expect few rows and use the index."""
 
 
 class Sums:
-    """What the attempts and memories of this project add up to."""
+    """Aggregates over the attempts and memories of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     def by(self, *columns: str, **wanted: str | int) -> list[Row]:
-        """Give attempts, seconds, cost and tokens of all attempts, for each value of some columns.
+        """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `wanted`.
 
-        The columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory; by those in `wanted`
-        attempts are picked. What an attempt does not say is empty: a model, a difficulty, the outcome of one that runs.
+        Columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values, such as
+        the outcome of a running attempt, are empty strings.
         """
         unknown = {*columns, *wanted} - _COLUMNS.keys()
         assert not unknown, unknown
         names = "".join(f"{name}, " for name in columns)
-        kept = "".join(f" AND {name} = :{name}" for name in wanted)
+        stored = "".join(f" AND {name} = :{name}" for name in wanted)
         latest = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in wanted)
         order = f"GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
-        # One statement, so that what is kept and what is read are of the same moment.
+        # One statement, so that the stored sums and the latest attempts are consistent.
         rows = self._scope.query(
             f"""
             SELECT {names}{_SUMS} FROM (
-                SELECT {_ALL} FROM attempt_sums WHERE project_id = :project_id{kept}
+                SELECT {_NAMES} FROM attempt_sums WHERE project_id = :project_id{stored}
                 UNION ALL
-                SELECT {_ONE} FROM attempts WHERE project_id = :project_id AND {_LATER}{latest}
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND {_NOT_SUMMED}{latest}
             ) AS one {order}
             """,
             **wanted,
@@ -82,34 +82,34 @@ class Sums:
         return [row for row in rows if row["attempts"]]
 
     def of_runs(self, runs: Sequence[str]) -> dict[str, Row]:
-        """Give what the attempts of some runs add up to: attempts, done, failed, seconds, cost and tokens."""
+        """Return the totals of each run: attempts, done, failed, seconds, cost and tokens."""
         if not runs:
             return {}
-        keys = {f"run_{place}": run for place, run in enumerate(runs)}
+        values = {f"run_{n}": run for n, run in enumerate(runs)}
         rows = self._scope.query(
             f"""
             SELECT run_id, outcome, is_handover, {_SUMS} FROM (
-                SELECT run_id, {_ONE} FROM attempts
-                WHERE project_id = :project_id AND run_id IN ({", ".join(f":{key}" for key in keys)})
+                SELECT run_id, {_SELECTED} FROM attempts
+                WHERE project_id = :project_id AND run_id IN ({", ".join(f":{key}" for key in values)})
             ) AS one GROUP BY run_id, outcome, is_handover
             """,
-            **keys,
+            **values,
         )
         return {run: total([row for row in rows if row["run_id"] == run]) for run in runs}
 
     def of_models(self, run: str) -> list[Row]:
-        """Give what the attempts of a run add up to, for each model, outcome and whether they handed over."""
+        """Return the totals of a run, grouped by model, outcome and handover."""
         return self._scope.query(
             f"""
             SELECT model, outcome, is_handover, {_SUMS} FROM (
-                SELECT {_ONE} FROM attempts WHERE project_id = :project_id AND run_id = :run
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND run_id = :run
             ) AS one GROUP BY model, outcome, is_handover
             """,
             run=run,
         )
 
     def trials(self) -> list[Trial]:
-        """Give the attempts chance left memory out of, or could have; none that was cut off."""
+        """Return the attempts of the holdout experiment, except interrupted ones."""
         from ralph.memory.lift import Trial
 
         rows = self._scope.query(
@@ -139,8 +139,8 @@ class Sums:
     # --- memories --------------------------------------------------------------------
 
     def of_kinds(self) -> list[Row]:
-        """Give how many memories in use there are of each kind, how often shown, with what outcome, and how sure."""
-        # `seq > 0` lets the rows be read as they lie, which takes half as long.
+        """Return counts, uses, outcomes and average confidence of active memories, by kind."""
+        # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
         return self._scope.query(
             """
             SELECT kind, COUNT(*) AS memories, CAST(SUM(uses) AS BIGINT) AS shown,
@@ -151,7 +151,7 @@ class Sums:
         )
 
     def of_hours(self) -> list[Row]:
-        """Give how many of the memories in use were learned in each hour, and how sure they are on average."""
+        """Return the number and average confidence of active memories, by hour of creation."""
         return self._scope.query(
             """
             SELECT hour, COUNT(*) AS memories, AVG(confidence) AS confidence FROM (
@@ -162,40 +162,40 @@ class Sums:
         )
 
     def credited(self, limit: int, *, helped: bool) -> list[Row]:
-        """Give the memories in use after which attempts went well most often, or least often, surest first.
+        """Return active memories with the best success rate, or those with the worst unless `helped`.
 
-        A few outcomes say less than many: each counts as if it had gone well once more, and badly once more.
+        One win and one loss are added to each, so that a few outcomes weigh less than many.
         """
-        side, order = ("wins > losses", "DESC") if helped else ("losses > wins", "ASC")
+        condition, order = ("wins > losses", "DESC") if helped else ("losses > wins", "ASC")
         return self._scope.query(
             f"""
             SELECT id, kind, title, wins, losses, confidence FROM memory
-            WHERE project_id = :project_id AND state = 'active' AND {side}
+            WHERE project_id = :project_id AND state = 'active' AND {condition}
             ORDER BY (wins + 1.0) / (wins + losses + 2.0) {order}, seq LIMIT :limit
             """,
             limit=limit,
         )
 
-    # --- keeping ---------------------------------------------------------------------
+    # --- stored sums -----------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Sum the attempts that have ended since the last time, if they are many; say whether that was done."""
+        """Add finished attempts to the stored sums if there are enough. Return whether there were."""
         until, upto = self._due()
         if upto is None:
             return False
         with self._scope.transaction():
-            until, upto = self._due()  # another run may have been quicker
+            until, upto = self._due()  # another run may have been faster
             if upto is None:
                 return False
-            added = ", ".join(f"{name} = attempt_sums.{name} + excluded.{name}" for name in _MEASURES)
+            increments = ", ".join(f"{name} = attempt_sums.{name} + excluded.{name}" for name in _MEASURES)
             self._scope.execute(
                 f"""
-                INSERT INTO attempt_sums (project_id, {_ALL})
+                INSERT INTO attempt_sums (project_id, {_NAMES})
                 SELECT :project_id, {", ".join(_COLUMNS)}, {_SUMS} FROM (
-                    SELECT {_ONE} FROM attempts
+                    SELECT {_SELECTED} FROM attempts
                     WHERE project_id = :project_id AND seq > :until AND seq <= :upto AND outcome IS NOT NULL
                 ) AS one WHERE 1 = 1 GROUP BY {", ".join(_COLUMNS)}
-                ON CONFLICT (project_id, {", ".join(_COLUMNS)}) DO UPDATE SET {added}
+                ON CONFLICT (project_id, {", ".join(_COLUMNS)}) DO UPDATE SET {increments}
                 """,
                 until=until,
                 upto=upto,
@@ -212,11 +212,11 @@ class Sums:
         return True
 
     def _due(self) -> tuple[int, int | None]:
-        """Give the number of the last attempt that is summed, and of the one to sum up to if that is worth the while.
+        """Return the last attempt in the stored sums, and the one to sum up to or None if there are too few.
 
-        An attempt that runs, and all that began after it, have to wait.
+        A running attempt, and all that started after it, are not summed yet.
         """
-        # `+ 0`: by an index in that order SQLite would read all attempts to find the few that run.
+        # `+ 0` keeps SQLite from reading all attempts in index order to find the few that are running.
         row = self._scope.query(
             f"""
             SELECT {_UNTIL} AS until, (
@@ -231,7 +231,7 @@ class Sums:
             newest = min(newest, row["running"] - 1)
         if newest is None or newest <= until:
             return until, None
-        enough = self._scope.query(
+        has_enough = self._scope.query(
             f"""
             SELECT seq FROM attempts WHERE project_id = :project_id AND seq > :until AND seq <= :newest
             ORDER BY seq LIMIT 1 OFFSET {AT_ONCE - 1}
@@ -239,10 +239,10 @@ class Sums:
             until=until,
             newest=newest,
         )
-        return until, newest if enough else None
+        return until, newest if has_enough else None
 
     def changed(self, run: str, iteration: int) -> None:
-        """Make the sums anew, next time, if an attempt that has just changed is in them."""
+        """Discard the stored sums if they include an attempt that was just changed."""
         rows = self._scope.query(
             f"""
             SELECT 1 AS one FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration
@@ -255,18 +255,18 @@ class Sums:
             self.drop()
 
     def drop(self) -> None:
-        """Forget the sums, because attempts have gone; they are made anew next time."""
+        """Discard the stored sums. They are computed again by the next `refresh`."""
         with self._scope.transaction():
             for table in ("attempt_sums", "attempt_summed"):
                 self._scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
 
 
 def total(rows: Sequence[Row]) -> Row:
-    """Give rows by outcome and hand-over put together: attempts, done, failed, seconds, cost and tokens.
+    """Add up rows grouped by outcome and handover: attempts, done, failed, seconds, cost and tokens.
 
-    Whoever handed over has got nothing done yet.
+    A handover does not count as done.
     """
     done = (row["attempts"] for row in rows if row["outcome"] == "done" and not row["is_handover"])
     failed = (row["attempts"] for row in rows if row["outcome"] in FAILURES)
-    added = {name: sum((row[name] for row in rows), start=zero) for name, zero in _NOTHING.items()}
-    return {**added, "done": sum(done), "failed": sum(failed)}
+    sums = {name: sum((row[name] for row in rows), start=zero) for name, zero in _ZEROS.items()}
+    return {**sums, "done": sum(done), "failed": sum(failed)}

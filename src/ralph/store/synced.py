@@ -1,4 +1,4 @@
-"""What the store and the files of a working copy last agreed on."""
+"""Sync state: the version on which the store and the files of a working copy last agreed."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Scope
 
-
 WORKING_COPY = "w-"
-"""How the names of working copies begin."""
+"""Prefix of the names of working copies."""
 HELD = "held "
-"""Before an agreed text: it is gone from the file with too many others to be believed, and stays for good."""
+"""Prefix of the text of an entry that vanished from its file together with too many others. The memory is kept."""
 RESTORED = "restored"
-"""Instead of the mark of all files: the store is that of a backup, and nothing is agreed on."""
+"""Value of `files_mark` after the store was restored from a backup, when no earlier sync state is valid."""
 
 
 class Synced:
-    """The agreements with one working copy; `place` tells it from others on the same database."""
+    """Sync state of one working copy, identified by `place` among those of the same database."""
 
     def __init__(self, scope: Scope, place: str = "") -> None:
         self._scope = scope
         self._place = place
 
     def mark(self) -> tuple[int, str]:
-        """Give the newest event of any memory, and a mark of all files, as of when all was in step."""
+        """Return the latest memory event and the hash of all files at the last complete sync."""
         rows = self._scope.query(
             "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
             place=self._place,
@@ -35,7 +34,7 @@ class Synced:
         return (int(rows[0]["event_seq"]), str(rows[0]["files_mark"])) if rows else (0, "")
 
     def note_mark(self, event_seq: int, files_mark: str) -> None:
-        """Note that all is in step up to this event, with files that have this mark."""
+        """Record a complete sync up to this event, with this hash of all files."""
         self._scope.execute(
             """
             INSERT INTO synced_places (project_id, place, event_seq, files_mark, seen_at)
@@ -50,26 +49,27 @@ class Synced:
         )
 
     def forget_places(self, before: str) -> None:
-        """Forget working copies that were last in step before a moment; should one come back, the store stands."""
-        gone = (
-            "SELECT place FROM synced_places WHERE project_id = :project_id AND place LIKE :named AND seen_at < :before"
-        )
+        """Delete the sync state of working copies not synced since a time. If one returns, the store wins."""
+        expired = """
+            SELECT place FROM synced_places
+            WHERE project_id = :project_id AND place LIKE :prefix AND seen_at < :before
+        """
         with self._scope.transaction():
             for table in ("synced_files", "synced_entries", "synced_places"):
                 self._scope.execute(
-                    f"DELETE FROM {table} WHERE project_id = :project_id AND place IN ({gone})",
-                    named=f"{WORKING_COPY}%",
+                    f"DELETE FROM {table} WHERE project_id = :project_id AND place IN ({expired})",
+                    prefix=f"{WORKING_COPY}%",
                     before=before,
                 )
 
     def has_touched(self, since: int, kinds: Sequence[str], folder: str) -> bool:
-        """Say whether anything happened after an event to memories of some kinds, or to those in some files."""
-        marks = {f"k{n}": kind for n, kind in enumerate(kinds)}
+        """Return whether memories of these kinds, or in files of a folder, have changed since an event."""
+        kind_values = {f"k{n}": kind for n, kind in enumerate(kinds)}
         rows = self._scope.query(
             f"""
             SELECT 1 FROM memory_events AS e JOIN memory AS m ON m.project_id = e.project_id AND m.id = e.memory_id
             WHERE e.project_id = :project_id AND e.seq > :since AND (
-                m.kind IN ({", ".join(f":{name}" for name in marks)})
+                m.kind IN ({", ".join(f":{name}" for name in kind_values)})
                 OR EXISTS (SELECT 1 FROM synced_entries AS s WHERE s.project_id = e.project_id AND s.place = :place
                     AND s.memory_id = e.memory_id AND s.path LIKE :folder)
             ) LIMIT 1
@@ -77,12 +77,12 @@ class Synced:
             since=since,
             place=self._place,
             folder=folder + "%",
-            **marks,
+            **kind_values,
         )
         return bool(rows)
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Give size and date of the files that were in step, by path."""
+        """Return size and modification time in nanoseconds of synced files, by path."""
         rows = self._scope.query(
             "SELECT path, bytes, changed_ns FROM synced_files WHERE project_id = :project_id AND place = :place",
             place=self._place,
@@ -90,7 +90,7 @@ class Synced:
         return {row["path"]: (row["bytes"], row["changed_ns"]) for row in rows}
 
     def entries(self, path: str) -> dict[str, str]:
-        """Give what was agreed on for each memory in a file, by the memory's id."""
+        """Return the synced text of each memory in a file, by memory id."""
         rows = self._scope.query(
             """
             SELECT memory_id, agreed FROM synced_entries
@@ -102,7 +102,7 @@ class Synced:
         return {row["memory_id"]: row["agreed"] for row in rows}
 
     def entries_under(self, folder: str) -> dict[str, tuple[str, str]]:
-        """Give memory id and agreed text of each file in a folder that holds one memory, by path."""
+        """Return memory id and synced text of each file in a folder with one memory per file, by path."""
         rows = self._scope.query(
             "SELECT path, memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
             place=self._place,
@@ -110,7 +110,7 @@ class Synced:
         return {row["path"]: (row["memory_id"], row["agreed"]) for row in rows if row["path"].startswith(folder)}
 
     def held(self) -> dict[str, bool]:
-        """Give the ids of the memories that were in a file when all was in step, and whether they are held since."""
+        """Return the ids of all synced memories, each with whether it is held."""
         rows = self._scope.query(
             "SELECT memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
             place=self._place,
@@ -118,7 +118,7 @@ class Synced:
         return {row["memory_id"]: str(row["agreed"]).startswith(HELD) for row in rows}
 
     def agree(self, path: str, agreed: Mapping[str, str | None]) -> None:
-        """Note what is agreed on for memories in a file from now on; None: they are no longer in it."""
+        """Store the synced text of memories in a file. None removes a memory."""
         for memory_id, text in agreed.items():
             if text is None:
                 self._scope.execute(
@@ -144,7 +144,7 @@ class Synced:
                 )
 
     def note(self, path: str, size: tuple[int, int]) -> None:
-        """Note size and date of a file that is in step."""
+        """Store size and modification time of a synced file."""
         self._scope.execute(
             """
             INSERT INTO synced_files (project_id, place, path, bytes, changed_ns)
@@ -159,7 +159,7 @@ class Synced:
         )
 
     def forget(self, path: str) -> None:
-        """Forget a file that is gone."""
+        """Delete the sync state of a file."""
         for table in ("synced_files", "synced_entries"):
             self._scope.execute(
                 f"DELETE FROM {table} WHERE project_id = :project_id AND place = :place AND path = :path",

@@ -1,8 +1,7 @@
-"""Tasks in the store: the graph they form, and who works on which.
+"""Store for tasks: the dependency graph, and claims on tasks.
 
-A task with children is never worked on itself: its status follows theirs, and
-only `_roll_up` writes it. A claim is a lease with a token that grows; whoever
-comes back with an old token changes nothing.
+A task with subtasks is never worked on itself: its status is derived from theirs by `_roll_up`. A claim is a lease
+with a token that grows with every claim; a worker with an old token can change nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 TASKS = "tasks"
-"""What is announced when a task may have become ready, or all may be done."""
+"""Topic announced when a task may have become ready, or all tasks may be done."""
 BATCH = 500
-"""So many ids are put into one statement."""
+"""Maximum number of ids per statement."""
 
 _LEAF = """
     t.project_id = :project_id
@@ -35,8 +34,8 @@ _LEAF = """
 """
 _NEEDED = "task_needs AS n WHERE n.project_id = {task}.project_id AND n.task_id = {task}.id"
 
-# A leaf, nothing it or a task above it needs is open, and the task above it has not failed. Each look is a query of
-# its own, not an EXISTS: of those PostgreSQL makes joins that read all tasks.
+# A task is ready if it has no subtasks, no dependency of it or its ancestors is open, and its parent has not failed.
+# Scalar subqueries instead of EXISTS, which PostgreSQL turns into joins that read all tasks.
 _READY = """
     t.project_id = :project_id
     AND (SELECT 1 FROM tasks AS c WHERE c.project_id = :project_id AND c.parent_id = t.id LIMIT 1) IS NULL
@@ -68,13 +67,13 @@ class NewTask:
     title: str
     body: str = ""
     id: str | None = None
-    """Kept as given; made up when None."""
+    """Generated if None."""
     status: Status = Status.PENDING
     reason: str = ""
     priority: int = 0
     parent_id: str | None = None
     feature_id: str | None = None
-    """Its parent's, when None."""
+    """Inherited from the parent if None."""
     needs: tuple[str, ...] = ()
 
 
@@ -84,31 +83,31 @@ class Tasks:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    # --- the graph ---------------------------------------------------------------
+    # --- task graph --------------------------------------------------------------
 
     def add(self, task: NewTask) -> Task:
-        """Add a task, or refuse it when it would wait for itself; with an id that is there, it must say the same."""
+        """Add a task. If the id exists with the same title, return the existing task."""
         with self._scope.transaction():
             if task.id and self._exists(task.id) and (known := self.get(task.id)).title == task.title:
                 return known
             return self.add_all([task])[0]
 
     def add_all(self, tasks: Sequence[NewTask]) -> list[Task]:
-        """Add tasks that may refer to each other: all of them or, when one is refused, none."""
+        """Add tasks that may refer to each other: all of them, or none if one is refused."""
         with self._scope.transaction():
             ids = [self._insert(task) for task in tasks]
             for task, new_id in zip(tasks, ids, strict=True):
                 self._link(new_id, task)
             if any(task.needs or task.parent_id for task in tasks):
-                self._refuse_cycle()
+                self._check_cycles()
             for parent in dict.fromkeys(task.parent_id for task in tasks if task.parent_id):
                 self._roll_up(parent)
-            self._tell(ids)
+            self._publish(ids)
         return [self.get(new_id) for new_id in ids]
 
     def _insert(self, task: NewTask) -> str:
         if task.id and self._exists(task.id):
-            raise UsageError(f"There is already another task {task.id}. See it with: ralph task show {task.id}")
+            raise UsageError(f"Task {task.id} already exists. See: ralph task show {task.id}", code="task-exists")
         new_id = task.id or self._free_id()
         at = now()
         self._scope.insert(
@@ -137,9 +136,9 @@ class Tasks:
                 new_id, "parent_id = :parent_id, feature_id = :feature", parent_id=task.parent_id, feature=feature_id
             )
         for needed in dict.fromkeys(task.needs):
-            self._need(new_id, needed)
+            self._insert_dependency(new_id, needed)
 
-    def _need(self, waiting: str, needed: str) -> None:
+    def _insert_dependency(self, waiting: str, needed: str) -> None:
         self._require(needed)
         self._scope.execute(
             """
@@ -150,7 +149,7 @@ class Tasks:
             needs_id=needed,
         )
 
-    def _refuse_cycle(self) -> None:
+    def _check_cycles(self) -> None:
         from ralph.store.graph import find_cycle
 
         rows = self._scope.query("SELECT id, parent_id FROM tasks WHERE project_id = :project_id")
@@ -161,25 +160,25 @@ class Tasks:
             raise TaskCycleError(path)
 
     def add_needs(self, id: str, needed: Iterable[str]) -> Task:
-        """Make a task wait for others, or refuse when they would wait for each other."""
+        """Add dependencies to a task. Raise `TaskCycleError` if that would create a cycle."""
         needed = tuple(needed)
         with self._scope.transaction():
             self._require(id)
             for other in needed:
-                self._need(id, other)
-            self._refuse_cycle()
-            self._tell([id] if needed else [])
+                self._insert_dependency(id, other)
+            self._check_cycles()
+            self._publish([id] if needed else [])
         return self.get(id)
 
     def remove_needs(self, id: str, needed: Iterable[str]) -> Task:
-        """Make a task no longer wait for others."""
+        """Remove dependencies from a task."""
         needed = tuple(needed)
         with self._scope.transaction():
             self._require(id)
             for other in needed:
                 self._require(other)
-                self._free(id, other)
-            self._tell([id] if needed else [])
+                self._delete_dependency(id, other)
+            self._publish([id] if needed else [])
         return self.get(id)
 
     def update(
@@ -193,9 +192,9 @@ class Tasks:
         parent_id: str | None = None,
         needs: Sequence[str] | None = None,
     ) -> Task:
-        """Change what a task says or where it belongs; what is None stays. An empty id takes the link away.
+        """Update a task. Arguments that are None change nothing; an empty id removes the link.
 
-        `needs` are all tasks it waits for from now on.
+        `needs` replaces all dependencies.
         """
         texts = {"title": title, "body": body, "priority": priority}
         links = {"feature_id": feature_id, "parent_id": parent_id}
@@ -210,24 +209,25 @@ class Tasks:
             if title not in (None, before.title):
                 from ralph.store.index import put
 
-                put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)  # found by the title of its task
+                # Attempts are indexed by the title of their task.
+                put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)
             if needs is not None:
-                self._set_needs(before, needs)
+                self._replace_dependencies(before, needs)
             if "parent_id" in changes or needs is not None:
-                self._refuse_cycle()
+                self._check_cycles()
             if "parent_id" in changes:
                 for parent in filter(None, (before.parent_id, parent_id)):
                     self._roll_up(parent)
-            self._tell([id])
+            self._publish([id])
         return self.get(id)
 
-    def _set_needs(self, task: Task, needs: Sequence[str]) -> None:
+    def _replace_dependencies(self, task: Task, needs: Sequence[str]) -> None:
         for other in set(task.needs) - set(needs):
-            self._free(task.id, other)
+            self._delete_dependency(task.id, other)
         for other in dict.fromkeys(needs):
-            self._need(task.id, other)
+            self._insert_dependency(task.id, other)
 
-    def _free(self, waiting: str, needed: str) -> None:
+    def _delete_dependency(self, waiting: str, needed: str) -> None:
         self._scope.execute(
             "DELETE FROM task_needs WHERE project_id = :project_id AND task_id = :waiting AND needs_id = :needed",
             waiting=waiting,
@@ -235,86 +235,94 @@ class Tasks:
         )
 
     def delete(self, id: str) -> list[str]:
-        """Remove a task and all below it with their attempts; what was learned from them stays, unlinked.
+        """Delete a task and its subtasks with their attempts, and return the deleted ids.
 
-        Refused while another task waits for one of them, or one is being worked on.
+        Memories learned from them are kept, without the link. Raise `ConflictError` while another task depends on
+        one of them, or one is claimed.
         """
         from ralph.store.sums import Sums
 
         with self._scope.transaction():
             parent = self.get(id).parent_id
-            doomed = [task.id for task in self.below(id)]
-            for one in doomed:
-                # So that nobody claims it while we look whether somebody has.
-                lock = f"SELECT 1 AS one FROM tasks WHERE project_id = :project_id AND id = :id {self._for_update}"
-                self._scope.query(lock, id=one)
-            for one in doomed:
-                self._refuse_delete(one, doomed)
-            for one in doomed:
-                Memories(self._scope).unlink(one)
+            ids = [task.id for task in self.below(id)]
+            for subtree_id in ids:
+                # Prevents a claim between the check and the deletion.
+                lock = self._scope.database.for_update
+                self._scope.query(
+                    f"SELECT 1 AS one FROM tasks WHERE project_id = :project_id AND id = :id {lock}", id=subtree_id
+                )
+            for subtree_id in ids:
+                self._check_deletable(subtree_id, ids)
+            for subtree_id in ids:
+                Memories(self._scope).unlink(subtree_id)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
-            Sums(self._scope).drop()  # their attempts went with them
+            Sums(self._scope).drop()  # their attempts are deleted by the foreign key
             if parent:
                 self._roll_up(parent)
-            self._tell(doomed)
-        return doomed
+            self._publish(ids)
+        return ids
 
-    def _refuse_delete(self, id: str, doomed: list[str]) -> None:
+    def _check_deletable(self, id: str, subtree: list[str]) -> None:
         task = self.get(id)
         if task.status is Status.IN_PROGRESS and task.claimed_by:
-            raise ConflictError(f"{id} is being worked on by {task.claimed_by}. Stop it first: ralph task reset {id}")
-        waiting = [other for other in self.needed_by(id) if other not in doomed]
+            raise ConflictError(
+                f"{id} is claimed by {task.claimed_by}. Release it first with: ralph task reset {id}",
+                code="task-claimed",
+            )
+        waiting = [other for other in self.needed_by(id) if other not in subtree]
         if waiting:
             raise ConflictError(
-                f"{', '.join(waiting)} still needs {id}. First: ralph task deps {waiting[0]} --remove {id}"
+                f"{id} is a dependency of {', '.join(waiting)}. "
+                f"Remove it first with: ralph task deps {waiting[0]} --remove {id}",
+                code="task-needed",
             )
 
     # --- reading -----------------------------------------------------------------
 
     def get(self, id: str) -> Task:
-        """Give one task, or say that there is none."""
+        """Return a task, or raise `NotFoundError`."""
         rows = self._select("WHERE t.project_id = :project_id AND t.id = :id", id=id)
         if not rows:
             raise NotFoundError("Task", id)
         return rows[0]
 
     def all(self) -> list[Task]:
-        """Give all tasks in the order the loop would take them."""
+        """Return all tasks in the order in which they are claimed."""
         return self._select("WHERE t.project_id = :project_id ORDER BY t.priority DESC, t.seq")
 
     def some(self, ids: Iterable[str | None]) -> dict[str, Task]:
-        """Give those of these tasks that are there, by their ids."""
+        """Return tasks by id. Unknown ids are skipped."""
         return {
             task.id: task
-            for marks, values in _batches(ids)
-            for task in self._select(f"WHERE t.project_id = :project_id AND t.id IN ({marks})", **values)
+            for placeholders, values in _batches(ids)
+            for task in self._select(f"WHERE t.project_id = :project_id AND t.id IN ({placeholders})", **values)
         }
 
     def titles(self, ids: Iterable[str | None]) -> dict[str, str]:
-        """Give the titles of those of these tasks that are there."""
+        """Return the titles of tasks by id. Unknown ids are skipped."""
         return {
             row["id"]: row["title"]
-            for marks, values in _batches(ids)
+            for placeholders, values in _batches(ids)
             for row in self._scope.query(
-                f"SELECT id, title FROM tasks WHERE project_id = :project_id AND id IN ({marks})", **values
+                f"SELECT id, title FROM tasks WHERE project_id = :project_id AND id IN ({placeholders})", **values
             )
         }
 
     def ready_among(self, ids: Iterable[str | None]) -> set[str]:
-        """Give the ids of those of these tasks that a worker could claim now."""
+        """Return the ids of those tasks that are ready to be claimed."""
         return {
             row["id"]
-            for marks, values in _batches(ids)
+            for placeholders, values in _batches(ids)
             for row in self._scope.query(
-                # Without the status, by which SQLite would look at all that are pending.
-                f"SELECT t.id, t.status FROM tasks AS t WHERE {_READY} AND t.id IN ({marks})",
+                # The status is checked below: with it, SQLite would scan all pending tasks.
+                f"SELECT t.id, t.status FROM tasks AS t WHERE {_READY} AND t.id IN ({placeholders})",
                 **values,
             )
             if row["status"] == Status.PENDING
         }
 
     def in_status(self, status: Status, limit: int | None = None) -> list[Task]:
-        """Give the tasks in one status, in order; of those with subtasks only the subtasks count."""
+        """Return tasks with this status in claim order. Tasks with subtasks are skipped."""
         return self._select(
             f"WHERE {_LEAF} AND t.status = :status ORDER BY t.priority DESC, t.seq {'LIMIT :limit' if limit else ''}",
             status=status.value,
@@ -322,21 +330,21 @@ class Tasks:
         )
 
     def count_in_status(self, status: Status) -> int:
-        """Give how many tasks are in one status; of those with subtasks only the subtasks count."""
+        """Return the number of tasks with this status. Tasks with subtasks are skipped."""
         rows = self._scope.query(
             f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_LEAF} AND t.status = :status", status=status.value
         )
         return int(rows[0]["n"])
 
     def ready(self, limit: int | None = None) -> list[Task]:
-        """Give the tasks a worker could claim now, in order."""
+        """Return the tasks that are ready to be claimed, in claim order."""
         return [task for task, _ in self.placed(limit, ready=True)]
 
     def count_ready(self, feature_id: str | None = None) -> int:
-        """Give how many tasks a worker could claim now, of a feature if one is named."""
-        of_feature = "AND t.feature_id = :feature_id" if feature_id else ""
+        """Return the number of tasks that are ready to be claimed, optionally of one feature."""
+        condition = "AND t.feature_id = :feature_id" if feature_id else ""
         rows = self._scope.query(
-            f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_READY} AND t.status = 'pending' {of_feature}",
+            f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_READY} AND t.status = 'pending' {condition}",
             **({"feature_id": feature_id} if feature_id else {}),
         )
         return int(rows[0]["n"])
@@ -350,14 +358,14 @@ class Tasks:
         feature_id: str | None = None,
         ready: bool | None = None,
     ) -> list[tuple[Task, tuple[int, int]]]:
-        """Give tasks in order, each with its place: asked for what is after it, one gets those that follow.
+        """Return tasks in claim order, each with its cursor. Pass a cursor as `after` to get the next page.
 
-        Those that are `ready` could start now; those that are not are pending too, but wait for something.
+        `ready` selects pending tasks that can be claimed now (True) or that wait for others (False).
         """
         conditions = ["t.project_id = :project_id"]
         values: dict[str, object] = {}
-        wanted = {"status": status.value if status else None, "feature_id": feature_id}
-        for name, value in wanted.items():
+        filters = {"status": status.value if status else None, "feature_id": feature_id}
+        for name, value in filters.items():
             if value is not None:
                 conditions.append(f"t.{name} = :{name}")
                 values[name] = value
@@ -368,12 +376,12 @@ class Tasks:
             values |= {"priority": after[0], "seq": after[1]}
         if limit is not None:
             values["limit"] = limit
-        where, most = " AND ".join(conditions), "LIMIT :limit" if limit is not None else ""
-        rows = self._rows(f"WHERE {where} ORDER BY t.priority DESC, t.seq {most}", **values)
+        where, limit_clause = " AND ".join(conditions), "LIMIT :limit" if limit is not None else ""
+        rows = self._rows(f"WHERE {where} ORDER BY t.priority DESC, t.seq {limit_clause}", **values)
         return [(_task(row), (row["priority"], row["seq"])) for row in rows]
 
     def foremost(self, limit: int, feature_id: str | None = None) -> list[Task]:
-        """Give so many tasks: those that are not done, in order, then the newest of the done ones."""
+        """Return up to `limit` tasks: unfinished ones in claim order, then the newest done ones."""
         condition = "AND t.feature_id = :feature_id" if feature_id else ""
         values = {"feature_id": feature_id} if feature_id else {}
         is_done = "CASE WHEN t.status = 'done' THEN 1 ELSE 0 END"
@@ -383,7 +391,7 @@ class Tasks:
         )
 
     def told_of(self, since: int, until: int) -> list[Task]:
-        """Give the tasks that events after one, and up to another, tell of."""
+        """Return the tasks changed by the events after `since`, up to and including `until`."""
         return self._select(
             """
             WHERE t.project_id = :project_id AND t.id IN (
@@ -396,7 +404,7 @@ class Tasks:
         )
 
     def below(self, id: str) -> list[Task]:
-        """Give a task and all its descendants, parents before children."""
+        """Return a task and all its descendants, parents before children."""
         self._require(id)
         return self._select(
             """
@@ -415,20 +423,20 @@ class Tasks:
         )
 
     def parts(self, id: str) -> list[Task]:
-        """Give the tasks that are a part of one, in order."""
+        """Return the direct subtasks of a task, in claim order."""
         return self._select(
             "WHERE t.project_id = :project_id AND t.parent_id = :id ORDER BY t.priority DESC, t.seq", id=id
         )
 
     def needed_by(self, id: str) -> list[str]:
-        """Give the ids of the tasks that need this one."""
+        """Return the ids of the tasks that depend on this one."""
         rows = self._scope.query(
             "SELECT task_id FROM task_needs WHERE project_id = :project_id AND needs_id = :id ORDER BY task_id", id=id
         )
         return [row["task_id"] for row in rows]
 
     def has_open(self) -> bool:
-        """Say whether any task is not done."""
+        """Return whether any task is not done."""
         rows = self._scope.query(
             """
             SELECT 1 FROM tasks
@@ -438,9 +446,10 @@ class Tasks:
         return bool(rows)
 
     def counts(self) -> dict[Status, int]:
-        """Give how many tasks there are in each status.
+        """Count tasks by status.
 
-        Done ones are many in the end: they are all there are, which is kept with the sums, but for those that are not.
+        Done tasks become many, so they are not counted: their number is the total, part of which is stored with
+        the sums, minus the unfinished tasks.
         """
         rows = self._scope.query(
             f"""
@@ -448,13 +457,13 @@ class Tasks:
                 SELECT status, COUNT(*) FROM tasks
                 WHERE project_id = :project_id AND status IN ('pending', 'in_progress', 'failed', 'blocked')
                 GROUP BY status
-            ), kept (tasks, until) AS (
+            ), summed (tasks, until) AS (
                 SELECT tasks, tasks_until_seq FROM attempt_summed WHERE project_id = :project_id
             )
             SELECT status, n FROM unfinished UNION ALL
-            SELECT 'done', COALESCE((SELECT tasks FROM kept), 0) + (
+            SELECT 'done', COALESCE((SELECT tasks FROM summed), 0) + (
                 SELECT COUNT(*) FROM tasks WHERE project_id = :project_id
-                    AND seq > COALESCE((SELECT until FROM kept), 0) AND seq < {2**63 - 1}
+                    AND seq > COALESCE((SELECT until FROM summed), 0) AND seq < {2**63 - 1}
             ) - COALESCE((SELECT CAST(SUM(n) AS BIGINT) FROM unfinished), 0)
             ORDER BY 1
             """
@@ -462,28 +471,28 @@ class Tasks:
         return {Status(row["status"]): row["n"] for row in rows if row["n"]}
 
     def counts_by_feature(self) -> dict[str, dict[Status, int]]:
-        """Give how many tasks of each feature that has any there are in each status."""
+        """Count tasks by feature and status."""
         rows = self._scope.query(
             """
             SELECT feature_id, status, COUNT(*) AS n FROM tasks
             WHERE project_id = :project_id AND feature_id IS NOT NULL GROUP BY feature_id, status ORDER BY status
             """
         )
-        found: dict[str, dict[Status, int]] = {}
+        counts: dict[str, dict[Status, int]] = {}
         for row in rows:
-            found.setdefault(row["feature_id"], {})[Status(row["status"])] = row["n"]
-        return found
+            counts.setdefault(row["feature_id"], {})[Status(row["status"])] = row["n"]
+        return counts
 
-    def _select(self, rest: str, **values: object) -> list[Task]:
-        return [_task(row) for row in self._rows(rest, **values)]
+    def _select(self, clauses: str, **values: object) -> list[Task]:
+        return [_task(row) for row in self._rows(clauses, **values)]
 
-    def _rows(self, rest: str, **values: object) -> list[Row]:
+    def _rows(self, clauses: str, **values: object) -> list[Row]:
         needs = self._scope.database.json_list("n.needs_id", _NEEDED.format(task="t"))
-        return self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {rest}", **values)
+        return self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {clauses}", **values)
 
     def split(self, id: str, parts: Sequence[SubTask]) -> list[Task]:
-        """Make a task a whole of parts, which may wait for each other; it is done when they are."""
-        whole = self.get(id)
+        """Split a task into subtasks, which may depend on each other. It is done when they all are."""
+        task = self.get(id)
         ids = {part.title.casefold(): self._free_id() for part in parts}
         parts = list({part.title.casefold(): part for part in parts}.values())
         return self.add_all(
@@ -492,7 +501,7 @@ class Tasks:
                     id=ids[part.title.casefold()],
                     title=part.title,
                     body=part.body,
-                    priority=whole.priority,
+                    priority=task.priority,
                     parent_id=id,
                     needs=tuple(ids[title.casefold()] for title in part.needs if title.casefold() in ids),
                 )
@@ -501,19 +510,19 @@ class Tasks:
         )
 
     def depth(self, id: str) -> int:
-        """Give how many tasks are above a task."""
-        above = 0
+        """Return the number of ancestors of a task."""
+        depth = 0
         parent = self.get(id).parent_id
         while parent:
-            above, parent = above + 1, self.get(parent).parent_id
-        return above
+            depth, parent = depth + 1, self.get(parent).parent_id
+        return depth
 
     # --- claims ------------------------------------------------------------------
 
     def claim(self, worker: str, lease_seconds: float, only: str | None = None) -> Task | None:
-        """Take the best ready task for a worker, or None if nothing is ready.
+        """Claim the first ready task for a worker. Return None if no task is ready.
 
-        Two workers never get the same task: the pick and the mark are one statement.
+        Two workers never get the same task, because it is selected and marked in one statement.
         """
 
         def claim() -> Row | None:
@@ -523,31 +532,31 @@ class Tasks:
         row = claim() or (claim() if self.expire() else None)
         if row is None:
             return None
-        self._follow(row)
+        self._roll_up_claim(row)
         return _task(row)
 
     def take(self, worker: str, lease_seconds: float, only: str | None, then: Callable[[Task], R]) -> R | None:
-        """Claim a task and do something with it, in one durable step; None if nothing is ready."""
+        """Claim the first ready task and call `then` with it in one transaction. Return None if no task is ready."""
 
         def claim() -> tuple[Row, R] | None:
             with self._scope.claiming():
                 row = self._pick(worker, lease_seconds, only)
                 return (row, then(_task(row))) if row else None
 
-        taken = claim() or (claim() if self.expire() else None)
-        if taken is None:
+        claimed = claim() or (claim() if self.expire() else None)
+        if claimed is None:
             return None
-        self._follow(taken[0])
-        return taken[1]
+        row, result = claimed
+        self._roll_up_claim(row)
+        return result
 
-    def _follow(self, claimed: Row) -> None:
-        """Do what follows from a claim: those above the task are worked on too."""
+    def _roll_up_claim(self, claimed: Row) -> None:
         if claimed["parent_id"]:
             with self._scope.transaction():
                 self._roll_up(claimed["parent_id"])
 
     def _pick(self, worker: str, lease_seconds: float, only: str | None) -> Row | None:
-        """Mark the best ready task that nobody else is just marking; give it."""
+        """Mark the first ready task as claimed, skipping rows locked by other claims, and return it."""
         database = self._scope.database
         needs = database.json_list("n.needs_id", _NEEDED.format(task="tasks"))
         rows = self._scope.query(
@@ -568,8 +577,9 @@ class Tasks:
         for row in rows:
             if not is_right({name: value for name, value in row.items() if name != "needs"}):
                 raise StoreError(
-                    f"Task {row['id']} does not match its checksum: what it says may not be what was asked for. "
-                    "Look with: ralph doctor"
+                    f"Task {row['id']} does not match its checksum, so it was not started. "
+                    "Check the database with: ralph doctor",
+                    code="damaged-task",
                 )
         return rows[0] if rows else None
 
@@ -581,7 +591,7 @@ class Tasks:
         """
 
     def expire(self) -> bool:
-        """Free the tasks whose lease ran out, if any; the token of the next claim outdates the old one."""
+        """Release tasks whose lease ran out. Return whether there were any."""
         if not self._scope.query(self._expired):
             return False
         with self._scope.transaction():
@@ -593,13 +603,13 @@ class Tasks:
             for row in rows:
                 self._roll_up(row["parent_id"])
                 self.log(row["id"], "Released: the lease ran out.", "ralph")
-            self._tell([row["id"] for row in rows])
+            self._publish([row["id"] for row in rows])
         return True
 
     def heartbeat(self, id: str, token: int, lease_seconds: float) -> bool:
-        """Renew the lease on a claimed task; False when the claim is no longer ours."""
+        """Renew the lease of a claim. Return False if the claim was lost."""
         with self._scope.database.single():
-            kept = self._scope.execute(
+            changed = self._scope.execute(
                 f"""
                 UPDATE tasks SET lease_until = {self._scope.database.lease_end}
                 WHERE project_id = :project_id AND id = :id AND claim_token = :token AND status = 'in_progress'
@@ -608,15 +618,15 @@ class Tasks:
                 token=token,
                 lease_seconds=str(lease_seconds),
             )
-        return kept > 0
+        return changed > 0
 
     def settle(self, id: str, token: int, status: Status, reason: str = "") -> None:
-        """End a claim with the status the task has from now on; refused when the claim was lost."""
+        """End a claim and set the status of the task. Raise `ClaimLostError` if the claim was lost."""
         if not self.end_claim(id, token, status, reason):
             raise ClaimLostError(id)
 
     def end_claim(self, id: str, token: int, status: Status, reason: str = "") -> bool:
-        """Do what `settle` does; False when the claim was lost."""
+        """End a claim and set the status of the task. Return False if the claim was lost."""
         with self._scope.transaction():
             rows = self._scope.change(
                 "tasks",
@@ -631,31 +641,37 @@ class Tasks:
             if rows:
                 self._roll_up(rows[0]["parent_id"])
                 self._scope.announce(TASKS)
-            self.expire()  # here, because a claim must not wait for it
+            self.expire()  # here rather than on a claim, which should be fast
             return bool(rows)
 
     def release(self, id: str, token: int) -> None:
-        """Give a claimed task back to be claimed again."""
+        """Release a claim, so that the task can be claimed again."""
         self.settle(id, token, Status.PENDING)
 
     def claimed(self) -> list[Task]:
-        """Give the tasks that somebody works on."""
+        """Return the claimed tasks."""
         return self._select(
             "WHERE t.project_id = :project_id AND t.status = 'in_progress' AND t.claimed_by IS NOT NULL ORDER BY t.seq"
         )
 
-    # --- a person's word -----------------------------------------------------------
+    # --- changes by people ---------------------------------------------------------
 
     def move(self, id: str, status: Status, allowed: Iterable[Status], reason: str = "") -> Task:
-        """Set a task's status by hand; a worker that has it claimed loses the claim."""
+        """Set the status of a task by hand. A worker that claimed it loses the claim."""
         with self._scope.transaction():
             task = self.get(id)
             if self._has_children(id):
-                raise ConflictError(f"{id} has subtasks: its status follows theirs.")
+                raise ConflictError(
+                    f"{id} has subtasks, so its status is derived from theirs. Change those instead.",
+                    code="has-subtasks",
+                )
             if task.status not in allowed:
                 if task.status is status:
-                    raise ConflictError(f"{id} is {status} already.")
-                raise ConflictError(f"{id} is {task.status} and cannot become {status}. First: ralph task reset {id}")
+                    raise ConflictError(f"{id} is already {status}.", code="same-status")
+                raise ConflictError(
+                    f"{id} is {task.status} and cannot become {status}. Reset it first with: ralph task reset {id}",
+                    code="invalid-transition",
+                )
             attempts = self._scope.query(
                 "SELECT MAX(number) AS n FROM attempts WHERE project_id = :project_id AND task_id = :id", id=id
             )
@@ -669,17 +685,17 @@ class Tasks:
             )
             if task.parent_id:
                 self._roll_up(task.parent_id)
-            self._tell([id])
+            self._publish([id])
         return self.get(id)
 
     def log(self, id: str, message: str, who: str) -> None:
-        """Add a line to a task's log."""
+        """Add an entry to the log of a task."""
         with self._scope.transaction():
             self._require(id)
             self._scope.insert("task_log", task_id=id, message=message, who=who, at=now())
 
     def read_log(self, id: str) -> list[LogEntry]:
-        """Give a task's log, oldest first."""
+        """Return the log of a task, oldest first."""
         self._require(id)
         rows = self._scope.query(
             "SELECT message, who, at FROM task_log WHERE project_id = :project_id AND task_id = :id ORDER BY seq",
@@ -687,11 +703,7 @@ class Tasks:
         )
         return [to_record(LogEntry, row, {}) for row in rows]
 
-    # --- inside --------------------------------------------------------------------
-
-    @property
-    def _for_update(self) -> str:
-        return self._scope.database.for_update
+    # --- helpers -------------------------------------------------------------------
 
     def _free_id(self) -> str:
         new_id = task_id()
@@ -711,8 +723,8 @@ class Tasks:
             self._scope.query("SELECT 1 FROM tasks WHERE project_id = :project_id AND parent_id = :id LIMIT 1", id=id)
         )
 
-    def _tell(self, ids: Sequence[str]) -> None:
-        """Tell those who wait for tasks, or follow what happens to them; inside the transaction that changes them."""
+    def _publish(self, ids: Sequence[str]) -> None:
+        """Publish changes of tasks, in the transaction that makes them."""
         from ralph.store.run_events import RunEvents
 
         RunEvents(self._scope).tell_tasks(ids)
@@ -722,7 +734,7 @@ class Tasks:
         self._scope.change("tasks", f"{assignments}, updated_at = :at", "id = :id", id=id, at=now(), **values)
 
     def _roll_up(self, id: str | None) -> None:
-        """Derive a parent's status from its children, and on upwards while it changes."""
+        """Update the status of a parent from its subtasks, and of its ancestors while they change."""
         while id:
             task = self.get(id)
             rows = self._scope.query(
@@ -731,21 +743,23 @@ class Tasks:
                 id=id,
             )
             status = parent_status({Status(row["status"]) for row in rows}) if rows else Status.PENDING
-            is_claimed_whole = bool(rows) and task.claimed_by is not None
-            if not is_claimed_whole and (status is task.status or (not rows and task.status is not Status.IN_PROGRESS)):
+            is_claimed_parent = bool(rows) and task.claimed_by is not None
+            if not is_claimed_parent and (
+                status is task.status or (not rows and task.status is not Status.IN_PROGRESS)
+            ):
                 return
-            # Whoever works on a task that became a whole of parts must not settle it any more.
+            # A worker that claimed the task before it was split must not settle it any more.
             self._set(
                 id,
                 "status = :status, claimed_by = NULL, lease_until = NULL, claim_token = claim_token + 1",
                 status=status.value,
             )
-            self._tell([id])
+            self._publish([id])
             id = task.parent_id
 
 
 def parent_status(children: set[Status]) -> Status:
-    """Give the status of a task whose children have these."""
+    """Return the status of a task from those of its subtasks."""
     if Status.FAILED in children:
         return Status.FAILED
     if children == {Status.DONE}:
@@ -756,17 +770,19 @@ def parent_status(children: set[Status]) -> Status:
 
 
 def _batches(ids: Iterable[str | None]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Give ids as a statement takes them, so many at a time: the marks to put into it, and their values."""
-    wanted = [id for id in dict.fromkeys(ids) if id and "\0" not in id]
-    for start in range(0, len(wanted), BATCH):
-        values: dict[str, object] = {f"id_{n}": id for n, id in enumerate(wanted[start : start + BATCH])}
+    """Yield placeholders and values for statements with up to `BATCH` ids each."""
+    unique_ids = [id for id in dict.fromkeys(ids) if id and "\0" not in id]
+    for start in range(0, len(unique_ids), BATCH):
+        values: dict[str, object] = {f"id_{n}": id for n, id in enumerate(unique_ids[start : start + BATCH])}
         yield ", ".join(f":{name}" for name in values), values
 
 
 _TASK: Convert = {
     "status": Status,
     "needs": lambda stored: tuple(sorted(from_json(stored))),
-    "lease_until": lambda stored: stored.partition(" ")[0],  # the rest is for the database
+    "lease_until": lambda stored: stored.partition(" ")[
+        0
+    ],  # SQLite appends what `leases` needs to tell when it is over
 }
 
 

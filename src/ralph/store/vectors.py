@@ -1,7 +1,7 @@
-"""What memories mean, as vectors of one model, kept beside their texts.
+"""Store for the embeddings of memories.
 
-A vector goes when its text changes (`Memories` sees to that) and is made anew when there is time for it. A server
-that compares vectors by itself (PostgreSQL with pgvector) is asked for the nearest; all arithmetic is on this side.
+`Memories` deletes a vector when its text changes, and a background job creates it again. PostgreSQL with pgvector
+searches for the nearest vectors itself; otherwise they are compared in this process.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ralph.store.postgres import PostgresDatabase
 
 EACH = 4
-"""Of a spot so many vectors are taken: to find one takes longer than to read on."""
+"""Number of consecutive vectors read per sampled position, because seeking is slower than reading on."""
 
 
 def any_made(scope: Scope) -> bool:
-    """Say whether there is any vector at all."""
+    """Return whether the project has any vector."""
     rows = scope.query(
         """
         SELECT 1 AS one FROM memory_vectors WHERE project_id = :project_id LIMIT 1
@@ -28,7 +28,7 @@ def any_made(scope: Scope) -> bool:
 
 
 def compare_on_server(database: Database) -> bool:
-    """Let the server compare vectors by itself from now on, if it can; say whether it does."""
+    """Enable vector search on the server if it supports it. Return whether it does."""
     server = _server(database)
     return server is not None and server.add_vectors()
 
@@ -42,17 +42,17 @@ def _server(database: Database) -> PostgresDatabase | None:
 
 
 class Vectors:
-    """The vectors of a project's memories."""
+    """Embeddings of the memories of a project, for one model."""
 
     def __init__(self, scope: Scope, model: str, size: int) -> None:
-        """A vector of another size than `size` bytes is damaged, and counts as missing."""
+        """Use vectors of `size` bytes. Those of another size are damaged and count as missing."""
         self._scope = scope
         self._model = model
         self._size = size
         self._on_server = _server(scope.database)
 
     def missing(self, limit: int) -> list[Row]:
-        """Give number, title and text of active memories that have no vector of this model, newest first."""
+        """Return sequence number, title and body of active memories without a vector of this model, newest first."""
         return self._scope.query(
             """
             SELECT m.seq, m.title, m.body FROM memory AS m LEFT JOIN memory_vectors AS v
@@ -66,23 +66,9 @@ class Vectors:
             limit=limit,
         )
 
-    def count_missing(self) -> int:
-        """Give how many active memories have no vector of this model."""
-        rows = self._scope.query(
-            """
-            SELECT COUNT(*) AS n FROM memory AS m LEFT JOIN memory_vectors AS v
-                ON v.project_id = m.project_id AND v.seq = m.seq
-            WHERE m.project_id = :project_id AND m.state = 'active'
-                AND (v.seq IS NULL OR v.model <> :model OR LENGTH(v.vector) <> :size)
-            """,
-            model=self._model,
-            size=self._size,
-        )
-        return int(rows[0]["n"])
-
     def put(self, rows: Sequence[Row], vectors: Sequence[bytes]) -> None:
-        """Keep the vectors of rows that `missing` gave; a text that has changed since gets none yet."""
-        made = [
+        """Store the vectors of rows returned by `missing`. Texts that have changed since are skipped."""
+        values = [
             {**row, "vector": vector, "model": self._model, "project_id": self._scope.project_id}
             for row, vector in zip(rows, vectors, strict=True)
         ]
@@ -97,11 +83,11 @@ class Vectors:
                 SELECT project_id, seq, :model, :vector FROM memory
                 WHERE project_id = :project_id AND seq = :seq AND title = :title AND body = :body
                 """,
-                made,
+                values,
             )
 
     def after(self, made: int, limit: int) -> list[Row]:
-        """Give vectors made after a number, oldest first: `made`, the memory's number, the vector."""
+        """Return vectors created after the one numbered `made`, oldest first, with the memory's sequence number."""
         return self._scope.query(
             """
             SELECT made, seq, vector FROM memory_vectors
@@ -115,36 +101,36 @@ class Vectors:
         )
 
     def of(self, seqs: Sequence[int]) -> list[Row]:
-        """Give number and vector of those of the numbers that have one; it is that of their text as it is now."""
-        marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
-        if not marks:
+        """Return the vectors of memories by sequence number. They match the current texts."""
+        values = {f"s{n}": seq for n, seq in enumerate(seqs)}
+        if not values:
             return []
-        among = ", ".join(f":{name}" for name in marks)
+        placeholders = ", ".join(f":{name}" for name in values)
         return self._scope.query(
             f"""
             SELECT seq, vector FROM memory_vectors
-            WHERE project_id = :project_id AND model = :model AND LENGTH(vector) = :size AND seq IN ({among})
+            WHERE project_id = :project_id AND model = :model AND LENGTH(vector) = :size AND seq IN ({placeholders})
             """,
             model=self._model,
             size=self._size,
-            **marks,
+            **values,
         )
 
     def current(self, seqs: Sequence[int]) -> set[int]:
-        """Give those of the numbers whose vectors are still those of their texts."""
-        marks = {f"s{n}": seq for n, seq in enumerate(seqs)}
-        if not marks:
+        """Return those sequence numbers whose memories have a current vector."""
+        values = {f"s{n}": seq for n, seq in enumerate(seqs)}
+        if not values:
             return set()
-        among = ", ".join(f":{name}" for name in marks)
+        placeholders = ", ".join(f":{name}" for name in values)
         rows = self._scope.query(
-            f"SELECT seq FROM memory_vectors WHERE project_id = :project_id AND seq IN ({among})", **marks
+            f"SELECT seq FROM memory_vectors WHERE project_id = :project_id AND seq IN ({placeholders})", **values
         )
         return {row["seq"] for row in rows}
 
-    # --- on a server that compares vectors by itself -------------------------------------
+    # --- search on the server --------------------------------------------------------------
 
     def newest(self, most: int) -> int:
-        """Give the number of the newest vector, if the server compares them and has more than so many; else 0."""
+        """Return the number of the newest vector, or 0 unless the server searches and has more than `most`."""
         if not self._on_server or not self._on_server.compares_vectors(self._size):
             return 0
         (row,) = self._scope.query(
@@ -158,14 +144,14 @@ class Vectors:
         return int(row["newest"]) if row["n"] > most else 0
 
     def some(self, most: int) -> list[Row]:
-        """Give about so many vectors from all over the project: the memories' numbers and the vectors."""
+        """Return a sample of about `most` vectors with the sequence numbers of their memories."""
         assert self._on_server
         project_id = self._scope.project_id
         rows = self._on_server.some_vectors(project_id, self._model, self._size, most // EACH, EACH)
-        found = {row["seq"]: row for row in rows}
-        if len(found) < most // 2:
-            # They were made at a few moments, far apart: most spots are where this project has none.
-            last = self._scope.query(
+        sample = {row["seq"]: row for row in rows}
+        if len(sample) < most // 2:
+            # The vectors were created in a few bursts, so most sampled positions belong to other projects.
+            latest = self._scope.query(
                 """
                 SELECT seq, vector FROM memory_vectors
                 WHERE project_id = :project_id AND model = :model AND LENGTH(vector) = :size
@@ -175,10 +161,10 @@ class Vectors:
                 size=self._size,
                 most=most,
             )
-            found |= {row["seq"]: row for row in last}
-        return list(found.values())
+            sample |= {row["seq"]: row for row in latest}
+        return list(sample.values())
 
     def nearest(self, direction: Sequence[float], most: int) -> list[Row]:
-        """Give number and vector of about those that point most the same way."""
+        """Return approximately the nearest vectors, with the sequence numbers of their memories."""
         assert self._on_server
         return self._on_server.nearest_vectors(self._scope.project_id, self._model, direction, most)
