@@ -101,7 +101,7 @@ test-agents: $(VENV)/.dev $(VENV)/.agents ## Run real agents (Claude Code, its A
 	@$(BIN)/pytest -rs tests/real_agents
 
 test-api: $(VENV)/.dev ## Ask a real server what nobody thought of (schemathesis); CASES=10000 for long
-	@$(BIN)/python -m tests.server.fuzz $(if $(CASES),--cases $(CASES))
+	@$(BIN)/python -m tests.web.fuzz $(if $(CASES),--cases $(CASES))
 
 # A browser to test with: one that is there, or Debian's when TOOLS=install says that it may be installed here.
 # Without one the tests in it are skipped, which say so; one that is there and fails is a failure.

@@ -12,8 +12,8 @@ from pathlib import Path
 import ralph
 from bench.measure import Table, best
 from bench.recall_speed import SMALL, fill
-from ralph.location import init_project
 from ralph.project import Project
+from ralph.workspace import init_project
 
 REPEATS = 30
 MEGABYTES = 50

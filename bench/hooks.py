@@ -19,8 +19,8 @@ import ralph
 from bench.cold import PROGRAM, peak_megabytes
 from bench.measure import Table, best
 from bench.recall_speed import SMALL, fill
-from ralph.location import init_project
 from ralph.project import Project
+from ralph.workspace import init_project
 
 REPEATS = 30
 FEWER = 5

@@ -11,15 +11,15 @@ import apsw
 
 from bench.measure import Table, seconds
 from ralph.agents import Session
-from ralph.config import Config
-from ralph.location import init_project
-from ralph.loop.order import Order
+from ralph.core.config import Config
+from ralph.core.records import Memory, Reply, now
+from ralph.loop.options import Order
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Memory, Reply, now
 from ralph.store import Store
 from ralph.store.memories import Change
 from ralph.store.tasks import NewTask
+from ralph.workspace import init_project
 
 PAST = 10_000
 PAST_TASKS = 2_000

@@ -11,13 +11,13 @@ from pathlib import Path
 import apsw
 
 from bench.measure import Table, best, seconds
+from ralph.core.records import Memory, Source, now
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_md import write_memories_md
-from ralph.location import init_project
+from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.records import Memory, Source, now
 from ralph.store.memories import Change
-from ralph.sync import sync
+from ralph.workspace import init_project
 
 MANY = 100_000
 ENTRIES = 10_000

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from bench.measure import Table, best, seconds
 from ralph.agents import Session
-from ralph.config import Config
-from ralph.location import init_project
-from ralph.loop.order import Order
+from ralph.core.config import Config
+from ralph.core.records import Reply, Status
+from ralph.loop.options import Order
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Reply, Status
 from ralph.store import Store
 from ralph.store.tasks import NewTask
+from ralph.workspace import init_project
 
 WORKERS = 8
 TASKS = 40
@@ -126,7 +126,7 @@ def ask_status(project: Project) -> None:
 
 def ask_strategy(project: Project) -> None:
     """Ask what a model has to be chosen by."""
-    from ralph.loop.planning import next_attempt
+    from ralph.loop.choose_model import next_attempt
 
     task = project.store.tasks.ready()[0]
     for _ in range(ASKED):
@@ -147,8 +147,8 @@ def run(table: Table) -> None:
         table.row(f"{WORKERS} workers, per task", 1000 * min(together) / TASKS, min(together) / min(alone), 1 / LEAST)
         print(f"  {min(alone) / min(together):.2f} times one worker's throughput (at least {LEAST:g})")
     print(f"Where a project stands, {FEW:,} and {MANY:,} attempts")
-    from ralph.config import ModelsConfig
-    from ralph.records import replace
+    from ralph.core.config import ModelsConfig
+    from ralph.core.records import replace
 
     costs: dict[int, tuple[float, float]] = {}
     for attempts in (FEW, MANY):

@@ -19,11 +19,11 @@ from tests.postgres import Server
 
 from bench.measure import Table, best
 from bench.recall_speed import Texts, fill, memories
-from ralph.location import init_project
-from ralph.memory.question import Context
+from ralph.memory.recall.query import Context
 from ralph.project import Project
 from ralph.store import open_store
 from ralph.store.tasks import NewTask
+from ralph.workspace import init_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

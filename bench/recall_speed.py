@@ -19,12 +19,12 @@ from typing import Any
 import apsw
 
 from bench.measure import Table, best
-from ralph.location import init_project
-from ralph.memory.question import Context
+from ralph.core.records import SIGNAL_KINDS, Memory, Source, now, timestamp
+from ralph.memory.recall.candidates import recall
+from ralph.memory.recall.query import Context
 from ralph.project import Project
-from ralph.recall import recall
-from ralph.records import SIGNAL_KINDS, Memory, Source, now, timestamp
 from ralph.store.memories import Change
+from ralph.workspace import init_project
 
 SMALL, MANY, LARGE = 10_000, 100_000, 1_000_000
 QUERIES = 20

@@ -24,13 +24,13 @@ from urllib.parse import quote
 
 from bench.measure import Table, best
 from bench.recall_speed import MANY, SMALL, Texts, fill
-from ralph.location import init_project
+from ralph.core.records import Attempt, FailureReport, Outcome, Run, Status, replace, timestamp
 from ralph.project import Project
-from ralph.records import Attempt, FailureReport, Outcome, Run, Status, replace, timestamp
-from ralph.server.serving import token_path
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
 from ralph.store.rows import to_columns
 from ralph.store.tasks import NewTask
+from ralph.web.server import token_path
+from ralph.workspace import init_project
 
 QUERIES = 20
 REPEATS = 7

@@ -28,13 +28,13 @@ from bench.world import (
     tasks_file,
 )
 from ralph.agents.rehearsal import PLAYBOOK
-from ralph.location import init_project
-from ralph.loop.order import Order
+from ralph.core.records import Attempt, Status, record
+from ralph.loop.options import Order
+from ralph.loop.stats import Stats
 from ralph.loop.strategy import cost_of
-from ralph.memory.lift import Lift
+from ralph.memory.lifecycle.lift import Lift
 from ralph.project import Project
-from ralph.records import Attempt, Status, record
-from ralph.stats import Stats
+from ralph.workspace import init_project
 
 TASKS = 200
 SEED = 1

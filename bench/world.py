@@ -17,7 +17,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ralph.agents.rehearsal import Edit, Idea, Part, Playbook
-from ralph.records import record, replace
+from ralph.core.records import record, replace
 
 MODELS = ("haiku", "sonnet", "opus")
 LEVELS = ("easy", "moderate", "hard")

@@ -63,7 +63,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def http_reference() -> str:
     """Give the reference of all that can be asked over HTTP as markdown."""
-    from ralph.server.openapi import document
+    from ralph.web.openapi import document
 
     described = document()
     groups: dict[str, list[str]] = {}
@@ -90,7 +90,7 @@ def _http_call(method: str, path: str, operation: dict[str, Any]) -> str:
     ]
     body = operation.get("requestBody")
     if body:
-        from ralph.server.openapi import document
+        from ralph.web.openapi import document
 
         schema = body["content"]["application/json"]["schema"]
         fields = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
@@ -113,7 +113,7 @@ def _http_type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"{_http_type(schema.get('items', {}))}, several"
     if "$ref" in schema:
-        from ralph.server.openapi import document
+        from ralph.web.openapi import document
 
         return _http_type(document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     return str(schema.get("type", "anything"))

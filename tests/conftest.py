@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ralph.config import DOOR_VARIABLE
+from ralph.core.config import DOOR_VARIABLE
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database, open_store
 from tests.make import put_empty_database, set_up_project

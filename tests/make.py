@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from ralph.agents import Limits, Session
-from ralph.config import STORE_VARIABLE
-from ralph.location import DATABASE, FOLDER, init_project
-from ralph.records import (
+from ralph.core.config import STORE_VARIABLE
+from ralph.core.records import (
     Attempt,
     Capture,
     FailureReport,
@@ -25,6 +24,7 @@ from ralph.records import (
 )
 from ralph.store import Store, open_database
 from ralph.store.memories import Change
+from ralph.workspace import DATABASE, FOLDER, init_project
 
 
 @cache

@@ -22,7 +22,7 @@ from bench.recall.drawing import draw
 from bench.recall.rankers import NAMES, Missing, Ranker, find
 from bench.recall.replay import replay
 from bench.recall.sets import Added, Asked, BadData, Sets, Store, first, made_sets, read_sets
-from ralph.config import STORE_VARIABLE
+from ralph.core.config import STORE_VARIABLE
 
 MADE_UP = (
     "The data is made up: it shows that the measuring works and proves nothing about real use.\n"

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from bench.recall.texts import Memory, Query
-from ralph.location import init_project
-from ralph.memory.profiles import PROFILES
-from ralph.memory.question import Context
-from ralph.memory.task_type import task_type
+from ralph.core.records import Memory as Kept
+from ralph.core.records import Source
+from ralph.memory.lifecycle.task_type import task_type
+from ralph.memory.recall.query import Context
+from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
-from ralph.records import Memory as Kept
-from ralph.records import Source
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
+from ralph.workspace import init_project
 
 MOST = 100
 
@@ -65,7 +65,7 @@ class RalphWithMeaning(Ralph):
     """The same with the extra installed; what memories mean is worked out when they are added."""
 
     def __init__(self) -> None:
-        from ralph.nearness import encoder
+        from ralph.memory.recall.vector_search import encoder
 
         if encoder() is None:
             raise ImportError("ralph[semantic] is not installed")

@@ -14,7 +14,7 @@ def main() -> int:
     gc.set_threshold(MANY_OBJECTS)
     try:
         if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
-            from ralph.hooks import main as answer
+            from ralph.integrations.hooks import main as answer
 
             return answer(sys.argv[2:])
         from ralph.cli import main as run

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import os
 
-from ralph.config import DOOR_VARIABLE, load_config, with_flags
-from ralph.errors import ConflictError, NotFoundError, UsageError
-from ralph.location import find_root, is_agreed, is_project, open_own_store
-from ralph.records import Status, now, record, replace
-from ralph.text import accept, one_line
+from ralph.core.config import DOOR_VARIABLE, load_config, with_flags
+from ralph.core.errors import ConflictError, NotFoundError, UsageError
+from ralph.core.records import Status, now, record, replace
+from ralph.core.text import accept, one_line
+from ralph.workspace import find_root, is_agreed, is_project, open_own_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from ralph.attending import Attending
-    from ralph.config import Config
-    from ralph.extracting import Extracting
-    from ralph.formats.memory_files import Format
-    from ralph.formats.planned import PlannedTask, Unreadable
-    from ralph.formats.sources import SourceFile
-    from ralph.loop.order import Order, Summary
-    from ralph.loop.progress import Tell
-    from ralph.loop.stuck import Trouble
-    from ralph.past import Past
-    from ralph.projects import Neighbours
-    from ralph.records import (
+    from ralph.core.config import Config
+    from ralph.core.records import (
         Attempt,
         FailureReport,
         Feature,
@@ -41,12 +31,22 @@ if TYPE_CHECKING:
         Task,
         TaskMetrics,
     )
-    from ralph.remembering import Remembering
-    from ralph.stats import Stats
+    from ralph.formats.memory_files import Format
+    from ralph.formats.planned import PlannedTask, Unreadable
+    from ralph.formats.sources import SourceFile
+    from ralph.loop.journal import Past
+    from ralph.loop.options import Order, Summary
+    from ralph.loop.progress import Tell
+    from ralph.loop.stats import Stats
+    from ralph.loop.stuck import Trouble
+    from ralph.memory.import_export import Brought, Transferring
+    from ralph.memory.learning_service import Extracting
+    from ralph.memory.service import Remembering
+    from ralph.memory.sessions import Attending
+    from ralph.projects import Neighbours
     from ralph.store import Store
     from ralph.store.database import Row
     from ralph.store.tasks import NewTask
-    from ralph.transferring import Brought, Transferring
 
 SHOWN_ATTEMPTS = 20
 SHOWN_TASKS = 20
@@ -203,7 +203,7 @@ class Project:
 
     def neighbour(self, name_or_id: str) -> Project:
         """Give another project of the same database, to work on it from here; the files stay those of this one."""
-        from ralph.who import refuse_agents
+        from ralph.core.actor import refuse_agents
 
         one = self.store.projects.find(name_or_id)
         if one is None:
@@ -234,7 +234,7 @@ class Project:
     @property
     def memory(self) -> Remembering:
         """What is remembered, and all that can be done with it."""
-        from ralph.remembering import Remembering
+        from ralph.memory.service import Remembering
 
         if self._memory is None:
             self._memory = Remembering(self.store, self._root, self.config)
@@ -243,7 +243,7 @@ class Project:
     @property
     def transfer(self) -> Transferring:
         """The way in and out of the memory."""
-        from ralph.transferring import Transferring
+        from ralph.memory.import_export import Transferring
 
         if self._transfer is None:
             self._transfer = Transferring(self.store, self.memory)
@@ -252,21 +252,21 @@ class Project:
     @property
     def sessions(self) -> Attending:
         """Sessions of agents that people run themselves."""
-        from ralph.attending import Attending
+        from ralph.memory.sessions import Attending
 
         return Attending(self.store, self.memory, self.config)
 
     @property
     def learning(self) -> Extracting:
         """Learnings on their way into the memory."""
-        from ralph.extracting import Extracting
+        from ralph.memory.learning_service import Extracting
 
         return Extracting(self.store, self.memory.sync, self.memory.edit)
 
     @property
     def past(self) -> Past:
         """What happened, page by page."""
-        from ralph.past import Past
+        from ralph.loop.journal import Past
 
         return Past(self.store, self.sessions)
 
@@ -280,7 +280,7 @@ class Project:
     @property
     def stats(self) -> Stats:
         """What the runs, the models and the memory came to."""
-        from ralph.stats import Stats
+        from ralph.loop.stats import Stats
 
         if self._stats is None:
             self._stats = Stats(self.store)
@@ -291,7 +291,7 @@ class Project:
     ) -> Brought:
         """Take in a file from elsewhere, whatever it holds: memories, learnings, tasks, or a loop's state."""
         from ralph.formats.memory_files import Format, recognise
-        from ralph.transferring import Brought
+        from ralph.memory.import_export import Brought
 
         form = format or recognise(text, name)
         if form is Format.TASKS:
@@ -313,7 +313,7 @@ class Project:
 
     def merge(self, path: Path) -> list[Brought]:
         """Take in all memories of another project, or of anything else that can be brought in."""
-        from ralph.transferring import is_store
+        from ralph.memory.import_export import is_store
 
         if is_store(path):
             return [self.transfer.merge(path)]
@@ -499,7 +499,7 @@ class Project:
             return [self.reset(id) for id in ids]
 
     def _move(self, id: str, status: Status, allowed: Iterable[Status], reason: str) -> Task:
-        from ralph.who import who
+        from ralph.core.actor import who
 
         reason = accept(reason)
         _refuse_own_task(id)
@@ -522,7 +522,7 @@ class Project:
         text = accept(message)
         if not text:
             raise UsageError("There is nothing to log: the message is empty.")
-        from ralph.who import who
+        from ralph.core.actor import who
 
         self.store.tasks.log(id, text, who())
 
@@ -539,8 +539,8 @@ class Project:
 
     def _resolved(self, planned: Sequence[PlannedTask]) -> tuple[list[NewTask], int, list[Unreadable]]:
         """Give the planned tasks that are new, with ids of their own and links that lead somewhere."""
+        from ralph.core.records import task_id
         from ralph.formats.planned import Unreadable
-        from ralph.records import task_id
         from ralph.store.tasks import NewTask
 
         existing = self.store.tasks.all()
@@ -641,10 +641,10 @@ class Project:
 
         The task goes back to pending, or waits for a person once its retries are used up, as after any failure.
         """
-        from ralph.loop.capture import Setting, conclude
-        from ralph.loop.order import Order, with_limits
+        from ralph.core.records import Ending, Reply, Report, Sigils, Verdict
+        from ralph.loop.options import Order, with_limits
+        from ralph.loop.settle import Setting, conclude
         from ralph.loop.workers import worker_name
-        from ralph.records import Ending, Reply, Report, Sigils, Verdict
         from ralph.store.attempts import OUTSIDE
 
         _refuse_reports(id)
@@ -747,9 +747,9 @@ class Project:
         `resume` names a run to go on with; empty, the latest one.
         """
         from ralph.agents import open_agent
-        from ralph.live import Recording
-        from ralph.loop.order import options_of, with_limits
+        from ralph.loop.options import options_of, with_limits
         from ralph.loop.run import Loop
+        from ralph.loop.run_log import Recording
         from ralph.loop.workers import worker_name
 
         if order.only:
@@ -796,7 +796,7 @@ class Project:
 
         What others can write must not decide which programs run here.
         """
-        from ralph.loop.order import resumed
+        from ralph.loop.options import resumed
 
         again = resumed(order, run.options)
         gates = again.gates if again.verify else order.gates
@@ -809,7 +809,7 @@ class Project:
 
     def _is_at_work(self, run: Run) -> bool:
         """Say whether somebody works on a run, or waits for tasks in it."""
-        from ralph.loop.order import worker_of
+        from ralph.loop.options import worker_of
         from ralph.loop.workers import is_at_work
 
         if is_at_work(worker_of(run.options)):
@@ -875,7 +875,7 @@ class Project:
 
     def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
         """Say how stuck a task is and what its next attempt would be."""
-        from ralph.loop.planning import next_attempt
+        from ralph.loop.choose_model import next_attempt
         from ralph.loop.strategy import next_step, strategy_name
         from ralph.loop.stuck import Step
 
@@ -897,7 +897,7 @@ class Project:
 
         if self.config.agent.command or self.config.agent.name != "command":
             return takes_model(self.config.agent, self._root, self.config.models)
-        from ralph.loop.order import Order, resumed
+        from ralph.loop.options import Order, resumed
 
         runs = self.store.attempts.runs(1)
         last = resumed(Order(), runs[0].options) if runs else Order()

@@ -9,19 +9,19 @@ import os
 from pathlib import Path
 from shlex import quote
 
-from ralph.config import TOML_NAME, load_config, with_settings
-from ralph.errors import NotFoundError, RalphError, UsageError
-from ralph.files import write_whole
-from ralph.location import FOLDER, find_root, store_url
-from ralph.records import record, replace
+from ralph.core.actor import refuse_agents
+from ralph.core.config import TOML_NAME, load_config, with_settings
+from ralph.core.errors import NotFoundError, RalphError, UsageError
+from ralph.core.files import write_whole
+from ralph.core.records import record, replace
+from ralph.core.text import accept, one_line
 from ralph.store import Store, open_database
 from ralph.store.projects import Projects, ProjectSummary, lock_tasks
-from ralph.text import accept, one_line
-from ralph.who import refuse_agents
+from ralph.workspace import FOLDER, find_root, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.config import Config
+    from ralph.core.config import Config
     from ralph.store.database import Database, Scope
     from ralph.store.projects import ProjectEntry
 
@@ -211,6 +211,6 @@ def _refuse_shared(entry: ProjectEntry, done: str) -> None:
 
 def _is_worth_keeping(scope: Scope, entry: ProjectEntry) -> bool:
     """Say whether a project holds anything that is nowhere else: of half a copy, the whole is where it came from."""
-    from ralph.store.copying import is_worked_in
+    from ralph.store.maintenance.copy import is_worked_in
 
     return not entry.copying or is_worked_in(scope, entry)

@@ -13,11 +13,11 @@ import pytest
 
 from ralph.agents import Limits, Session, acp_session, open_agent
 from ralph.agents.acp import AcpAgent
-from ralph.config import AgentConfig
-from ralph.errors import AgentUnavailableError
-from ralph.extras import how_to_install
-from ralph.records import Ending, Reply
-from tests.agents.test_process import is_alive, pids_in, wait_until
+from ralph.core.config import AgentConfig
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.extras import how_to_install
+from ralph.core.records import Ending, Reply
+from tests.agents.supervisor.test_process import is_alive, pids_in, wait_until
 
 pytestmark = pytest.mark.storeless
 
@@ -685,8 +685,8 @@ def test_a_program_that_cannot_be_started_is_missing(tmp_path: Path) -> None:
 def test_without_the_sdk_the_way_to_install_it_is_told(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.modules['acp'] = None\n"
-        "from ralph.agents.acp import AcpAgent; from ralph.config import AgentConfig\n"
-        "from ralph.errors import AgentUnavailableError\n"
+        "from ralph.agents.acp import AcpAgent; from ralph.core.config import AgentConfig\n"
+        "from ralph.core.errors import AgentUnavailableError\n"
         "try: AcpAgent(AgentConfig(name='acp', command=('cat',)), Path.cwd()).check()\n"
         "except AgentUnavailableError as error: print(error)\n"
     )

@@ -12,9 +12,9 @@ import pytest
 
 from ralph.agents import Agent, Limits, claude, open_agent
 from ralph.agents.claude import ClaudeAgent
-from ralph.config import AgentConfig
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending, Reply
+from ralph.core.config import AgentConfig
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Reply
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless

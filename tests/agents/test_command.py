@@ -6,8 +6,8 @@ import pytest
 
 from ralph.agents import Agent, Limits
 from ralph.agents.command import CommandAgent
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless

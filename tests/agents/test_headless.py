@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from ralph.agents import DRIVEN, Agent, Limits, open_agent, takes_model
 from ralph.agents.headless import _STREAMS, HeadlessAgent
-from ralph.config import AGENTS, AgentConfig, ModelsConfig
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending, Reply
+from ralph.core.config import AGENTS, AgentConfig, ModelsConfig
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Reply
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless

@@ -8,12 +8,12 @@ import pytest
 
 from ralph.agents import Agent, Limits, open_agent
 from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
-from ralph.config import AgentConfig
-from ralph.errors import AgentUnavailableError
+from ralph.core.config import AgentConfig
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Sigils, Task
+from ralph.core.text import count_tokens
+from ralph.formats.sigils import read_sigils
 from ralph.loop.review import review_prompt
-from ralph.loop.sigils import read_sigils
-from ralph.records import Ending, Sigils, Task
-from ralph.text import count_tokens
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless

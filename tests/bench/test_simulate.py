@@ -9,7 +9,7 @@ from bench.simulate import STRONGEST, Played, play
 from bench.world import SHARES, World, make_world, plant, playbook_file
 
 from ralph.agents.rehearsal import RehearsalAgent, read_playbook
-from ralph.loop.order import Order
+from ralph.loop.options import Order
 
 TASKS = 40
 THEMES = 4

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from ralph.doorkeeping import drawn_from
+from ralph.web.tokens import drawn_from
 from tests.browser.sample import make
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

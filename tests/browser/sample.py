@@ -12,12 +12,8 @@ import time as real_time
 from pathlib import Path
 from types import SimpleNamespace
 
-import ralph.records as records
-from ralph.location import init_project
-from ralph.loop.capture import Setting, conclude
-from ralph.loop.order import Order, with_limits
-from ralph.project import Project
-from ralph.records import (
+import ralph.core.records as records
+from ralph.core.records import (
     SIGNAL_KINDS,
     Ending,
     Knowledge,
@@ -33,7 +29,11 @@ from ralph.records import (
     Verdict,
     replace,
 )
+from ralph.loop.options import Order, with_limits
+from ralph.loop.settle import Setting, conclude
+from ralph.project import Project
 from ralph.store.memories import Change
+from ralph.workspace import init_project
 
 DAYS = 21
 HOLDOUT = 0.35
@@ -320,7 +320,7 @@ class _Story:
         return seconds
 
     def _shown(self, task: Task) -> tuple[str, ...]:
-        from ralph.store.known_memories import Wanted
+        from ralph.store.memory_queries import Wanted
 
         found = self._project.memory.search(f"{task.title} {task.body}", Wanted(), 4)
         return tuple(one.memory.id for one in found)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import MILLISECONDS, PHONE, Open, Watched
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 
 @pytest.fixture

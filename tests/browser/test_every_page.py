@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ralph.location import init_project
 from ralph.project import Project
-from ralph.server.pages import PAGES
+from ralph.web.pages import PAGES
+from ralph.workspace import init_project
 from tests.browser.conftest import PHONE, WIDE, Open, Watched
-from tests.server.asking import ServedApart
-from tests.server.known import filled, ids_in
+from tests.web.asking import ServedApart
+from tests.web.known import filled, ids_in
 
 LARGEST_FIRST_PAGE = 300_000
 PATHS = sorted(page.path for page in PAGES)

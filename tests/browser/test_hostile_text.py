@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ralph.location import init_project
+from ralph.core.records import Memory, Outcome, State, Status, now
 from ralph.project import Project
-from ralph.records import Memory, Outcome, State, Status, now
-from ralph.server.pages import PAGES
 from ralph.store.memories import Change
+from ralph.web.pages import PAGES
+from ralph.workspace import init_project
 from tests.browser.conftest import PHONE, Open
 from tests.make import a_report, begin, finish
-from tests.server.asking import ServedApart
-from tests.server.known import filled, ids_in
+from tests.web.asking import ServedApart
+from tests.web.known import filled, ids_in
 
 MARK = "hostile-text"
 PIECES = (

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from ralph.project import Project
 from tests.browser.conftest import PHONE, Open, Watched
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 SAID = "Always start the ledger with make db before the tests."
 

@@ -7,12 +7,12 @@ import threading
 
 from playwright.sync_api import Page, Request, Route, expect
 
+from ralph.core.records import State
 from ralph.project import Project
-from ralph.records import State
 from tests.browser.conftest import PHONE, Open, Watched
 from tests.browser.test_memories import SAID, toast, undo
 from tests.make import a_memory, remember
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 
 def a_known_memory(server: ServedApart, text: str = SAID) -> str:

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PHONE, WIDE, Open
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 PICTURES = {

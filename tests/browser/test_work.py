@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from ralph.project import Project
 from tests.browser.conftest import PHONE, Open
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 AGENT = """\
 echo "reading the \\033[31mcode\\033[0m"

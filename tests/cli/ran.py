@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ralph.cli import main, print_error
-from ralph.errors import RalphError
+from ralph.core.errors import RalphError
 
 Ralph = Callable[..., "Ran"]
 

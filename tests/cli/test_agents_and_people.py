@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.core.records import State
 from ralph.project import Project
-from ralph.records import State
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project
@@ -41,7 +41,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def states(here: Path) -> dict[str, State]:
-    from ralph.store.known_memories import Wanted
+    from ralph.store.memory_queries import Wanted
 
     with Project.open(here) as project:
         return {one.body: one.state for one in project.store.memories.find(Wanted(states=tuple(State)))}

@@ -16,9 +16,9 @@ import apsw
 import pytest
 
 from ralph.cli import main
-from ralph.location import init_project
 from ralph.loop.workers import OnlyRun
 from ralph.project import Project
+from ralph.workspace import init_project
 from tests.make import set_up_project
 
 Ralph = Callable[..., tuple[int, str, str]]

@@ -16,8 +16,8 @@ import pytest
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
 from ralph.cli.output import money
+from ralph.core.records import Status
 from ralph.project import Project
-from ralph.records import Status
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
 from tests.make import set_up_project
@@ -726,7 +726,14 @@ def test_a_command_in_the_project_does_without_paths_searching_and_sharing(here:
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=here, capture_output=True, text=True, check=True)
 
     loaded = set(done.stderr.split())
-    unneeded = {"pathlib", "urllib.parse", "shutil", "ralph.memory.words", "ralph.sharing", "ralph.store.postgres"}
+    unneeded = {
+        "pathlib",
+        "urllib.parse",
+        "shutil",
+        "ralph.core.tokenize",
+        "ralph.memory.sharing",
+        "ralph.store.postgres.driver",
+    }
     assert "argparse" in loaded
     assert loaded & unneeded == set()
 

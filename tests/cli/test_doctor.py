@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.doctor import examine
+from ralph.core.records import Memory, State, now
+from ralph.integrations.doctor import examine
 from ralph.project import Project
-from ralph.records import Memory, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project

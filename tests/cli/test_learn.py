@@ -11,9 +11,9 @@ import pytest
 
 from ralph.cli import main
 from ralph.cli.progress import lines_of
+from ralph.core.records import Memory, Source, State, now
 from ralph.loop.progress import event
 from ralph.project import Project
-from ralph.records import Memory, Source, State, now
 from ralph.store.memories import Change
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal

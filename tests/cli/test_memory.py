@@ -17,9 +17,9 @@ import pytest
 from ralph.cli import main
 from ralph.cli.memory import IMPORTS, RANKERS
 from ralph.formats.memory_files import Format
-from ralph.memory.profiles import PROFILES
+from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import set_up_project

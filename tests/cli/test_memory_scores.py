@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.cli.memory_text import shares
-from ralph.memory.choose import FLOOR, MOST
-from ralph.memory.meanings import MEANINGS
-from ralph.memory.rank import WEIGHTS
+from ralph.core.records import Recalled, State, timestamp
+from ralph.core.text import paths_in
+from ralph.memory.recall.candidates import CANDIDATES
+from ralph.memory.recall.labels import MEANINGS
+from ralph.memory.recall.rank import WEIGHTS
+from ralph.memory.recall.select import FLOOR, MOST
+from ralph.memory.service import MATCHES
 from ralph.project import Project
-from ralph.recall import CANDIDATES
-from ralph.records import Recalled, State, timestamp
-from ralph.remembering import MATCHES
-from ralph.store.known_memories import Wanted
-from ralph.text import paths_in
+from ralph.store.memory_queries import Wanted
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import a_memory, set_up_project

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.core.records import now
 from ralph.project import Project
-from ralph.records import now
 from tests.cli.ran import Ralph, Ran, run
 from tests.make import set_up_project
 
@@ -216,4 +216,4 @@ def test_to_show_what_is_stale_no_file_is_looked_at(ralph: Ralph, here: Path, id
     )
 
     assert id in done.stdout
-    assert set(done.stderr.split()) & {"ralph.freshness", "ralph.git", "subprocess"} == set()
+    assert set(done.stderr.split()) & {"ralph.memory.freshness", "ralph.core.git", "subprocess"} == set()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
+from ralph.core.records import Outcome
 from ralph.project import Project
-from ralph.records import Outcome
+from ralph.workspace import init_project
 from tests.cli.ran import Ralph, run
 from tests.make import a_report, begin, finish
 

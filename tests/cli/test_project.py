@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
+from ralph.workspace import init_project
 from tests.cli.ran import Ran, run
 from tests.cli.terminal import at_terminal
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from ralph.core.records import Outcome, Status
 from ralph.project import Project
-from ralph.records import Outcome, Status
 from tests.make import set_up_project
 
 RALPH = f"'{sys.executable}' -m ralph"
@@ -107,7 +107,7 @@ def test_a_database_that_is_taken_away_ends_the_run_and_nothing_is_claimed_to_be
 def test_a_writer_that_is_stopped_does_not_hold_others_up_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    monkeypatch.setattr("ralph.store.sqlite.BUSY_MILLISECONDS", 300)
+    monkeypatch.setattr("ralph.store.sqlite.driver.BUSY_MILLISECONDS", 300)
     with (here / ".ralph/ralph.db.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         began = time.monotonic()

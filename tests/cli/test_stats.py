@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.core.records import FAILURES, Attempt, Outcome, now
 from ralph.project import Project
-from ralph.records import FAILURES, Attempt, Outcome, now
 from ralph.store.rows import to_columns
 from ralph.store.tasks import NewTask
 from tests.cli.ran import Ralph, Ran, run

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.location import init_project
 from ralph.project import Project
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import SCHEMA_VERSION
+from ralph.workspace import init_project
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
 from tests.store.make import fill, learn

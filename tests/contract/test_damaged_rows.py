@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import StoreError
-from ralph.records import now
+from ralph.core.errors import StoreError
+from ralph.core.records import now
 from ralph.store import Store
 from ralph.store.memories import Change
 from ralph.store.tasks import NewTask

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import StatementError
-from ralph.records import now, timestamp
+from ralph.core.errors import StatementError
+from ralph.core.records import now, timestamp
 from ralph.store import Store
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.memory.words import VERSION, words
-from ralph.records import Memory, Outcome, State, Status, replace
+from ralph.core.records import Memory, Outcome, State, Status, replace
+from ralph.core.tokenize import VERSION, words
 from ralph.store import Store
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.memory_queries import Wanted
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.store.make import asked, failures_found_by, found_by, notes_found_by

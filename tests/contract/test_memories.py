@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from ralph.errors import NotFoundError, RalphError
-from ralph.records import Memory, State, replace
+from ralph.core.errors import NotFoundError, RalphError
+from ralph.core.records import Memory, State, replace
 from ralph.store import Store
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change, Kept, change_id
+from ralph.store.memory_queries import Wanted
 from tests.make import a_memory, remember
 from tests.store.make import found_by
 

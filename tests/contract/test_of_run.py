@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFoundError
+from ralph.core.errors import NotFoundError
+from ralph.core.records import Memory, Outcome, State, Status
 from ralph.project import Project
-from ralph.records import Memory, Outcome, State, Status
 from tests.make import a_memory, begin, finish, remember
 
 

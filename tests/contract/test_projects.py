@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from ralph.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, UsageError
-from ralph.memory.question import Context
-from ralph.memory.words import VERSION
-from ralph.recall import matching_attempts, matching_failures, ranked
-from ralph.records import Memory, MemoryEvent, Outcome, State, Status, replace
+from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, UsageError
+from ralph.core.records import Memory, MemoryEvent, Outcome, State, Status, replace
+from ralph.core.tokenize import VERSION
+from ralph.memory.recall.candidates import matching_attempts, matching_failures, ranked
+from ralph.memory.recall.query import Context
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.index import renew
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.memory_queries import Wanted
 from ralph.store.projects import SHARED_ID, Projects
-from ralph.store.synced import Synced
+from ralph.store.sync_state import Synced
 from ralph.store.tasks import NewTask
 from ralph.store.vectors import Vectors
 from tests.make import a_memory, a_report, begin, finish

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import ClaimLostError, RalphError
-from ralph.loop.order import Order
+from ralph.core.errors import ClaimLostError, RalphError
+from ralph.core.records import Outcome, RunEvent, Status, SubTask
+from ralph.loop.options import Order
 from ralph.project import Project
-from ralph.records import Outcome, RunEvent, Status, SubTask
 from ralph.store import Store, run_events
 from ralph.store.database import RUN_FEED
 from ralph.store.run_events import MOST_TASKS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import NotFoundError, TaskCycleError
-from ralph.records import Outcome, Status
+from ralph.core.errors import NotFoundError, TaskCycleError
+from ralph.core.records import Outcome, Status
 from ralph.store import Store
 from ralph.store.tasks import BATCH, NewTask
 from tests.make import a_report, begin, finish

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.errors import ClaimLostError, ConflictError, NotFoundError, TaskCycleError, UsageError
-from ralph.records import Difficulty, Outcome, Status, replace
+from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, TaskCycleError, UsageError
+from ralph.core.records import Difficulty, Outcome, Status, replace
 from ralph.store import Store
 from ralph.store.attempts import VANISHED
 from ralph.store.index import put

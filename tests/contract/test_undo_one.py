@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.errors import ConflictError, NotFoundError, UsageError
+from ralph.core.errors import ConflictError, NotFoundError, UsageError
+from ralph.core.records import State, replace, timestamp
 from ralph.project import Project
-from ralph.records import State, replace, timestamp
 from ralph.store import Store
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.memory_queries import Wanted
 from tests.make import a_memory, remember
 
 T = Change(who="t", why="t")

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from ralph import meaning, nearness
-from ralph.memory.question import Context
-from ralph.nearness import NearOnServer
+from ralph.core.records import State, now
+from ralph.memory.recall import embeddings, vector_search
+from ralph.memory.recall.query import Context
+from ralph.memory.recall.vector_search import NearOnServer
 from ralph.project import Project
-from ralph.records import State, now
 from ralph.store import Store, create_store, open_database
 from ralph.store.memories import Change
-from ralph.store.postgres import VECTOR_SIZE, PostgresDatabase
+from ralph.store.postgres.driver import VECTOR_SIZE, PostgresDatabase
 from ralph.store.vectors import Vectors, compare_on_server
 from tests.make import a_memory, remember, set_up_project
 from tests.postgres import Server
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.skipif(not meaning.is_installed(), reason=f"no model here: {meaning.INSTALL}"),
+    pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL}"),
 ]
 
 WHO = ("The parser", "The login page", "The mail queue", "The image scaler", "The invoice printer", "The test runner")
@@ -87,10 +87,10 @@ def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
     at = now()
     at_hand = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
 
-    monkeypatch.setattr(nearness, "MANY", 1)
+    monkeypatch.setattr(vector_search, "MANY", 1)
     on_server = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
 
-    assert isinstance(nearness.near(filled.memory._store, Context(title=QUERIES[0], at=at)), NearOnServer)
+    assert isinstance(vector_search.near(filled.memory._store, Context(title=QUERIES[0], at=at)), NearOnServer)
     assert all(dict(found[0].because)["meaning"] > 0 for found in on_server)
     for one, other in zip(at_hand, on_server, strict=True):
         assert [found.memory.id for found in one] == [found.memory.id for found in other]
@@ -102,20 +102,20 @@ def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
 def test_no_more_than_some_vectors_are_at_hand_when_the_server_compares_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = nearness.encoder()
+    model = vector_search.encoder()
     assert model
     seqs = put(store, 500, vector_of, model.model)
-    monkeypatch.setattr(nearness, "MANY", 64)
-    monkeypatch.setattr(nearness, "SAMPLE", 64)
-    nearness._spaces.pop(store, None)
+    monkeypatch.setattr(vector_search, "MANY", 64)
+    monkeypatch.setattr(vector_search, "SAMPLE", 64)
+    vector_search._spaces.pop(store, None)
 
-    found = nearness.near(store, Context(title="anything", at=now()))
+    found = vector_search.near(store, Context(title="anything", at=now()))
 
     assert isinstance(found, NearOnServer)
     assert set(found.nearest()) <= set(seqs)
-    assert len(found.nearest()) == nearness.NEAREST
-    assert store not in nearness._spaces
-    assert len(nearness._samples[store][1]._seqs) <= 64
+    assert len(found.nearest()) == vector_search.NEAREST
+    assert store not in vector_search._spaces
+    assert len(vector_search._samples[store][1]._seqs) <= 64
 
 
 def test_a_small_project_finds_its_own_among_many_that_are_nearer(store_url: str) -> None:
@@ -181,7 +181,7 @@ def test_a_vector_that_is_none_is_kept_and_never_near(store: Store) -> None:
 def test_what_is_no_longer_active_is_not_recalled_by_what_it_means(
     filled: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearness, "MANY", len(WHO) * len(WHAT) - 1)
+    monkeypatch.setattr(vector_search, "MANY", len(WHO) * len(WHAT) - 1)
     context = Context(title=QUERIES[0], at=now())
     first = filled.memory.recall(context, 1)[0].memory.id
 
@@ -211,10 +211,10 @@ def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there
         assert not compare_on_server(store.database)
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        nearness.make_missing(store)
-        monkeypatch.setattr(nearness, "MANY", len(WHAT) - 1)
+        vector_search.make_missing(store)
+        monkeypatch.setattr(vector_search, "MANY", len(WHAT) - 1)
         context = Context(title=QUERIES[2], at=now())
-        before = nearness.near(store, context)
+        before = vector_search.near(store, context)
         assert before
         assert not isinstance(before, NearOnServer)
 
@@ -222,7 +222,7 @@ def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there
         assert compare_on_server(store.database)
         assert compare_on_server(store.database)
 
-        after = nearness.near(store, context)
+        after = vector_search.near(store, context)
         assert isinstance(after, NearOnServer)
         assert after.nearest(3) == before.nearest(3)
 
@@ -231,20 +231,20 @@ def test_recall_goes_on_when_the_extension_is_taken_away(
     plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.run("CREATE EXTENSION vector", "plain")
-    monkeypatch.setattr(nearness, "MANY", 3)
+    monkeypatch.setattr(vector_search, "MANY", 3)
     with closing(create_store(plain_url, "one")) as store:
         assert postgres(store).compares_vectors()
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        nearness.make_missing(store)
+        vector_search.make_missing(store)
         context = Context(title=QUERIES[2], at=now())
-        before = nearness.near(store, context)
+        before = vector_search.near(store, context)
         assert isinstance(before, NearOnServer)
         nearest = before.nearest(1)
 
         server.run("DROP EXTENSION vector CASCADE", "plain")
 
-        after = nearness.near(store, context)
+        after = vector_search.near(store, context)
         assert after
         assert not isinstance(after, NearOnServer)
         assert after.nearest(1) == nearest

@@ -14,16 +14,16 @@ from types import TracebackType
 from typing import Any
 
 from ralph.cli import main
-from ralph.config import DOOR_VARIABLE
-from ralph.mcp.protocol import answer
-from ralph.opened import Opened
+from ralph.core.config import DOOR_VARIABLE
+from ralph.integrations.mcp.protocol import answer
+from ralph.integrations.project_handle import Opened
 from ralph.project import Project
-from ralph.server.api import CALLS
-from ralph.server.pages import PAGES
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
+from ralph.web.api import CALLS
+from ralph.web.pages import PAGES
 from tests.make import set_up_project
-from tests.server.asking import Served
-from tests.server.known import filled, ids_in
+from tests.web.asking import Served
+from tests.web.known import filled, ids_in
 
 FORMATS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowledge")
 PLACE = "PLACEHOLDER"

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ralph.config import STORE_VARIABLE
+from ralph.core.config import STORE_VARIABLE
+from ralph.core.records import Status, record
 from ralph.project import Project
-from ralph.records import Status, record
 from tests.faults import hostile
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project

@@ -15,12 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ralph.attending import Told
-from ralph.errors import RalphError
-from ralph.location import init_project
-from ralph.memory.question import Context
-from ralph.project import Project
-from ralph.records import (
+from ralph.core.errors import RalphError
+from ralph.core.records import (
     AgentSession,
     Attempt,
     Capture,
@@ -35,15 +31,19 @@ from ralph.records import (
     record,
     replace,
 )
+from ralph.memory.import_export import Exported
+from ralph.memory.recall.query import Context
+from ralph.memory.sessions import Told
+from ralph.project import Project
 from ralph.store import Store
 from ralph.store.database import Found
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
+from ralph.store.memory_queries import Wanted
 from ralph.store.shared import Shared
-from ralph.store.synced import Synced
+from ralph.store.sync_state import Synced
 from ralph.store.tasks import NewTask
 from ralph.store.vectors import Vectors
-from ralph.transferring import Exported
+from ralph.workspace import init_project
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, a_report, begin, finish
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ralph.project import Project
-from ralph.server.api import CALLS
-from ralph.server.app import build
-from ralph.server.guard import LONGEST_BODY
+from ralph.web.api import CALLS
+from ralph.web.app import build
+from ralph.web.auth import LONGEST_BODY
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
-from tests.server.asking import Asking, Served
-from tests.server.fuzz import SEED, fuzz
-from tests.server.test_guard import DOORS, WRITES, Door, _body, head, lives, raw
+from tests.web.asking import Asking, Served
+from tests.web.fuzz import SEED, fuzz
+from tests.web.test_auth import DOORS, WRITES, Door, _body, head, lives, raw
 
 REFUSED = frozenset(range(400, 500))
 Headers = Mapping[str, str | None]

@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from ralph import live
 from ralph.agents.streams import JsonLines
 from ralph.cli import main
+from ralph.core.records import record
 from ralph.formats.transcripts import said_in
+from ralph.loop import run_log
 from ralph.project import Project
-from ralph.records import record
 from tests.faults.links import in_time, make_clone
 from tests.faults.trial import Shown, Trial
 
@@ -314,7 +314,7 @@ def _ask(words: tuple[str, ...], path: Path, clone: Path) -> int:
     if words == ("stream",):
         return _stream(path)
     if words == ("live",):
-        live.read(clone, "r-1")
+        run_log.read(clone, "r-1")
         return 0
     if words == ("transcript",):
         said_in(str(path))
@@ -323,7 +323,7 @@ def _ask(words: tuple[str, ...], path: Path, clone: Path) -> int:
         os.dup2(os.open(path, os.O_RDONLY), 0)
         sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     if words == ("hook",):
-        from ralph import hooks
+        from ralph.integrations import hooks
 
         return hooks.main(["session-start"])
     try:

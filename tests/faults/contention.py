@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from ralph.records import record
+from ralph.core.records import record
 from ralph.store import Store, create_store, open_store
 from ralph.store.memories import Change
 from tests.faults.trial import Shown, Trial

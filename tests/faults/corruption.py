@@ -23,15 +23,15 @@ from typing import Any
 
 import apsw
 
-from ralph.errors import RalphError
-from ralph.records import AgentSession, Outcome, Status, fields_of, now, record
-from ralph.store import Store, open_store, sums
-from ralph.store.backup import make_backup
-from ralph.store.health import check
-from ralph.store.restore import KEPT_FOLDER, Restored, restore
+from ralph.core.errors import RalphError
+from ralph.core.records import AgentSession, Outcome, Status, fields_of, now, record
+from ralph.formats.sync import sync
+from ralph.store import Store, aggregates, open_store
+from ralph.store.maintenance.backup import make_backup
+from ralph.store.maintenance.check import check
+from ralph.store.maintenance.restore import KEPT_FOLDER, Restored, restore
 from ralph.store.tasks import NewTask
 from ralph.store.vectors import Vectors
-from ralph.sync import sync
 from tests.faults.trial import Shown, Trial
 from tests.make import a_report, begin, finish
 from tests.store.make import LEARNED
@@ -115,7 +115,7 @@ def _first(store: Store) -> None:
     _learn(store, "First", 24)
     rows = Vectors(store.scope, "model", 64).missing(100)
     Vectors(store.scope, "model", 64).put(rows, [random.Random(n).randbytes(64) for n in range(len(rows))])
-    sums.LATEST, sums.AT_ONCE = 2, 2
+    aggregates.LATEST, aggregates.AT_ONCE = 2, 2
     store.sums.refresh()
 
 

@@ -15,12 +15,12 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from ralph.errors import RalphError
+from ralph.core.errors import RalphError
+from ralph.core.records import Capture, Outcome, Status, now, replace
 from ralph.formats.memories_md import read_document
+from ralph.formats.sync import disk
 from ralph.project import Project
-from ralph.records import Capture, Outcome, Status, now, replace
-from ralph.store.health import check
-from ralph.sync import disk
+from ralph.store.maintenance.check import check
 from tests.faults.traced import Child, can_mount, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, set_up_project

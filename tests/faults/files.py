@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.errors import RalphError
+from ralph.core.errors import RalphError
+from ralph.core.records import State
 from ralph.formats.memories_md import SECTIONS, read_document
+from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.records import State
-from ralph.store.known_memories import Wanted
-from ralph.sync import sync
+from ralph.store.memory_queries import Wanted
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 

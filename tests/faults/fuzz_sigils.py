@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.loop.capture import claims_done
-from ralph.loop.sigils import read_sigils, without_sigils
-from ralph.records import Ending, Reply, Sigils, fields_of
-from ralph.text import SIGIL_NAMES, clean, neutralise
+from ralph.core.records import Ending, Reply, Sigils, fields_of
+from ralph.core.text import SIGIL_NAMES, clean, neutralise
+from ralph.formats.sigils import read_sigils, without_sigils
+from ralph.loop.settle import claims_done
 from tests.faults.fuzz_inputs import Inputs
 from tests.faults.fuzz_targets import can_be_stored, is_sentence, must
 

@@ -18,13 +18,16 @@ from typing import Any
 
 from ralph.agents.claude import _Events
 from ralph.agents.headless import _STREAMS
-from ralph.agents.process import Ended
 from ralph.agents.programs import reply_of
 from ralph.agents.rehearsal import read_playbook
 from ralph.agents.streams import JsonLines
-from ralph.config import TEMPLATE as SETTINGS
-from ralph.config import TOML_NAME, YAML_NAMES, load_config
-from ralph.errors import AgentUnavailableError, ConfigError, RalphError
+from ralph.agents.supervisor.process import Ended
+from ralph.core.config import TEMPLATE as SETTINGS
+from ralph.core.config import TOML_NAME, YAML_NAMES, load_config
+from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError
+from ralph.core.records import Ending, Memory, Reply, fields_of, record
+from ralph.core.text import accept, clean, cut_words, neutralise, one_line, paths_in, redact, slug, title_of
+from ralph.core.tokenize import path_words, query_words, words
 from ralph.formats import learnings_json, transcripts
 from ralph.formats.bundle import read_bundle, verify_bundle, write_bundle
 from ralph.formats.checklist_md import read_checklist_md
@@ -41,17 +44,22 @@ from ralph.formats.notes_md import read_notes_md
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
-from ralph.hooks import EVENTS, _arguments, _event, _last_message, _original_name, _parse_payload, _strip_own_context
+from ralph.integrations.hooks import (
+    EVENTS,
+    _arguments,
+    _event,
+    _last_message,
+    _original_name,
+    _parse_payload,
+    _strip_own_context,
+)
+from ralph.integrations.mcp import protocol
+from ralph.integrations.project_handle import Opened
+from ralph.integrations.setup.edits import JsonEdit, TomlEdit
+from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
 from ralph.loop.review import passes, without_echo
-from ralph.mcp import protocol
-from ralph.memory.extract import extract
-from ralph.memory.question import Context, question
-from ralph.memory.words import path_words, query_words, words
-from ralph.opened import Opened
-from ralph.records import Ending, Memory, Reply, fields_of, record
-from ralph.setup.edits import JsonEdit, TomlEdit
-from ralph.setup.jsontext import InvalidJsonError, JsonText
-from ralph.text import accept, clean, cut_words, neutralise, one_line, paths_in, redact, slug, title_of
+from ralph.memory.capture.extract import extract
+from ralph.memory.recall.query import Context, question
 from tests.faults import fuzz_examples as examples
 from tests.faults.fuzz_examples import AT, HOOK, SERVER
 from tests.make import set_up_project

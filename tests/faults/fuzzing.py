@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ralph.records import record
+from ralph.core.records import record
 from tests.faults.fuzz_child import SIGILS
 from tests.faults.fuzz_targets import TARGETS
 from tests.faults.trial import Shown, Trial

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ralph.core.records import Recalled, Recollection, record, replace
+from ralph.core.text import SIGIL_NAMES
 from ralph.loop.review import review_prompt
-from ralph.memory.prime import primed
-from ralph.memory.render import quoted
-from ralph.records import Recalled, Recollection, record, replace
-from ralph.text import SIGIL_NAMES
+from ralph.memory.recall.prime import primed
+from ralph.memory.recall.render import quoted
 from tests.faults.injection_corpus import MARK, texts
 from tests.faults.trial import Shown, Trial
 from tests.loop.test_prompt import a_failure, a_task, an_entry, build, everything

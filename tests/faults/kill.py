@@ -18,13 +18,13 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from ralph.core.records import Capture, Memory, Outcome, State, Status, now, record, replace
 from ralph.formats.knowledge_md import read_note
 from ralph.formats.memories_md import SECTIONS, read_document
+from ralph.formats.sync import disk
 from ralph.project import Project
-from ralph.records import Capture, Memory, Outcome, State, Status, now, record, replace
-from ralph.store.health import check
-from ralph.store.known_memories import Wanted
-from ralph.sync import disk
+from ralph.store.maintenance.check import check
+from ralph.store.memory_queries import Wanted
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, set_up_project

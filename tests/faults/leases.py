@@ -18,12 +18,12 @@ from collections import Counter
 from pathlib import Path
 
 from ralph.agents import Session
-from ralph.config import Config
-from ralph.loop.order import Order
+from ralph.core.config import Config
+from ralph.core.records import Outcome, Status, record, replace
+from ralph.loop.options import Order
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Outcome, Status, record, replace
 from tests.faults.trial import Shown, Trial
 from tests.make import ScriptedAgent, set_up_project
 

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 
-from ralph import live
 from ralph.cli import main
+from ralph.core.records import record
+from ralph.loop import run_log
 from ralph.project import Project
-from ralph.records import record
-from ralph.store.backup import backup_path
-from ralph.store.known_memories import Wanted
+from ralph.store.maintenance.backup import backup_path
+from ralph.store.memory_queries import Wanted
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 
@@ -215,7 +215,7 @@ def _backup(project: Project, name: str, outside: Path) -> None:
 
 
 def _run(project: Project, name: str, outside: Path) -> None:
-    print(live.read(project.root, name))
+    print(run_log.read(project.root, name))
 
 
 def _neighbour(project: Project, name: str, outside: Path) -> None:
@@ -419,7 +419,7 @@ def _by_commands(clone: Path) -> None:
 
 
 def _by_hook(clone: Path) -> None:
-    from ralph import hooks
+    from ralph.integrations import hooks
 
     event = {"session_id": "s", "cwd": str(clone), "hook_event_name": "SessionStart", "transcript_path": "x"}
     print("$ ralph hook session-start", flush=True)
@@ -432,7 +432,7 @@ def _by_hook(clone: Path) -> None:
 
 
 def _by_door(case: Case, clone: Path, outside: Path) -> None:
-    from ralph.errors import RalphError
+    from ralph.core.errors import RalphError
 
     with Project.open(clone) as project:
         try:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import apsw
 
-from ralph.store import backup, open_store
+from ralph.store import open_store
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.health import check
+from ralph.store.maintenance import backup
+from ralph.store.maintenance.check import check
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.store.make import an_old_database, found_by

@@ -13,14 +13,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from ralph.core.records import Memory, Outcome, State, Status, now
 from ralph.project import Project
-from ralph.records import Memory, Outcome, State, Status, now
-from ralph.server.pages import PAGES
 from ralph.store.memories import Change
+from ralph.web.pages import PAGES
 from tests.faults.trial import Shown, Trial
 from tests.make import a_report, begin, finish, set_up_project
-from tests.server.asking import Said, Served
-from tests.server.known import filled, ids_in
+from tests.web.asking import Said, Served
+from tests.web.known import filled, ids_in
 
 BATCH = 40
 """So many payloads share a project: lists show them all."""

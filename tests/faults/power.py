@@ -26,17 +26,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ralph.config import StoreConfig
-from ralph.doorkeeping import own_token
-from ralph.files import write_whole
-from ralph.location import _note_store, init_project
+from ralph.core.config import StoreConfig
+from ralph.core.files import write_whole
+from ralph.core.records import Outcome, State, Status, fields_of
+from ralph.formats.sync.disk import Content
+from ralph.formats.sync.disk import Disk as Synchronised
+from ralph.formats.sync.location import place_of
 from ralph.project import Project
-from ralph.records import Outcome, State, Status, fields_of
-from ralph.store.backup import backup_paths
-from ralph.store.health import check
-from ralph.sync.disk import Content
-from ralph.sync.disk import Disk as Synchronised
-from ralph.sync.place import place_of
+from ralph.store.maintenance.backup import backup_paths
+from ralph.store.maintenance.check import check
+from ralph.web.tokens import own_token
+from ralph.workspace import _note_store, init_project
 from tests.faults.trial import Shown, Trial
 from tests.make import finish
 

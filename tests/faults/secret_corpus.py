@@ -8,7 +8,7 @@ import random
 import string
 from collections.abc import Callable, Iterator
 
-from ralph.records import record
+from ralph.core.records import record
 
 WINDOW = 9
 """Who sees so many letters of a secret in a row has seen too much of it."""
@@ -556,8 +556,8 @@ machine example.org login me password from-the-keychain
 grep -r "BEGIN RSA PRIVATE KEY" .
 The file starts with BEGIN PRIVATE KEY and a test looks for it.
 MIIB is how a certificate begins
-src/ralph/secrets.py:12: detect-secrets is loaded late
-tests/test_secrets.py::test_private_keys_are_taken_out_whole PASSED
+src/ralph/core/redaction.py:12: detect-secrets is loaded late
+tests/core/test_redaction.py::test_private_keys_are_taken_out_whole PASSED
 test_a_token_of_another_server_is_refused_by_every_route PASSED [ 42%]
 class TokenBucket(Limiter): ...
 class PasswordResetToken(Base): ...

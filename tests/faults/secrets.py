@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
-from ralph.records import record
-from ralph.text import accept
+from ralph.core.records import record
+from ralph.core.text import accept
 from tests.faults.abused import ANSWERED, WAYS, Abused, answers
 from tests.faults.secret_corpus import WINDOW, Secret, all_secrets, innocent_lines
 from tests.faults.trial import Shown, Trial

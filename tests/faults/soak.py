@@ -24,13 +24,13 @@ from typing import Any
 
 import psutil
 
+from ralph.core.records import record
 from ralph.project import Project
-from ralph.records import record
-from ralph.store.health import check
+from ralph.store.maintenance.check import check
 from tests.faults.trial import Shown, Trial
+from tests.integrations.mcp.asking import Served, tool_call
 from tests.make import set_up_project
-from tests.mcp.asking import Served, tool_call
-from tests.server.asking import ServedApart
+from tests.web.asking import ServedApart
 
 TAG = "RALPH_SOAK"
 """In the environment of all that belongs to one soak, so that whoever is left is found."""

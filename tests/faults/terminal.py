@@ -14,9 +14,9 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ralph.config import TEMPLATE
+from ralph.core.config import TEMPLATE
+from ralph.core.text import clean
 from ralph.project import Project
-from ralph.text import clean
 from tests.cli.terminal import at_terminal
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.core.records import Status
 from ralph.project import Project
-from ralph.records import Status
 from tests.faults.agents import CLAUDE, COMMON, EXPECTED, GIGABYTES, LOUD, SLOW, hostile_run, judged, run, survivors
 from tests.make import set_up_project
 

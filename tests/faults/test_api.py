@@ -9,13 +9,13 @@ from threading import Thread
 
 import pytest
 
-from ralph.mcp import http
-from ralph.mcp.http import Server
 from ralph.project import Project
+from ralph.web import mcp
+from ralph.web.mcp import Server
 from tests.faults.api import doors, routes, untried
 from tests.make import set_up_project
-from tests.server.asking import Served
-from tests.server.test_guard import DOORS, Door, head, raw
+from tests.web.asking import Served
+from tests.web.test_auth import DOORS, Door, head, raw
 
 pytestmark = pytest.mark.sqlite
 
@@ -40,8 +40,8 @@ def test_there_is_a_door_for_each_call_page_and_file() -> None:
 
 
 def test_clients_that_take_their_time_keep_nobody_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(mcp, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(mcp, "REQUEST_SECONDS", 0.5)
     with Server(project.directory, "127.0.0.1", 0) as server:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()

@@ -9,8 +9,8 @@ import pytest
 
 from ralph.cli import main
 from ralph.cli.output import read_text
-from ralph.config import toml_in
-from ralph.errors import UsageError
+from ralph.core.config import toml_in
+from ralph.core.errors import UsageError
 from ralph.formats.sources import LONGEST_LINE, SourceFile
 from ralph.project import Project
 from tests.faults import bombs

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
+from ralph.core.records import Outcome, Status, timestamp
 from ralph.project import Project
-from ralph.records import Outcome, Status, timestamp
 from ralph.store import create_store
-from ralph.store.leases import is_over, lease_end
+from ralph.store.sqlite.leases import is_over, lease_end
 from ralph.store.tasks import NewTask
 from tests.make import set_up_project
 
@@ -67,7 +67,7 @@ time_t time(time_t *now) {
 HOUR, YEAR = 3600, 365 * 24 * 3600
 ACTOR = """
 import json, sys
-from ralph.records import Outcome, Status, now
+from ralph.core.records import Outcome, Status, now
 from ralph.store import open_store
 from tests.make import a_memory, begin, finish, remember
 store = open_store(sys.argv[1], "clock")

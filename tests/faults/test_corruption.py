@@ -17,18 +17,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ralph.errors import StoreError
+from ralph.core.errors import StoreError
 from ralph.project import Project
 from ralph.store import open_store
-from ralph.store.backup import make_backup
-from ralph.store.health import check
-from ralph.store.restore import restore
+from ralph.store.maintenance.backup import make_backup
+from ralph.store.maintenance.check import check
+from ralph.store.maintenance.restore import restore
 from ralph.store.tasks import NewTask
 from tests.cli.ran import Ralph, run
 from tests.faults import corruption
 from tests.faults.corruption import DATABASE, KINDS, _copied, _empty_log, build
 from tests.make import set_up_project
-from tests.server.asking import Served
+from tests.web.asking import Served
 
 pytestmark = pytest.mark.sqlite
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import StoreNotWritableError
-from ralph.files import FULL, READ_ONLY, trouble_of_disk
-from ralph.opened import Opened
+from ralph.core.errors import StoreNotWritableError
+from ralph.core.files import FULL, READ_ONLY, trouble_of_disk
+from ralph.core.records import Outcome, Status
+from ralph.integrations.project_handle import Opened
 from ralph.project import Project
-from ralph.records import Outcome, Status
 from tests.faults import disk
 from tests.faults.disk import fill
 from tests.faults.traced import can_mount, can_trace, command

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ralph.files import is_being_written, remove_seen, replace_seen
+from ralph.core.files import is_being_written, remove_seen, replace_seen
+from ralph.core.records import State
 from ralph.formats.memories_md import read_document
+from ralph.formats.sync import sync
+from ralph.formats.sync.disk import Disk
+from ralph.formats.sync.memories_file import MemoriesFile
 from ralph.project import Project
-from ralph.records import State
-from ralph.store.known_memories import Wanted
 from ralph.store.memories import Change
-from ralph.sync import sync
-from ralph.sync.disk import Disk
-from ralph.sync.memories_file import MemoriesFile
+from ralph.store.memory_queries import Wanted
 from tests.faults import files
 
 pytestmark = pytest.mark.sqlite

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.agents.rehearsal import read_playbook
-from ralph.config import MOST_DOTS, MOST_WARNINGS, load_config
-from ralph.errors import AgentUnavailableError, ConfigError, RalphError, UsageError
-from ralph.hooks import _arguments
-from ralph.loop.order import Order
-from ralph.loop.sigils import read_sigils
-from ralph.mcp.protocol import answer
-from ralph.records import Outcome, Status
-from ralph.setup.edits import TomlEdit
+from ralph.core.config import MOST_DOTS, MOST_WARNINGS, load_config
+from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError, UsageError
+from ralph.core.records import Outcome, Status
+from ralph.formats.sigils import read_sigils
+from ralph.integrations.hooks import _arguments
+from ralph.integrations.mcp.protocol import answer
+from ralph.integrations.setup.edits import TomlEdit
+from ralph.loop.options import Order
 from tests.agents.test_claude import a_claude, lines, message, notice, result, text, tool
 from tests.faults import fuzz_child, fuzz_targets
 from tests.faults.fuzz_child import SIGILS, hunt, too_slow
@@ -211,7 +211,7 @@ def test_what_stands_in_the_prompt_is_an_echo_to_both() -> None:
 
 @pytest.mark.storeless
 def test_a_false_done_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ralph.loop.sigils._QUOTATION", __import__("re").compile("(?!)"))
+    monkeypatch.setattr("ralph.formats.sigils._QUOTATION", __import__("re").compile("(?!)"))
 
     with pytest.raises(Broken, match="false done"):
         look_at(f"> {DONE}", "")

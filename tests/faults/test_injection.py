@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ralph.agents.claude import ClaudeAgent
-from ralph.config import AgentConfig
-from ralph.loop.sigils import read_sigils
-from ralph.memory.render import in_line, quoted
-from ralph.records import Status
+from ralph.core.config import AgentConfig
+from ralph.core.records import Status
+from ralph.formats.sigils import read_sigils
+from ralph.memory.recall.render import in_line, quoted
 from tests.faults.abused import Abused, in_format
 from tests.faults.injection import FIELDS, SHOWN, run
 from tests.faults.injection_corpus import MARK, texts

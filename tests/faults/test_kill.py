@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ralph.errors import UsageError
-from ralph.files import LEFTOVER_SECONDS
+from ralph.core.errors import UsageError
+from ralph.core.files import LEFTOVER_SECONDS
+from ralph.core.records import Outcome, Status
 from ralph.project import Project
-from ralph.records import Outcome, Status
 from tests.faults import kill
 from tests.faults.traced import can_trace
 from tests.make import set_up_project

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import ClaimLostError
+from ralph.core.errors import ClaimLostError
+from ralph.core.records import Outcome, Status
 from ralph.project import Project
-from ralph.records import Outcome, Status
 from ralph.store import Store
 from ralph.store.tasks import NewTask
 from tests.faults.leases import LEASE_SECONDS, LOST, Worker, disturb

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from ralph.cli import main
-from ralph.errors import NotFoundError, RalphError
-from ralph.location import init_project
+from ralph.core.errors import NotFoundError, RalphError
+from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.backup import backup_path
-from ralph.sync import sync
+from ralph.store.maintenance.backup import backup_path
+from ralph.workspace import init_project
 from tests.faults import links
 from tests.make import set_up_project
 

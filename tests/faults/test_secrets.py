@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ralph.live import _LineRedactor
-from ralph.passwords import MARKS
-from ralph.text import _PASSWORD_MARKERS, REDACTED, accept, own_secrets, redact
+from ralph.core.passwords import MARKS
+from ralph.core.text import _PASSWORD_MARKERS, REDACTED, accept, own_secrets, redact
+from ralph.loop.run_log import _LineRedactor
 from tests.faults.abused import ANSWERED, WAYS
 from tests.faults.secret_corpus import all_secrets, innocent_lines
 from tests.faults.secrets import batches, leaks, missed, spoiled

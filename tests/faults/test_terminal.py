@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.process import Kept, _TextForwarder
+from ralph.agents.supervisor.process import Kept, _TextForwarder
 from ralph.cli.output import safe
 from ralph.cli.progress import safe_line
-from ralph.text import accept, clean, neutralise
+from ralph.core.text import accept, clean, neutralise
 from tests.faults.terminal import DANGEROUS, marked, payloads, raw_in, run
 
 PAYLOADS = list(enumerate(payloads(), start=1))

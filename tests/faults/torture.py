@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from ralph.records import fields_of, now, record
+from ralph.core.records import fields_of, now, record
 from tests.faults.trial import Shown, Trial
 
 MODULES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.records import record
+from ralph.core.records import record
 
 
 @record

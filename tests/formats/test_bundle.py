@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import KINDS, Memory, MemoryEvent, Source, State, fields_of, replace, timestamp
+from ralph.core.text import accept
 from ralph.formats import bundle
 from ralph.formats.bundle import is_bundle, read_bundle, verify_bundle, write_bundle
 from ralph.formats.planned import Unreadable
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import KINDS, Memory, MemoryEvent, Source, State, fields_of, replace, timestamp
-from ralph.text import accept
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"

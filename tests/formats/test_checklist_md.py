@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Status
 from ralph.formats.checklist_md import read_checklist_md
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable
-from ralph.records import Status
 
 
 def read(text: str) -> tuple[PlannedTask, ...]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Memory
 from ralph.formats.guardrails_md import has_list_of_signs, has_signs, read_guardrails_md
 from ralph.formats.planned import Unreadable
-from ralph.records import Memory
 
 AT = "2026-05-01T00:00:00.000Z"
 

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import Source, replace
+from ralph.core.text import accept, one_line
 from ralph.formats.imported import InvalidEntryError, tags_of
 from ralph.formats.knowledge_md import (
     LONGEST_FRONT_MATTER,
@@ -16,9 +19,6 @@ from ralph.formats.knowledge_md import (
     read_note,
     rewritten,
 )
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import Source, replace
-from ralph.text import accept, one_line
 
 NOW = "2026-03-01T12:00:00.000Z"
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Memory, Source, State, replace
 from ralph.formats.imported import imported
 from ralph.formats.js_json import checksum, dumps
 from ralph.formats.learnings_json import (
@@ -21,8 +22,7 @@ from ralph.formats.learnings_json import (
     write_learnings_json,
     write_staging_json,
 )
-from ralph.memory.learning import described
-from ralph.records import Memory, Source, State, replace
+from ralph.memory.lifecycle.learnings import described
 from tests.make import a_memory
 
 pytestmark = pytest.mark.storeless

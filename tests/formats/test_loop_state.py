@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.formats.loop_state import read_loop_state
-from ralph.memory.history import Iteration, LoopHistory
+from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
 
 STATE = {
     "loopId": "loop-7",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Memory, Source
 from ralph.formats.imported import imported
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
 from ralph.formats.planned import Unreadable
-from ralph.records import Memory, Source
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Memory, Source, State, fields_of
 from ralph.formats.imported import imported
 from ralph.formats.memories_json import read_memories_json, write_memories_json
 from ralph.formats.planned import Unreadable
-from ralph.memory.public import public_fields
-from ralph.records import Memory, Source, State, fields_of
+from ralph.formats.public_memory import public_fields
 
 AT = "2026-05-01T00:00:00.000Z"
 

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.markdown import without_code
+from ralph.core.records import Source, replace
 from ralph.formats.memories_md import (
     SECTIONS,
     TEMPLATE,
@@ -18,8 +20,6 @@ from ralph.formats.memories_md import (
     write_memories_md,
 )
 from ralph.formats.planned import Unreadable
-from ralph.markdown import without_code
-from ralph.records import Source, replace
 from tests.make import a_memory
 
 NOW = "2026-03-01T12:00:00.000Z"

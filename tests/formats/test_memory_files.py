@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import State, replace
 from ralph.formats.bundle import write_bundle
 from ralph.formats.learnings_json import write_learnings_json, write_staging_json
 from ralph.formats.memories_csv import write_memories_csv
@@ -15,7 +16,6 @@ from ralph.formats.memories_json import write_memories_json
 from ralph.formats.memories_md import write_memories_md
 from ralph.formats.memory_files import LONGEST_PAGE, Format, read_memories, recognise
 from ralph.formats.planned import Unreadable
-from ralph.records import State, replace
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import Memory
 from ralph.formats.notes_md import MOST_WORDS, read_notes_md
 from ralph.formats.planned import Unreadable
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import Memory
 
 AT = "2026-05-01T00:00:00.000Z"
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import Memory, Source
 from ralph.formats.planned import Unreadable
 from ralph.formats.progress_txt import read_progress_txt
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import Memory, Source
 
 AT = "2026-05-01T00:00:00.000Z"
 

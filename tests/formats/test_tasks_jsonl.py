@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import Status, Task, replace
+from ralph.core.text import accept
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable
 from ralph.formats.tasks_jsonl import read_tasks_jsonl, write_tasks_jsonl
-from ralph.records import Status, Task, replace
-from ralph.text import accept
 
 FOREIGN = """\
 {"id":"task-17-4a8d","title":"Add the page","description":"With a list","status":"closed","priority":1,"blocked_by":[],\

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.loop.order import Order, RunEnding
-from ralph.records import Outcome, Status
+from ralph.core.records import Outcome, Status
+from ralph.loop.options import Order, RunEnding
 from tests.loop.test_parallel import Company, Part, Together, together
 from tests.loop.trial import Trial
 from tests.make import ScriptedAgent

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from ralph.agents import Session
-from ralph.errors import ClaimLostError
-from ralph.loop.order import Order
-from ralph.memory.lifecycle import REWARD
-from ralph.records import Capture, Ending, Memory, Outcome, Reply, Status, now, replace
+from ralph.core.errors import ClaimLostError
+from ralph.core.records import Capture, Ending, Memory, Outcome, Reply, Status, now, replace
+from ralph.loop.options import Order
+from ralph.memory.lifecycle.confidence import REWARD
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
 from tests.make import ScriptedAgent, a_memory, begin, remember
 

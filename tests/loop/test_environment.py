@@ -11,11 +11,11 @@ import pytest
 
 from ralph.agents import DRIVEN, open_agent
 from ralph.agents.command import CommandAgent
-from ralph.config import AGENTS, AgentConfig, load_config
-from ralph.environment import allowed, is_name
-from ralph.errors import ConfigError
-from ralph.git import run_git
-from ralph.loop.given import how_to_give, kept_password, missed
+from ralph.core.config import AGENTS, AgentConfig, load_config
+from ralph.core.environment import allowed, is_name
+from ralph.core.errors import ConfigError
+from ralph.core.git import run_git
+from ralph.loop.environment import how_to_give, kept_password, missed
 from tests.loop.trial import SAYS_DONE, Trial
 from tests.make import a_session
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from ralph.agents import Session
-from ralph.loop.order import Order, RunEnding
-from ralph.loop.planning import DEEPEST
+from ralph.core.records import Ending, Outcome, Reply, Status, replace
+from ralph.loop.choose_model import DEEPEST
+from ralph.loop.options import Order, RunEnding
 from ralph.loop.strategy import NO_MODEL
-from ralph.records import Ending, Outcome, Reply, Status, replace
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
 from tests.make import ScriptedAgent
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.config import HATS, HatsConfig
+from ralph.core.config import HATS, HatsConfig
+from ralph.core.records import HandOver, Sigils
+from ralph.formats.sigils import MAX_NOTES, read_sigils
 from ralph.loop.hats import (
     LONGEST_INSTRUCTIONS,
     LONGEST_PROSE,
@@ -18,9 +20,7 @@ from ralph.loop.hats import (
     order_for,
     resolve,
 )
-from ralph.loop.sigils import MAX_NOTES, read_sigils
-from ralph.memory.handover import LONGEST_TEXT, at_handover
-from ralph.records import HandOver, Sigils
+from ralph.memory.capture.handover import LONGEST_TEXT, at_handover
 
 ORDER = ("planner", "creator", "critic", "editor")
 PLAIN_CONFIG = HatsConfig()

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from ralph.agents import Session
-from ralph.loop.order import Order, RunEnding
-from ralph.records import Outcome, Reply, Status
+from ralph.core.records import Outcome, Reply, Status
+from ralph.loop.options import Order, RunEnding
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, Trial
 from tests.make import ScriptedAgent, a_memory, remember
 

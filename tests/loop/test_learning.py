@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from ralph.config import Config, ExecutionConfig, MemoriesConfig
-from ralph.loop.order import Order
+from ralph.core.config import Config, ExecutionConfig, MemoriesConfig
+from ralph.core.records import Memory, Reply, State, replace
+from ralph.loop.options import Order
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Memory, Reply, State, replace
 from tests.make import ScriptedAgent, a_memory, remember
 
 DONE = "<task-done>TASK</task-done>"

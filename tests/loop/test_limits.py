@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from ralph.agents import Session
-from ralph.errors import NotFoundError, UsageError
-from ralph.loop.order import Order, RunEnding
-from ralph.records import Ending, Outcome, Reply, Status
+from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.records import Ending, Outcome, Reply, Status
+from ralph.loop.options import Order, RunEnding
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial, leave
 from tests.make import ScriptedAgent
 

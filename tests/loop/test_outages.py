@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from ralph.loop import crew
-from ralph.records import Outcome, Status
+from ralph.core.records import Outcome, Status
+from ralph.loop import context
 from tests.loop.trial import Trial
 
 AGENT = """\
@@ -85,7 +85,7 @@ def test_a_service_that_stays_away_ends_the_run_and_blocks_nothing(trial: Trial)
 
     assert told.code == 1
     assert "repeatedly could not use its model" in told.out + told.err
-    assert len(trial.project.journal(100)) == crew.MOST_OUTAGES
+    assert len(trial.project.journal(100)) == context.MOST_OUTAGES
     assert {trial.project.task(task.id).task.status for task in tasks} == {Status.PENDING}
 
 

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from ralph.agents import Session
-from ralph.loop.order import Order, RunEnding
+from ralph.core.records import Outcome, Reply, Status, Task
+from ralph.loop.options import Order, RunEnding
 from ralph.loop.progress import Event
 from ralph.project import Project
-from ralph.records import Outcome, Reply, Status, Task
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SOON_SECONDS, Trial
 from tests.make import set_up_project
 

@@ -2,18 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.loop.prompt import (
-    ATTEMPTS_TOKENS,
-    JOURNAL_TOKENS,
-    KNOWLEDGE_TOKENS,
-    STATUS_TOKENS,
-    build_prompt,
-    journal_text,
-)
-from ralph.loop.sigils import read_sigils
-from ralph.loop.strategy import Choice
-from ralph.loop.stuck import Past, Trouble, look
-from ralph.records import (
+from ralph.core.records import (
     Attempt,
     FailureReport,
     Feature,
@@ -27,6 +16,17 @@ from ralph.records import (
     TaskMetrics,
     replace,
 )
+from ralph.formats.sigils import read_sigils
+from ralph.loop.prompt import (
+    ATTEMPTS_TOKENS,
+    JOURNAL_TOKENS,
+    KNOWLEDGE_TOKENS,
+    STATUS_TOKENS,
+    build_prompt,
+    journal_text,
+)
+from ralph.loop.strategy import Choice
+from ralph.loop.stuck import Past, Trouble, look
 from tests.golden import assert_golden
 from tests.make import a_memory
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, Session
-from ralph.config import Config, ExecutionConfig
-from ralph.errors import AgentUnavailableError
-from ralph.loop.order import Order, RunEnding, Summary
+from ralph.core.config import Config, ExecutionConfig
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
+from ralph.loop.options import Order, RunEnding, Summary
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
 from tests.make import ScriptedAgent, a_memory, begin, remember
 
 DONE = "<task-done>TASK</task-done>"

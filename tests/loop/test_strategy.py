@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.config import STRATEGIES, ModelsConfig
+from ralph.core.config import STRATEGIES, ModelsConfig
+from ralph.core.records import Difficulty, Outcome, replace
 from ralph.loop.strategy import (
     REASON_CHARACTERS,
     Choice,
@@ -18,7 +19,6 @@ from ralph.loop.strategy import (
     unknown_hint,
 )
 from ralph.loop.stuck import Step, Trouble
-from ralph.records import Difficulty, Outcome, replace
 
 BADLY = (Outcome.FAILED,) * 6 + (Outcome.DONE,) * 4
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.records import FAILURES, Outcome, fields_of, replace
 from ralph.loop.stuck import Past, Step, Trouble, look, warning
-from ralph.records import FAILURES, Outcome, fields_of, replace
 
 
 def failures(*newest_first: Mapping[str, object]) -> list[Past]:

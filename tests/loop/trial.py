@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent
-from ralph.config import Config
-from ralph.loop.order import Order, Summary
+from ralph.core.config import Config
+from ralph.core.records import Attempt, Memory, Outcome, Status, Task, replace
+from ralph.loop.options import Order, Summary
 from ralph.loop.progress import Event
 from ralph.loop.run import Loop
 from ralph.project import Project
-from ralph.records import Attempt, Memory, Outcome, Status, Task, replace
 from tests.cli.ran import Ran, run
 
 DONE = "<task-done>TASK</task-done>"

@@ -16,10 +16,10 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from ralph.errors import RalphError, StoreError, StoreUnavailableError
+from ralph.core.errors import RalphError, StoreError, StoreUnavailableError
 from ralph.store import open_database, open_store
-from ralph.store import postgres as own
 from ralph.store.database import SCHEMA_VERSION
+from ralph.store.postgres import driver as own
 from ralph.store.tasks import NewTask
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, Ran, one_sentence

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import RalphError, UsageError
-from ralph.location import find_root, init_project
+from ralph.core.errors import RalphError, UsageError
+from ralph.maintenance import copy_store
 from ralph.project import Project
 from ralph.store import open_database, open_store
 from ralph.store.projects import Projects
 from ralph.store.tasks import NewTask
-from ralph.upkeep import copy_store
+from ralph.workspace import find_root, init_project
 from tests.postgres import Server
 
 pytestmark = [pytest.mark.postgres, pytest.mark.own_store]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import ClaimLostError, StoreUnavailableError
-from ralph.records import Capture, Memory, Outcome, Status, now, replace
+from ralph.core.errors import ClaimLostError, StoreUnavailableError
+from ralph.core.records import Capture, Memory, Outcome, Status, now, replace
 from ralph.store import Store, create_store, open_store
-from ralph.store import postgres as own
 from ralph.store.attempts import Begun
 from ralph.store.memories import Change
+from ralph.store.postgres import driver as own
 from ralph.store.tasks import NewTask
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, until
@@ -304,7 +304,7 @@ def test_a_run_does_each_task_once_though_its_changes_lose_their_answers(
 
 WRITER = """
 import sys
-from ralph.errors import StoreUnavailableError
+from ralph.core.errors import StoreUnavailableError
 from ralph.store import open_store
 from ralph.store.tasks import NewTask
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.records import Memory, Outcome, Status, now
+from ralph.core.records import Memory, Outcome, Status, now
 from ralph.store import Store, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import Change

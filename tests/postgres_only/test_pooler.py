@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.errors import StoreError
-from ralph.records import Memory, Outcome, Status, now
+from ralph.core.errors import StoreError
+from ralph.core.records import Memory, Outcome, Status, now
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.memories import Change
-from ralph.store.postgres import PostgresDatabase
+from ralph.store.postgres.driver import PostgresDatabase
 from ralph.store.tasks import NewTask
 from tests.pgbouncer import Pooler, find_program
 from tests.postgres import Server

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from bench.recall_speed import BENCH, Texts, memories
 
-from ralph.location import init_project
 from ralph.project import Project
+from ralph.workspace import init_project
 
 pytestmark = pytest.mark.postgres
 SHOWN = 10
@@ -20,8 +20,8 @@ def filled(directory: Path, count: int, environment: dict[str, str] | None = Non
         init_project(directory)
         project = Project.open(directory)
     else:
-        from ralph.config import load_config
-        from ralph.location import open_own_store
+        from ralph.core.config import load_config
+        from ralph.workspace import open_own_store
 
         init_project(directory, environment=environment)
         config = load_config(directory, environment)

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ralph.location import init_project
+from ralph.workspace import init_project
 from tests.real_agents.model_server import ModelServer
 
 PROGRAMS = Path(sys.prefix) / "agents" / "node_modules" / ".bin"

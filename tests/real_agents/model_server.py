@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from ralph.records import record
+from ralph.core.records import record
 
 Json = dict[str, Any]
 

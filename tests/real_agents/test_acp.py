@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ralph.agents import Limits, open_agent
-from ralph.config import AgentConfig
-from ralph.records import Ending, record
+from ralph.core.config import AgentConfig
+from ralph.core.records import Ending, record
 from tests.make import a_session
 from tests.real_agents.model_server import ModelServer, calls, fails, hangs, says
 

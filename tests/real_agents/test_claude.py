@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, Limits, open_agent
-from ralph.config import AgentConfig
-from ralph.loop.order import Order
+from ralph.core.config import AgentConfig
+from ralph.core.records import Attempt, Ending, ErrorType, Outcome, Status
+from ralph.loop.options import Order
 from ralph.project import Project
-from ralph.records import Attempt, Ending, ErrorType, Outcome, Status
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
 from tests.make import a_session
 from tests.real_agents.model_server import LENGTH, Call, ModelServer, Step, calls, fails, hangs, refuses, says
 

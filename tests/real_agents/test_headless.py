@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, Limits, open_agent
-from ralph.config import AgentConfig
-from ralph.loop.order import Order
+from ralph.core.config import AgentConfig
+from ralph.core.records import Ending, Outcome, Status
+from ralph.loop.options import Order
 from ralph.project import Project
-from ralph.records import Ending, Outcome, Status
 from tests.make import a_session
 from tests.real_agents.model_server import ModelServer, Step, calls, fails, refuses, says
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from ralph.core.records import AgentSession, Memory
 from ralph.project import Project
-from ralph.records import AgentSession, Memory
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
 from tests.real_agents.model_server import ModelServer, Request, Step, says
 
 CLAUDE_EVENTS = (

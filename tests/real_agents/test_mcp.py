@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ralph.mcp.http import Server
 from ralph.project import Project
-from ralph.store.known_memories import Wanted
+from ralph.store.memory_queries import Wanted
+from ralph.web.mcp import Server
 from tests.real_agents.model_server import ModelServer, calls, says
 
 ALLOWED = "mcp__ralph__remember,mcp__ralph__search_memories,mcp__ralph__show_task,mcp__ralph__report_failure"

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-import ralph.setup
-from ralph import skill
+import ralph.integrations.setup
+from ralph.core import skill
+from ralph.integrations.setup import carry_out, plan_removal, plan_setup, plugin_folder, wish_for
 from ralph.project import Project
-from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, wish_for
 from tests.real_agents.model_server import ModelServer, calls, says
 
 KNOWN = "The parser wants tabs, never spaces."
@@ -244,7 +244,7 @@ def play(tmp_path: Path) -> Callable[..., tuple[list[Any], list[Any]]]:
         hook, told = tmp_path / "hook", tmp_path / "told"
         hook.write_text(HOOK.format(python=sys.executable, seconds=seconds, told=str(told)))
         hook.chmod(0o755)
-        plugin = Path(ralph.setup.__file__).with_name("opencode.js").read_text()
+        plugin = Path(ralph.integrations.setup.__file__).with_name("opencode.js").read_text()
         (tmp_path / "plugin.mjs").write_text(plugin.replace("__PROGRAM__", json.dumps([str(hook)])))
         (tmp_path / "play.mjs").write_text(PLAY.format(directory=json.dumps(str(tmp_path)), script=script))
         ran = subprocess.run([node, "play.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)

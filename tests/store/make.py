@@ -7,15 +7,15 @@ from pathlib import Path
 
 import apsw
 
-from ralph.memory.words import words
-from ralph.records import Outcome, Status, now
+from ralph.core.records import Outcome, Status, now
+from ralph.core.tokenize import words
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import checksum
 from ralph.store.index import attempt_words, failure_words, memory_words
-from ralph.store.known_memories import Wanted
+from ralph.store.maintenance.migrate import scripts
 from ralph.store.memories import Change
-from ralph.store.migrate import scripts
-from ralph.store.sqlite import APPLICATION_ID, SqliteDatabase
+from ralph.store.memory_queries import Wanted
+from ralph.store.sqlite.driver import APPLICATION_ID, SqliteDatabase
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.errors import ClaimLostError, StoreError
-from ralph.memory.words import VERSION, path_words, words
-from ralph.records import Outcome, State, Status, replace
+from ralph.core.errors import ClaimLostError, StoreError
+from ralph.core.records import Outcome, State, Status, replace
+from ralph.core.tokenize import VERSION, path_words, words
 from ralph.store import Store, create_store, open_store
-from ralph.store.health import check
 from ralph.store.index import INDEXES, MOST_FILES, compare, rebuild
-from ralph.store.known_memories import Wanted
+from ralph.store.maintenance.check import check
 from ralph.store.memories import Change, change_id
-from ralph.store.sqlite import open_sqlite
+from ralph.store.memory_queries import Wanted
+from ralph.store.sqlite.driver import open_sqlite
 from ralph.store.tasks import NewTask
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.store.make import a_database, asked, damage, found_by, learn
@@ -336,7 +336,7 @@ def test_making_the_indexes_anew_is_all_or_nothing(path: Path, monkeypatch: pyte
     code = """
 import os, sys
 from ralph.store import index
-from ralph.store.sqlite import SqliteDatabase, open_sqlite
+from ralph.store.sqlite.driver import SqliteDatabase, open_sqlite
 when, path = sys.argv[1:]
 if when == "words":
     index.write = lambda *given, **more: os._exit(9)
@@ -407,7 +407,7 @@ def test_a_comparison_counts_each_row_once(path: Path) -> None:
 def test_how_common_a_word_is_is_estimated_near_the_truth_when_not_all_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralph.store.sqlite.POSTINGS", 200)
+    monkeypatch.setattr("ralph.store.sqlite.driver.POSTINGS", 200)
     store = create_store(str(tmp_path / "ralph.db"), "tests")
     memories = [
         a_memory(

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ralph.errors import AgentUnavailableError
-from ralph.records import record
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ralph.config import AgentConfig, ModelsConfig
-    from ralph.records import Reply
+    from ralph.core.config import AgentConfig, ModelsConfig
+    from ralph.core.records import Reply
 
 
 @record

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.claude import claude_environment, without_mentions
 from ralph.agents.headless import opencode_variables
-from ralph.agents.process import guarded
 from ralph.agents.programs import Program
-from ralph.config import PERMISSIONS
-from ralph.environment import allowed
-from ralph.errors import AgentUnavailableError
-from ralph.extras import how_to_install
-from ralph.records import record
+from ralph.agents.supervisor.process import guarded
+from ralph.core.config import PERMISSIONS
+from ralph.core.environment import allowed
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.extras import how_to_install
+from ralph.core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ralph.agents import Session
-    from ralph.config import AgentConfig
-    from ralph.records import Reply
+    from ralph.core.config import AgentConfig
+    from ralph.core.records import Reply
 
 READING = frozenset({"read", "search", "think", "fetch"})
 EDITING = READING | {"edit", "delete", "move", "switch_mode"}

@@ -24,7 +24,8 @@ from ralph.agents.acp_told import (
     tokens_told,
     words_of,
 )
-from ralph.agents.process import (
+from ralph.agents.streams import JsonLines, at, text_at
+from ralph.agents.supervisor.process import (
     CHUNK_BYTES,
     DRAIN_SECONDS,
     GUARD_SECONDS,
@@ -33,9 +34,8 @@ from ralph.agents.process import (
     Allowance,
     Kept,
 )
-from ralph.agents.streams import JsonLines, at, text_at
-from ralph.records import Ending, Reply
-from ralph.text import clean, one_line
+from ralph.core.records import Ending, Reply
+from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from acp.connection import Connection
 
     from ralph.agents import Session
-    from ralph.agents.process import Guarded
+    from ralph.agents.supervisor.process import Guarded
 
 PROTOCOL = 1
 START_SECONDS = 60.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.programs import noted, without_model
 from ralph.agents.streams import Said, at, count_at, list_at, number_at, text_at
-from ralph.records import Ending, record
-from ralph.text import clean, one_line
+from ralph.core.records import Ending, record
+from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,13 +12,13 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ralph.agents.process import run_program
 from ralph.agents.programs import Program, bare, first_line, noted, reply_of, used_on, without_model
 from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_at, text_at
-from ralph.environment import allowed
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending, Reply
-from ralph.text import accept, clean, one_line
+from ralph.agents.supervisor.process import run_program
+from ralph.core.environment import allowed
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Reply
+from ralph.core.text import accept, clean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.agents import Session
-    from ralph.agents.process import Ended
-    from ralph.config import AgentConfig
+    from ralph.agents.supervisor.process import Ended
+    from ralph.core.config import AgentConfig
 
 OLDEST = (2, 0, 0)
 """Oldest release whose events contain everything that is read here."""

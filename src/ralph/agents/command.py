@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from ralph.agents import MODEL_MARK
-from ralph.agents.process import find_program, run_program
-from ralph.environment import allowed
-from ralph.errors import AgentUnavailableError
-from ralph.records import Reply
+from ralph.agents.supervisor.process import find_program, run_program
+from ralph.core.environment import allowed
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Reply
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from ralph.agents.process import run_program
 from ralph.agents.programs import Program, bare, noted, reply_of, used_on, without_model
 from ralph.agents.streams import MOST_COUNTED, JsonLines, Said, at, count_at, number_at, text_at
-from ralph.environment import allowed
-from ralph.records import Ending, Reply
-from ralph.text import accept, clean, one_line
+from ralph.agents.supervisor.process import run_program
+from ralph.core.environment import allowed
+from ralph.core.records import Ending, Reply
+from ralph.core.text import accept, clean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from ralph.agents import Session
-    from ralph.agents.process import Ended
-    from ralph.config import AgentConfig
+    from ralph.agents.supervisor.process import Ended
+    from ralph.core.config import AgentConfig
 
 # Endings by error message; the first match wins.
 _ENDING_PATTERNS = (

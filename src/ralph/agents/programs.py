@@ -7,18 +7,18 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from ralph.agents import Limits
-from ralph.agents.process import find_program, run_program
 from ralph.agents.streams import text_at
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending, Reply, record
-from ralph.text import accept, one_line
+from ralph.agents.supervisor.process import find_program, run_program
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Reply, record
+from ralph.core.text import accept, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ralph.agents.process import Ended
     from ralph.agents.streams import Said
+    from ralph.agents.supervisor.process import Ended
 
 VERSION_SECONDS = 60.0
 """Timeout of `--version`, in seconds; the slowest agent takes two on an idle machine."""

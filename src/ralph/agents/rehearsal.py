@@ -10,10 +10,10 @@ import re
 import time
 from pathlib import Path
 
-from ralph.config import HATS, toml_in
-from ralph.errors import AgentUnavailableError
-from ralph.records import Ending, Reply, record, replace
-from ralph.text import clean, count_tokens, one_line
+from ralph.core.config import HATS, toml_in
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.records import Ending, Reply, record, replace
+from ralph.core.text import clean, count_tokens, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

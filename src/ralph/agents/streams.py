@@ -11,7 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from ralph.text import accept, clean, one_line
+from ralph.core.text import accept, clean, one_line
 
 if TYPE_CHECKING:
     from typing import Any

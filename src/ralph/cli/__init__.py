@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 
-from ralph.errors import RalphError, UsageError
-from ralph.text import clean
+from ralph.core.errors import RalphError, UsageError
+from ralph.core.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

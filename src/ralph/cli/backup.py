@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.store.backup import Backup
+    from ralph.store.maintenance.backup import Backup
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 def make(args: argparse.Namespace) -> int:
     """Create a backup and print its path."""
-    from ralph.upkeep import backup_project, find_project
+    from ralph.maintenance import backup_project, find_project
 
     backup = backup_project(find_project(directory_of(args)), keep=args.keep)
     if args.format == "json":
@@ -47,7 +47,7 @@ def list_backups(args: argparse.Namespace) -> int:
     """List the backups, newest first."""
     from pathlib import Path
 
-    from ralph.upkeep import count_backups, find_project, list_backups
+    from ralph.maintenance import count_backups, find_project, list_backups
 
     root = find_project(directory_of(args))
     backups = list_backups(root)
@@ -79,7 +79,7 @@ def verify(args: argparse.Namespace) -> int:
     """Verify backups. The command fails if any of them is damaged."""
     from pathlib import Path
 
-    from ralph.upkeep import find_project, verify_backups
+    from ralph.maintenance import find_project, verify_backups
 
     results = verify_backups(find_project(directory_of(args)), args.verify or None)
     if args.format == "json":

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{word}\t{text}" if text else word)
         return 0
     if len(args.arguments) != 1 or args.arguments[0] not in SHELLS:
-        from ralph.errors import UsageError
+        from ralph.core.errors import UsageError
 
         raise UsageError(f"Name one shell: {', '.join(SHELLS)}.")
     print(_SCRIPTS[args.arguments[0]], end="")
@@ -94,7 +94,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _values(action: argparse.Action, directory: str) -> list[tuple[str, str]]:
     """Return the values of an argument: its choices, or matching records of the project."""
-    from ralph.config import AGENTS
+    from ralph.core.config import AGENTS
 
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
@@ -111,9 +111,9 @@ def _records(dest: str, directory: str) -> list[tuple[str, str]]:
     from pathlib import Path
 
     from ralph.cli.output import safe
-    from ralph.errors import RalphError
+    from ralph.core.errors import RalphError
     from ralph.project import Project
-    from ralph.store.known_memories import Wanted
+    from ralph.store.memory_queries import Wanted
 
     try:
         with Project.open(Path(directory)) as project:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.doctor import Finding
+    from ralph.integrations.doctor import Finding
 
 INDENT = " " * 18
 """Indent of continuation lines, below the text of a finding."""
@@ -30,9 +30,9 @@ def examine(args: argparse.Namespace) -> int:
     """Print all findings. Returns 1 if there is a problem."""
     from pathlib import Path
 
-    from ralph.doctor import examine, reindex
-    from ralph.location import find_root
-    from ralph.setup.connections import examine_connections
+    from ralph.integrations.doctor import examine, reindex
+    from ralph.integrations.setup.connections import examine_connections
+    from ralph.workspace import find_root
 
     root = Path(find_root(directory_of(args)))
     rebuilt = [reindex(root)] if args.reindex else []

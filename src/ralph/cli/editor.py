@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.errors import RalphError, UsageError
+from ralph.core.errors import RalphError, UsageError
 
 
 def is_attended() -> bool:

@@ -16,8 +16,8 @@ To see the context that a session would get:  echo '{}' | ralph hook session-sta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from ralph.config import CONNECTABLE
-    from ralph.hooks import EVENTS
+    from ralph.core.config import CONNECTABLE
+    from ralph.integrations.hooks import EVENTS
 
     parser.add_argument("event", metavar="EVENT", help=f"one of {', '.join(EVENTS)}, or the agent's own name for it")
     parser.add_argument("--agent", metavar="NAME", default="claude", help=f"{', '.join(CONNECTABLE)} (default: claude)")
@@ -30,7 +30,7 @@ def answer(args: argparse.Namespace) -> int:
     import os
 
     from ralph.cli.output import directory_of
-    from ralph.hooks import main
+    from ralph.integrations.hooks import main
 
     os.chdir(directory_of(args))
     return main([args.event, "--agent", args.agent])

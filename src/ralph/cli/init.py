@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Set up a project. Running it twice is safe."""
-    from ralph.location import init_project
+    from ralph.workspace import init_project
 
     lines = init_project(directory_of(args), url=args.store, name=args.project)
     for line in lines:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, safe
-from ralph.records import FAILURES, AgentSession, Outcome
+from ralph.core.records import FAILURES, AgentSession, Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.past import JournalEntry
-    from ralph.records import Attempt
+    from ralph.core.records import Attempt
+    from ralph.loop.journal import JournalEntry
 
 SESSION = "session/"
 SHORT_ID = 8
@@ -120,7 +120,7 @@ def _records(entries: Sequence[JournalEntry]) -> list[Attempt | AgentSession]:
 
 
 def _seconds(session: AgentSession) -> float:
-    from ralph.memory.lifecycle import days_between
+    from ralph.memory.lifecycle.confidence import days_between
 
     return days_between(session.started_at, session.ended_at or session.last_at) * 86_400
 

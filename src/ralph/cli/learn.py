@@ -15,16 +15,16 @@ from ralph.cli.output import (
     read_text,
     safe,
 )
-from ralph.errors import UsageError
-from ralph.memory.staging import STATUSES
+from ralph.core.errors import UsageError
+from ralph.memory.lifecycle.staging import STATUSES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.loop.promotion import Counts
+    from ralph.core.records import Memory
+    from ralph.memory.capture.promotion import Counts
     from ralph.project import Project
-    from ralph.records import Memory
     from ralph.store.memories import Kept
 
 KEYS = """\
@@ -121,7 +121,7 @@ def extract(project: Project, args: argparse.Namespace) -> None:
 
 def _fields(*counts: Counts | None) -> dict[str, int]:
     """Return the sums of several counts, ignoring None."""
-    from ralph.records import fields_of
+    from ralph.core.records import fields_of
 
     totals: dict[str, int] = {}
     for fields in map(fields_of, filter(None, counts)):
@@ -131,7 +131,7 @@ def _fields(*counts: Counts | None) -> dict[str, int]:
 
 def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import print_memories
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     new = [result for result in results if result.what == "added"]
     if args.format == "json":
@@ -176,8 +176,8 @@ def _print_promoted(counts: Counts, left: int) -> None:
 def list_learnings(project: Project, args: argparse.Namespace) -> None:
     """List learnings with their status."""
     from ralph.cli.memory_text import in_words
-    from ralph.memory.public import public_fields
-    from ralph.memory.staging import held_back, status
+    from ralph.formats.public_memory import public_fields
+    from ralph.memory.lifecycle.staging import held_back, status
 
     found = [(learning, status(learning)) for learning in project.learning.listed(args.status)]
     if args.format == "json":

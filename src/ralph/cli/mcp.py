@@ -6,7 +6,7 @@ import os
 import sys
 
 from ralph.cli.output import directory_of, whole_number
-from ralph.config import DOOR_VARIABLE
+from ralph.core.config import DOOR_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.http:
         return _serve_http(args, directory)
     if args.host is not None or args.port is not None:
-        from ralph.errors import UsageError
+        from ralph.core.errors import UsageError
 
         raise UsageError("--host and --port need --http.")
     if sys.stdin.isatty():
@@ -47,15 +47,15 @@ def run(args: argparse.Namespace) -> int:
             " Press Ctrl+D to stop.",
             file=sys.stderr,
         )
-    from ralph.mcp.stdio import serve
+    from ralph.integrations.mcp.stdio import serve
 
     serve(directory)
     return 0
 
 
 def _serve_http(args: argparse.Namespace, directory: str) -> int:
-    from ralph.location import FOLDER, find_root
-    from ralph.mcp.http import PORT, TOKEN_FILE, Server
+    from ralph.web.mcp import PORT, TOKEN_FILE, Server
+    from ralph.workspace import FOLDER, find_root
 
     root = find_root(directory)
     with Server(root, args.host or "127.0.0.1", PORT if args.port is None else args.port) as server:

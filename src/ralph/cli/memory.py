@@ -17,20 +17,20 @@ from ralph.cli.output import (
     safe,
     undoing,
 )
-from ralph.errors import UsageError
-from ralph.records import KINDS, Source, State
-from ralph.text import accept, one_line
+from ralph.core.errors import UsageError
+from ralph.core.records import KINDS, Source, State
+from ralph.core.text import accept, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from ralph.core.records import Memory, MemoryEvent, Recalled
+    from ralph.memory.service import Removal, Why
+    from ralph.memory.sharing import SharedMemory
     from ralph.project import Project
-    from ralph.records import Memory, MemoryEvent, Recalled
-    from ralph.remembering import Removal, Why
-    from ralph.sharing import SharedMemory
-    from ralph.store.known_memories import Wanted
+    from ralph.store.memory_queries import Wanted
 
     Adder = Callable[..., argparse.ArgumentParser]
 
@@ -363,7 +363,7 @@ def show(project: Project, args: argparse.Namespace) -> None:
     """Show a memory in full."""
     view = project.memory.show(args.memory)
     if args.format == "json":
-        from ralph.memory.public import public_fields
+        from ralph.formats.public_memory import public_fields
 
         extra = {
             "confidence_now": view.confidence,
@@ -426,7 +426,7 @@ def delete(project: Project, args: argparse.Namespace) -> None:
 def why(project: Project, args: argparse.Namespace) -> None:
     """Explain where a memory comes from, or how it scores for a task."""
     from ralph.cli.memory_text import print_in_brief, print_why
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     if args.task:
         found = project.memory.why(args.memory, args.task)
@@ -547,7 +547,7 @@ def search(project: Project, args: argparse.Namespace) -> None:
 
 def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[str, object]]:
     """Return search results for JSON output. `shown` and `reason` are only known for a task."""
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     for rank, hit in enumerate(hits, 1):
         why = whys[rank - 1] if whys else None
@@ -562,7 +562,7 @@ def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[
 
 def list_memories(project: Project, args: argparse.Namespace) -> None:
     """List memories, newest first."""
-    from ralph.store.known_memories import Wanted
+    from ralph.store.memory_queries import Wanted
 
     filter = _filter_from(project, args)
     if args.shared:
@@ -587,7 +587,7 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
 
 def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import in_words
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     if args.format == "json":
         print_json([public_fields(shared.memory) | {"shared_from": shared.project} for shared in memories])
@@ -602,8 +602,8 @@ def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> 
 
 def prime(project: Project, args: argparse.Namespace) -> None:
     """Print the memories to put into a prompt, or nothing if there are none."""
-    from ralph.remembering import days_ago
-    from ralph.store.known_memories import Wanted
+    from ralph.memory.service import days_ago
+    from ralph.store.memory_queries import Wanted
 
     kinds = _known_kinds(project, args.kinds)
     filter = Wanted(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
@@ -755,12 +755,12 @@ def merge(project: Project, args: argparse.Namespace) -> int:
 
 
 def _filter_from(project: Project, args: argparse.Namespace) -> Wanted:
-    from ralph.store.known_memories import Wanted
+    from ralph.store.memory_queries import Wanted
 
     state = getattr(args, "state", None)
     states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
     if state is None and args.action == "export":
-        from ralph.transferring import states_in
+        from ralph.memory.import_export import states_in
 
         states = states_in(args.format)
     return Wanted(
@@ -786,26 +786,26 @@ def _content(text: str) -> str:
 
 
 def _print_markdown(memories: Sequence[Memory]) -> None:
-    from ralph.memory.prime import primed
+    from ralph.memory.recall.prime import primed
 
     print(primed(memories), end="")
 
 
 def _print_json(memory: Memory) -> None:
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     print_json(public_fields(memory))
 
 
 def _print_json_list(memories: Sequence[Memory]) -> None:
-    from ralph.memory.public import public_fields
+    from ralph.formats.public_memory import public_fields
 
     print_json([public_fields(memory) for memory in memories])
 
 
 def _event_fields(event: MemoryEvent) -> dict[str, object]:
     from ralph.cli.memory_text import changed_fields
-    from ralph.records import fields_of
+    from ralph.core.records import fields_of
 
     changed = {name: {"was": was, "became": became} for name, (was, became) in changed_fields(event).items()}
     return {name: value for name, value in fields_of(event).items() if name not in ("was", "became")} | {
@@ -850,7 +850,7 @@ def moment(text: str) -> str:
     """Parse a date, or a date and time. Without a time zone it is UTC."""
     import argparse
 
-    from ralph.remembering import moment_said
+    from ralph.memory.service import moment_said
 
     try:
         return moment_said(text)

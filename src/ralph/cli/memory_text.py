@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ralph.cli.output import LEAST_LAST, bold, colour, cut_to, plural, print_table, safe, terminal_width, wrapped
-from ralph.memory.meanings import FIELDS, MEANINGS, UNTOLD
-from ralph.text import clean, one_line
+from ralph.core.text import clean, one_line
+from ralph.memory.recall.labels import FIELDS, MEANINGS, UNTOLD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.memory.timeline import Point
-    from ralph.records import Memory, MemoryEvent, Recalled
-    from ralph.remembering import MemoryView, Stats, Why
+    from ralph.core.records import Memory, MemoryEvent, Recalled
+    from ralph.memory.lifecycle.timeline import Point
+    from ralph.memory.service import MemoryView, Stats, Why
     from ralph.store.database import Row
 
 WIDEST_TAGS = 30
@@ -127,8 +127,8 @@ def shares(scored: Recalled | Why) -> list[tuple[str, str]]:
 
 
 def _confidence_now(memory: Memory) -> str:
-    from ralph.memory.lifecycle import faded
-    from ralph.records import now
+    from ralph.core.records import now
+    from ralph.memory.lifecycle.confidence import faded
 
     return f"{faded(memory, now()):.2f}"
 
@@ -166,8 +166,8 @@ def print_view(view: MemoryView) -> None:
 
 def print_entry(memory: Memory) -> None:
     """Print a memory as an entry of the Markdown file, with its body unchanged."""
-    from ralph.memory.prime import HEADING
-    from ralph.memory.render import group_of
+    from ralph.memory.recall.prime import HEADING
+    from ralph.memory.recall.render import group_of
 
     title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
     text = clean(title + (memory.body or memory.title))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.text import clean, one_line
+from ralph.core.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def directory_of(args: argparse.Namespace) -> Path:
     """Return the directory the command runs in."""
     from pathlib import Path
 
-    from ralph.errors import UsageError
+    from ralph.core.errors import UsageError
 
     directory = Path(args.directory)
     if not os.path.isdir(directory):  # noqa: PTH112
@@ -115,7 +115,7 @@ def print_json(value: object) -> None:
 
 
 def _to_jsonable(value: object) -> object:
-    from ralph.records import fields_of
+    from ralph.core.records import fields_of
 
     if hasattr(value, "__slots__"):
         return fields_of(value)
@@ -311,7 +311,7 @@ def money(usd: float) -> str:
 
 def read_text(path: str) -> str:
     """Read a text file named on the command line; `-` is standard input."""
-    from ralph.errors import UsageError
+    from ralph.core.errors import UsageError
 
     try:
         if path == "-":

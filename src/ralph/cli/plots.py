@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ralph.cli.output import cut_to, safe
-from ralph.errors import UsageError
-from ralph.text import one_line
+from ralph.core.errors import UsageError
+from ralph.core.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from ralph.memory.lift import Lift
-    from ralph.stats import MemoryStats, ModelStats, RunStats
+    from ralph.loop.stats import MemoryStats, ModelStats, RunStats
+    from ralph.memory.lifecycle.lift import Lift
 
 FORMATS = (".png", ".svg")
 BLUE, ORANGE, GREEN, GREY, INK = "#3a6ea5", "#dd8452", "#4c9f70", "#b8bec6", "#2b2f36"
@@ -55,7 +55,7 @@ def check(name: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        from ralph.extras import how_to_install
+        from ralph.core.extras import how_to_install
 
         raise UsageError(f"Plots need an optional package: {how_to_install('plot')}") from None
 
@@ -72,7 +72,7 @@ def write(name: str, subjects: Mapping[str, Any]) -> bool:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from ralph.files import write_whole
+    from ralph.core.files import write_whole
 
     path = Path(name)
     content = io.BytesIO()

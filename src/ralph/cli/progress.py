@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ralph.cli.output import duration, money, plural, safe
-from ralph.text import one_line
+from ralph.core.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+    from ralph.core.records import Task
     from ralph.loop.progress import Event
-    from ralph.records import Task
 
     class View(Protocol):
         """A view that shows the events of a run."""

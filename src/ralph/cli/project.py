@@ -116,7 +116,7 @@ def remove(projects: Neighbours, args: argparse.Namespace) -> int:
 
 
 def _require_terminal() -> None:
-    from ralph.errors import UsageError
+    from ralph.core.errors import UsageError
 
     if not sys.stdin.isatty():
         raise UsageError(

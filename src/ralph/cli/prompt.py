@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.records import Section
+    from ralph.core.records import Section
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

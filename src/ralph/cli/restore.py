@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.store.restore import Restored
+    from ralph.store.maintenance.restore import Restored
 
 SHOWN_PROBLEMS = 5
 """Maximum number of database problems that are printed."""
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Restore a backup after confirmation."""
-    from ralph.upkeep import find_project, preview_restore, restore_project
+    from ralph.maintenance import find_project, preview_restore, restore_project
 
     root = find_project(directory_of(args))
     if args.dry_run or not args.yes:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_terminal(args: argparse.Namespace) -> None:
-    from ralph.errors import UsageError
+    from ralph.core.errors import UsageError
 
     if not args.dry_run and not sys.stdin.isatty():
         raise UsageError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import count_of, open_project
-from ralph.config import AGENTS, STRATEGIES
-from ralph.errors import UsageError
+from ralph.core.config import AGENTS, STRATEGIES
+from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _workers(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Run the loop and show its progress."""
     from ralph.cli.progress import ask_feedback, open_view
-    from ralph.loop.order import Order
+    from ralph.loop.options import Order
 
     if args.agent and args.agent not in AGENTS:
         from ralph.cli import meant

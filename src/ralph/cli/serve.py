@@ -6,8 +6,8 @@ import os
 import sys
 
 from ralph.cli.output import directory_of, whole_number
-from ralph.doorkeeping import SERVE_PORT
-from ralph.errors import RalphError
+from ralph.core.errors import RalphError
+from ralph.web.tokens import SERVE_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl+C."""
-    from ralph.location import find_root
+    from ralph.workspace import find_root
 
     try:
         import jinja2  # noqa: F401
@@ -55,15 +55,15 @@ def run(args: argparse.Namespace) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        from ralph.extras import how_to_install
+        from ralph.core.extras import how_to_install
 
         raise RalphError(f"The dashboard needs optional packages: {how_to_install('server')}") from None
-    from ralph.server.serving import Server, token_path
+    from ralph.web.server import Server, token_path
 
     root = find_root(directory_of(args))
     if args.print_token:
-        from ralph.doorkeeping import own_token
-        from ralph.who import refuse_agents
+        from ralph.core.actor import refuse_agents
+        from ralph.web.tokens import own_token
 
         refuse_agents("Who gets the token")
         print(own_token(token_path(root))[0])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import directory_of, safe, wrapped
-from ralph.config import CONNECTABLE
+from ralph.core.config import CONNECTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.setup import Change, Plan
+    from ralph.integrations.setup import Change, Plan
 
 EPILOG = """\
 Examples:
@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     """Connect or disconnect an agent after confirmation."""
     from pathlib import Path
 
-    from ralph.errors import UsageError
-    from ralph.location import find_root
-    from ralph.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
-    from ralph.who import refuse_agents
+    from ralph.core.actor import refuse_agents
+    from ralph.core.errors import UsageError
+    from ralph.integrations.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
+    from ralph.workspace import find_root
 
     if args.plugin:
         if args.agent != "claude":
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _confirm() -> bool:
-    from ralph.errors import UsageError
+    from ralph.core.errors import UsageError
 
     if not sys.stdin.isatty():
         raise UsageError(
@@ -109,7 +109,7 @@ def _length(change: Change) -> str:
 def _print_diff(change: Change) -> None:
     import difflib
 
-    from ralph.text import clean
+    from ralph.core.text import clean
 
     before = (change.before or b"").decode("utf-8", "replace").splitlines()
     after = (change.after or b"").decode("utf-8", "replace").splitlines()
@@ -129,7 +129,7 @@ def _print_no_change(plan: Plan, args: argparse.Namespace) -> None:
 
 
 def _print_next_steps(plan: Plan, args: argparse.Namespace) -> None:
-    from ralph.setup.agents import PROGRAMS, THEN
+    from ralph.integrations.setup.agents import PROGRAMS, THEN
 
     if args.uninstall:
         print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ralph.memory.lift import Lift, Measure
-    from ralph.stats import Credit, Decision, MemoryStats, ModelStats, RunStats, Stats
+    from ralph.loop.stats import Credit, Decision, MemoryStats, ModelStats, RunStats, Stats
+    from ralph.memory.lifecycle.lift import Lift, Measure
 
 SUBJECTS = {
     "runs": "results of the latest runs",

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.config import Config
+    from ralph.core.config import Config
     from ralph.project import Overview
 
 MOST = 5

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.store.copying import Copied
+    from ralph.store.maintenance.copy import Copied
 
 SHOWN_DIGEST = 12
 """Number of digest characters that are printed."""
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def copy(args: argparse.Namespace) -> int:
     """Copy a project and print the rows and digests of its tables."""
-    from ralph.upkeep import copy_store
+    from ralph.maintenance import copy_store
 
     try:
         copies = copy_store(args.source, args.target, args.project, args.name, _show_progress)
@@ -68,8 +68,8 @@ def show(args: argparse.Namespace) -> int:
     """Show where the project is stored."""
     from pathlib import Path
 
-    from ralph.location import find_root
-    from ralph.upkeep import show_store
+    from ralph.maintenance import show_store
+    from ralph.workspace import find_root
 
     info = show_store(Path(find_root(directory_of(args))))
     if args.format == "json":

@@ -14,15 +14,15 @@ from ralph.cli.output import (
     safe,
     whole_number,
 )
-from ralph.errors import UsageError
-from ralph.records import Status
+from ralph.core.errors import UsageError
+from ralph.core.records import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ralph.records import Task
+    from ralph.core.records import Task
 
 MOST_COMPLAINTS = 20
 """Maximum number of unreadable lines that are printed."""

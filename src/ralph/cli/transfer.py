@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 
 from ralph.cli.output import plural, print_json, safe, undoing
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ralph.memory.import_export import Brought
     from ralph.project import Project
-    from ralph.store.known_memories import Wanted
-    from ralph.transferring import Brought
+    from ralph.store.memory_queries import Wanted
 
 MOST_COMPLAINTS = 20
 """Maximum number of problems that are printed."""

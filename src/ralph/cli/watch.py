@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from ralph.core.records import Run
     from ralph.loop.progress import Event
-    from ralph.records import Run
 
 NOTHING_TO_DO = 3
 
@@ -35,19 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the events of a run until it ends."""
-    from ralph import live
+    from ralph.loop import run_log
 
     with open_project(args) as project:
-        target = live.to_watch(project.store, args.run)
+        target = run_log.to_watch(project.store, args.run)
         if target is None:
             print("Nothing is running: there are no runs yet. Start one with: ralph run")
             return NOTHING_TO_DO
-        if live.is_over(target):
+        if run_log.is_over(target):
             print(f"Nothing is running: {_ending(target)}")
             return NOTHING_TO_DO
         project.store.rest()  # watching may take hours
-        live.require(project.directory, target)
-        if _show(args.format, live.watch(project.directory, target)):
+        run_log.require(project.directory, target)
+        if _show(args.format, run_log.watch(project.directory, target)):
             return 0
         target = project.store.attempts.run(target.id)
         print(f"The run has ended: {_ending(target)}")

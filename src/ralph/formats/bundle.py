@@ -11,6 +11,9 @@ import json
 import math
 import re
 
+from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
+from ralph.core.records import KINDS, Memory, MemoryEvent, Source, State, fields_of
+from ralph.core.text import accept, one_line, title_of
 from ralph.formats.imported import (
     LONGEST_ID,
     LONGEST_WORD,
@@ -25,9 +28,6 @@ from ralph.formats.imported import (
     word_of,
 )
 from ralph.formats.planned import Unreadable
-from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
-from ralph.records import KINDS, Memory, MemoryEvent, Source, State, fields_of
-from ralph.text import accept, one_line, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from ralph.core.markdown import fence_in
+from ralph.core.records import Status, replace
+from ralph.core.text import accept
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
-from ralph.markdown import fence_in
-from ralph.records import Status, replace
-from ralph.text import accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

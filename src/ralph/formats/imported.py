@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 
+from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
+from ralph.core.records import Memory, Source
+from ralph.core.text import accept, one_line, paths_in, title_of
 from ralph.formats.planned import Unreadable, quote
-from ralph.memory.lifecycle import START
-from ralph.memory.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
-from ralph.records import Memory, Source
-from ralph.text import accept, one_line, paths_in, title_of
+from ralph.memory.lifecycle.confidence import START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import re
 from functools import cache
 from itertools import count
 
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import Memory, record
+from ralph.core.text import accept, clean, one_line, slug
 from ralph.formats.imported import InvalidEntryError, heading_of, imported, moment_of, tags_of
 from ralph.formats.planned import unify_newlines
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import Memory, record
-from ralph.text import accept, clean, one_line, slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ralph.files import write_whole
+from ralph.core.files import write_whole
+from ralph.core.limits import LONGEST_BODY
+from ralph.core.records import Memory, State, record
+from ralph.core.text import REDACTED, accept, clean, cut, one_line, redact
 from ralph.formats.imported import (
     InvalidEntryError,
     count_of,
@@ -22,10 +25,7 @@ from ralph.formats.imported import (
     share_of,
 )
 from ralph.formats.js_json import checksum, dumps, loads
-from ralph.memory.learning import GENERAL, LEARNING_KINDS, content_of, described, in_plain_words
-from ralph.memory.limits import LONGEST_BODY
-from ralph.records import Memory, State, record
-from ralph.text import REDACTED, accept, clean, cut, one_line, redact
+from ralph.memory.lifecycle.learnings import GENERAL, LEARNING_KINDS, content_of, described, in_plain_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ Only the objective and the iterations are used. Missing and invalid fields are i
 
 from __future__ import annotations
 
+from ralph.core.text import accept, cut, one_line
 from ralph.formats.imported import LONGEST_ID
 from ralph.formats.js_json import loads
-from ralph.memory.history import Iteration, LoopHistory
-from ralph.text import accept, cut, one_line
+from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

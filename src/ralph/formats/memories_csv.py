@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ralph.core.records import Source
+from ralph.core.text import accept, one_line
 from ralph.formats.imported import (
     InvalidEntryError,
     count_of,
@@ -23,16 +25,14 @@ from ralph.formats.imported import (
 from ralph.formats.js_json import dumps, loads, number
 from ralph.formats.learnings_json import structured
 from ralph.formats.planned import Unreadable, unify_newlines
-from ralph.memory.learning import content_of
-from ralph.records import Source
-from ralph.text import accept, one_line
+from ralph.memory.lifecycle.learnings import content_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ralph.core.records import Memory
     from ralph.formats.imported import Reading
-    from ralph.records import Memory
 
 COLUMNS: dict[str, Callable[[Memory], str]] = {
     "id": lambda memory: memory.id,

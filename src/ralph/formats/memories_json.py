@@ -5,6 +5,8 @@ The fields of version 1 come first and are always present. Additional fields fol
 
 from __future__ import annotations
 
+from ralph.core.records import Source, State
+from ralph.core.text import accept, cut, one_line
 from ralph.formats.imported import (
     LONGEST_WORD,
     InvalidEntryError,
@@ -24,17 +26,15 @@ from ralph.formats.imported import (
 from ralph.formats.js_json import dumps, loads
 from ralph.formats.learnings_json import LONGEST_REASON, structured
 from ralph.formats.planned import Unreadable, quote
-from ralph.memory.learning import content_of
-from ralph.memory.public import version_1
-from ralph.records import Source, State
-from ralph.text import accept, cut, one_line
+from ralph.formats.public_memory import version_1
+from ralph.memory.lifecycle.learnings import content_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ralph.core.records import Memory
     from ralph.formats.imported import Reading
-    from ralph.records import Memory
 
     Fields = dict[str, object]
 

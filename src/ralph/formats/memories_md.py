@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
+from ralph.core.markdown import without_code
+from ralph.core.records import Memory, record, replace
 from ralph.formats.imported import InvalidEntryError, id_of, imported, moment_of, tags_of
 from ralph.formats.planned import Unreadable, quote
-from ralph.markdown import without_code
-from ralph.records import Memory, record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

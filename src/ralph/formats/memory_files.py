@@ -10,9 +10,9 @@ import json
 import re
 from enum import StrEnum
 
+from ralph.core.text import accept
 from ralph.formats.bundle import is_bundle
 from ralph.formats.planned import Unreadable, unify_newlines
-from ralph.text import accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def _failure(why: str) -> Reading:
 
 
 def _read_bundle(text: str, force: bool) -> Reading:
+    from ralph.core.records import Memory
     from ralph.formats.bundle import read_bundle, verify_bundle
-    from ralph.records import Memory
 
     lines = text.split("\n")
     if not force and (why := verify_bundle(lines)):

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 
+from ralph.core.limits import LONGEST_TITLE
+from ralph.core.markdown import fence_in
+from ralph.core.text import REDACTED, accept, one_line, title_of
 from ralph.formats.imported import InvalidEntryError, imported, moment_of
 from ralph.formats.planned import Unreadable, unify_newlines
-from ralph.markdown import fence_in
-from ralph.memory.limits import LONGEST_TITLE
-from ralph.text import REDACTED, accept, one_line, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from ralph.core.records import Memory
     from ralph.formats.imported import Reading
-    from ralph.records import Memory
 
     Row = tuple[int, str, int]
     """Line number, text, and type: `TEXT`, `CODE`, `RULE` or the level of a heading."""

@@ -6,8 +6,8 @@ ninety-nine tasks and one problem.
 
 from __future__ import annotations
 
-from ralph.records import Status, record
-from ralph.text import accept, one_line
+from ralph.core.records import Status, record
+from ralph.core.text import accept, one_line
 
 LONGEST_ENTRY = 1024 * 1024
 """Maximum length of a task in a file, in characters."""

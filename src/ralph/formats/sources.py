@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ralph.errors import UsageError
-from ralph.records import record
+from ralph.core.errors import UsageError
+from ralph.core.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

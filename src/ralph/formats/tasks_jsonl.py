@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import re
 
+from ralph.core.records import Status
+from ralph.core.text import accept
 from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
-from ralph.records import Status
-from ralph.text import accept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
+    from ralph.core.records import Task
     from ralph.formats.planned import Reading
-    from ralph.records import Task
 
     Fields = dict[str, object]
     Entry = tuple[int, Fields]

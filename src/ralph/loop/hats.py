@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ralph.core.records import record
+from ralph.core.text import cut
 from ralph.loop.strategy import PLAN
 from ralph.loop.stuck import WRITING_HATS
-from ralph.records import record
-from ralph.text import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.config import HatsConfig
-    from ralph.records import HandOver, Sigils
+    from ralph.core.config import HatsConfig
+    from ralph.core.records import HandOver, Sigils
 
 PLAIN = ("creator",)
 """Order of hats in a project that does not use them."""
@@ -178,7 +178,7 @@ def handover_text(sigils: Sigils, answer: str) -> str:
 
     Each part has a heading, so that an ignored section at the end of one does not hide the next.
     """
-    from ralph.loop.sigils import without_sigils
+    from ralph.formats.sigils import without_sigils
 
     message = sigils.hand_over.text if sigils.hand_over else ""
     prose = without_sigils(answer)[-LONGEST_PROSE:]

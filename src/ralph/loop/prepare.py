@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from ralph.core.records import record
 from ralph.loop import hats
-from ralph.loop.planning import next_attempt
+from ralph.loop.choose_model import next_attempt
 from ralph.loop.prompt import build_prompt
-from ralph.loop.recollect import recollect
-from ralph.records import record
+from ralph.memory.recall.gather import recollect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.config import Config
-    from ralph.loop.planning import Plan
-    from ralph.records import Prompt, Recollection, Task, TaskMetrics
+    from ralph.core.config import Config
+    from ralph.core.records import Prompt, Recollection, Task, TaskMetrics
+    from ralph.loop.choose_model import Plan
     from ralph.store import Store
 
 

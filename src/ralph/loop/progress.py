@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ralph.loop.capture import telling_line
-from ralph.records import fields_of, now, record
+from ralph.core.records import fields_of, now, record
+from ralph.loop.settle import telling_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ralph.loop.order import Order
-    from ralph.records import Attempt, Capture, GateResult, Prompt, Recollection, Review, Task
+    from ralph.core.records import Attempt, Capture, GateResult, Prompt, Recollection, Review, Task
+    from ralph.loop.options import Order
 
     Tell = Callable[["Event"], None]
 

@@ -7,19 +7,19 @@ then the knowledge, but never the task, the latest failure or the instructions.
 
 from __future__ import annotations
 
+from ralph.core.records import FAILURES, LeftOut, Outcome, Prompt, Section
+from ralph.core.skill import SKILL
+from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, cut, one_line
 from ralph.loop.stuck import Step, warning
-from ralph.memory.render import fence_around, in_line, knowledge_section, quoted, well_fenced
-from ralph.records import FAILURES, LeftOut, Outcome, Prompt, Section
-from ralph.skill import SKILL
-from ralph.text import CHARACTERS_PER_TOKEN, count_tokens, cut, one_line
+from ralph.memory.recall.render import fence_around, in_line, knowledge_section, quoted, well_fenced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ralph.core.records import Attempt, FailureReport, Recollection, Task
     from ralph.loop.strategy import Choice
     from ralph.loop.stuck import Trouble
-    from ralph.records import Attempt, FailureReport, Recollection, Task
 
 KNOWLEDGE = "Project Knowledge"
 """Name of the section that shows memories."""

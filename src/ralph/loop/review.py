@@ -6,15 +6,15 @@ files under review has not verified anything.
 
 from __future__ import annotations
 
-from ralph.memory.render import in_line, quoted, well_fenced
-from ralph.records import Ending, Review
-from ralph.text import cut, one_line
+from ralph.core.records import Ending, Review
+from ralph.core.text import cut, one_line
+from ralph.memory.recall.render import in_line, quoted, well_fenced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.records import Feature, Reply, Sigils, Task
+    from ralph.core.records import Feature, Reply, Sigils, Task
 
 MOST_FILES = 50
 """Maximum number of changed files listed in the prompt."""

@@ -5,23 +5,23 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ralph.errors import RalphError, StoreError, StoreUnavailableError, WorktreeError
-from ralph.freshness import check
+from ralph.core.errors import RalphError, StoreError, StoreUnavailableError, WorktreeError
+from ralph.core.records import Status, fields_of, replace
 from ralph.loop import progress
-from ralph.loop.budget import Budget
-from ralph.loop.crew import Crew
-from ralph.loop.embedding import Embedding
-from ralph.loop.episodes import histories
-from ralph.loop.given import kept_password
-from ralph.loop.order import RunEnding, Summary
+from ralph.loop.context import Crew
+from ralph.loop.environment import kept_password
+from ralph.loop.health import Safekeeping
+from ralph.loop.limits import Budget
+from ralph.loop.options import RunEnding, Summary
 from ralph.loop.progress import event
-from ralph.loop.promotion import learn_from
-from ralph.loop.safekeeping import Safekeeping
 from ralph.loop.strategy import NO_MODEL, models_of
-from ralph.loop.tidying import consolidate, retire
 from ralph.loop.worker import Worker
 from ralph.loop.workers import OnlyRun
-from ralph.records import Status, fields_of, replace
+from ralph.memory.capture.episodes import histories
+from ralph.memory.capture.promotion import learn_from
+from ralph.memory.consolidation import consolidate, retire
+from ralph.memory.freshness import check
+from ralph.memory.recall.background import Embedding
 from ralph.store.memories import Change
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.agents import Agent
-    from ralph.config import Config
-    from ralph.loop.branches import Branches
-    from ralph.loop.order import Order
+    from ralph.core.config import Config
+    from ralph.core.records import Run, Task, Used
+    from ralph.loop.git.branches import Branches
+    from ralph.loop.options import Order
     from ralph.loop.progress import Tell
-    from ralph.records import Run, Task, Used
     from ralph.store import Store
 
 JOIN_SECONDS = 0.2
@@ -140,7 +140,7 @@ class Loop:
     def _open_branches(self) -> Branches | None:
         if self._order.parallel < 2:
             return None
-        from ralph.loop.branches import Branches
+        from ralph.loop.git.branches import Branches
 
         return Branches.open(self._directory)
 

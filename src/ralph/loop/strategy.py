@@ -6,15 +6,15 @@ is a model that an attempt asked for, if it is a known one.
 
 from __future__ import annotations
 
+from ralph.core.records import Difficulty, Outcome, record
+from ralph.core.text import clean, one_line
 from ralph.loop.stuck import STRONGER_AFTER, Step, Trouble
-from ralph.records import Difficulty, Outcome, record
-from ralph.text import clean, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.config import ModelsConfig
+    from ralph.core.config import ModelsConfig
 
 FIXED = "fixed"
 COST_OPTIMIZED = "cost-optimized"

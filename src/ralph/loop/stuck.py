@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ralph.records import FAILURES, record
+from ralph.core.records import FAILURES, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.records import Outcome
+    from ralph.core.records import Outcome
 
 STRONGER_AFTER = 2
 """Number of consecutive failures after which a stronger model is used."""

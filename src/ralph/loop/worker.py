@@ -6,23 +6,23 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from ralph.errors import ClaimLostError, RalphError, StatementError, StoreError
-from ralph.freshness import check, confirm, confirmed_by
+from ralph.core.errors import ClaimLostError, RalphError, StatementError, StoreError
+from ralph.core.records import Outcome, Status, now, replace
 from ralph.loop import progress
-from ralph.loop.iteration import Iteration
-from ralph.loop.order import RunEnding
+from ralph.loop.attempt import Iteration
+from ralph.loop.options import RunEnding
 from ralph.loop.progress import event
 from ralph.loop.workers import Heartbeat, vanished, worker_name
-from ralph.records import Outcome, Status, now, replace
+from ralph.memory.freshness import check, confirm, confirmed_by
 from ralph.store.memories import Change
 from ralph.store.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ralph.loop.crew import Crew
+    from ralph.core.records import Attempt, Capture, Memory
+    from ralph.loop.context import Crew
     from ralph.loop.progress import Event
-    from ralph.records import Attempt, Capture, Memory
     from ralph.store import Store
     from ralph.store.attempts import Begun
     from ralph.store.database import Watch

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 
-from ralph.errors import RalphError
+from ralph.core.errors import RalphError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

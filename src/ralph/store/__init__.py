@@ -6,7 +6,7 @@ that makes it returns.
 
 from __future__ import annotations
 
-from ralph.errors import RalphError, StoreError
+from ralph.core.errors import RalphError, StoreError
 from ralph.store.database import Scope
 from ralph.store.projects import Projects
 from ralph.store.url import file_path, is_postgres
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from ralph.store.aggregates import Sums
     from ralph.store.attempts import Attempts
     from ralph.store.database import Database, Watch
     from ralph.store.features import Features
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ralph.store.projects import ProjectEntry
     from ralph.store.run_events import RunEvents
     from ralph.store.sessions import Sessions
-    from ralph.store.sums import Sums
     from ralph.store.tasks import Tasks
 
 
@@ -73,7 +73,7 @@ class Store:
     @property
     def sums(self) -> Sums:
         """Aggregates over all attempts."""
-        from ralph.store.sums import Sums
+        from ralph.store.aggregates import Sums
 
         return Sums(self.scope)
 
@@ -125,7 +125,7 @@ class Store:
 
     def backup(self, reason: str) -> str:
         """Back up the whole file, or the project on a server, and return the path of the verified backup."""
-        from ralph.store.backup import back_up
+        from ralph.store.maintenance.backup import back_up
 
         return back_up(self, reason).path
 
@@ -167,13 +167,13 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False, may_o
     """
     if is_postgres(url):
         try:
-            from ralph.store.postgres import open_postgres
+            from ralph.store.postgres.driver import open_postgres
         except ImportError:
-            from ralph.extras import how_to_install
+            from ralph.core.extras import how_to_install
 
             raise StoreError(f"The PostgreSQL driver is not installed: {how_to_install('postgres')}") from None
         return open_postgres(url, direct_url=direct_url, create=create)
-    from ralph.store.sqlite import open_sqlite
+    from ralph.store.sqlite.driver import open_sqlite
 
     return open_sqlite(file_path(url), create=create, may_only_read=may_only_read)
 
@@ -212,7 +212,7 @@ def create_store(url: str, name: str, *, direct_url: str = "") -> Store:
 
 def _store(database: Database, project: ProjectEntry, url: str, direct_url: str) -> Store:
     if project.copying:
-        from ralph.store.copying import unfinished
+        from ralph.store.maintenance.copy import unfinished
 
         raise unfinished(database, project)
     return Store(database, project.id, lambda: open_store(url, project.id, direct_url=direct_url))

@@ -6,9 +6,8 @@ worker that is killed leaves a trace. Statistics are computed by queries.
 
 from __future__ import annotations
 
-from ralph.errors import ClaimLostError, NotFoundError, StoreError
-from ralph.memory.task_type import type_of_work
-from ralph.records import (
+from ralph.core.errors import ClaimLostError, NotFoundError, StoreError
+from ralph.core.records import (
     Attempt,
     Difficulty,
     ErrorType,
@@ -24,6 +23,7 @@ from ralph.records import (
     replace,
     run_id,
 )
+from ralph.memory.lifecycle.task_type import type_of_work
 from ralph.store.memories import Change, Memories
 from ralph.store.rows import from_json, to_columns, to_record
 from ralph.store.tasks import Tasks
@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ralph.records import Capture
+    from ralph.core.records import Capture
     from ralph.store.database import Found, Row, Scope
     from ralph.store.memories import Kept
     from ralph.store.rows import Convert
@@ -120,8 +120,8 @@ class Attempts:
             )
             self._events.tell_run("run_ended", id)
             self._events.forget_old()
+        from ralph.store.aggregates import Sums
         from ralph.store.index import renew
-        from ralph.store.sums import Sums
 
         renew(self._scope)
         Sums(self._scope).refresh()
@@ -259,7 +259,7 @@ class Attempts:
             # A task deleted meanwhile took its attempt with it; the memories are still added.
             if self._write(attempt):
                 if not has_claim:
-                    from ralph.store.sums import Sums
+                    from ralph.store.aggregates import Sums
 
                     Sums(self._scope).changed(attempt.run_id, attempt.iteration)
                 for line in capture.log if has_claim else (str(lost),):
@@ -637,7 +637,7 @@ class Attempts:
 
     def totals(self) -> Row:
         """Return attempts, time, cost and tokens of the whole project. A handover does not count as done."""
-        from ralph.store.sums import Sums, total
+        from ralph.store.aggregates import Sums, total
 
         return total(Sums(self._scope).by("outcome", "is_handover"))
 

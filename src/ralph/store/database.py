@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
-    from ralph.errors import StoreError
+    from ralph.core.errors import StoreError
 
     Row = dict[str, Any]
 

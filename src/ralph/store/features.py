@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFoundError, UsageError
-from ralph.records import Feature, feature_id, now, replace
+from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.records import Feature, feature_id, now, replace
 from ralph.store.rows import to_columns, to_record
 
 TYPE_CHECKING = False

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 
-from ralph.errors import RalphError, StoreUnavailableError
-from ralph.memory.words import VERSION, path_words, words
-from ralph.records import record
+from ralph.core.errors import RalphError, StoreUnavailableError
+from ralph.core.records import record
+from ralph.core.tokenize import VERSION, path_words, words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,8 +209,8 @@ def forget_worked_out(database: Database, tables: set[str]) -> None:
 
     The twin indexes, which no longer match the tables, are rebuilt.
     """
-    from ralph.store.migrate import own_definitions
-    from ralph.store.synced import RESTORED
+    from ralph.store.maintenance.migrate import own_definitions
+    from ralph.store.sync_state import RESTORED
 
     for table in {dependent for name in tables for dependent in _DEPENDENT.get(name, (name,))}:
         database.execute(f"DROP INDEX {table}_twin")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 
-from ralph.errors import ConflictError, NotFoundError
-from ralph.memory.knowledge import is_update, links_in, title_key
-from ralph.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
+from ralph.core.errors import ConflictError, NotFoundError
+from ralph.core.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
+from ralph.memory.lifecycle.knowledge import is_update, links_in, title_key
 from ralph.store.database import checksum, is_right
-from ralph.store.known_memories import PAGE, KnownMemories, Wanted, event_in, memory_in, state_rank, with_fields
+from ralph.store.memory_queries import PAGE, KnownMemories, Wanted, event_in, memory_in, state_rank, with_fields
 from ralph.store.rows import to_columns
 
 TYPE_CHECKING = False
@@ -91,8 +91,8 @@ class Memories(KnownMemories):
         An existing memory gains support and gets the fields in `stated`. A memory that a person deleted is
         refused unless a person adds it.
         """
-        from ralph.memory.fingerprint import fingerprint
-        from ralph.memory.lifecycle import learned_again
+        from ralph.memory.lifecycle.confidence import learned_again
+        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         mark = fingerprint(memory)
         with self.scope.transaction():
@@ -119,9 +119,9 @@ class Memories(KnownMemories):
 
     def bring(self, arriving: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: Change) -> list[Kept]:
         """Import memories with their history in one transaction. Importing them again changes nothing."""
-        from ralph.memory.bring import brought
-        from ralph.memory.fingerprint import fingerprint
-        from ralph.memory.staleness import rewritten
+        from ralph.memory.lifecycle.fingerprint import fingerprint
+        from ralph.memory.lifecycle.merge_import import brought
+        from ralph.memory.lifecycle.staleness import rewritten
 
         results: list[Kept] = []
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
@@ -190,7 +190,7 @@ class Memories(KnownMemories):
 
     def _find_similar_entries(self, memory: Memory) -> list[Memory]:
         """Return the knowledge entry that the memory updates: one title contains the other, and the tags overlap."""
-        from ralph.memory.words import words
+        from ralph.core.tokenize import words
 
         title_words = dict.fromkeys(words(memory.title), 1.0)
         found = self.look_up(title_words, 20, Wanted(kinds=("knowledge",)))
@@ -216,7 +216,7 @@ class Memories(KnownMemories):
 
     def insert(self, memory: Memory, change: Change) -> Memory:
         """Insert a memory without looking for duplicates. An id that is taken is replaced by a new one."""
-        from ralph.memory.fingerprint import fingerprint
+        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             return self._insert(memory, fingerprint(memory), change).memory
@@ -232,7 +232,7 @@ class Memories(KnownMemories):
 
     def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
         """Insert memories without looking for duplicates. Their ids must be free."""
-        from ralph.memory.fingerprint import fingerprint
+        from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
@@ -276,7 +276,7 @@ class Memories(KnownMemories):
 
     def changed(self, id: str, what: str, change: Change, **fields: object) -> Changed:
         """Change fields of a memory like `change`, and also return the event."""
-        from ralph.memory.staleness import rewritten
+        from ralph.memory.lifecycle.staleness import rewritten
 
         with self.scope.transaction():
             known = self.get(id)
@@ -301,7 +301,7 @@ class Memories(KnownMemories):
 
         `usual` is the usual success rate of attempts in this project.
         """
-        from ralph.memory.lifecycle import after_use
+        from ralph.memory.lifecycle.confidence import after_use
 
         rows = list(self.among("id", ids))
         for row in rows:
@@ -531,7 +531,7 @@ def _has_new_origin(known: Memory, new: Memory) -> bool:
 
 
 def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
-    from ralph.memory.fingerprint import fingerprint
+    from ralph.memory.lifecycle.fingerprint import fingerprint
 
     return to_columns(memory) | {
         "title_key": title_key(memory.title),
@@ -541,7 +541,7 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
 
 def fingerprint_of(row: Row) -> str:
     """Return the fingerprint of the memory in a row."""
-    from ralph.memory.fingerprint import fingerprint
+    from ralph.memory.lifecycle.fingerprint import fingerprint
 
     return fingerprint(memory_in(row))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.memory.words import rarity
+from ralph.core.tokenize import rarity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

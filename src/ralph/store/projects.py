@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from ralph.errors import ConflictError, NotFoundError, StoreError, UsageError
-from ralph.records import now, record
+from ralph.core.errors import ConflictError, NotFoundError, StoreError, UsageError
+from ralph.core.records import now, record
 from ralph.store.database import Scope
-from ralph.store.parts import HELD
+from ralph.store.tables import HELD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from ralph.errors import StoreError
-from ralph.records import fields_of
-from ralph.text import one_line
+from ralph.core.errors import StoreError
+from ralph.core.records import fields_of
+from ralph.core.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

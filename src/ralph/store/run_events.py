@@ -8,7 +8,7 @@ events are deleted.
 
 from __future__ import annotations
 
-from ralph.records import RunEvent, now
+from ralph.core.records import RunEvent, now
 from ralph.store.database import RUN_FEED
 from ralph.store.rows import to_record
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ralph.records import Attempt
+    from ralph.core.records import Attempt
     from ralph.store.database import Row, Scope
 
 MOST_KEPT = 10_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralph.errors import NotFoundError, UsageError
-from ralph.records import AgentSession
+from ralph.core.errors import NotFoundError, UsageError
+from ralph.core.records import AgentSession
 from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False

@@ -6,14 +6,14 @@ It is stored like the sync state of files, with the shared memories as one more 
 from __future__ import annotations
 
 from ralph.store.database import Scope
-from ralph.store.known_memories import memory_in
 from ralph.store.memories import Memories
+from ralph.store.memory_queries import memory_in
 from ralph.store.projects import SHARED_ID
-from ralph.store.synced import RESTORED, Synced
+from ralph.store.sync_state import RESTORED, Synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.records import Memory
+    from ralph.core.records import Memory
 
 PLACE = "shared"
 

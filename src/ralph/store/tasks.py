@@ -6,8 +6,8 @@ with a token that grows with every claim; a worker with an old token can change 
 
 from __future__ import annotations
 
-from ralph.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, TaskCycleError, UsageError
-from ralph.records import LogEntry, Status, Task, now, record, task_id
+from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, TaskCycleError, UsageError
+from ralph.core.records import LogEntry, Status, Task, now, record, task_id
 from ralph.store.database import is_right
 from ralph.store.memories import Memories
 from ralph.store.rows import from_json, to_record
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
-    from ralph.records import SubTask
+    from ralph.core.records import SubTask
     from ralph.store.database import Row, Scope
     from ralph.store.rows import Convert
 
@@ -240,7 +240,7 @@ class Tasks:
         Memories learned from them are kept, without the link. Raise `ConflictError` while another task depends on
         one of them, or one is claimed.
         """
-        from ralph.store.sums import Sums
+        from ralph.store.aggregates import Sums
 
         with self._scope.transaction():
             parent = self.get(id).parent_id

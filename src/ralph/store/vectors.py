@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.store.database import Database, Row, Scope
-    from ralph.store.postgres import PostgresDatabase
+    from ralph.store.postgres.driver import PostgresDatabase
 
 EACH = 4
 """Number of consecutive vectors read per sampled position, because seeking is slower than reading on."""
@@ -36,7 +36,7 @@ def compare_on_server(database: Database) -> bool:
 def _server(database: Database) -> PostgresDatabase | None:
     if not database.is_server:
         return None
-    from ralph.store.postgres import PostgresDatabase
+    from ralph.store.postgres.driver import PostgresDatabase
 
     return database if isinstance(database, PostgresDatabase) else None
 

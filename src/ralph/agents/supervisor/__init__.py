@@ -1,0 +1,1 @@
+"""Runs agent programs within limits and leaves no process behind."""

@@ -1,0 +1,597 @@
+"""Running a program to its end within limits, leaving no process behind.
+
+The program runs behind a guard (reaper.py), which terminates everything it started, even if Ralph is killed. One
+thread with one selector does the I/O, and only the head and tail of the output stay in memory. Callers that have to
+answer a program while it runs open it with `guarded` and do their own I/O.
+
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ralph.agents.supervisor import reaper
+from ralph.core.errors import AgentUnavailableError
+from ralph.core.git import ELSEWHERE, at_work, births
+from ralph.core.records import Ending, record
+from ralph.core.text import clean, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import IO
+
+    from ralph.agents import Limits
+
+KEEP_BYTES = 2 * 1024 * 1024
+"""Default amount of output kept in memory, in bytes."""
+HEAD_SHARE = 0.25
+"""Share of the kept output taken from the start; the rest is the end, where the sigils are."""
+STDERR_BYTES = 16 * 1024
+"""Amount of stderr kept, in bytes."""
+CHUNK_BYTES = 64 * 1024
+TICK_SECONDS = 0.1
+"""Interval at which limits are checked, in seconds."""
+DRAIN_SECONDS = 0.5
+"""Time descendants may keep the output of an exited program open, in seconds."""
+QUIET_SECONDS = 0.1
+"""Time without new strays before all count as found, in seconds; they may fork faster than we look."""
+GUARD_SECONDS = reaper.POLITE_SECONDS + reaper.KILL_SECONDS + 2.0
+"""Time the guard has to terminate everything before we do it ourselves, in seconds."""
+
+
+@record
+class Ended:
+    """Ending and output of a program."""
+
+    text: str
+    stderr: str
+    """Last part of stderr; empty when it was merged into the text."""
+    exit_code: int | None
+    """Negative when killed by a signal, None when unknown."""
+    ending: Ending
+    detail: str
+    """One sentence for an ending other than `finished`."""
+    seconds: float
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    directory: Path,
+    limits: Limits,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    heard: Callable[[str], None] | None = None,
+    merge_stderr: bool = False,
+    keep_bytes: int = KEEP_BYTES,
+) -> Ended:
+    """Run a program to its end; no process it started is left when this returns.
+
+    `environment` is the full environment of the program, by default our own without the variables that would redirect
+    git. Raises `AgentUnavailableError` if the program cannot be started; everything later is reported in the ending.
+
+    """
+    started = time.monotonic()
+    with guarded(
+        argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
+    ) as program:
+        monitor = _ProcessMonitor(program, stdin, limits, should_stop, heard, keep_bytes)
+        monitor.until_the_end()
+    program.check_started()
+    stderr = monitor.stderr.text()
+    ending, detail = monitor.verdict(stderr)
+    return Ended(
+        text=monitor.stdout.text(),
+        stderr=stderr,
+        exit_code=program.exit_code,
+        ending=ending,
+        detail=detail,
+        seconds=time.monotonic() - started,
+    )
+
+
+@contextmanager
+def guarded(
+    argv: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    with_stdin: bool = True,
+    merge_stderr: bool = False,
+) -> Iterator[Guarded]:
+    """Yield a running program with open pipes; no process it started is left when the block exits.
+
+    `environment` is as for `run_program`. Raises `AgentUnavailableError` if the program does not exist; whether the
+    system could start it is known when its status pipe closes.
+
+    """
+    inherited = os.environ if environment is None else environment
+    variables = {name: value for name, value in inherited.items() if name not in ELSEWHERE}
+    path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
+    _count_running(+1)
+    try:
+        program = Guarded(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
+        try:
+            yield program
+        finally:
+            program.end()
+            program.close()
+    finally:
+        _count_running(-1)
+
+
+# --- finding programs --------------------------------------------------------------
+
+
+def find_program(name: str, directory: Path, search_path: str) -> Path:
+    """Return the executable file for a program name, or raise `AgentUnavailableError`.
+
+    A name with a slash is relative to the directory; any other is looked up in the search path.
+
+    """
+    if "/" in name:
+        candidates = [directory / name]
+    else:
+        candidates = [directory / candidate / name for candidate in search_path.split(os.pathsep)]
+    files = [candidate for candidate in candidates if candidate.is_file()]
+    for file in files:
+        if os.access(file, os.X_OK):
+            return file.absolute()
+    if files:
+        raise AgentUnavailableError(f"{files[0]} is not executable. Run: chmod +x {files[0]}")
+    if "/" not in name and (directory / name).is_file():
+        raise AgentUnavailableError(f"{name} is in {directory}, but not in the PATH. To run that file, write: ./{name}")
+    if "/" not in name:
+        raise AgentUnavailableError(f"{name} was not found in the PATH. Install it or give its full path.")
+    if candidates[0].is_dir():
+        raise AgentUnavailableError(f"{candidates[0]} is a directory. Give the path of a program.")
+    raise AgentUnavailableError(f"Program not found: {candidates[0]}. Check the path.")
+
+
+def _start_error_message(program: Path, error: int) -> str:
+    if error == errno.ENOENT:
+        with program.open("rb") as file:
+            first_line = one_line(clean(file.readline(200).decode("utf-8", "replace")))
+        missing = first_line[2:].strip() if first_line.startswith("#!") else "its loader"
+        return f"{program} cannot be started: {missing} was not found. Install it or fix the program."
+    if error == errno.ENOEXEC:
+        return f"{program} cannot run on this machine. A script must start with a line like #!/bin/sh"
+    return f"{program} cannot be started: {os.strerror(error)}."
+
+
+# --- guarded programs ----------------------------------------------------------------
+
+_guards: set[int] = set()
+"""Process ids of running guards in all threads; any other process handed to us is an orphan."""
+
+
+class Guarded:
+    """A program behind its guard: pipes to both, and methods to terminate them."""
+
+    def __init__(
+        self,
+        program: Path,
+        argv: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        *,
+        with_stdin: bool,
+        merge_stderr: bool,
+    ) -> None:
+        self._tag = os.urandom(16).hex()
+        control_read, control_write = os.pipe()
+        status_read, status_write = os.pipe()
+        self._control_pipe = io.FileIO(control_write, "w")
+        self.news = io.FileIO(status_read)
+        try:
+            with births:
+                self._guard = subprocess.Popen(
+                    [
+                        *(sys.executable, "-I", "-S", reaper.__file__, str(control_read), str(status_write)),
+                        *(str(program), *argv),
+                    ],
+                    stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
+                    bufsize=0,
+                    cwd=directory,
+                    # Some programs trust PWD, which would otherwise be our own directory.
+                    env={**environment, "PWD": str(directory.absolute()), reaper.TAG: self._tag},
+                    start_new_session=True,
+                    pass_fds=(control_read, status_write),
+                )
+                _guards.add(self._guard.pid)
+        except OSError as error:
+            self._control_pipe.close()
+            self.news.close()
+            raise AgentUnavailableError(f"{program} cannot be started in {directory}: {error.strerror}.") from error
+        finally:
+            os.close(control_read)
+            os.close(status_write)
+        self._path = program
+        self.name = program.name
+        self.exit_code: int | None = None
+        """Negative when killed by a signal, None until it is known."""
+        self.survivors = ""
+        """Ids of processes that could not be terminated, separated by commas."""
+        self._start_error = 0
+        self._is_guard_killed = False
+        self._partial_status = b""
+        self._started = reaper.started(self._guard.pid)
+        self.stdin = self._guard.stdin
+        self.stdout = self._guard.stdout
+        self.stderr = self._guard.stderr
+
+    def hear_news(self, chunk: bytes) -> None:
+        """Process status lines from the guard."""
+        *lines, self._partial_status = (self._partial_status + chunk).split(b"\n")
+        for line in lines:
+            status, _, value = line.decode().partition(" ")
+            if status == "exited":
+                self.exit_code = int(value)
+            elif status == "failed":
+                self._start_error = int(value)
+            elif status == "left":
+                self.survivors = value.replace(" ", ", ")
+
+    def check_started(self) -> None:
+        """Raise `AgentUnavailableError` if the guard reported that the program cannot be started."""
+        if self._start_error:
+            raise AgentUnavailableError(_start_error_message(self._path, self._start_error))
+
+    def death(self, stderr: str) -> str:
+        """Return a sentence about an unexpected exit."""
+        if self.exit_code is None:
+            return f"{self.name} was terminated because its Ralph guard process was killed."
+        if self.exit_code < 0:
+            description = f"{self.name} was killed by signal {_signal_name(-self.exit_code)}"
+        else:
+            description = f"{self.name} exited with {self.exit_code}"
+        last_line = one_line(stderr.rstrip().rpartition("\n")[2])
+        return f"{description}: {last_line}" if last_line else f"{description}."
+
+    def ask_to_end(self) -> None:
+        """Request termination of all processes; the status pipe closes when that is done."""
+        try:
+            self._control_pipe.write(b".")
+        except BrokenPipeError:
+            pass  # The guard has exited.
+
+    def kill_guard(self) -> None:
+        """Kill an unresponsive guard; `end` then cleans up in its place."""
+        self._is_guard_killed = True
+        self._guard.kill()
+
+    def end(self) -> None:
+        """Return when every process of this program is gone."""
+        if self._control_pipe.closed:
+            return
+        self._control_pipe.close()
+        try:
+            self._guard.wait(DRAIN_SECONDS if self._is_guard_killed else GUARD_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill_guard()
+            # A program that ptraces its guard hides the guard's exit from us while it lives.
+            _kill_strays(self._tag, self._guard.pid, self._started)
+            self._guard.wait()
+        if self._guard.returncode != 0:
+            _kill_strays(self._tag, self._guard.pid, self._started)
+        _guards.discard(self._guard.pid)
+
+    def close(self) -> None:
+        """Close all pipes."""
+        for pipe in (self.news, self.stdin, self.stdout, self.stderr):
+            if pipe:
+                pipe.close()
+
+
+def _kill_strays(tag: str, session_id: int, since: int) -> None:
+    """Kill the processes left by a guard that was killed."""
+    sessions = {session_id}
+    dying: set[int] = set()
+    now = time.monotonic()
+    deadline, quiet_at = now + reaper.KILL_SECONDS, now + QUIET_SECONDS
+    while (now := time.monotonic()) < deadline:
+        with births:
+            found = reaper.strays(tag, sessions) | (
+                reaper.adopted(since, besides=_guards | at_work) if since else set()
+            )
+            reaper.kill(found)
+        sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
+        dying = {pid for pid in dying | {pid for pid, *_ in found} if not _is_gone(pid)}
+        if found or dying:
+            # On a busy machine one search may take longer than the quiet time.
+            quiet_at = time.monotonic() + QUIET_SECONDS
+        elif now >= quiet_at:
+            return
+        time.sleep(0.002)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+_running = 0
+_running_lock = threading.Lock()
+
+
+def _count_running(change: int) -> None:
+    """Adopt orphans while any program runs, in case it kills its guard."""
+    global _running
+    with _running_lock:
+        _running += change
+        reaper.adopt_orphans(_running > 0)
+
+
+# --- input and output --------------------------------------------------------------
+
+
+class Kept:
+    """Head and tail of a byte stream, and the number of bytes dropped in between."""
+
+    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Append bytes."""
+        room = self._head_bytes - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if len(self._tail) > 2 * self._tail_bytes:
+            self._trim()
+
+    def text(self) -> str:
+        """Return the stored output as clean text, with a line that says how much was dropped."""
+        self._trim()
+        if not self._dropped_bytes:
+            return clean((self._head + self._tail).decode("utf-8", "replace"))
+        # Cleaned separately: an escape sequence cut in half must not swallow what follows.
+        head, tail = (clean(part.decode("utf-8", "replace")) for part in (self._head, self._tail))
+        return f"{head}\n[... {self._dropped_bytes:,} bytes left out ...]\n{tail}"
+
+    def _trim(self) -> None:
+        excess = len(self._tail) - self._tail_bytes
+        if excess > 0:
+            del self._tail[:excess]
+            self._dropped_bytes += excess
+
+
+class _TextForwarder:
+    """Forwards bytes as clean text, without splitting characters or terminal escapes."""
+
+    _HALF_ESCAPE = re.compile(r"\x1b(?:\[[ -?]{0,64}|[\]PX^_][^\x07]{0,256})?\Z")
+
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._incomplete = ""
+
+    def add(self, chunk: bytes) -> None:
+        """Forward what is complete so far."""
+        text = self._incomplete + self._decoder.decode(chunk, final=not chunk)
+        last_escape = text.rfind("\x1b")
+        is_half = chunk and last_escape >= 0 and self._HALF_ESCAPE.match(text, last_escape)
+        whole = text[:last_escape] if is_half else text
+        self._incomplete = text[len(whole) :]
+        if cleaned := clean(whole):
+            self._on_output(cleaned)
+
+    def finish(self) -> None:
+        """Forward the rest."""
+        self.add(b"")
+
+
+class Allowance:
+    """Limits of a session and how much of them is used."""
+
+    def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
+        self._limits = limits
+        self._should_stop = should_stop
+        self._output_bytes = 0
+        self._started_at = self._last_output = self._last_stop_check = time.monotonic()
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether the output limit is exceeded."""
+        return self._output_bytes > self._limits.output_bytes
+
+    def took(self, output_bytes: int) -> None:
+        """Count printed bytes."""
+        self._output_bytes += output_bytes
+        self._last_output = time.monotonic()
+
+    def passed(self, now: float) -> Ending | None:
+        """Return the limit that is exceeded, if any."""
+        if now - self._started_at > self._limits.seconds:
+            return Ending.TIMED_OUT
+        if now - self._last_output > self._limits.idle_seconds:
+            return Ending.WENT_SILENT
+        if self.is_flooded:
+            return Ending.FLOODED
+        if now - self._last_stop_check >= TICK_SECONDS:
+            self._last_stop_check = now
+            if self._should_stop():
+                return Ending.STOPPED
+        return None
+
+    def sentence(self, name: str, limit: Ending) -> str:
+        """Return a sentence that names the exceeded limit."""
+        limits = self._limits
+        description = {
+            Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
+            Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
+            Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
+            Ending.STOPPED: "was stopped",
+        }[limit]
+        return f"{name} {description}."
+
+
+class _ProcessMonitor:
+    """Reads a program's output and decides when it must end."""
+
+    def __init__(
+        self,
+        program: Guarded,
+        stdin: str,
+        limits: Limits,
+        should_stop: Callable[[], bool],
+        on_output: Callable[[str], None] | None,
+        keep_bytes: int,
+    ) -> None:
+        head_bytes = int(keep_bytes * HEAD_SHARE)
+        self.stdout = Kept(head_bytes, keep_bytes - head_bytes)
+        self.stderr = Kept(0, STDERR_BYTES)
+
+        self._program = program
+        self._allowance = Allowance(limits, should_stop)
+        self._should_stop = should_stop
+        self._forwarder = _TextForwarder(on_output) if on_output else None
+        self._unsent = memoryview(stdin.encode("utf-8", "replace"))
+        self._limit: Ending | None = None
+        self._exited_at: float | None = None
+        self._termination_requested_at: float | None = None
+
+        self._selector = selectors.DefaultSelector()
+        self._watch_pipe(program.news, selectors.EVENT_READ, self._read_status)
+        self._watch_pipe(program.stdin, selectors.EVENT_WRITE, self._write_stdin)
+        self._watch_pipe(program.stdout, selectors.EVENT_READ, self._read_stdout)
+        self._watch_pipe(program.stderr, selectors.EVENT_READ, self._read_stderr)
+
+    def until_the_end(self) -> None:
+        """Process I/O until the program and all its descendants are gone."""
+        with self._selector:
+            while not self._program.news.closed:
+                for key, _ in self._selector.select(TICK_SECONDS):
+                    key.data()
+                self._check_limits(time.monotonic())
+            self._program.end()
+            while not self._allowance.is_flooded and (self._read_stdout() or self._read_stderr()):
+                pass
+        if self._forwarder:
+            self._forwarder.finish()
+
+    def verdict(self, stderr: str) -> tuple[Ending, str]:
+        """Return the ending and a sentence about it."""
+        ending, detail = self._classify(stderr)
+        if self._program.survivors:
+            detail = f"{detail} These processes could not be terminated: {self._program.survivors}.".lstrip()
+        return ending, detail
+
+    def _classify(self, stderr: str) -> tuple[Ending, str]:
+        program = self._program
+        if self._limit:
+            return self._limit, self._allowance.sentence(program.name, self._limit)
+        if program.exit_code == 0:
+            return Ending.FINISHED, ""
+        if program.exit_code is None and self._should_stop():
+            # Ctrl+C also reaches a guard that has not left our session yet.
+            return Ending.STOPPED, self._allowance.sentence(program.name, Ending.STOPPED)
+        return Ending.CRASHED, program.death(stderr)
+
+    def _watch_pipe(self, pipe: IO[bytes] | None, events: int, react: Callable[[], object]) -> None:
+        if pipe:
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, events, react)
+
+    def _close(self, pipe: IO[bytes] | None) -> None:
+        if pipe and not pipe.closed:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _read(self, pipe: IO[bytes] | None) -> bytes:
+        """Return available bytes, if any; close the pipe at its end."""
+        if not pipe or pipe.closed:
+            return b""
+        try:
+            chunk = os.read(pipe.fileno(), CHUNK_BYTES)
+        except BlockingIOError:
+            return b""
+        if not chunk:
+            self._close(pipe)
+        return chunk
+
+    def _read_stdout(self) -> bool:
+        chunk = self._read(self._program.stdout)
+        if chunk and self._forwarder:
+            self._forwarder.add(chunk)
+        return self._store(chunk, self.stdout)
+
+    def _read_stderr(self) -> bool:
+        return self._store(self._read(self._program.stderr), self.stderr)
+
+    def _store(self, chunk: bytes, output: Kept) -> bool:
+        if chunk:
+            output.add(chunk)
+            self._allowance.took(len(chunk))
+        return bool(chunk)
+
+    def _write_stdin(self) -> None:
+        stdin = self._program.stdin
+        assert stdin
+        try:
+            self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # The program closed its stdin.
+            self._unsent = self._unsent[:0]
+        if not self._unsent:
+            self._close(stdin)
+
+    def _read_status(self) -> None:
+        self._program.hear_news(self._read(self._program.news))
+        if self._program.exit_code is not None and self._exited_at is None:
+            self._exited_at = time.monotonic()
+
+    def _check_limits(self, now: float) -> None:
+        stdout = self._program.stdout
+        if self._termination_requested_at is not None:
+            if now - self._termination_requested_at > GUARD_SECONDS:
+                self._program.kill_guard()
+        elif self._exited_at is not None:
+            if not stdout or stdout.closed or now - self._exited_at > DRAIN_SECONDS:
+                self._request_end(now)
+        elif limit := self._allowance.passed(now):
+            self._limit = limit
+            if limit is Ending.FLOODED:
+                self._close(stdout)
+                self._close(self._program.stderr)
+            self._request_end(now)
+
+    def _request_end(self, now: float) -> None:
+        self._termination_requested_at = now
+        self._program.ask_to_end()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

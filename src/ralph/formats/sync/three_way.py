@@ -1,0 +1,58 @@
+"""Three-way merge of one file entry and its memory.
+
+Each side is the text of the entry, or None if it is missing. An edit in the file wins over one in the store, and
+a change wins over a deletion.
+
+If several working copies share a store, only edits to entries that this file had at its last sync count. Switching
+branches removes entries and brings old ones back, which must neither delete nor revive memories for the whole team.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ralph.memory.lifecycle.confidence import too_many
+
+
+class Step(StrEnum):
+    """Action that brings one entry in sync."""
+
+    NOTHING = "nothing"
+    TAKE = "import the text from the file into the store"
+    WRITE = "write the text from the store to the file"
+    REMOVE = "remove the entry from the file"
+    DELETE = "delete the memory in the store"
+
+
+def is_too_much(gone: int, known: int) -> bool:
+    """Return whether so many entries vanished at once that the file is probably damaged or from another branch."""
+    return too_many(gone, known) or (gone > 1 and gone == known)
+
+
+def decide(
+    base: str | None, file: str | None, store: str | None, *, is_shared: bool = False, is_out_of_use: bool = False
+) -> tuple[Step, bool]:
+    """Return the action that syncs file and store, and whether both had changed.
+
+    `base` is the text at the last sync. `is_shared` means that other working copies use the same store, `is_out_of_use`
+    that the store has the memory but it is no longer active.
+    """
+    if file == store:
+        return Step.NOTHING, False
+    if is_shared and base is None and store is not None:
+        return Step.WRITE, False
+    if is_shared and base is None and is_out_of_use:
+        return Step.REMOVE, False
+    if file is None:
+        # Deleted in the file, unless the memory is new or has changed since the last sync.
+        if base is None or is_shared:
+            return Step.WRITE, False
+        return (Step.DELETE, False) if store == base else (Step.WRITE, True)
+    if store is None:
+        # Deleted in the store, unless a person added or changed the entry since the last sync.
+        if base is None:
+            return Step.TAKE, False
+        return (Step.REMOVE, False) if file == base else (Step.TAKE, True)
+    if file == base:
+        return Step.WRITE, False
+    return Step.TAKE, base != store

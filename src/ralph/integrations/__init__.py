@@ -1,0 +1,1 @@
+"""Hooks, MCP, agent setup and diagnostics: how agents connect without the loop."""

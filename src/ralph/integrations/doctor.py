@@ -1,0 +1,342 @@
+"""Diagnosis of a project: its database, backups, configuration, memory files, hooks and disk.
+
+Checks change nothing and do not stop at the first problem: a damaged database must not hide an invalid
+configuration file.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ralph.core.config import STORE_VARIABLE, TOML_NAME, load_config
+from ralph.core.errors import ConfigError, RalphError
+from ralph.core.records import record, replace, timestamp
+from ralph.store.url import password_in
+from ralph.workspace import open_own_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ralph.store import Store
+    from ralph.store.maintenance.check import Health
+
+SAFE_SQLITE = (3, 51, 3)
+"""First SQLite version in which concurrent writers cannot damage the write-ahead log."""
+REINDEX = "ralph doctor --reindex"
+RESTORE = "ralph restore"
+MOST_DAYS = 7
+"""Age of unsaved data at which a backup is recommended, in days."""
+LEAST_MEGABYTES = 50
+"""Free disk space below which a warning is given, in megabytes."""
+HOOKS = "fix the problem, then test it: echo '{}' | ralph hook session-start. No agent messages were lost meanwhile"
+
+
+@record
+class Finding:
+    """Result of one check."""
+
+    about: str
+    is_fine: bool
+    says: str
+    mend: str = ""
+    """Suggested fix of a problem."""
+    waits: str = ""
+    """Item that needs a person's attention although nothing is wrong."""
+
+
+def examine(root: Path) -> list[Finding]:
+    """Return the findings about a project, the database first."""
+    store: Store | None = None
+    is_shared = _is_on_server(root)
+    findings = [] if is_shared else list(_file(root))  # before it is opened, which may migrate it
+    try:
+        # Closing a database merges its log into it, and a damaged one has to stay as it is.
+        if not any(finding.mend == RESTORE for finding in findings):
+            store = open_own_store(root, load_config(root))
+        findings += _server(store) if is_shared and store else ()
+    except RalphError as error:
+        findings += [_unreachable(error)] if is_shared else ()
+    try:
+        return [
+            *(*_with_disk_problems(findings, root), *_backups(root, store), *_settings(root)),
+            *(*_memories_file(root, store), *_knowledge_files(root, store), *_hooks(root, store)),
+        ]
+    finally:
+        if store:
+            store.close()
+
+
+def _is_on_server(root: Path) -> bool:
+    from ralph.maintenance import is_on_server
+
+    try:
+        return is_on_server(root)
+    except RalphError:
+        return False
+
+
+def reindex(root: Path) -> Finding:
+    """Rebuild the search indexes, and return the result as a finding."""
+    from ralph.maintenance import reindex_project
+
+    try:
+        done = reindex_project(root)
+    except RalphError as error:
+        return Finding(about="indexes", is_fine=False, says=f"{error} The search indexes were not changed.")
+    return Finding(
+        about="indexes",
+        is_fine=True,
+        says=f"rebuilt in {done.seconds:,.1f} s: {_count(done.memories, 'memory', 'memories')}, "
+        f"{_count(done.journal_entries, 'journal entry', 'journal entries')} and "
+        + _count(done.reports, "failure report", "failure reports"),
+    )
+
+
+def _server(store: Store) -> Iterator[Finding]:
+    """Check a server and the project's data on it."""
+    from ralph.store.maintenance.check import about, check_store
+
+    server = about(store.database)
+    says = f"version {server.version}, schema {server.schema}, project {store.project_name!r} at "
+    yield Finding(about="postgres", is_fine=True, says=says + store.database.where)
+    benefit = "vector search would run on the server instead of reading all vectors"
+    if server.pgvector:
+        yield Finding(about="pgvector", is_fine=True, says=f"version {server.pgvector}")
+    elif server.can_have_pgvector:
+        says = f"optional, not enabled in this database; with it, {benefit}: {REINDEX}, as a role that may create it"
+        yield Finding(about="pgvector", is_fine=True, says=says)
+    else:
+        yield Finding(
+            about="pgvector", is_fine=True, says=f"optional, not installed on this server; with it, {benefit}"
+        )
+    yield from _stored_state(check_store(store, deep=True), lambda: [_contents(store)])
+
+
+def _unreachable(error: RalphError) -> Finding:
+    mend = "start the server, or correct [store] url in .ralph.toml or RALPH_STORE, then run: ralph doctor"
+    return Finding(about="database", is_fine=False, says=str(error), mend=mend)
+
+
+def _file(root: Path) -> Iterator[Finding]:
+    """Check a database file."""
+    import apsw
+
+    from ralph.maintenance import check_project
+
+    is_safe = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= SAFE_SQLITE
+    mend = "upgrade the apsw package: this SQLite version can damage databases with concurrent writers"
+    says = f"version {apsw.sqlite_lib_version()}"
+    yield Finding(about="sqlite", is_fine=is_safe, says=says, mend="" if is_safe else mend)
+    yield from _stored_state(check_project(root, deep=True), lambda: _contents_of_file(root))
+
+
+def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield the problems of the stored data, and what it contains."""
+    from ralph.store.maintenance.check import NEWER, is_of_an_index
+
+    for problem in health.problems:
+        if is_of_an_index(problem):
+            yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
+            continue
+        if NEWER in problem:  # intact, so it must not be replaced with an older backup
+            mend = "upgrade ralph: pip install . in a newer clone"
+            yield Finding(about="database", is_fine=False, says=problem, mend=mend)
+            continue
+        # Other problems are about the file, where editing a single memory does not help.
+        is_memory = " checksum: " in problem and not problem.startswith("In ")
+        mend = f"{RESTORE}, or rewrite the memory: ralph memory edit ID --content TEXT" if is_memory else RESTORE
+        yield Finding(about="database", is_fine=False, says=problem, mend=mend)
+    if all(map(is_of_an_index, health.problems)):
+        yield from contents()
+    if health.outdated:
+        says = f"indexed by the rules of another version: {health.outdated}; runs reindex them gradually"
+        waits = f"to reindex everything now: {REINDEX}"
+        yield Finding(about="indexes", is_fine=True, says=says, waits=waits)
+
+
+def _contents_of_file(root: Path) -> Iterator[Finding]:
+    try:
+        store = open_own_store(root, load_config(root))
+    except ConfigError:
+        return  # reported with the settings
+    except RalphError as error:
+        yield Finding(about="database", is_fine=False, says=str(error), mend=RESTORE)
+        return
+    try:
+        yield _contents(store)
+    finally:
+        store.close()
+
+
+def _contents(store: Store) -> Finding:
+    states = store.memories.counts("state")
+    attempts = store.attempts.totals()["attempts"]
+    pending = states.get("staged", 0) + states.get("quarantined", 0)
+    verb = "learning needs" if pending == 1 else "learnings need"
+    return Finding(
+        about="database",
+        is_fine=True,
+        says=f"intact; {_count(states.get('active', 0), 'active memory', 'active memories')}, "
+        + _count(attempts, "attempt", "attempts"),
+        waits=f"{pending:,} {verb} review: ralph learn review" if pending else "",
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
+    from ralph.maintenance import list_backups, verify_backups
+
+    checked = verify_backups(root)
+    for one in checked:
+        for problem in one.problems[:1]:
+            says = f"{one.path.rpartition(os.sep)[2]}: {problem} It is skipped by: {RESTORE}"
+            yield Finding(about="backups", is_fine=False, says=says, mend="make a new one: ralph backup")
+    backups = list_backups(root)
+    intact = {one.path for one in checked if not one.problems}
+    says = _unsaved(store, next((one.made_at for one in backups if one.path in intact), "")) if store else ""
+    if says:
+        yield Finding(about="backups", is_fine=False, says=says, mend="ralph backup")
+        return
+    newest = (
+        f"{len(backups)}, the newest from {backups[0].made_at[:16].replace('T', ' ')} UTC" if backups else "none yet"
+    )
+    yield Finding(about="backups", is_fine=True, says=newest if backups else f"{newest}; make one with: ralph backup")
+
+
+def _unsaved(store: Store, made_at: str) -> str:
+    """Return a message if data older than `MOST_DAYS` is not in any intact backup, else an empty string."""
+    import time
+
+    if store.is_shared:
+        return ""  # backups of a server are up to its administrator
+    try:
+        first, memories, attempts = store.since(made_at)
+    except RalphError:
+        return ""  # reported with the database
+    if not first or first > timestamp(time.time() - MOST_DAYS * 86_400):
+        return ""
+    missing = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
+    newest = f"the newest intact one is from {made_at[:10]}" if made_at else "none is intact"
+    return f"{newest}; {missing} are not backed up, the oldest for more than {MOST_DAYS} days"
+
+
+def _settings(root: Path) -> Iterator[Finding]:
+    try:
+        warnings = load_config(root).warnings
+    except RalphError as error:
+        yield Finding(about="settings", is_fine=False, says=str(error), mend="correct the file")
+        return
+    for warning in warnings:
+        yield Finding(about="settings", is_fine=False, says=warning, mend="correct or remove the key")
+    if any(password_in(url) for url in _configured_urls(root)):
+        says = f"{TOML_NAME} contains a password, and is usually committed"
+        mend = f"remove it there, change it on the server, and set it in {STORE_VARIABLE} or ~/.pgpass"
+        yield Finding(about="settings", is_fine=False, says=says, mend=mend)
+    elif not warnings:
+        yield Finding(about="settings", is_fine=True, says="valid")
+
+
+def _configured_urls(root: Path) -> list[str]:
+    """Return the URLs in the configuration file itself."""
+    store = load_config(root, environment={}).store
+    return [store.url, store.direct_url]
+
+
+def _with_disk_problems(findings: list[Finding], root: Path) -> list[Finding]:
+    """Add disk problems in front: while the disk is not writable, no other problem can be judged or fixed."""
+    disk_problems = list(_disk(root))
+    if not disk_problems:
+        return findings
+    first = f"{disk_problems[0].mend} first, then run again: ralph doctor"
+    return [*disk_problems, *(one if one.is_fine else replace(one, mend=first) for one in findings)]
+
+
+def _disk(root: Path) -> Iterator[Finding]:
+    """Check whether the disk is writable and has free space."""
+    from shutil import disk_usage
+
+    from ralph.core.files import READ_ONLY, trouble_of_disk
+
+    if problem := trouble_of_disk(root):
+        mend = "make it writable" if problem == READ_ONLY else "free some space"
+        says = f"{problem}: stored data can be read, but nothing can be written"
+        yield Finding(about="disk", is_fine=False, says=says, mend=mend)
+        return
+    free = disk_usage(root).free // 1024**2
+    if free < LEAST_MEGABYTES:
+        yield Finding(
+            about="disk",
+            is_fine=False,
+            says=f"only {free:,} MB free on the project's disk",
+            mend="free some space",
+        )
+
+
+def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
+    """Check for hooks that failed in the background, and whether they have worked since."""
+    from ralph.integrations.hook_errors import noted, waiting, worked_at
+
+    failed = noted(str(root))
+    queued = waiting(str(root))
+    try:
+        latest = store.sessions.latest(1) if store else []
+    except RalphError:
+        latest = []  # reported with the database
+    waits = f"{_count(queued, 'agent message is', 'agent messages are')} waiting to be stored" if queued else ""
+    if not failed:
+        if latest or waits:
+            says = f"no problems; the latest session was of {latest[0].agent}" if latest else "no problems"
+            yield Finding(about="hooks", is_fine=True, says=says, waits=waits)
+        return
+    last = failed[-1]
+    what = f"{last.event} failed at {last.at[:16].replace('T', ' ')} UTC: {last.problem}"
+    if worked_at(str(root)) > last.at:
+        says = f"working; {_count(len(failed), 'problem', 'problems')} earlier, the last: {what}"
+        yield Finding(about="hooks", is_fine=True, says=says, waits=waits)
+    else:
+        more = f" ({len(failed) - 1} more before)" if len(failed) > 1 else ""
+        yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS, waits=waits)
+
+
+def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
+    from ralph.formats.memories_md import read_document
+    from ralph.formats.sync.disk import memories_path, mirrored
+    from ralph.formats.sync.problems import of_memories
+
+    problems = list(of_memories(root, lambda kinds: _stored(root, store, kinds)))
+    for one in problems:
+        yield Finding(about="memories", is_fine=False, says=one.says, mend=one.mend)
+    name = memories_path(root)
+    if problems:
+        return
+    if not os.path.lexists(root / name):
+        yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory creates it")
+        return
+    count = len(read_document(mirrored(root, name).decode("utf-8", "replace")).entries)
+    yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")
+
+
+def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
+    from ralph.formats.sync.disk import KNOWLEDGE
+    from ralph.formats.sync.problems import of_knowledge
+
+    problems = list(of_knowledge(root, lambda kinds: _stored(root, store, kinds)))
+    for one in problems:
+        yield Finding(about="knowledge", is_fine=False, says=one.says, mend=one.mend)
+    read = len(list((root / KNOWLEDGE).glob("*.md"))) - sum(bool(one.file) for one in problems)
+    yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
+
+
+def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> dict[str, bool]:
+    """Return the ids of memories of some kinds that were written to files; empty if unknown."""
+    try:
+        from ralph.formats.sync import written_ids
+
+        return {} if store is None or not load_config(root).memories.files else written_ids(store, kinds)
+    except RalphError:
+        return {}

@@ -1,0 +1,489 @@
+"""Hook events of coding agents: context at the start of a session, learnings at its end.
+
+An agent waits for its hooks and trusts what they print. So the output is always one JSON object with exit code 0, in
+time, whatever happens; errors are recorded for `ralph doctor`, and what could not be stored is queued for the next
+hook. This runs before every prompt, so imports are kept to a minimum.
+
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+
+from ralph.core.config import CONNECTABLE
+from ralph.core.errors import ProjectNotFoundError, RalphError
+from ralph.core.records import record
+from ralph.core.text import accept, clean, one_line
+from ralph.integrations import hook_errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ralph.memory.sessions import Told
+    from ralph.project import Project
+
+EVENTS = (
+    *("session-start", "user-prompt-submit", "pre-compact", "post-compact"),
+    *("stop", "subagent-stop", "session-end"),
+)
+OTHER_NAMES = {
+    "before-agent": "user-prompt-submit",
+    "before-submit-prompt": "user-prompt-submit",
+    "after-agent": "stop",
+    "after-agent-response": "stop",
+    "pre-compress": "pre-compact",
+}
+"""Event names of Gemini and Cursor."""
+SECONDS = {"session-end": 2.5}
+"""Timeout by event, in seconds; Codex kills this hook after 3."""
+LONGEST_SECONDS = 4.0
+"""Default timeout, in seconds, whatever the disk, the database or the network do."""
+LAST_SECONDS = 1.5
+"""Time to record an error after the timeout, in seconds; agents kill a hook after 10."""
+LARGEST_INPUT = 32 * 1024 * 1024
+"""Maximum size of an event payload, in bytes."""
+LARGEST_ANSWER = 4 * 1024 * 1024
+"""Maximum length of an agent's message that is read, in characters from its end."""
+LONGEST_ID = 200
+LONGEST_PROBLEM = 400
+TOO_LATE = "It took longer than"
+STOPPED = "It was interrupted."
+LOST = "The memories stated in this session are lost: they could not be queued either."
+LAST_WORDS = ("last_assistant_message", "prompt_response", "text")
+"""Fields with the last message: of Claude Code and Codex, of Gemini, of Cursor."""
+
+
+@record
+class Event:
+    """One hook call of any agent."""
+
+    name: str
+    """One of `EVENTS`."""
+    given_name: str
+    """The agent's own name of the event."""
+    agent: str
+    session: str
+    directories: tuple[str, ...]
+    """Possible working directories; an agent may change its own and still be in the same project."""
+    fields: dict[str, Any]
+
+    def text(self, *names: str) -> str:
+        """Return the first of these fields that contains text."""
+        for name in names:
+            value = self.fields.get(name)
+            if isinstance(value, str) and value.strip():
+                return value
+        return ""
+
+
+def main(words: Sequence[str]) -> int:
+    """Answer one hook, `ralph hook EVENT [--agent NAME]`, and return the exit code, which is always 0."""
+    _open_standard_streams()
+    response = _Response()
+    event: Event | None = None
+    try:
+        name, agent = _arguments(words)
+        if agent == "cursor" and name == "user-prompt-submit":
+            response.envelope = {"continue": True}
+        response.start_timer(
+            SECONDS.get(name, LONGEST_SECONDS), lambda problem: _record_error(event, name, problem, response)
+        )
+        event = _event(name, agent, _read_payload())
+        _handle(event, response)
+    except ProjectNotFoundError:
+        pass  # User-level hooks are called in every directory.
+    except Exception as error:  # noqa: BLE001 -- only the envelope may reach the agent
+        with suppress(Exception):
+            _report_error(event, words, error, response)
+    response.send()
+    response.restore_signals()
+    return 0
+
+
+def _open_standard_streams() -> None:
+    """Open closed standard streams, so that no file opened later takes their place."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+class _Response:
+    """Response on stdout, sent once, by the main thread or by the timer."""
+
+    def __init__(self) -> None:
+        import _thread  # threading takes milliseconds to load
+
+        self.envelope: dict[str, Any] = {}
+        self.is_stored = False
+        """Whether the content of the event is stored."""
+        self.message: str | None = None
+        """The agent's message, once it is read."""
+        self._start_thread = _thread.start_new_thread
+        self._send_lock = _thread.allocate_lock()
+        self._previous_handlers: dict[int, Any] = {}
+        """Previous handlers by signal number."""
+
+    def start_timer(self, seconds: float, note: Callable[[str], None]) -> None:
+        """Send the response after a timeout or on a signal, and end the process.
+
+        Signals wake the waiting thread, because the main thread may be blocked in a locked database.
+
+        """
+        import _signal  # type: ignore[import-not-found]  # signal takes milliseconds to load
+        import select
+
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        _signal.set_wakeup_fd(write_end)
+        for number in (_signal.SIGINT, _signal.SIGTERM):
+            self._previous_handlers[number] = _signal.signal(number, lambda *_: None)
+
+        def wait() -> None:
+            is_stopped = bool(select.select([read_end], [], [], seconds)[0])
+            if not self.send():
+                return  # The main thread is done, and the process is exiting.
+            self._start_thread(_exit_after, (LAST_SECONDS,))
+            try:
+                note(STOPPED if is_stopped else f"{TOO_LATE} {seconds:g} s and was canceled.")
+            finally:
+                os._exit(0)
+
+        self._start_thread(wait, ())
+
+    def restore_signals(self) -> None:
+        """Restore the previous signal handlers, in case the caller continues."""
+        import _signal
+
+        for number, before in self._previous_handlers.items():
+            _signal.signal(number, before)
+        if self._previous_handlers:
+            _signal.set_wakeup_fd(-1)
+
+    def send(self) -> bool:
+        """Print the envelope and return whether this was the first call."""
+        is_first = self._send_lock.acquire(blocking=False)
+        if is_first:
+            _write(1, json.dumps(self.envelope) + "\n")
+        return is_first
+
+
+def _exit_after(seconds: float) -> None:
+    time.sleep(seconds)
+    os._exit(0)
+
+
+def _write(number: int, text: str) -> None:
+    rest = text.encode("utf-8", "replace")
+    try:
+        while rest:
+            rest = rest[os.write(number, rest) :]
+    except OSError:
+        pass  # The reader is gone.
+
+
+# --- input -------------------------------------------------------------------------
+
+
+def _arguments(words: Sequence[str]) -> tuple[str, str]:
+    """Return the event and the agent named on the command line."""
+    positional: list[str] = []
+    agent = "claude"
+    remaining = iter(words)
+    for word in remaining:
+        if word == "--agent":
+            agent = next(remaining, "")
+        elif word.startswith("--agent="):
+            agent = word.partition("=")[2]
+        else:
+            positional.append(word)
+    if agent not in CONNECTABLE:
+        raise RalphError(f"Unknown agent: {one_line(clean(agent), 80)!r}. Choose one of: {', '.join(CONNECTABLE)}.")
+    if len(positional) != 1:
+        raise RalphError(f"Expected one event: ralph hook EVENT. Choose one of: {', '.join(EVENTS)}.")
+    return _event_name(positional[0]), agent
+
+
+def _event_name(word: str) -> str:
+    """Return the canonical name of an event written as SessionStart, sessionStart or session-start."""
+    parts = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in word)
+    name = parts.strip("-").replace("_", "-")
+    name = OTHER_NAMES.get(name, name)
+    if name not in EVENTS:
+        raise RalphError(f"Unknown hook event: {one_line(clean(word), 80)!r}. Choose one of: {', '.join(EVENTS)}.")
+    return name
+
+
+def _read_payload() -> dict[str, Any]:
+    """Return the event payload: empty without input, an error for anything but an object."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return {}
+    chunks = []
+    size = 0
+    while size <= LARGEST_INPUT and (chunk := os.read(0, 1024 * 1024)):
+        chunks.append(chunk)
+        size += len(chunk)
+    return _parse_payload(b"".join(chunks))
+
+
+def _parse_payload(payload: bytes) -> dict[str, Any]:
+    text = payload.decode("utf-8", "replace").lstrip("\ufeff").strip()
+    if not text:
+        return {}
+    if len(payload) > LARGEST_INPUT:
+        raise RalphError(f"The event payload is larger than {LARGEST_INPUT:,} bytes.")
+    excerpt = one_line(accept(text[: 8 * LONGEST_ID]), 80)
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RalphError(f"The event payload is not JSON: {excerpt!r}.") from error
+    if not isinstance(fields, dict):
+        raise RalphError(f"The event payload is not a JSON object: {excerpt!r}.")
+    return fields
+
+
+def _event(name: str, agent: str, fields: dict[str, Any]) -> Event:
+    event = Event(name=name, given_name="", agent=agent, session="", directories=(), fields=fields)
+    roots = fields.get("workspace_roots")
+    first_root = next((one for one in roots if isinstance(one, str)), "") if isinstance(roots, list) else ""
+    directories = (event.text("cwd"), first_root, os.environ.get("CLAUDE_PROJECT_DIR", ""), ".")
+    return Event(
+        name=name,
+        given_name=_original_name(event.text("hook_event_name"), name, agent),
+        agent=agent,
+        session=one_line(accept(event.text("session_id", "conversation_id")[: 8 * LONGEST_ID]), LONGEST_ID),
+        directories=tuple(filter(None, directories)),
+        fields=fields,
+    )
+
+
+def _original_name(original: str, name: str, agent: str) -> str:
+    """Return the agent's own name of the event, to use it in the response."""
+    if original and original.isalnum() and len(original) < 50:
+        return original
+    if agent == "gemini" and name == "user-prompt-submit":
+        return "BeforeAgent"
+    return "".join(part.title() for part in name.split("-"))
+
+
+# --- actions -----------------------------------------------------------------------
+
+
+def _handle(event: Event, response: _Response) -> None:
+    """Handle the event; the response is complete before anything is written."""
+    from ralph.project import Project
+
+    with Project.open(_root(event.directories), unasked=True) as project:
+        if os.environ.get("RALPH_SESSION"):
+            _restore_context(project, event, response)
+            return
+        _ACTIONS[event.name](project, event, response)
+        response.is_stored = True
+        _store_queued(project)
+        hook_errors.all_well(project.directory)
+
+
+def _root(directories: Sequence[str]) -> str:
+    """Return the project root for the first of these directories that is in a project."""
+    from ralph.workspace import find_root
+
+    first_error: Exception | None = None
+    for directory in directories:
+        try:
+            return find_root(directory)
+        except ProjectNotFoundError:
+            continue
+        except (RalphError, ValueError) as error:  # The path contains a NUL or cannot be read.
+            first_error = first_error or error
+    if isinstance(first_error, RalphError):
+        raise first_error
+    raise ProjectNotFoundError(directories[0])
+
+
+def _restore_context(project: Project, event: Event, response: _Response) -> None:
+    """Restore the context of a session of the loop after a compaction."""
+    task = os.environ.get("RALPH_TASK_ID")
+    if task and event.name == "session-start" and event.fields.get("source") == "compact":
+        _add_context(event, response, project.sessions.for_task(task))
+
+
+def _on_session_start(project: Project, event: Event, response: _Response) -> None:
+    is_resumed = event.fields.get("source") == "resume"
+    is_compacted = event.fields.get("source") == "compact"
+    context = project.sessions.on_start(event.session, goes_on=is_resumed, is_compacted=is_compacted)
+    _add_context(event, response, context)
+    if event.session:
+        project.sessions.note_start(event.session, event.agent, context, goes_on=is_resumed)
+
+
+def _on_prompt(project: Project, event: Event, response: _Response) -> None:
+    from ralph.memory.sessions import Told
+
+    prompt = _strip_own_context(event.text("prompt"))
+    context = Told() if event.agent == "cursor" else project.sessions.on_prompt(event.session, prompt)
+    _add_context(event, response, context)
+    if event.session and prompt:
+        project.sessions.note_prompt(event.session, event.agent, prompt, context)
+
+
+def _on_message(project: Project, event: Event, response: _Response) -> None:
+    response.message = _last_message(event)
+    if response.message:
+        project.sessions.keep(event.session, event.agent, response.message, is_last=event.name == "stop")
+
+
+def _on_pre_compact(project: Project, event: Event, response: _Response) -> None:
+    response.message = _transcript(event, project.sessions.began(event.session))
+    if response.message:
+        project.sessions.keep(event.session, event.agent, response.message, is_last=False)
+
+
+def _on_post_compact(project: Project, event: Event, _: _Response) -> None:
+    if event.session:
+        project.sessions.note_compaction(event.session, event.agent, event.text("compact_summary"))
+
+
+def _on_session_end(project: Project, event: Event, response: _Response) -> None:
+    _on_pre_compact(project, event, response)
+    if event.session:
+        project.sessions.note_end(event.session, event.agent, event.text("reason"))
+
+
+_ACTIONS: dict[str, Callable[[Project, Event, _Response], None]] = {
+    "session-start": _on_session_start,
+    "user-prompt-submit": _on_prompt,
+    "pre-compact": _on_pre_compact,
+    "post-compact": _on_post_compact,
+    "stop": _on_message,
+    "subagent-stop": _on_message,
+    "session-end": _on_session_end,
+}
+
+
+def _add_context(event: Event, response: _Response, context: Told) -> None:
+    if not context.text:
+        return
+    if event.agent == "cursor":
+        response.envelope = {"additional_context": context.text}
+    else:
+        output = {"hookEventName": event.given_name, "additionalContext": context.text}
+        response.envelope = {"hookSpecificOutput": output}
+
+
+def _strip_own_context(prompt: str) -> str:
+    """Return a prompt without the context our own hook added, which Gemini puts in front."""
+    if not prompt.startswith("<hook_context>"):
+        return prompt
+    context, separator, rest = prompt.partition("</hook_context>")
+    return rest.strip() if separator else context
+
+
+def _last_message(event: Event) -> str:
+    """Return the agent's last message.
+
+    Gemini repeats the end of it in the payload, but not in its transcript.
+
+    """
+    message = event.text(*LAST_WORDS)[-LARGEST_ANSWER:]
+    if event.agent != "gemini":
+        return message
+    from ralph.formats.transcripts import said_in
+
+    transcribed = (said_in(event.text("transcript_path")) or [""])[-1]
+    return transcribed if transcribed and message.startswith(transcribed) else message
+
+
+def _transcript(event: Event, since: str = "") -> str:
+    """Return the agent's messages in its transcript since a point in time.
+
+    The last message of an interrupted turn, or of one before a compaction, reaches no other hook.
+
+    """
+    from ralph.formats.transcripts import said_in
+
+    return "\n\n".join(said_in(event.text("transcript_path"), since))
+
+
+# --- errors ----------------------------------------------------------------------
+
+
+def _store_queued(project: Project) -> None:
+    """Store what earlier hooks queued."""
+    if not hook_errors.are_waiting(project.directory):
+        return
+    from ralph.loop.settle import statement
+
+    for waiting, taken in hook_errors.take(project.directory):
+        try:
+            for one in waiting:
+                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.said]
+                project.sessions.keep_stated(one.session, one.agent, memories)
+        except BaseException:
+            hook_errors.put_back(taken)
+            raise
+        hook_errors.done(taken)
+
+
+def _report_error(event: Event | None, words: Sequence[str], error: Exception, response: _Response) -> None:
+    """Record an error and print it to stderr."""
+    message = str(error) if isinstance(error, RalphError) else f"{type(error).__name__}: {error}"
+    problem = one_line(accept(clean(message[: 8 * LONGEST_PROBLEM])), LONGEST_PROBLEM)
+    _record_error(event, event.name if event else one_line(accept(" ".join(words)), 60), problem, response)
+    _write(2, f"ralph hook: {problem}\n")
+
+
+def _record_error(event: Event | None, name: str, problem: str, response: _Response) -> None:
+    """Record an error for `ralph doctor`, and queue the session's statements if they are not stored."""
+    directories = event.directories if event else (".",)
+    try:
+        root = _root(directories)
+    except ProjectNotFoundError:
+        return
+    except RalphError:
+        root = _find_ralph_folder(directories)  # Its configuration cannot be read.
+    if not root:
+        return
+    statements = _unstored_statements(event, response) if event and not response.is_stored else []
+    if event and statements and not hook_errors.put_by(root, event.agent, event.session, statements):
+        problem = f"{problem} {LOST}"
+    hook_errors.note(root, name, event.agent if event else "", problem)
+
+
+def _find_ralph_folder(directories: Sequence[str]) -> str:
+    """Return the nearest directory that contains a `.ralph` folder, or an empty string."""
+    from ralph.workspace import FOLDER
+
+    for directory in directories:
+        if "\0" in directory:
+            continue
+        place, below = os.path.realpath(directory), ""
+        while place != below:
+            if os.path.isdir(f"{place}/{FOLDER}"):  # noqa: PTH112
+                return place
+            place, below = os.path.dirname(place), place  # noqa: PTH120
+    return ""
+
+
+def _unstored_statements(event: Event, response: _Response) -> list[hook_errors.Statement]:
+    """Return the statements of a session that are not stored yet."""
+    from ralph.memory.sessions import stated_in
+
+    if os.environ.get("RALPH_SESSION"):
+        return []  # The loop reads the output of its own sessions.
+    if response.message is not None:
+        text = response.message
+    elif event.name in ("stop", "subagent-stop"):
+        text = _last_message(event)
+    elif event.name in ("pre-compact", "session-end"):
+        text = _transcript(event)
+    else:
+        return []
+    statements = stated_in(text)
+    return [hook_errors.Statement(kind=one.kind, title=one.title, body=one.body, tags=one.tags) for one in statements]

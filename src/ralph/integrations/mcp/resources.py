@@ -1,0 +1,77 @@
+"""Resources a client can read by URI: the key memories, one memory, one task."""
+
+from __future__ import annotations
+
+from ralph.core.errors import NotFoundError, RalphError
+from ralph.integrations.mcp.arguments import HALF, is_whole
+from ralph.integrations.mcp.protocol import RESOURCE_NOT_FOUND, Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralph.integrations.project_handle import Opened
+    from ralph.project import Project
+
+CANNOT_READ = -32603
+PRIME = "ralph://prime"
+_MEMORY = "ralph://memory/"
+_TASK = "ralph://task/"
+_MARKDOWN = "text/markdown"
+LONGEST_URI = 200
+
+RESOURCES: list[dict[str, Any]] = [
+    {
+        "uri": PRIME,
+        "name": "prime",
+        "title": "Key memories",
+        "description": "The most important memories of this project, under 8,000 characters.",
+        "mimeType": _MARKDOWN,
+        "annotations": {"audience": ["assistant"], "priority": 0.9},
+    }
+]
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "uriTemplate": _MEMORY + "{id}",
+        "name": "memory",
+        "title": "A memory",
+        "description": "One memory with its details.",
+        "mimeType": _MARKDOWN,
+    },
+    {
+        "uriTemplate": _TASK + "{id}",
+        "name": "task",
+        "title": "A task",
+        "description": "One task with its details and previous failures.",
+        "mimeType": _MARKDOWN,
+    },
+]
+
+
+def read_resource(opened: Opened, uri: str) -> dict[str, Any]:
+    """Return the contents of the resource at a URI."""
+    if len(uri) > LONGEST_URI:
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")
+    if not is_whole(uri):
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI {HALF}.")
+    try:
+        text = opened.use(lambda project: _read(project, uri))
+    except NotFoundError as error:
+        raise Fault(RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
+    except RalphError as error:
+        raise Fault(CANNOT_READ, str(error)) from error
+    if text is None:
+        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: {uri!r}.", {"uri": uri})
+    return {"uri": uri, "mimeType": _MARKDOWN, "text": text}
+
+
+def _read(project: Project, uri: str) -> str | None:
+    from ralph.integrations.mcp.tools import memory_text, prime_text, task_text
+
+    if uri == PRIME:
+        return prime_text(project)
+    if uri.startswith(_MEMORY):
+        return memory_text(project, uri.removeprefix(_MEMORY))
+    if uri.startswith(_TASK):
+        return task_text(project, uri.removeprefix(_TASK))
+    return None

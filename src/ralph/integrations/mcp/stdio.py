@@ -1,0 +1,168 @@
+"""MCP over standard input and output, with one JSON-RPC message per line.
+
+A thread keeps reading while a call is handled, so that pings are answered and queued calls can be canceled. Calls run
+in the main thread, which receives Ctrl+C and where unexpected errors surface.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ralph.integrations.mcp.protocol import (
+    CANCELLED,
+    INVALID_REQUEST,
+    Fault,
+    answer,
+    fault_answer,
+    read,
+    request_id,
+    write,
+)
+from ralph.integrations.project_handle import Opened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ralph.integrations.mcp.protocol import Answer
+
+LONGEST_LINE = 8_000_000
+"""Maximum size of a message, in bytes: above the limit of any argument, so that those are reported per call."""
+READ_AT_ONCE = 65_536
+"""Size of a read, in bytes."""
+IDLE_SECONDS = 60.0
+"""Time without messages after which store resources are released, in seconds."""
+
+
+def serve(directory: str) -> None:
+    """Handle messages from standard input until it ends."""
+    into, out = _take_over_streams()
+    Line(Opened(directory), into, out).serve()
+
+
+def _take_over_streams() -> tuple[int, int]:
+    """Reserve standard input and output for the protocol; other output goes to standard error."""
+    sys.stdout.flush()
+    into, out = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return into, out
+
+
+class Line:
+    """Server for one client connected by two pipes."""
+
+    def __init__(self, opened: Opened, into: int, out: int) -> None:
+        from queue import SimpleQueue
+        from threading import Lock
+
+        self._opened = opened
+        self._into = into
+        self._out = out
+        self._lock = Lock()
+        self._queue: SimpleQueue[object] = SimpleQueue()
+        self._pending: set[object] = set()
+        """Ids of requests without a response."""
+        self._cancelled: set[object] = set()
+        """Ids of pending requests that the client canceled."""
+
+    def serve(self) -> None:
+        """Handle all messages, then close the project."""
+        from threading import Thread
+
+        # A daemon thread, because Ctrl+C would otherwise wait for the next line.
+        Thread(target=self._listen, name="mcp input", daemon=True).start()
+        try:
+            while (message := self._next()) is not None:
+                self._handle(message)
+        finally:
+            self._opened.close()
+
+    def _next(self) -> object:
+        """Return the next message, releasing store resources if none arrives for a while."""
+        from queue import Empty
+
+        try:
+            return self._queue.get(timeout=IDLE_SECONDS)
+        except Empty:
+            self._opened.rest()
+            return self._queue.get()
+
+    def _handle(self, message: object) -> None:
+        id = request_id(message)
+        response = None if id in self._cancelled else answer(message, self._opened)
+        with self._lock:
+            is_cancelled = id in self._cancelled
+            self._cancelled.discard(id)
+            self._pending.discard(id)
+        if not is_cancelled:
+            self._send(response)
+
+    def _send(self, response: Answer) -> None:
+        if response is None:
+            return
+        line = memoryview(write(response))
+        with self._lock:
+            while line:
+                line = line[os.write(self._out, line) :]
+
+    # --- reader thread --------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        try:
+            for line in self._lines():
+                self._receive(line)
+        except OSError:
+            pass  # the client has disconnected
+        finally:
+            self._queue.put(None)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield input lines; discard lines over the limit and answer them with an error."""
+        buffer = bytearray()
+        is_too_long = False
+        while chunk := os.read(self._into, READ_AT_ONCE):
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                if is_too_long or len(buffer) + len(end) > LONGEST_LINE:
+                    self._refuse_long()
+                else:
+                    yield bytes(buffer) + end
+                buffer, is_too_long = bytearray(), False
+            buffer += rest
+            if is_too_long or len(buffer) > LONGEST_LINE:
+                buffer, is_too_long = bytearray(), True
+        if is_too_long:
+            self._refuse_long()
+        yield bytes(buffer)
+
+    def _refuse_long(self) -> None:
+        self._send(fault_answer(Fault(INVALID_REQUEST, f"A message may have at most {LONGEST_LINE:,} bytes.")))
+
+    def _receive(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = read(line)
+        except Fault as fault:
+            self._send(fault_answer(fault))
+            return
+        method = message.get("method") if isinstance(message, dict) else None
+        if method == CANCELLED:
+            self._cancel(message)
+        elif method == "ping" or message is None:  # None in the queue marks the end of input
+            self._send(answer(message, self._opened))
+        else:
+            if (id := request_id(message)) is not None:
+                self._pending.add(id)
+            self._queue.put(message)
+
+    def _cancel(self, message: object) -> None:
+        params = message.get("params") if isinstance(message, dict) else None
+        id = request_id({"id": params.get("requestId")}) if isinstance(params, dict) else None
+        with self._lock:
+            if id is not None and id in self._pending:
+                self._cancelled.add(id)

@@ -1,0 +1,86 @@
+"""Lazily opened project of one server thread.
+
+A store belongs to one thread, so each thread has its own `Opened`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ralph.core.config import TOML_NAME, YAML_NAMES
+from ralph.core.errors import StoreError, SystemResourceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from ralph.project import Project
+
+    R = TypeVar("R")
+
+
+class Opened:
+    """Project directory whose project is opened on first use."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._project: Project | None = None
+        self._settings: tuple[float, ...] = ()
+
+    def use(self, work: Callable[[Project], R]) -> R:
+        """Call a function with the project and return its result.
+
+        The project is reopened after a store error and when its configuration has changed. OS errors are raised
+        as `RalphError`.
+        """
+        try:
+            if self._project is not None and self._settings != _stamps(self._project):
+                self.close()
+            if self._project is None:
+                from ralph.project import Project
+
+                self._project = Project.open(self._directory)
+                self._settings = _stamps(self._project)
+            result = work(self._project)
+            if self._project.store.database.hindrance:
+                self.close()  # reopen next time: it may be writable again
+            return result
+        except StoreError:
+            self.close()
+            raise
+        except OSError as error:
+            where = f": {error.filename}" if error.filename else ""
+            raise SystemResourceError(f"{error.strerror or error}{where}.") from error
+
+    def rest(self) -> None:
+        """Release store resources until the next use."""
+        if self._project is not None:
+            self._project.store.rest()
+
+    def close(self) -> None:
+        """Close the project."""
+        project, self._project = self._project, None
+        if project is not None:
+            project.close()
+
+
+def _stamps(project: Project) -> tuple[float, ...]:
+    """Return values that change when the configuration is edited or the database file is replaced."""
+    settings = tuple(_modified_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
+    database = project.store.database
+    return settings if database.is_server else (*settings, _inode(database.where))
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116
+    except OSError:
+        return 0
+
+
+def _modified_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116
+    except OSError:
+        return 0.0

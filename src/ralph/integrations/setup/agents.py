@@ -1,0 +1,267 @@
+"""Settings of each supported agent: files, hook events, MCP servers and skills.
+
+To add an agent, add a function here and an entry in `AGENTS`. docs/setup.md lists the versions this was tested with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from ralph.core import skill
+from ralph.core.records import record, replace
+from ralph.integrations.setup.edits import FileEdit, JsonEdit, TomlEdit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ralph.integrations.setup.edits import Edit
+
+SECONDS = 10
+"""Timeout of a hook, in seconds. `ralph hook` always answers within 8."""
+CODEX_END_SECONDS = 3
+"""Timeout of the SessionEnd hook of Codex, in seconds. Codex warns at every start about a longer one."""
+VARIABLES = ("RALPH_SESSION", "RALPH_TASK_ID", "RALPH_RUN_ID", "RALPH_ATTEMPT", "RALPH_STORE")
+"""Environment variables that the MCP server needs. Codex passes on only those that are listed."""
+CONFIG_NAMES = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+"""Possible settings files of opencode, by precedence."""
+
+_CLAUDE = {
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "user-prompt-submit",
+    "PreCompact": "pre-compact",
+    "PostCompact": "post-compact",
+    "Stop": "stop",
+    "SubagentStop": "subagent-stop",
+    "SessionEnd": "session-end",
+}
+_GEMINI = {
+    "SessionStart": "session-start",
+    "BeforeAgent": "user-prompt-submit",
+    "AfterAgent": "stop",
+    "PreCompress": "pre-compact",
+    "SessionEnd": "session-end",
+}
+_CURSOR = {
+    "sessionStart": "session-start",
+    "beforeSubmitPrompt": "user-prompt-submit",
+    "afterAgentResponse": "stop",  # the only event with the text of the response
+    "preCompact": "pre-compact",
+    "sessionEnd": "session-end",
+}
+
+
+@record
+class Wish:
+    """Options of a setup: what to connect, and where."""
+
+    root: Path | None
+    """Root of the project, or None for all projects of the user."""
+    home: Path
+    environment: Mapping[str, str]
+    program: tuple[str, ...]
+    with_hooks: bool = True
+    with_server: bool = True
+
+    def folder(self, variable: str, name: str) -> Path:
+        """Return the user settings directory of an agent."""
+        return Path(self.environment[variable]) if self.environment.get(variable) else self.home / name
+
+    def hooks(self, agent: str, events: Mapping[str, str], timeout: int, **more: Any) -> dict[str, dict[str, Any]]:
+        """Return a hook for each event, or none if hooks are off."""
+        if not self.with_hooks:
+            return {}
+        start = shlex.join(self.program)
+        return {
+            event: {**more, "command": f"{start} hook {name} --agent {agent}", "timeout": timeout}
+            for event, name in events.items()
+        }
+
+    def server(self, *before: str, **more: Any) -> dict[str, Any]:
+        """Return the entry of our MCP server. `before` holds arguments to put before `mcp`."""
+        command, *arguments = self.program
+        return {"command": command, "args": [*arguments, *before, "mcp"], **more}
+
+
+def program(executable: str = sys.executable) -> tuple[str, ...]:
+    """Return the command that starts this installation of ralph, with its absolute path.
+
+    A bare name could start another installation, or a slow shim.
+    """
+    beside = os.path.join(os.path.dirname(executable), "ralph")  # noqa: PTH118, PTH120
+    # Without -P, Python would run a ralph.py from the working directory of the agent.
+    return (beside,) if os.access(beside, os.X_OK) else (executable, "-P", "-m", "ralph")
+
+
+def _skill(folder: Path) -> FileEdit:
+    path = folder / skill.NAME / "SKILL.md"
+    return FileEdit(
+        path=path, content=skill.FILE.encode(), says="add the skill that explains how to use the memory", is_prose=True
+    )
+
+
+def _claude(wish: Wish) -> list[Edit]:
+    hooks = wish.hooks("claude", _CLAUDE, SECONDS, type="command")
+    # Without this permission, Claude Code asks before each tool call and denies it in headless mode.
+    words: dict[tuple[str, ...], str] = {("permissions", "allow"): "mcp__ralph"}
+    if wish.root is None:
+        folder = wish.folder("CLAUDE_CONFIG_DIR", ".claude")
+        servers = (folder if wish.environment.get("CLAUDE_CONFIG_DIR") else wish.home) / ".claude.json"
+        settings = folder / "settings.json"
+    else:
+        folder, servers = wish.root / ".claude", wish.root / ".mcp.json"
+        settings = folder / "settings.local.json"
+        # Claude Code asks before it starts a server from .mcp.json. Running setup counts as approval.
+        words[("enabledMcpjsonServers",)] = "ralph"
+    return [
+        JsonEdit(
+            path=settings,
+            agent="claude",
+            hooks=hooks,
+            words=words,
+            with_words=wish.with_server,
+            says_without_words=_describe(hooks),
+            says=_describe(hooks, "allow the tools of the MCP server ralph" if wish.with_server else ""),
+        ),
+        JsonEdit(
+            path=servers,
+            agent="claude",
+            servers="mcpServers",
+            server=wish.server(),
+            with_server=wish.with_server,
+            says="add the MCP server ralph",
+        ),
+        _skill(folder / "skills"),
+    ]
+
+
+def _codex(wish: Wish) -> list[Edit]:
+    hooks = wish.hooks("codex", _CLAUDE, SECONDS, type="command")
+    if hooks:
+        hooks["SessionEnd"]["timeout"] = CODEX_END_SECONDS
+    folder = wish.root / ".codex" if wish.root else wish.folder("CODEX_HOME", ".codex")
+    return [
+        JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, says=_describe(hooks)),
+        TomlEdit(
+            path=folder / "config.toml",
+            server=wish.server(env_vars=list(VARIABLES)),
+            is_wanted=wish.with_server,
+            says="add the MCP server ralph",
+        ),
+        _skill((wish.root or wish.home) / ".agents" / "skills"),
+    ]
+
+
+def _gemini(wish: Wish) -> list[Edit]:
+    hooks = wish.hooks("gemini", _GEMINI, SECONDS * 1000, name="ralph", type="command")
+    folder = (wish.root or wish.folder("GEMINI_CLI_HOME", "")) / ".gemini"
+    settings = JsonEdit(
+        path=folder / "settings.json",
+        agent="gemini",
+        hooks=hooks,
+        servers="mcpServers",
+        with_server=wish.with_server,
+        # Without trust, Gemini asks before each tool call and omits the tools in headless mode.
+        server=wish.server(trust=True),
+        says=_describe(hooks, "add the MCP server ralph and trust its tools" if wish.with_server else ""),
+    )
+    return [settings, _skill(folder / "skills")]
+
+
+def _cursor(wish: Wish) -> list[Edit]:
+    hooks = wish.hooks("cursor", _CURSOR, SECONDS)
+    folder = (wish.root or wish.home) / ".cursor"
+    # The working directory of MCP servers is undefined in Cursor, but it substitutes the workspace folder.
+    server = wish.server("-C", "${workspaceFolder}") if wish.root else wish.server()
+    return [
+        JsonEdit(
+            path=folder / "hooks.json",
+            agent="cursor",
+            hooks=hooks,
+            in_groups=False,
+            defaults={"version": 1} if hooks else {},
+            says=_describe(hooks),
+        ),
+        JsonEdit(
+            path=folder / "mcp.json",
+            agent="cursor",
+            servers="mcpServers",
+            server=server,
+            with_server=wish.with_server,
+            says="add the MCP server ralph",
+        ),
+        _skill(folder / "skills"),
+    ]
+
+
+def _opencode(wish: Wish) -> list[Edit]:
+    if wish.root:
+        folder = wish.root / ".opencode"
+        config = next((wish.root / name for name in CONFIG_NAMES if (wish.root / name).exists()), None)
+        config = config or wish.root / CONFIG_NAMES[0]
+    else:
+        folder = wish.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+        config = next(
+            (folder / name for name in CONFIG_NAMES[:2] if (folder / name).exists()), folder / "opencode.json"
+        )
+    edits: list[Edit] = [
+        JsonEdit(
+            path=config,
+            agent="opencode",
+            servers="mcp",
+            server={"type": "local", "command": [*wish.program, "mcp"], "enabled": True},
+            with_server=wish.with_server,
+            says="add the MCP server ralph",
+        ),
+    ]
+    template = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
+    written = template.replace("__PROGRAM__", json.dumps(list(wish.program), ensure_ascii=False))
+    plugin = FileEdit(
+        path=folder / "plugin" / "ralph.js",
+        content=written.encode(errors="surrogateescape"),
+        is_wanted=wish.with_hooks,
+        says="add the plugin that calls the hooks",
+        is_private=True,
+    )
+    return [*edits, plugin, _skill(folder / "skills")]
+
+
+def _describe(hooks: Mapping[str, Any], more: str = "") -> str:
+    return ", and ".join(filter(None, (f"add hooks for {', '.join(hooks)}" if hooks else "", more)))
+
+
+AGENTS: dict[str, Callable[[Wish], list[Edit]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "cursor": _cursor,
+    "opencode": _opencode,
+}
+PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "cursor": "Cursor", "opencode": "opencode"}
+"""Name of the program to start, by agent."""
+THEN = {
+    "codex": "Codex asks once whether to trust the hooks; review them with /hooks.",
+    "gemini": "Gemini only reads the settings of trusted folders.",
+}
+"""Additional instructions after setup, by agent."""
+
+
+def edits_for(agent: str, wish: Wish) -> list[Edit]:
+    """Return the file edits that connect an agent."""
+    return AGENTS[agent](wish)
+
+
+def places_for(agent: str, wish: Wish) -> list[Edit]:
+    """Return edits of all files that setup may have written for an agent."""
+    edits = edits_for(agent, wish)
+    first = edits[0]
+    if agent == "opencode" and isinstance(first, JsonEdit):
+        folder = wish.root or first.path.parent
+        others = [folder / name for name in CONFIG_NAMES if folder / name != first.path]
+        edits += [replace(first, path=path) for path in others]
+    return edits

@@ -1,0 +1,120 @@
+"""Original contents of the files changed by setup, kept to restore them byte for byte.
+
+They are private, because settings of agents may contain keys. Each is stored with the digest of what setup wrote, to
+detect later edits.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+
+from ralph.core.errors import UsageError
+from ralph.core.files import sync_folder
+from ralph.core.records import record
+from ralph.integrations.setup.reading import settings_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+IGNORE = ".gitignore"
+
+
+@record
+class Original:
+    """The content of a file before setup, and the digest of what setup wrote."""
+
+    content: bytes | None
+    """Content, or None if there was no file."""
+    written: str
+    """Digest of what setup wrote."""
+    folders: tuple[str, ...] = ()
+    """Directories created for the file, innermost first."""
+
+
+class Kept:
+    """Store of the original files of one agent."""
+
+    def __init__(self, folder: Path, agent: str) -> None:
+        self._folder = folder
+        self._file = folder / f"{agent}.json"
+
+    def read(self) -> dict[str, Original]:
+        """Return the originals by path; empty if there are none or the record is damaged."""
+        return self._read() or {}
+
+    @property
+    def damage(self) -> str:
+        """Describe the damage of the record; empty if it is valid or does not exist."""
+        if self._read() is not None:
+            return ""
+        return f"{self._file} is damaged: setup can remove its entries, but cannot restore the original files."
+
+    def _read(self) -> dict[str, Original] | None:
+        """Return the originals, or None if the record is damaged."""
+        try:
+            found = settings_in(self._file)
+            if found is None:
+                return {}
+            return {
+                path: Original(
+                    content=None if entry["original"] is None else base64.b64decode(entry["original"], validate=True),
+                    written=str(entry["written"]),
+                    folders=tuple(map(str, entry["folders"])),
+                )
+                for path, entry in json.loads(found[0]).items()
+            }
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, UsageError):
+            return None
+
+    def write(self, originals: Mapping[str, Original]) -> None:
+        """Store these originals, or delete the record if there are none."""
+        if not originals:
+            self._remove()
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        ignore = self._folder / IGNORE
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        text = {
+            path: {
+                "original": None if original.content is None else base64.b64encode(original.content).decode(),
+                "written": original.written,
+                "folders": list(original.folders),
+            }
+            for path, original in originals.items()
+        }
+        self._replace_file(json.dumps(text, indent=1).encode())
+
+    def _replace_file(self, content: bytes) -> None:
+        """Replace the record atomically, readable only by its owner."""
+        temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}.{os.urandom(3).hex()}.new")
+        try:
+            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(self._folder)
+
+    def _remove(self) -> None:
+        self._file.unlink(missing_ok=True)
+        if self._folder.is_dir():
+            for leftover in self._folder.glob(f".{self._file.name}.*.new"):  # left by a killed process
+                leftover.unlink(missing_ok=True)
+        if self._folder.is_dir() and [entry.name for entry in self._folder.iterdir()] in ([], [IGNORE]):
+            (self._folder / IGNORE).unlink(missing_ok=True)
+            self._folder.rmdir()
+
+
+def digest(content: bytes | None) -> str:
+    """Return the SHA-256 digest of a content, or an empty string for None."""
+    return hashlib.sha256(content).hexdigest() if content is not None else ""

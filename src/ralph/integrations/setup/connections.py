@@ -1,0 +1,194 @@
+"""Checks of the connected agents for `ralph doctor`: entries present, programs runnable, hooks enabled.
+
+The checks change nothing. Agents that were never connected are not reported.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+from ralph.core.errors import RalphError
+from ralph.core.records import replace
+from ralph.integrations.doctor import Finding
+from ralph.integrations.setup import kept_for, wish_for
+from ralph.integrations.setup.agents import AGENTS, PROGRAMS, edits_for, places_for
+from ralph.integrations.setup.edits import FileEdit, Found, JsonEdit
+from ralph.integrations.setup.reading import settings_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from ralph.integrations.setup.agents import Wish
+    from ralph.integrations.setup.edits import Edit
+
+WITHOUT_PROGRAM = ("cursor",)
+"""Agents whose program need not be in the PATH, because it is started from a menu."""
+
+
+def examine_connections(root: Path, environment: Mapping[str, str] = os.environ) -> list[Finding]:
+    """Return findings about each agent that is connected to this project or for the user."""
+    here = wish_for(root, environment=environment)
+    found: list[Finding] = []
+    for agent in AGENTS:
+        for wish in (here, replace(here, root=None)):
+            try:
+                found += _check_connection(agent, wish, root)
+            except RalphError as error:
+                says = str(error).removesuffix(" Nothing was changed.")
+                mend = f"fix or remove that file, then run: {_command(agent, wish)}"
+                found.append(Finding(about=agent, is_fine=False, says=says, mend=mend))
+    return found
+
+
+def _check_connection(agent: str, wish: Wish, root: Path) -> Iterator[Finding]:
+    kept = kept_for(agent, wish)
+    known, damage = kept.read(), kept.damage
+    places = [
+        (edit, _display_name(edit, wish), _find_entries(edit, is_known=bool(known))) for edit in places_for(agent, wish)
+    ]
+    hooks = [one for _, _, found in places for one in found.hooks]
+    server = next((found.server for _, _, found in places if found.server), ())
+    if not known and not damage and not hooks and not server:
+        return
+    problems = [
+        *filter(None, [damage.removesuffix(".")]),
+        *_missing_entries([name for _, name, found in places if name in known and not found]),
+        *_missing_hooks(agent, wish, hooks),
+        *_missing_programs(hooks, server, wish.environment),
+    ]
+    mend = _command(agent, wish)
+    for says in problems:
+        # A bare name was written by a person, and setup only replaces it with --force.
+        is_by_hand = bool(server) and os.sep not in str(server[0]) and says.startswith("its MCP server starts")
+        yield Finding(about=agent, is_fine=False, says=says, mend=f"{mend} --force" if is_by_hand else mend)
+    off = list(_disabled_hooks(agent, replace(wish, root=root))) if hooks else []
+    for says, how in off:
+        yield Finding(about=agent, is_fine=False, says=says, mend=how)
+    if not problems and not off:
+        skill = any(isinstance(edit, FileEdit) and edit.is_prose and found for edit, _, found in places)
+        parts = [_count_hooks(agent, hooks), "MCP server" if server else "", "skill" if skill else ""]
+        where = "connected" if wish.root else "connected for all your projects"
+        says = f"{where}: {', '.join(filter(None, parts)) or 'nothing'}{_missing_agent_note(agent, wish.environment)}"
+        yield Finding(about=agent, is_fine=True, says=says)
+
+
+def _find_entries(edit: Edit, *, is_known: bool) -> Found:
+    try:
+        now = settings_in(edit.path)
+        return edit.found(now[0]) if now else Found()
+    except RalphError:
+        if is_known:
+            raise
+        return Found()  # problems in files that setup never wrote are not ours to report
+
+
+def _display_name(edit: Edit, wish: Wish) -> str:
+    is_inside = wish.root and edit.path.is_relative_to(wish.root)
+    return str(edit.path.relative_to(wish.root)) if wish.root and is_inside else str(edit.path)
+
+
+def _command(agent: str, wish: Wish) -> str:
+    return f"ralph setup {agent}" if wish.root else f"ralph setup {agent} --user"
+
+
+def _missing_entries(names: list[str]) -> Iterator[str]:
+    if names:
+        yield f"the entries written by setup are missing from {', '.join(names)}"
+
+
+def _count_hooks(agent: str, hooks: list[str]) -> str:
+    if not hooks:
+        return ""
+    # opencode has no hooks of its own: a plugin calls ours.
+    return "plugin" if agent == "opencode" else f"{len(hooks)} hook{'s' * (len(hooks) > 1)}"
+
+
+def _missing_hooks(agent: str, wish: Wish, hooks: list[str]) -> Iterator[str]:
+    expected = sum(len(edit.hooks) for edit in edits_for(agent, wish) if isinstance(edit, JsonEdit))
+    if 0 < len(hooks) < expected:
+        yield f"only {len(hooks)} of its {expected} hooks are installed"
+
+
+def _missing_programs(hooks: list[str], server: tuple[str, ...], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the programs of hooks and server that cannot be started."""
+    of_hooks = dict.fromkeys(map(_program_of, hooks))
+    for command in dict.fromkeys([*of_hooks, *server[:1]]):
+        if not _is_runnable(command, environment):
+            callers = ["hooks"] * (command in of_hooks) + ["MCP server"] * (command in server[:1])
+            state = "is not executable" if os.path.exists(command) else "does not exist"  # noqa: PTH110
+            verb = "starts" if callers == ["MCP server"] else "start"
+            yield f"its {' and '.join(callers)} {verb} {command}, which {state}"
+
+
+def _program_of(command: str) -> str:
+    try:
+        return shlex.split(command)[0]
+    except (ValueError, IndexError):
+        return command
+
+
+def _is_runnable(command: str, environment: Mapping[str, str]) -> bool:
+    from shutil import which
+
+    return which(command, path=environment.get("PATH", "")) is not None
+
+
+def _missing_agent_note(agent: str, environment: Mapping[str, str]) -> str:
+    if agent in WITHOUT_PROGRAM or _is_runnable(PROGRAMS[agent], environment):
+        return ""
+    return f"; {PROGRAMS[agent]} is not in the PATH"
+
+
+# --- disabled hooks ------------------------------------------------------------------------
+
+
+def _disabled_hooks(agent: str, wish: Wish) -> Iterator[tuple[str, str]]:
+    """Yield the settings that disable our hooks, and how to fix them. `wish.root` is the current project."""
+    if agent == "claude":
+        yield from _disabled_in_claude(wish)
+    elif agent == "gemini":
+        yield from _disabled_in_gemini(wish)
+
+
+def _disabled_in_claude(wish: Wish) -> Iterator[tuple[str, str]]:
+    assert wish.root
+    folder = wish.root / ".claude"
+    # The first file with this setting takes precedence.
+    for path in (
+        folder / "settings.local.json",
+        folder / "settings.json",
+        wish.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+    ):
+        value = _settings(path).get("disableAllHooks")
+        if value is not None:
+            if value is True:
+                yield f"{path} disables all hooks", f'remove "disableAllHooks" from {path}'
+            return
+
+
+def _disabled_in_gemini(wish: Wish) -> Iterator[tuple[str, str]]:
+    assert wish.root
+    paths = [folder / ".gemini" / "settings.json" for folder in (wish.root, wish.folder("GEMINI_CLI_HOME", ""))]
+    switches = [(path, found) for path in paths if isinstance(found := _settings(path).get("hooksConfig"), dict)]
+    decisive = next(((path, found) for path, found in switches if "enabled" in found), None)
+    if decisive and decisive[1]["enabled"] is False:
+        yield f"{decisive[0]} disables all hooks", f'remove "enabled" from "hooksConfig" in {decisive[0]}'
+    for path, found in switches:
+        if isinstance(found.get("disabled"), list) and "ralph" in found["disabled"]:
+            yield f"{path} disables our hooks", f'remove "ralph" from "hooksConfig.disabled" in {path}'
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Return the content of a settings file; empty if it is invalid, which its agent reports itself."""
+    from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
+
+    try:
+        found = settings_in(path)
+        value = JsonText((found[0] if found else b"{}").decode("utf-8-sig")).value
+    except (InvalidJsonError, UnicodeDecodeError, RalphError):
+        return {}
+    return value if isinstance(value, dict) else {}

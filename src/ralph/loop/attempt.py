@@ -1,0 +1,399 @@
+"""One attempt at a claimed task, from its prompt to the result to store.
+
+Whatever fails in one of the stages, `run` returns something that can be settled:
+what is known by then and what went wrong. Only store errors are raised.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ralph.agents import Limits, Session
+from ralph.core.config import TOML_NAME
+from ralph.core.environment import allowed
+from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
+from ralph.core.files import content_of
+from ralph.core.records import Ending, Reply, Sigils, Used, Verdict, now, replace
+from ralph.core.text import accept
+from ralph.formats.sigils import read_sigils
+from ralph.loop import hats, progress
+from ralph.loop.environment import READ_CHARACTERS, gate_variables, how_to_give, missed, session_variables
+from ralph.loop.gates import run_gates
+from ralph.loop.git import snapshots
+from ralph.loop.git.read_only import Frozen
+from ralph.loop.git.repository import StopRequestedError
+from ralph.loop.hats import Turn
+from ralph.loop.limits import has_task_limits
+from ralph.loop.options import RunEnding
+from ralph.loop.prepare import prepare
+from ralph.loop.progress import event
+from ralph.loop.prompt import told
+from ralph.loop.review import judge_review, passes, review_prompt, without_echo
+from ralph.loop.settle import Obstacle, Setting, claims_done, conclude
+from ralph.loop.strategy import cost_of, strongest, unknown_hint
+from ralph.memory.freshness import with_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ralph.core.records import Capture, Prompt
+    from ralph.loop.choose_model import Plan
+    from ralph.loop.context import Crew
+    from ralph.loop.git.branches import Place
+    from ralph.loop.hats import Move
+    from ralph.loop.prepare import Prepared
+    from ralph.loop.progress import Tell
+    from ralph.store import Store
+    from ralph.store.attempts import Begun
+
+NO_LIMIT = float("inf")
+LEAST_SECONDS = 1.0
+"""Minimum time a session gets when its task has almost used up its limit, in seconds."""
+
+
+class Iteration:
+    """One attempt in progress."""
+
+    def __init__(self, crew: Crew, store: Store, begun: Begun, tell: Tell, has_lost_claim: Callable[[], bool]) -> None:
+        self._crew = crew
+        self._store = store
+        self._config = crew.config
+        self._task = begun.task
+        self._metrics = begun.metrics
+        self._attempt = begun.attempt
+        self._reply: Reply | None = None
+        self._emit = tell
+        self._has_lost_claim = has_lost_claim
+        self._place: Place | None = None
+        self._directory = crew.root
+        self.was_asked = False
+        """Whether a person was asked for feedback."""
+        self.needs_agent = False
+        """Whether the agent could not be started."""
+        self.needs_branch = False
+        """Whether the branch that work is merged into no longer exists."""
+
+    def run(self) -> Capture:
+        """Make the attempt and return its result, whatever happens on the way."""
+        try:
+            return self._run_stages()
+        except StoreError:
+            raise
+        except AgentUnavailableError as error:
+            if not self._directory.is_dir():
+                return self.failed(f"{self._directory} no longer exists, so the agent had no directory to work in.")
+            self.needs_agent = True
+            return self.failed(str(error), Ending.STOPPED)
+        except StopRequestedError:
+            return self.failed(self._why_stopped(), Ending.STOPPED)
+        except WorktreeError as error:
+            self.needs_branch = self._crew.branches is not None and not self._crew.branches.has_base()
+            return self.failed(str(error), obstacle=Obstacle(why=str(error), waits_for_person=True))
+        except Exception as error:  # noqa: BLE001
+            # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
+            if problem := self._crew.trouble_of_disk():
+                return self.failed(f"{problem[0].upper()}{problem[1:]}: {error}", Ending.STOPPED)
+            return self.failed(f"Ralph failed: {type(error).__name__}: {error}")
+
+    def failed(self, why: str, ending: Ending = Ending.CRASHED, obstacle: Obstacle | None = None) -> Capture:
+        """Return the attempt as failed for a reason outside of the task, with what is known so far."""
+        self._emit(event("warning", message=why))
+        reply = replace(self._reply or Reply(text=""), text="", ending=ending, detail=why)
+        return self._conclude(reply, Sigils(), Verdict(), self._setting(), obstacle=obstacle)
+
+    def _run_stages(self) -> Capture:
+        """Run all stages, in the task's own worktree if there is one."""
+        task, branches = self._task, self._crew.branches
+        if not branches:
+            return self._attempt_task()
+        with branches.alone_with(task.id, self._should_stop):
+            self._place = branches.work_on(task.id, task.title)
+            self._directory = self._place.directory
+            capture = self._attempt_task()
+            if self._place:
+                branches.leave(self._place)
+        return capture
+
+    def _attempt_task(self) -> Capture:
+        task = self._task
+        prepared = self._prepare()
+        prompt, plan = prepared.prompt, prepared.plan
+        self._attempt = replace(
+            self._attempt,
+            hat=plan.hat,
+            model=plan.choice.model,
+            model_reason=plan.choice.reason,
+            shown=prompt.shown,
+        )
+        self._crew.patiently(lambda: self._store.attempts.note(self._attempt))
+        self._emit(progress.attempt_started(task, self._attempt))
+        self._emit(progress.recalled(prepared.known, prompt))
+        setting = self._setting(plan)
+        reply = self._run_session(prompt, setting.used)
+        sigils = self._drop_unknown_model(read_sigils(reply.text, prompt.text))
+        says_done = claims_done(task.id, reply, sigils)
+        move = hats.resolve(self._attempt.hat, sigils, says_done, plan.hats)
+        verdict, obstacle = self._verify(reply, sigils, move) if says_done else (Verdict(), None)
+        if self._should_stop() and reply.ending is Ending.FINISHED and not (verdict.passed and obstacle is None):
+            # Gates that Ralph stopped, or a merge that was not awaited, say nothing about the work.
+            reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
+        if not (says_done and verdict.passed and obstacle is None) and (problem := self._crew.trouble_of_disk()):
+            # The agent could not write: the task is not to blame, and its learnings are kept.
+            reply = replace(reply, ending=Ending.STOPPED, detail=problem)
+        capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
+        return replace(capture, memories=tuple(with_marks(memory, self._crew.root) for memory in capture.memories))
+
+    # --- preparation -------------------------------------------------------------------
+
+    def _prepare(self) -> Prepared:
+        attempt = self._attempt
+        return self._crew.patiently(
+            lambda: prepare(
+                self._store,
+                self._config,
+                self._task,
+                self._metrics,
+                run_id=attempt.run_id,
+                iteration=attempt.iteration,
+                attempt_number=attempt.number or 1,
+                model=self._crew.order.model,
+                with_memory=attempt.with_memory,
+                takes_model=self._crew.agent.takes_model,
+                conflicts=self._place.conflicts if self._place else (),
+            )
+        )
+
+    def _setting(self, plan: Plan | None = None) -> Setting:
+        """Return the limits and the history that the result is judged by."""
+        attempts, task, order = self._store.attempts, self._task, self._crew.order
+        failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
+        reports = self._crew.patiently(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
+        return Setting(
+            metrics=self._metrics,
+            max_retries=self._config.execution.max_retries,
+            order=order,
+            used=self._crew.patiently(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
+            before=reports[0] if reports else None,
+            may_split=plan is not None and plan.may_split,
+        )
+
+    # --- the agent ---------------------------------------------------------------------
+
+    def _run_session(self, prompt: Prompt, used: Used) -> Reply:
+        """Run the agent and return its reply, with the files it changed."""
+        agent, directory = self._crew.agent, self._directory
+        before = None if agent.knows_files else snapshots.snapshot(directory)
+        seconds = self._config.agent.seconds or NO_LIMIT
+        if self._crew.order.task_minutes:
+            seconds = min(seconds, max(LEAST_SECONDS, self._crew.order.task_minutes * 60 - used.seconds))
+        settings = content_of(self._crew.root / TOML_NAME)
+        self._reply = self._call_agent(prompt.text, self._attempt.model, seconds)
+        if content_of(self._crew.root / TOML_NAME) != settings:
+            message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
+            self._emit(event("warning", message=message))
+        knows_files = agent.knows_files
+        if self._reply.files is None:
+            after = snapshots.snapshot(directory)
+            self._reply = replace(self._reply, files=snapshots.changed_between(directory, before, after))
+            knows_files = before is not None and after is not None
+        mark = snapshots.mark_of(directory, self._reply.files or ()) if knows_files else ""
+        self._attempt = replace(self._attempt, change_mark=mark)
+        return self._reply
+
+    def _call_agent(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> Reply:
+        agent = self._config.agent
+        session = Session(
+            directory=self._directory,
+            model=model,
+            limits=Limits(
+                seconds=seconds,
+                idle_seconds=agent.idle_seconds or NO_LIMIT,
+                output_bytes=int(agent.output_mb * 1024 * 1024) or sys.maxsize,
+            ),
+            environment=self._environment(read_only=read_only),
+            should_stop=self._should_stop,
+            heard=lambda text: self._emit(event("output", text=text)),
+            read_only=read_only,
+        )
+        self._store.rest()  # an agent takes minutes: free the connection for others
+        reply = self._crew.agent.work(prompt, session)
+        if reply.ending in (Ending.CRASHED, Ending.MODEL_FAILED):
+            passed = allowed(agent=self._crew.agent.name, named=agent.environment)
+            output = f"{reply.text[-READ_CHARACTERS:]}\n{reply.detail}"
+            self._warn_missing_variables(output, {**passed, **session.environment})
+        if reply.ending is Ending.STOPPED:
+            reply = replace(reply, detail=self._why_stopped())
+        cost = cost_of(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
+        return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
+
+    def _environment(self, *, read_only: bool = False) -> dict[str, str]:
+        """Return the variables that describe this attempt to agents and gates."""
+        return session_variables(self._config, self._task.id, self._attempt, read_only=read_only)
+
+    def _warn_missing_variables(self, output: str, environment: Mapping[str, str]) -> None:
+        """Warn once about variables that are set here, named in the output, and not passed on."""
+        if names := self._crew.unwarned(missed(output, environment)):
+            self._emit(event("warning", message=how_to_give(names)))
+
+    def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
+        """Remove a request for an unknown model from the sigils and report it."""
+        problem = unknown_hint(self._config.models, self._config.agent.model, sigils.next_model or "")
+        return replace(sigils, next_model=None, problems=(*sigils.problems, problem)) if problem else sigils
+
+    def _should_stop(self) -> bool:
+        return self._crew.wants_to_stop or self._has_lost_claim()
+
+    def _why_stopped(self) -> str:
+        crew = self._crew
+        if crew.interrupts.wanted:
+            return "stopped by a person" if not crew.interrupts.terminated else "Ralph was terminated"
+        if self._has_lost_claim():
+            return "the claim was lost"
+        return crew.stopped or RunEnding.LIMIT_MINUTES
+
+    # --- verification --------------------------------------------------------------------
+
+    def _verify(self, reply: Reply, sigils: Sigils, move: Move) -> tuple[Verdict, Obstacle | None]:
+        """Verify finished work; that of the last hat is merged if the task has its own branch."""
+        is_last = move.kind is Turn.DONE
+        if not is_last and not hats.changes_files(self._attempt.hat):
+            return Verdict(), None
+        if is_last and (obstacle := self._catch_up()):
+            return Verdict(), obstacle
+        verdict = self._run_gates()
+        # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
+        if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
+            verdict = self._review(verdict, reply, sigils)
+        if is_last and verdict.passed and self._place:
+            return self._merge(self._place, verdict)
+        return verdict, None
+
+    def _run_gates(self) -> Verdict:
+        execution = self._config.execution
+        environment = gate_variables(self._config, self._environment())
+        verdict = run_gates(
+            execution.gates if execution.verify else (),
+            self._directory,
+            execution.gate_seconds or NO_LIMIT,
+            environment,
+            self._should_stop,
+            lambda command, result: self._emit(progress.gate(command, result)),
+        )
+        for gate in verdict.gates:
+            if not gate.passed:
+                self._warn_missing_variables(f"{gate.command}\n{gate.output}", environment)
+        return verdict
+
+    def _review(self, verdict: Verdict, reply: Reply, sigils: Sigils) -> Verdict:
+        """Review the work in a read-only session."""
+        task = self._task
+        self._emit(event("review_started", task_id=task.id))
+        feature_id = task.feature_id
+        feature = self._crew.patiently(lambda: self._store.features.get(feature_id)) if feature_id else None
+        prompt = review_prompt(task, feature, reply.files or (), sigils.journal)
+        model = self._review_model() if self._crew.agent.takes_model else None
+        # Changes must not be reverted where another run works in the same directory.
+        is_ours = self._place is not None or self._crew.is_alone
+        with Frozen(self._directory, takes_back=is_ours) as frozen:
+            answer = self._call_agent(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
+        answer_sigils = read_sigils(without_echo(answer.text, prompt))
+        is_passed = passes(answer.text, task.id)
+        review = judge_review(answer, answer_sigils, is_passed, frozen.taken_back, frozen.kept_as)
+        self._emit(progress.reviewed(review))
+        return replace(verdict, review=review)
+
+    def _review_model(self) -> str | None:
+        """Return the model for the review: the strongest, unless the ladder is not in use."""
+        models, used = self._config.models, self._attempt.model
+        return self._config.execution.review_model or (strongest(models) if used in models.ladder else used)
+
+    # --- branches ------------------------------------------------------------------------
+
+    def _catch_up(self) -> Obstacle | None:
+        """Merge the base branch into finished work, so that the gates run on the combined result."""
+        branches, execution = self._crew.branches, self._config.execution
+        is_verified = execution.verify and (execution.gates or execution.review)
+        if not branches or not self._place or not is_verified:
+            return None
+        try:
+            if branches.is_behind(self._place):
+                self._place = branches.work_on(self._task.id, self._task.title)
+        except WorktreeError as error:  # the result of the session is kept all the same
+            return Obstacle(why=str(error), waits_for_person=True)
+        conflicts = self._place.conflicts
+        if not conflicts:
+            return None
+        why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
+        return Obstacle(why=why, files=conflicts)
+
+    def _merge(self, place: Place, verdict: Verdict) -> tuple[Verdict, Obstacle | None]:
+        """Merge finished work into the base branch; the gates run again if that branch has moved."""
+        assert self._crew.branches
+        if self._has_lost_claim():
+            return verdict, Obstacle(why="the claim was lost before the work was merged")
+        latest = verdict
+
+        def passes_again() -> bool:
+            nonlocal latest
+            latest = replace(verdict, gates=self._run_gates().gates)
+            return latest.passed
+
+        recheck = passes_again if verdict.gates else None
+        merge = self._crew.branches.finish(
+            place, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
+        )
+        if not latest.passed:
+            return latest, None
+        if merge.why:
+            return latest, Obstacle(why=merge.why, files=merge.conflicts, waits_for_person=merge.waits_for_person)
+        self._place = None
+        self._emit(event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
+        return latest, None
+
+    def _has_claim(self) -> bool:
+        """Renew the claim in the database and return whether it is still held."""
+        task, lease_seconds = self._task, self._config.execution.lease_seconds
+        return self._crew.patiently(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
+
+    # --- result --------------------------------------------------------------------------
+
+    def _conclude(
+        self,
+        reply: Reply,
+        sigils: Sigils,
+        verdict: Verdict,
+        setting: Setting,
+        move: Move | None = None,
+        obstacle: Obstacle | None = None,
+        prompt: Prompt | None = None,
+    ) -> Capture:
+        return conclude(
+            self._task,
+            self._attempt,
+            reply,
+            sigils,
+            verdict,
+            setting,
+            at=now(),
+            move=move,
+            obstacle=obstacle,
+            feedback=self._ask_feedback() if reply.ending is Ending.STOPPED else "",
+            injected=told(prompt) if prompt else "",
+        )
+
+    def _ask_feedback(self) -> str:
+        """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""
+        crew = self._crew
+        if crew.ask is None or crew.interrupts.insists or not crew.interrupts.wanted:
+            return ""
+        self._emit(event("interrupted", task_id=self._task.id))
+        self.was_asked = True
+        try:
+            crew.interrupts.asking = True
+            return accept(crew.ask(self._task))
+        except (KeyboardInterrupt, EOFError):
+            crew.interrupts.count += 1
+            return ""
+        finally:
+            crew.interrupts.asking = False

@@ -1,0 +1,82 @@
+"""Choice of hat and model for the next attempt at a task."""
+
+from __future__ import annotations
+
+from ralph.core.records import record
+from ralph.loop import hats
+from ralph.loop.metrics import gather
+from ralph.loop.strategy import choose_model, strategy_name
+from ralph.loop.stuck import Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralph.core.config import Config
+    from ralph.core.records import Attempt, Task, TaskMetrics
+    from ralph.loop.metrics import Gathered
+    from ralph.loop.strategy import Choice
+    from ralph.loop.stuck import Trouble
+    from ralph.store import Store
+
+DEEPEST = 3
+"""Depth at which a task is not split any further, in levels of parents."""
+
+
+@record
+class Plan:
+    """Hat and model of the next attempt at a task, with the reasons."""
+
+    hat: str
+    hats: tuple[str, ...]
+    """All hats the task passes through, in order."""
+    choice: Choice
+    trouble: Trouble
+    may_split: bool
+    """Whether the task may be split: it is stuck or being planned, and not nested too deeply."""
+    trail: tuple[tuple[Attempt, str], ...]
+
+
+def next_attempt(
+    store: Store,
+    config: Config,
+    task: Task,
+    metrics: TaskMetrics,
+    *,
+    model: str | None = None,
+    takes_model: bool = True,
+) -> Plan:
+    """Return the hat and the model of the next attempt at a task. Read-only."""
+    gathered = gather(store, config, task, metrics)
+    order = hats.order_for(config.hats, strategy_name(config.models, config.agent.model))
+    hat = hat_of(store, task, gathered, order)
+    choice = choose_model(
+        config.models,
+        gathered.evidence,
+        configured=config.agent.model,
+        flag=model,
+        hat=hat,
+        takes_model=takes_model,
+    )
+    is_asked_to_split = gathered.trouble.step is Step.DECOMPOSE or hat == "planner"
+    return Plan(
+        hat=hat,
+        hats=order,
+        choice=choice,
+        trouble=gathered.trouble,
+        may_split=is_asked_to_split and store.tasks.depth(task.id) < DEEPEST,
+        trail=gathered.trail,
+    )
+
+
+def hat_of(store: Store, task: Task, gathered: Gathered, order: Sequence[str]) -> str:
+    """Return the hat whose turn it is: the one the task was last handed to.
+
+    A subtask made by a planner starts with the hat after the planner.
+    """
+    current = next((attempt.handed_to for attempt, _ in gathered.trail if attempt.handed_to in order), None)
+    if current:
+        return current
+    if task.parent_id and "planner" in order[:-1] and store.attempts.was_planned(task.parent_id):
+        return order[order.index("planner") + 1]
+    return order[0]

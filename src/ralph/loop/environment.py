@@ -1,0 +1,81 @@
+"""Environment variables of agents and gates."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from ralph.core.config import STORE_VARIABLE
+from ralph.core.environment import allowed, held_back, is_among
+from ralph.store.url import is_postgres, password_in, without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ralph.core.config import Config
+    from ralph.core.records import Attempt
+
+_URLS = (STORE_VARIABLE, "RALPH_STORE_DIRECT_URL")
+_PASSWORD = "PGPASSWORD"  # noqa: S105 -- the name of a variable
+READ_CHARACTERS = 20_000
+"""Number of characters at the end of an output that are searched for variable names."""
+LEAST_NAME = 4
+"""Minimum length of a variable name to look for; shorter ones are ordinary words."""
+
+
+def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_only: bool = False) -> dict[str, str]:
+    """Return the variables that describe an attempt and its store to a session.
+
+    Passwords are removed unless the configuration passes on the variable that holds them.
+    """
+    variables = {
+        "RALPH_TASK_ID": task_id,
+        "RALPH_RUN_ID": attempt.run_id,
+        "RALPH_ATTEMPT": str(attempt.number),
+        "RALPH_HAT": attempt.hat,
+    }
+    if read_only:
+        variables["RALPH_READ_ONLY"] = "1"
+    for variable in _URLS:
+        if (url := os.environ.get(variable)) and not is_among(variable, config.agent.environment):
+            variables[variable] = without_password(url.strip())
+    return variables
+
+
+def gate_variables(config: Config, session: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a gate: that of an agent without its model credentials."""
+    return {**allowed(named=config.agent.environment), **session}
+
+
+def missed(text: str, given: Mapping[str, str]) -> list[str]:
+    """Return variables that are set here, were not passed to a program, and are named at the end of its output."""
+    words = set(re.findall(r"[A-Za-z_]\w*", text[-READ_CHARACTERS:], re.ASCII))
+    return [name for name in held_back(given) if name in words and len(name) >= LEAST_NAME]
+
+
+def how_to_give(names: Sequence[str]) -> str:
+    """Return a message on how to pass on variables that are set here."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    what = "is set here but not" if len(names) == 1 else "are set here but not"
+    return (
+        f"{', '.join(names)} {what} passed to agents and gates."
+        f" To pass on: set environment = [{listed}] under [agent] in .ralph.toml."
+    )
+
+
+def kept_password(config: Config) -> str:
+    """Return a warning if the store's password is in a variable that sessions do not get, else an empty string."""
+    url = os.environ.get(STORE_VARIABLE, "").strip()
+    if url == config.store.url and password_in(url):
+        variable = STORE_VARIABLE
+    elif is_postgres(config.store.url) and not password_in(config.store.url) and os.environ.get(_PASSWORD):
+        variable = _PASSWORD
+    else:
+        return ""
+    if is_among(variable, config.agent.environment):
+        return ""
+    return (
+        f"The password in {variable} is not passed to agents, so ralph commands, hooks and MCP servers in a session"
+        f' cannot log in. Put it in ~/.pgpass, or set environment = ["{variable}"] under [agent] in .ralph.toml.'
+    )

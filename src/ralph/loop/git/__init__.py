@@ -1,0 +1,1 @@
+"""Branches, worktrees and snapshots for attempts."""

@@ -1,0 +1,163 @@
+"""Protection of a working tree during a read-only session.
+
+The state before is saved in git, including untracked but not ignored files. Reverted
+changes stay available under refs/ralph/taken-back, and commits in the reflog. Without
+git nothing is reverted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph.core.files import content_of
+from ralph.core.git import ask_git, run_git
+from ralph.core.records import record
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SNAPSHOT_SECONDS = 120.0
+"""Timeout for adding all files to the snapshot, in seconds."""
+AT_ONCE = 200
+"""Number of files restored by one git command."""
+SOME_LEFT_OUT = 1
+"""Exit code of `git add` when it skipped an unreadable file or a repository without a commit."""
+_OWN_FILES = (".ralph", ".agent")
+_IDENTITY = ("-c", "user.name=Ralph", "-c", "user.email=ralph@localhost")
+KEPT = "refs/ralph/taken-back"
+
+
+@record
+class _RepositoryState:
+    """State of a repository at one moment."""
+
+    tree: str
+    """Tree with all files; empty if git could not write it."""
+    branch: str
+    """Empty when HEAD is detached."""
+    commit: str
+    """Empty when there is no commit yet."""
+
+
+class Frozen:
+    """Context manager that reverts changes made to a working tree inside the block."""
+
+    def __init__(self, directory: Path, *, takes_back: bool = True) -> None:
+        """Without `takes_back` nothing is reverted, because another run works in the same directory."""
+        top = ask_git(directory, "rev-parse", "--show-toplevel")
+        prefix = (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
+        self._top = Path(top.strip("\n")) if top and takes_back else None
+        self._files = (".", *(f":(exclude,top,literal){prefix}{name}" for name in _OWN_FILES))
+        self._before = _RepositoryState(tree="", branch="", commit="")
+        self._index: bytes | None = None
+        self._rules: dict[Path, bytes | None] = {}
+        """Contents of the files that decide which paths git looks at."""
+        self.taken_back: tuple[str, ...] = ()
+        """Files that were changed and reverted, and HEAD if it was moved."""
+        self.kept_as = ""
+        """Ref under which the reverted changes are saved; a person may have made them."""
+
+    def __enter__(self) -> Self:
+        if self._top:
+            self._index = content_of(_index_path(self._top))
+            self._before = self._read_state(self._top)
+            self._rules = {path: content_of(path) for path in _rule_paths(self._top)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._top or not self._before.tree:
+            return
+        changed_rules = self._restore_rules()
+        after = self._read_state(self._top)
+        if not after.tree:
+            self.taken_back = ("the repository, which git can no longer read",)
+            return
+        if after.tree != self._before.tree:
+            self.kept_as = self._save_tree(self._top, after.tree)
+            self.taken_back = self._restore(self._top, after.tree)
+        if (after.branch, after.commit) != (self._before.branch, self._before.commit):
+            self._restore_head(self._top)
+            self.taken_back += ("HEAD",)
+        index = _index_path(self._top)
+        if self._index is not None and content_of(index) != self._index:
+            index.write_bytes(self._index)
+        self.taken_back += changed_rules
+
+    def _restore_rules(self) -> tuple[str, ...]:
+        """Restore git's ignore rules, which could hide a change, and return those that were changed."""
+        changed = [path for path, before in self._rules.items() if content_of(path) != before]
+        for path in changed:
+            before = self._rules[path]
+            try:
+                path.unlink(missing_ok=True) if before is None else path.write_bytes(before)
+            except OSError:
+                continue  # git then fails, which is reported
+        return tuple(f".git/{path.name}" for path in changed)
+
+    def _read_state(self, top: Path) -> _RepositoryState:
+        branch = ask_git(top, "symbolic-ref", "-q", "HEAD") or ""
+        commit = ask_git(top, "rev-parse", "-q", "--verify", "HEAD") or ""
+        return _RepositoryState(tree=self._write_tree(top), branch=branch.strip(), commit=commit.strip())
+
+    def _write_tree(self, top: Path) -> str:
+        """Write a tree with all files, using a temporary index, and return its id."""
+        with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
+            copy = {"GIT_INDEX_FILE": f"{folder}/index"}
+            if self._index is not None:  # the one from before: a later one may mark files as unchanged
+                Path(copy["GIT_INDEX_FILE"]).write_bytes(self._index)
+            add = ("add", "-A", "--ignore-errors", "--", *self._files)
+            added = run_git(top, *add, seconds=SNAPSHOT_SECONDS, environment=copy)
+            written = run_git(top, "write-tree", environment=copy)
+        return written.out.strip() if added.code in (0, SOME_LEFT_OUT) and written.ok else ""
+
+    def _save_tree(self, top: Path, after: str) -> str:
+        """Save a tree under a ref and return the ref's name."""
+        commit = run_git(top, *_IDENTITY, "commit-tree", after, "-m", "Taken back after a verification")
+        name = f"{KEPT}/{commit.out.strip()[:12]}"
+        return name if commit.ok and run_git(top, "update-ref", name, commit.out.strip()).ok else ""
+
+    def _restore(self, top: Path, after: str) -> tuple[str, ...]:
+        diff = ask_git(top, "diff", "--name-status", "--no-renames", "-z", self._before.tree, after) or ""
+        fields = diff.split("\0")
+        changes = list(zip(fields[::2], fields[1::2], strict=False))
+        for status, path in changes:
+            if status == "A":
+                _remove(top / path)
+        changed = [path for status, path in changes if status != "A"]
+        with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
+            copy = {"GIT_INDEX_FILE": f"{folder}/index"}
+            run_git(top, "read-tree", self._before.tree, environment=copy)
+            for start in range(0, len(changed), AT_ONCE):
+                run_git(top, "checkout-index", "-f", "--", *changed[start : start + AT_ONCE], environment=copy)
+        return tuple(path for _, path in changes)
+
+    def _restore_head(self, top: Path) -> None:
+        """Move HEAD back; the files are restored already."""
+        before, why = self._before, ("-m", "ralph: taken back after a verification")
+        if before.branch:
+            run_git(top, "symbolic-ref", *why, "HEAD", before.branch)
+        if before.commit:
+            run_git(top, "update-ref", *why, *([] if before.branch else ["--no-deref"]), "HEAD", before.commit)
+        elif before.branch:
+            run_git(top, "update-ref", "-d", before.branch)
+
+
+def _index_path(top: Path) -> Path:
+    return top / (ask_git(top, "rev-parse", "--git-path", "index") or "").strip("\n")
+
+
+def _rule_paths(top: Path) -> list[Path]:
+    # A linked worktree shares its config with the other worktrees.
+    own = ("config",) if (top / ".git").is_dir() else ()
+    names = (*own, "info/exclude", "info/attributes")
+    return [top / (ask_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in names]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():  # a nested repository
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

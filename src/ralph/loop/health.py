@@ -1,0 +1,106 @@
+"""Integrity checks and daily backups of the database file during a run.
+
+Runs in a low-priority thread, for SQLite files only; a server is maintained on its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ralph.core.errors import StoreError
+from ralph.core.records import timestamp
+from ralph.memory.recall.background import give_way
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralph.store import Store
+
+FIRST_AFTER, SOON_AFTER, AGAIN_AFTER = 5.0, 30.0, 3_600.0
+"""Delay before the first check, before a retry, and between checks, in seconds."""
+BACKUP_SECONDS = 24 * 3_600.0
+"""Age of the newest backup from which a new one is made, in seconds."""
+FIRST_BACKUP_SECONDS = 3_600.0
+"""Age of a project from which its first backup is made, in seconds."""
+PARTING_SECONDS = 1.0
+"""Time the end of a run waits for a check in progress, in seconds; giving up on one is harmless."""
+
+
+class Safekeeping:
+    """Background thread that checks the database file and backs it up daily."""
+
+    def __init__(self, store: Store, warn: Callable[[str], None], stop: Callable[[], None]) -> None:
+        """`warn` is called with messages for a person, `stop` when nothing more should be written."""
+        self._path = "" if store.is_shared else store.database.where
+        self._created_at = "" if store.is_shared else store.projects.get(store.project_id).created_at
+        self._warn = warn
+        self._stop = stop
+        self._reported: set[str] = set()
+        self._was_unreadable = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._check_periodically, name="safekeeping", daemon=True)
+
+    def __enter__(self) -> Safekeeping:
+        if self._path:
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._ended.set()
+        if self._path:
+            self._thread.join(PARTING_SECONDS)
+            if kind is None and not self._thread.is_alive():
+                self._back_up()  # a short run ends before the first check
+
+    def _check_periodically(self) -> None:
+        give_way()
+        wait = FIRST_AFTER
+        while not self._ended.wait(wait):
+            wait = self._check()
+
+    def _check(self) -> float:
+        """Check the file once and return the delay until the next check, in seconds."""
+        from ralph.store.maintenance.check import NEWER, UNREAD, check, is_of_an_index
+
+        problems = check(self._path).problems
+        serious = [one for one in problems if not is_of_an_index(one)]
+        if serious and serious[0].startswith(UNREAD) and not self._was_unreadable:
+            self._was_unreadable = True  # may be temporary: too many open files, an unmounted disk
+            return SOON_AFTER
+        self._was_unreadable = False
+        if serious and NEWER in serious[0]:
+            self._warn_once(f"The database {self._path}: {serious[0]}")
+            self._stop()
+        elif serious:
+            self._warn_once(f"The database {self._path} is damaged: {serious[0]} Restore a backup with: ralph restore")
+            self._stop()
+        elif problems:
+            self._warn_once(f"{problems[0]} Rebuild the search indexes with: ralph doctor --reindex")
+        else:
+            self._back_up()
+        return AGAIN_AFTER
+
+    def _back_up(self) -> None:
+        from ralph.store.maintenance.backup import DAILY, make_backup, moments
+
+        try:
+            if is_due(moments(self._path), self._created_at, time.time()):
+                make_backup(self._path, DAILY)
+        except StoreError as error:
+            self._warn_once(str(error))
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            self._warn(message)
+
+
+def is_due(made: list[str], since: str, seconds: float) -> bool:
+    """Return whether a backup is due, given the times of earlier ones and the creation of the project."""
+    # Ignore backups from the future: the clock may have been wrong.
+    made = [one for one in made if one <= timestamp(seconds)]
+    if not made:
+        return since < timestamp(seconds - FIRST_BACKUP_SECONDS)
+    return max(made) < timestamp(seconds - BACKUP_SECONDS)

@@ -1,0 +1,181 @@
+"""Options of a run, how a run can end, and its summary."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ralph.core.records import fields_of, record, replace
+from ralph.core.text import redact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralph.core.config import LimitsConfig
+
+
+class RunEnding(StrEnum):
+    """Why a run stopped."""
+
+    COMPLETE = "all tasks are done"
+    LIMIT_ITERATIONS = "the limit on iterations was reached"
+    LIMIT_MINUTES = "the time limit was reached"
+    LIMIT_COST = "the cost limit was reached"
+    LIMIT_TOKENS = "the limit on tokens was reached"
+    WAITS = "the remaining tasks wait for a person"
+    BUSY = "the remaining tasks are being worked on elsewhere"
+    NOT_READY = "the task is not ready: it has subtasks, waits for other tasks, or waits for a person"
+    NOTHING = "there is nothing to do"
+    INTERRUPTED = "it was interrupted"
+    BROKEN = "the database could not be written"
+    DAMAGED = "the database is damaged"
+    NO_DISK = "the disk could not be written for too long; free space, then continue with: ralph run --resume"
+    WORKER_DIED = "a worker crashed; see its traceback above"
+    NO_AGENT = "the agent could not be started"
+    NO_BRANCH = "the branch to merge into no longer exists; finished work is on its own branches"
+    NO_MODEL = "the agent repeatedly could not use its model; see its error, then run again"
+    AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the run stopped early and can be resumed."""
+        return self in _RESUMABLE
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a command that ran the loop."""
+        return {
+            RunEnding.WAITS: 1,
+            RunEnding.NOT_READY: 1,
+            RunEnding.BROKEN: 1,
+            RunEnding.DAMAGED: 1,
+            RunEnding.NO_DISK: 1,
+            RunEnding.AGENT_FAILS: 1,
+            RunEnding.NO_MODEL: 1,
+            RunEnding.WORKER_DIED: 1,
+            RunEnding.NO_BRANCH: 1,
+            RunEnding.NO_AGENT: 2,
+            RunEnding.NOTHING: 3,
+            RunEnding.INTERRUPTED: 130,
+        }.get(self, 0)
+
+
+_RESUMABLE = (
+    RunEnding.LIMIT_ITERATIONS,
+    RunEnding.LIMIT_MINUTES,
+    RunEnding.LIMIT_COST,
+    RunEnding.LIMIT_TOKENS,
+    RunEnding.NO_MODEL,
+    RunEnding.NO_DISK,
+    RunEnding.INTERRUPTED,
+)
+
+
+@record
+class Summary:
+    """Result of a run."""
+
+    run_id: str
+    ending: RunEnding
+    iterations: int
+    done: int
+    seconds: float
+    cost_usd: float
+    tokens: int
+
+
+@record
+class Order:
+    """Options of one run, as given on the command line."""
+
+    iterations: int = 0
+    minutes: float = 0.0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    task_iterations: int = 0
+    """Limits per task; a task that reaches one waits for a person."""
+    task_minutes: float = 0.0
+    task_cost_usd: float = 0.0
+    task_tokens: int = 0
+    model: str | None = None
+    with_memory: bool = True
+    holdout: float = 0.0
+    """Share of iterations that run without memory, to measure its lift."""
+    only: str | None = None
+    """Id of the only task to work on."""
+    stays: bool = False
+    """Whether to wait for new tasks instead of ending when there is nothing to do."""
+    parallel: int = 0
+    """Number of workers, 0 for one; with several, each task has its own branch and worktree."""
+    agent: str = ""
+    """This and the following fields override the configuration."""
+    program: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    verify: bool = True
+    review: bool = False
+    strategy: str = ""
+
+
+def with_limits(order: Order, limits: LimitsConfig) -> Order:
+    """Return the options with the configured limits filled in where none is set."""
+    return replace(order, **{name: getattr(order, name) or limit for name, limit in fields_of(limits).items()})
+
+
+def options_of(order: Order, worker: str = "") -> str:
+    """Return the options to store with a run for resuming it, and its worker, as JSON.
+
+    Leaves out `only`, which applies to one invocation, and values that contain a secret.
+    """
+    import json
+
+    defaults = fields_of(Order())
+    changed = {name: value for name, value in fields_of(order).items() if value != defaults[name] and name != "only"}
+    safe = {name: value for name, value in changed.items() if redact(text := json.dumps(value)) == text}
+    return json.dumps({**safe, WORKER: worker} if worker else safe)
+
+
+def worker_of(options: str) -> str:
+    """Return the worker stored in the options of a run, or an empty string."""
+    name = _load(options).get(WORKER)
+    return name if isinstance(name, str) else ""
+
+
+def resumed(order: Order, options: str) -> Order:
+    """Return the options with those stored with an earlier run filled in where none is set."""
+    defaults = fields_of(Order())
+    changed = {name for name, value in fields_of(order).items() if value != defaults[name]}
+    stored = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in _load(options).items()
+        if name in defaults and not changed & {name, *_EXCLUSIVE.get(name, ())} and _has_type_of(value, defaults[name])
+    }
+    return replace(order, **stored)
+
+
+WORKER = "worker"
+_EXCLUSIVE = {
+    "agent": ("program",),
+    "program": ("agent",),
+    "verify": ("gates", "review"),
+    "with_memory": ("holdout",),
+}
+"""Options that, when given, discard the stored option: both together make no sense."""
+
+
+def _load(options: str) -> dict[str, Any]:
+    import json
+
+    try:
+        stored = json.loads(options or "{}")
+    except ValueError:
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def _has_type_of(value: object, default: object) -> bool:
+    """Return whether a JSON value has the type of an option's default."""
+    if isinstance(default, tuple):
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, bool if isinstance(default, bool) else str)

@@ -1,0 +1,515 @@
+"""Outcome, failure report and memories of an attempt. Pure.
+
+A claimed done is never trusted: the sigil must name this task, the session must have
+finished normally, all gates and the review must have passed, and the work must have
+been merged.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.core.records import (
+    FAILURES,
+    Capture,
+    Ending,
+    ErrorType,
+    FailureReport,
+    Memory,
+    Outcome,
+    Source,
+    State,
+    Status,
+    TaskMetrics,
+    Used,
+    memory_id,
+    record,
+    replace,
+)
+from ralph.core.text import TRACE_CHARACTERS, accept, cut, one_line, paths_in, title_of
+from ralph.formats.sigils import without_sigils
+from ralph.loop.hats import Turn, handover_text
+from ralph.loop.limits import left_of_task, used_by_task, used_up
+from ralph.loop.options import Order
+from ralph.memory.lifecycle.confidence import START
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import Attempt, GateResult, Reply, Sigils, SubTask, Task, Verdict
+    from ralph.loop.hats import Move
+
+MOST_PROBLEMS = 10
+"""Maximum number of sigil problems recorded per attempt."""
+MAX_SESSION = 200
+"""Maximum length of an agent's session id, in characters."""
+SAID_IN_FULL = ("findings", "verification", "not_verified", "merge_conflict", "not_merged")
+"""Categories whose reason is only the beginning of the full text."""
+MOST_COUNTS = 4
+"""Number of failure counts read from the end of an output, where the summary is."""
+NO_SIGIL = "no sigil"
+NO_REASON = "the agent gave no reason"
+UNSAID = (
+    "The session ended without a task-done or task-failed sigil. Its work may be complete:"
+    " check what is there, finish it, and end with the sigil."
+)
+
+UNTELLING = (Ending.CRASHED, Ending.FLOODED, Ending.REFUSED, Ending.MODEL_FAILED)
+"""Endings that say nothing about the memories that were shown."""
+
+# Outcome, error type and report category of sessions that did not finish.
+_ENDINGS = {
+    Ending.CRASHED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "crash"),
+    Ending.TIMED_OUT: (Outcome.ERROR, ErrorType.TIMEOUT, "timeout"),
+    Ending.WENT_SILENT: (Outcome.ERROR, ErrorType.TIMEOUT, "timeout"),
+    Ending.FLOODED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "output_flood"),
+    Ending.REFUSED: (Outcome.FAILED, ErrorType.UNKNOWN, "refusal"),
+    Ending.OUT_OF_TURNS: (Outcome.BLOCKED, ErrorType.UNKNOWN, "out_of_turns"),
+    Ending.MODEL_FAILED: (Outcome.ERROR, ErrorType.TOOL_ERROR, "model_failed"),
+    Ending.STOPPED: (Outcome.INTERRUPTED, None, ""),
+}
+
+# Category and error type by error text; the first match counts.
+_ERROR_PATTERNS = (
+    (
+        r"assertionerror|assert(?:ion)? failed|\bfailures?=\d|\b\d+ failed\b|(?-i:\bFAIL(?:ED)?\b)|tests? fail",
+        "test_failure",
+        ErrorType.ASSERTION_FAILURE,
+    ),
+    (
+        r"syntaxerror|indentationerror|compil\w+ (?:error|failed)|cannot find symbol|build failed",
+        "build_error",
+        ErrorType.TOOL_ERROR,
+    ),
+    (r"timed out|timeouterror|timeoutexpired|deadline exceeded", "timeout", ErrorType.TIMEOUT),
+    (r"no such file|filenotfound|modulenotfound|cannot find module|not found", "missing_file", ErrorType.TOOL_ERROR),
+    (r"permission denied|traceback|exited with|exit (?:code|status) [1-9]|error:", "tool_error", ErrorType.TOOL_ERROR),
+)
+
+
+@record
+class Obstacle:
+    """Reason why finished work could not be merged."""
+
+    why: str
+    files: tuple[str, ...] = ()
+    waits_for_person: bool = False
+    """Whether another attempt would not help."""
+
+
+@record
+class Setting:
+    """History and limits by which the result of an attempt is judged."""
+
+    metrics: TaskMetrics
+    """Metrics before this attempt."""
+    max_retries: int
+    order: Order = Order()
+    used: Used = Used()
+    """Usage of the task before this attempt."""
+    before: FailureReport | None = None
+    """Latest failure report of the task."""
+    may_split: bool = False
+    """Whether the agent may split the task."""
+
+
+@record
+class Judgement:
+    """Outcome of an attempt, with the reason."""
+
+    outcome: Outcome
+    reason: str = ""
+    error_type: ErrorType | None = None
+    category: str = "unknown"
+    """Category of the failure report, if the agent gave none."""
+    handed_to: str = ""
+    """Next hat, if the task is handed over."""
+    subtasks: tuple[SubTask, ...] = ()
+    """Subtasks it is split into."""
+    why: str = ""
+    """Full text of the reason, for the report."""
+
+
+def claims_done(task_id: str, reply: Reply, sigils: Sigils) -> bool:
+    """Return whether the session finished normally and claims that this task is done."""
+    return reply.ending is Ending.FINISHED and task_id in sigils.done_ids
+
+
+def judge(
+    task_id: str,
+    reply: Reply,
+    sigils: Sigils,
+    verdict: Verdict,
+    move: Move | None = None,
+    obstacle: Obstacle | None = None,
+    *,
+    may_split: bool = False,
+    plans: bool = False,
+) -> Judgement:
+    """Return how the attempt ended; `move` is its hand-over, `obstacle` what prevented the merge.
+
+    `plans` tells that splitting tasks is this hat's job, so that a split counts as done.
+    """
+    if reply.ending is not Ending.FINISHED:
+        outcome, error_type, category = _ENDINGS[reply.ending]
+        reason = reply.detail or reply.ending.value
+        if reply.ending is Ending.MODEL_FAILED and trouble(reason)[1] is ErrorType.TIMEOUT:
+            error_type = ErrorType.TIMEOUT
+        return Judgement(outcome=outcome, reason=reason, error_type=error_type, category=category)
+    if task_id in sigils.done_ids and not verdict.passed:
+        return _failed_verification(verdict)
+    is_done = task_id in sigils.done_ids and (move is None or move.kind is Turn.DONE)
+    if sigils.subtasks and may_split and not is_done:
+        return _split(sigils.subtasks, move if plans else None)
+    if move and move.kind is Turn.BACK:
+        return _handed_back(move)
+    says_failed = task_id in sigils.failed_ids and task_id not in sigils.done_ids
+    if move and move.kind is Turn.ONWARD and not says_failed:
+        return Judgement(outcome=Outcome.DONE, handed_to=move.to)
+    if is_done:
+        return _not_merged(obstacle) if obstacle else Judgement(outcome=Outcome.DONE)
+    if task_id in sigils.failed_ids:
+        why = sigils.report.why if sigils.report else NO_REASON
+        category, error_type = trouble(why)
+        return Judgement(outcome=Outcome.FAILED, reason=one_line(why), error_type=error_type, category=category)
+    if others := [*sigils.done_ids, *sigils.failed_ids]:
+        reason, category = f"named another task: {one_line(', '.join(others), 80)}", "wrong_task"
+    else:
+        reason, category = NO_SIGIL, "no_sigil"
+    return Judgement(outcome=Outcome.BLOCKED, reason=reason, error_type=ErrorType.UNKNOWN, category=category)
+
+
+def _split(parts: tuple[SubTask, ...], planned: Move | None) -> Judgement:
+    """Return the judgement of a split: done for a planner, which hands over the subtasks, else failed."""
+    reason = f"split into {len(parts)} subtasks"
+    if planned:
+        return Judgement(outcome=Outcome.DONE, reason=reason, handed_to=planned.to, subtasks=parts)
+    return Judgement(
+        outcome=Outcome.FAILED,
+        reason=reason,
+        error_type=ErrorType.UNKNOWN,
+        category="too_large",
+        subtasks=parts,
+    )
+
+
+def _handed_back(move: Move) -> Judgement:
+    return Judgement(
+        outcome=Outcome.RETRIED,
+        reason=f"handed back to the {move.to}: {one_line(move.text, 120)}",
+        error_type=ErrorType.UNKNOWN,
+        category="findings",
+        handed_to=move.to,
+        why=move.text,
+    )
+
+
+def _not_merged(obstacle: Obstacle) -> Judgement:
+    return Judgement(
+        outcome=Outcome.RETRIED,
+        reason=one_line(obstacle.why.partition("\n")[0], 200),
+        error_type=ErrorType.TOOL_ERROR,
+        category="not_merged" if obstacle.waits_for_person else "merge_conflict",
+        why=obstacle.why,
+    )
+
+
+def _failed_verification(verdict: Verdict) -> Judgement:
+    failed = next((gate for gate in verdict.gates if not gate.passed), None)
+    if failed is None:
+        reason = verdict.review.reason if verdict.review else ""
+        return Judgement(
+            outcome=Outcome.RETRIED,
+            reason=f"the verification failed: {one_line(reason, 160)}",
+            error_type=ErrorType.ASSERTION_FAILURE,
+            category="verification" if verdict.review and verdict.review.is_judged else "not_verified",
+            why=reason,
+        )
+    # A timeout counts more than the output before it.
+    category, error_type = ("timeout", ErrorType.TIMEOUT) if failed.timed_out else trouble(failed.output)
+    return Judgement(
+        outcome=Outcome.RETRIED,
+        reason=f"{_gate_failed(failed.command)}{telling_line(failed)}",
+        error_type=error_type,
+        category=category if category != "unknown" else "gate_failure",
+    )
+
+
+def telling_line(gate: GateResult) -> str:
+    """Return the most informative line of a failed gate's output, or how it ended."""
+    lines = [line.strip() for line in gate.output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\w*(?:Error|Exception)\b:|\berror:|panicked at", line)]
+    line = errors[0] if errors else lines[-1] if lines and not gate.timed_out else gate.detail
+    return one_line(accept(line), 160)
+
+
+def trouble(text: str) -> tuple[str, ErrorType]:
+    """Return the category and the error type of an error text."""
+    for pattern, category, error_type in _ERROR_PATTERNS:
+        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return category, error_type
+    return "unknown", ErrorType.UNKNOWN
+
+
+def conclude(
+    task: Task,
+    attempt: Attempt,
+    reply: Reply,
+    sigils: Sigils,
+    verdict: Verdict,
+    setting: Setting,
+    *,
+    at: str,
+    move: Move | None = None,
+    obstacle: Obstacle | None = None,
+    feedback: str = "",
+    injected: str = "",
+) -> Capture:
+    """Return the result of an attempt, ready to be settled.
+
+    `feedback` comes from the person who interrupted it; `injected` is the memory text of the prompt.
+    """
+    plans = attempt.hat == "planner"
+    judgement = judge(task.id, reply, sigils, verdict, move, obstacle, may_split=setting.may_split, plans=plans)
+    judgement = replace(judgement, reason=accept(judgement.reason))
+    review = verdict.review.reply if verdict.review else None
+    ended = replace(
+        attempt,
+        model=accept(attempt.model) if attempt.model else attempt.model,
+        outcome=judgement.outcome,
+        reason=judgement.reason,
+        error_type=judgement.error_type,
+        seconds=reply.seconds + (review.seconds if review else 0.0),
+        cost_usd=reply.cost_usd + (review.cost_usd if review else 0.0),
+        tokens_in=_sum(reply.tokens_in, review.tokens_in if review else None),
+        tokens_out=_sum(reply.tokens_out, review.tokens_out if review else None),
+        excused=reply.ending is Ending.MODEL_FAILED,
+        turns=_sum(reply.turns, review.turns if review else None),
+        agent_session=accept(one_line(reply.session, MAX_SESSION)),
+        files=tuple(accept(path) for path in reply.files or ()),
+        notes="\n".join(dict.fromkeys(filter(None, [feedback, sigils.journal, _handover_message(judgement, move)]))),
+        difficulty=sigils.difficulty,
+        next_model=sigils.next_model or "",
+        handed_to=judgement.handed_to,
+        checks_passed=sum(gate.passed for gate in verdict.gates),
+        checks_failed=max((failing_checks(gate.output) for gate in verdict.gates if not gate.passed), default=0),
+        ended_at=at,
+    )
+    status, reason = _next_status(judgement, ended, setting, obstacle)
+    failed = judgement.outcome in FAILURES
+    learned, repeated = _split_repeated(memories_of(sigils, ended, at), injected)
+    inferred, _ = _split_repeated(_inferred(ended, reply, sigils, verdict, setting.before, at), injected)
+    problems = (*sigils.problems[:MOST_PROBLEMS], *repeated, *_rejected_requests(sigils, judgement, move))
+    return Capture(
+        attempt=ended,
+        report=_report(ended, judgement, reply, sigils, verdict, at) if failed else None,
+        memories=(*learned, *(_from_attempt(memory, ended) for memory in inferred)),
+        task_status=status,
+        task_reason=reason,
+        used=tuple(left_of_task(setting.order, used_by_task(setting.used, ended))),
+        subtasks=judgement.subtasks,
+        is_telling=reply.ending not in UNTELLING and judgement.category not in ("not_merged", "not_verified"),
+        log=(_log_line(ended, status), *(f"Ignored: {problem}" for problem in problems)),
+        ignored=problems,
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other + (one or 0)
+
+
+def _handover_message(judgement: Judgement, move: Move | None) -> str:
+    return move.text if move and judgement.handed_to else ""
+
+
+def _rejected_requests(sigils: Sigils, judgement: Judgement, move: Move | None) -> list[str]:
+    """Return one line for each request in the sigils that cannot be met."""
+    problems = [move.problem] if move and move.problem else []
+    if sigils.subtasks and not judgement.subtasks:
+        problems.append("subtasks: only a stuck or planned task can be split, not a finished or deeply nested one")
+    return problems
+
+
+def failing_checks(output: str) -> int:
+    """Return the number of failed checks stated in a gate's output, or 0 if there is none."""
+    counted = re.findall(r"\b(\d{1,6}) (?:failed|failing|failures?)\b|\bfailures=(\d{1,6})|\berrors=(\d{1,6})", output)
+    return sum(int(number) for found in counted[-MOST_COUNTS:] for number in found if number)
+
+
+def _next_status(
+    judgement: Judgement, attempt: Attempt, setting: Setting, obstacle: Obstacle | None
+) -> tuple[Status, str]:
+    failures = setting.metrics.failures_since_reset + 1
+    if judgement.outcome is Outcome.DONE and not judgement.handed_to:
+        return Status.DONE, ""
+    if judgement.subtasks or judgement.outcome is Outcome.INTERRUPTED or attempt.excused:
+        return Status.PENDING, ""
+    if obstacle and obstacle.waits_for_person:
+        return Status.BLOCKED, f"waits for a person: {judgement.reason}"
+    if spent := used_up(setting.order, used_by_task(setting.used, attempt)):
+        return Status.BLOCKED, f"has used up {spent}, waits for a person; last: {judgement.reason or attempt.outcome}"
+    if judgement.outcome in FAILURES and failures > setting.max_retries:
+        return Status.BLOCKED, f"failed {failures} times, waits for a person; last: {judgement.reason}"
+    return Status.PENDING, ""
+
+
+def _log_line(attempt: Attempt, status: Status) -> str:
+    reason = f" ({attempt.reason})" if attempt.reason else ""
+    is_handed_over = attempt.handed_to not in ("", attempt.hat)
+    hand_over = f", handed over to the {attempt.handed_to}" if is_handed_over else ""
+    model = f", asks for the model {attempt.next_model}" if attempt.next_model else ""
+    return f"Attempt {attempt.number} {attempt.outcome}{reason}{hand_over}{model}; the task is now {status}."
+
+
+# --- failure reports ---------------------------------------------------------------
+
+
+def _report(
+    attempt: Attempt, judgement: Judgement, reply: Reply, sigils: Sigils, verdict: Verdict, at: str
+) -> FailureReport:
+    """Return the agent's own report, completed by the gates; without one, a report from the known facts."""
+    assert attempt.task_id is not None
+    assert attempt.number is not None
+    own, category = sigils.report, judgement.category
+    evidence = _error_output(reply, verdict) or judgement.why
+    tried = own.tried if own else sigils.journal or _answer_tail(reply.text) or "The agent said nothing."
+    why = own.why if own else ""
+    if category == "findings":
+        tried, evidence = f"The {attempt.hat} reviewed the work so far.", ""
+    # After a failed gate the agent's own view was mistaken, so the gate comes first.
+    if category == "no_sigil" and not own:
+        why = UNSAID
+    elif category in SAID_IN_FULL:
+        why = judgement.why or attempt.reason
+    elif not own or not verdict.passed:
+        why = "\n".join(dict.fromkeys(filter(None, [attempt.reason, _tail(evidence), why])))
+    trace = (own.trace if own else "") or _trace(evidence)
+    return FailureReport(
+        run_id=attempt.run_id,
+        iteration=attempt.iteration,
+        task_id=attempt.task_id,
+        attempt_number=attempt.number,
+        tried=cut(accept(tried), 4000),
+        why=cut(accept(why), 4000),
+        category=own.category if own and own.category != "unknown" else category,
+        files=own.files if own and own.files else attempt.files,
+        trace=accept(trace)[:TRACE_CHARACTERS],
+        retry_suggestion=sigils.retry_suggestion,
+        fingerprint=fingerprint(category, trace or why),
+        made_by="agent" if own else "ralph",
+        created_at=at,
+    )
+
+
+def _error_output(reply: Reply, verdict: Verdict) -> str:
+    failed = [gate for gate in verdict.gates if not gate.passed]
+    if failed:
+        return "\n".join(gate.output for gate in failed)
+    return reply.detail if reply.ending is not Ending.FINISHED else ""
+
+
+def _answer_tail(text: str) -> str:
+    """Return the end of an answer without its sigils."""
+    return _tail(re.sub(r"<[/\w][^<>\n]{0,200}>", "", without_sigils(accept(text[-40_000:]))).strip(), 1000)
+
+
+def _tail(text: str, length: int = 1500) -> str:
+    return text if len(text) <= length else "…" + text[-length:].lstrip()
+
+
+def _trace(evidence: str) -> str:
+    """Return an error text from its first error line on."""
+    found = re.search(r"^.*(?:Traceback|Error\b|FAIL|panicked|Exception|error:).*$", evidence, re.MULTILINE)
+    return evidence[found.start() :][:TRACE_CHARACTERS] if found else ""
+
+
+def fingerprint(category: str, error: str) -> str:
+    """Return a hash that is equal for the same error at another time, line or address."""
+    import hashlib
+
+    normalized = re.sub(r"0x[0-9a-f]+|\d+|/[\w./-]*/", "#", f"{category} {error}".lower())
+    return hashlib.sha256(" ".join(normalized.split()).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# --- memories ----------------------------------------------------------------------
+
+
+def _split_repeated(memories: list[Memory], injected: str) -> tuple[list[Memory], list[str]]:
+    """Return the new memories, and one line for each that only repeats the prompt."""
+    if not memories or not injected:
+        return memories, []
+    from ralph.memory.lifecycle.fingerprint import Echo
+
+    echo = Echo(injected)
+    new = [memory for memory in memories if not echo.repeats(memory.body)]
+    repeated = [memory for memory in memories if memory not in new]
+    return new, [f"repeated from the prompt, not learned again: {one_line(one.title, 80)}" for one in repeated]
+
+
+def _inferred(
+    attempt: Attempt, reply: Reply, sigils: Sigils, verdict: Verdict, before: FailureReport | None, at: str
+) -> list[Memory]:
+    """Return memories the agent did not state: from a hand-over, a fixed gate or a finished task."""
+    if attempt.handed_to:
+        from ralph.memory.capture.handover import at_handover
+
+        return at_handover(attempt.hat, attempt.handed_to, handover_text(sigils, reply.text), at)
+    if attempt.outcome is not Outcome.DONE:
+        return []
+    from ralph.memory.capture.handover import after_gate, at_completion
+
+    found = at_completion(attempt.notes, attempt.files, at)
+    for gate in verdict.gates if before else ():
+        problem = _gate_problem(gate.command, before.why if before else "")
+        if problem and (attempt.notes or attempt.files):
+            found.append(after_gate(gate.command, problem, attempt.notes, attempt.files, at))
+    return found
+
+
+def _gate_problem(command: str, why: str) -> str:
+    """Return what a failure report says about a gate, or an empty string."""
+    _, found, rest = why.partition(_gate_failed(command))
+    return rest.split("\n", 1)[0] if found else ""
+
+
+def _gate_failed(command: str) -> str:
+    return f"the gate `{one_line(command, 80)}` failed: "
+
+
+def _from_attempt(memory: Memory, attempt: Attempt) -> Memory:
+    return replace(
+        memory,
+        hat=attempt.hat,
+        origin_task=attempt.task_id,
+        origin_run=attempt.run_id,
+        origin_attempt=attempt.number,
+    )
+
+
+def memories_of(sigils: Sigils, attempt: Attempt, at: str) -> list[Memory]:
+    """Return the memories that the agent of an attempt stated."""
+    return [_from_attempt(memory, attempt) for memory in stated(sigils, at)]
+
+
+def stated(sigils: Sigils, at: str) -> list[Memory]:
+    """Return the memories stated in sigils, without an origin."""
+    statements = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
+    statements += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
+    statements += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
+    return [statement(kind, title, body, tags, at) for kind, title, body, tags in statements]
+
+
+def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) -> Memory:
+    """Return a memory that an agent stated explicitly."""
+    return Memory(
+        id=memory_id(),
+        kind=kind,
+        title=title,
+        body=body,
+        tags=tags,
+        files=tuple(dict.fromkeys(paths_in(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
+        source=Source.EXPLICIT,
+        state=State.ACTIVE,
+        confidence=START[Source.EXPLICIT],
+        created_at=at,
+        updated_at=at,
+    )

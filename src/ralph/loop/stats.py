@@ -1,0 +1,252 @@
+"""What the runs, the models and the memory of a project come to, for whoever shows it."""
+
+from __future__ import annotations
+
+from ralph.core.records import record
+from ralph.memory.lifecycle.lift import lift
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ralph.core.records import Run
+    from ralph.memory.lifecycle.lift import Lift
+    from ralph.store import Store
+
+SHOWN_RUNS = 20
+SHOWN_DECISIONS = 10
+SHOWN_MEMORIES = 5
+HOURLY_FOR_DAYS = 2
+"""A memory no older than this is shown growing by the hour, else by the day."""
+_HOUR, _DAY = len("2026-01-01T00"), len("2026-01-01")
+
+
+@record
+class RunStats:
+    """What came of one run."""
+
+    id: str
+    agent: str
+    started_at: str
+    ended_at: str | None
+    ending: str
+    iterations: int
+    done: int
+    failed: int
+    success_rate: float | None
+    """How many of those attempts that got a task done or failed at it got it done, 0 to 1."""
+    seconds: float
+    """How long its attempts took, all together."""
+    tokens: int | None
+    """None when no attempt told any, and so for the cost: what is not known is not 0."""
+    cost_usd: float | None
+
+
+@record
+class ModelStats:
+    """What one model achieved, and at what price."""
+
+    model: str
+    """Empty where the agent chose by itself."""
+    attempts: int
+    done: int
+    failed: int
+    success_rate: float | None
+    mean_seconds: float
+    tokens: int | None
+    """None when no attempt told any, and so for the cost."""
+    cost_usd: float | None
+    cost_per_done_usd: float | None
+    """All it cost for each task it got done; None when it got none done, or told no cost."""
+
+
+@record
+class Decision:
+    """Which model was taken for an attempt, why, and what came of it."""
+
+    run_id: str
+    iteration: int
+    task_id: str | None
+    model: str
+    reason: str
+    outcome: str
+    """Empty while it runs."""
+
+
+@record
+class KindStats:
+    """The memories in use of one kind."""
+
+    kind: str
+    memories: int
+    shown: int
+    wins: int
+    losses: int
+    success_rate: float | None
+    confidence: float
+    """On average."""
+
+
+@record
+class Growth:
+    """How much was remembered at the end of a day or an hour."""
+
+    at: str
+    memories: int
+    confidence: float
+    """What those learned until then are trusted by now, on average."""
+
+
+@record
+class Credit:
+    """A memory, and what became of the attempts it was shown to."""
+
+    id: str
+    kind: str
+    title: str
+    wins: int
+    losses: int
+    confidence: float
+
+
+@record
+class MemoryStats:
+    """What is remembered, and what came of showing it."""
+
+    memories: int
+    shown: int
+    wins: int
+    losses: int
+    success_rate: float | None
+    kinds: tuple[KindStats, ...]
+    growth: tuple[Growth, ...]
+    helpful: tuple[Credit, ...]
+    doubtful: tuple[Credit, ...]
+
+
+class Stats:
+    """The statistics of a project; each is worked out when it is asked for, and again when something has happened."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._memory: tuple[object, MemoryStats] | None = None
+        self._lift: tuple[object, Lift] | None = None
+
+    def runs(self, limit: int = SHOWN_RUNS, before: str = "") -> list[RunStats]:
+        """Give what came of the latest runs, newest first, or of those before one."""
+        return self.of(self._store.attempts.runs(limit, before))
+
+    def of(self, runs: Sequence[Run]) -> list[RunStats]:
+        """Give what came of some runs."""
+        sums = self._store.sums.of_runs([run.id for run in runs])
+        return [
+            RunStats(
+                id=run.id,
+                agent=run.agent,
+                started_at=run.started_at,
+                ended_at=run.ended_at,
+                ending=run.ending,
+                iterations=run.iterations,
+                done=sums[run.id]["done"],
+                failed=sums[run.id]["failed"],
+                success_rate=_rate(sums[run.id]["done"], sums[run.id]["failed"]),
+                seconds=sums[run.id]["seconds"],
+                tokens=_tokens(sums[run.id]),
+                cost_usd=sums[run.id]["cost_usd"] or None,
+            )
+            for run in runs
+        ]
+
+    def models(self, run: str = "") -> list[ModelStats]:
+        """Give what each model achieved, in all or in one run, the one with the most attempts first."""
+        from ralph.store.aggregates import total
+
+        sums = self._store.sums
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in sums.of_models(run) if run else sums.by("model", "outcome", "is_handover"):
+            rows.setdefault(row["model"], []).append(row)
+        found = [_model(model, total(some)) for model, some in rows.items()]
+        return sorted(found, key=lambda one: (-one.attempts, one.model))
+
+    def decisions(self, limit: int = SHOWN_DECISIONS) -> list[Decision]:
+        """Give for which models the latest attempts were decided, newest first."""
+        return [
+            Decision(
+                run_id=one.run_id,
+                iteration=one.iteration,
+                task_id=one.task_id,
+                model=one.model or "",
+                reason=one.model_reason,
+                outcome=one.outcome or "",
+            )
+            for one in self._store.attempts.latest(limit)
+        ]
+
+    def memory(self) -> MemoryStats:
+        """Give what is remembered, and what came of showing it."""
+        # An attempt that ends changes how sure memories are, which is no event of theirs.
+        key = self._store.memories.last_event(), self._store.events.last()
+        if self._memory is None or self._memory[0] != key:
+            self._memory = key, self._of_memory()
+        return self._memory[1]
+
+    def _of_memory(self) -> MemoryStats:
+        sums = self._store.sums
+        kinds = tuple(KindStats(**row, success_rate=_rate(row["wins"], row["losses"])) for row in sums.of_kinds())
+        wins, losses = sum(one.wins for one in kinds), sum(one.losses for one in kinds)
+        return MemoryStats(
+            memories=sum(one.memories for one in kinds),
+            shown=sum(one.shown for one in kinds),
+            wins=wins,
+            losses=losses,
+            success_rate=_rate(wins, losses),
+            kinds=kinds,
+            growth=_growth(sums.of_hours()),
+            helpful=tuple(Credit(**row) for row in sums.credited(SHOWN_MEMORIES, helped=True)),
+            doubtful=tuple(Credit(**row) for row in sums.credited(SHOWN_MEMORIES, helped=False)),
+        )
+
+    def lift(self) -> Lift:
+        """Give what memory brings, by the attempts it was left out of."""
+        key = self._store.events.last()
+        if self._lift is None or self._lift[0] != key:
+            self._lift = key, lift(self._store.sums.trials())
+        return self._lift[1]
+
+
+def _rate(done: int, failed: int) -> float | None:
+    return done / (done + failed) if done + failed else None
+
+
+def _tokens(sums: Mapping[str, Any]) -> int | None:
+    return int(sums["tokens_in"] + sums["tokens_out"]) or None
+
+
+def _model(model: str, sums: Mapping[str, Any]) -> ModelStats:
+    cost_usd = sums["cost_usd"] or None
+    return ModelStats(
+        model=model,
+        attempts=sums["attempts"],
+        done=sums["done"],
+        failed=sums["failed"],
+        success_rate=_rate(sums["done"], sums["failed"]),
+        mean_seconds=sums["seconds"] / sums["attempts"],
+        tokens=_tokens(sums),
+        cost_usd=cost_usd,
+        cost_per_done_usd=cost_usd / sums["done"] if cost_usd and sums["done"] else None,
+    )
+
+
+def _growth(hours: Sequence[Mapping[str, Any]]) -> tuple[Growth, ...]:
+    """Give how the memory grew, by the hour while it is young."""
+    days = {row["hour"][:_DAY] for row in hours}
+    width = _HOUR if len(days) <= HOURLY_FOR_DAYS else _DAY
+    found: dict[str, Growth] = {}
+    memories, trusted = 0, 0.0
+    for row in hours:
+        memories += row["memories"]
+        trusted += row["memories"] * row["confidence"]
+        at = row["hour"][:width]
+        found[at] = Growth(at=at, memories=memories, confidence=trusted / memories)
+    return tuple(found.values())

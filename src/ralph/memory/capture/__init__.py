@@ -1,0 +1,1 @@
+"""What comes into the memory: extracted learnings, hand-overs, finished runs."""

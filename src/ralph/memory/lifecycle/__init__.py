@@ -1,0 +1,1 @@
+"""Rules of a memory's life: confidence, duplicates, staleness, staging, lift. Pure functions."""

@@ -1,0 +1,52 @@
+"""Identity of knowledge entries and the `[[Title]]` links between them."""
+
+from __future__ import annotations
+
+from ralph.core.markdown import without_code, without_code_spans
+from ralph.core.text import compiled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import Memory
+
+TAG_OVERLAP = 0.5
+"""Share of common tags, relative to the entry with fewer tags, above which similar titles match."""
+LONGEST_LINK = 200
+"""Maximum length of a link title, in characters."""
+
+_LINK = rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]"
+
+
+def title_key(title: str) -> str:
+    """Return the key titles are compared by; databases differ in case folding beyond ASCII."""
+    return " ".join(title.casefold().split())
+
+
+def is_update(known: Memory, new: Memory) -> bool:
+    """Return whether a new knowledge entry updates a known one.
+
+    It does if the titles are equal, or if one title contains the other and more than half of the tags (of the entry
+    with fewer tags) are the same.
+    """
+    ours, theirs = title_key(known.title), title_key(new.title)
+    if ours == theirs:
+        return True
+    fewer = min(len(known.tags), len(new.tags))
+    overlap = len(set(known.tags) & set(new.tags)) / fewer if fewer else 0.0
+    return overlap > TAG_OVERLAP and (ours in theirs or theirs in ours)
+
+
+def links_in(body: str) -> tuple[str, ...]:
+    """Return the distinct titles of `[[Title]]` links, ignoring case and code."""
+    if "[[" not in body:
+        return ()
+    rows, unclosed = without_code(body.replace("\r\n", "\n").split("\n"))
+    if unclosed:  # the text was truncated inside a code block
+        rows = rows[: unclosed[0]]
+    paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
+    titles: dict[str, str] = {}
+    for paragraph in paragraphs:
+        for link in compiled(_LINK).finditer(without_code_spans(paragraph)):
+            if title := link[1].strip():
+                titles.setdefault(title.casefold(), title)
+    return tuple(titles.values())

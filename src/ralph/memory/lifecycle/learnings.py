@@ -1,0 +1,270 @@
+"""Structured learnings: description in words, comparison and merging.
+
+The content of a learning is a JSON object that other programs may have written. Unknown fields are kept, and a field of
+the wrong type counts as missing; nothing here raises because of what the content says.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ralph.core.limits import LONGEST_TITLE
+from ralph.core.text import cut, title_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ralph.core.records import Memory
+
+    Content = Mapping[str, object]
+
+LEARNING_KINDS = ("strategy", "antipattern", "estimate", "convention")
+"""Memory kinds with structured content."""
+GENERAL = "general"
+"""Task type of learnings that apply to all tasks."""
+IMPACTS = ("low", "medium", "high")
+MOST_EXAMPLES = 10
+"""Maximum number of example files in a convention."""
+LARGEST_NUMBER = 1e15
+"""Number above which a value counts as missing."""
+
+
+# --- description ---------------------------------------------------------------
+
+
+def described(kind: str, task_type: str | None, content: Content) -> tuple[str, str]:
+    """Return a title and a body that describe the content."""
+    if plain_text := in_plain_words(kind, content):
+        return plain_text
+    if kind == "estimate":
+        return _describe_estimate(task_type, content)
+    statement = _statement(kind, content)
+    if not statement:
+        title = f"{kind.capitalize()} for {task_type or GENERAL} tasks"
+        return title, _list_values(content) or title
+    plain = " ".join(statement.split())
+    is_short = len(plain) <= LONGEST_TITLE
+    suffix = _format_examples(content) if kind == "convention" else _format_evidence(content)
+    details = _text(content, "details")
+    # The body starts with the title, so that callers showing both can omit one.
+    first_sentence = _end_sentence(plain if is_short else statement, bool(suffix or details))
+    body = " ".join(filter(None, ["" if details.startswith(plain) else first_sentence, details, suffix]))
+    return plain if is_short else title_of(statement), body
+
+
+def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, str]:
+    complexity = _text(content, "complexity")
+    title = f"Estimate for {task_type or GENERAL} tasks" + (f" ({complexity})" if complexity else "")
+    iterations, milliseconds = _number(content, "totalIterations"), _number(content, "avgIterationTime")
+    duration = "" if milliseconds is None else _format_duration(milliseconds / 1000)
+    parts = []
+    if iterations is not None:
+        per_iteration = f" of {duration}{'' if iterations == 1 else ' each'}" if duration else ""
+        parts.append(f"About {_format_count(iterations, 'iteration')}{per_iteration}")
+    elif duration:
+        parts.append(f"About {duration} per iteration")
+    if success := _format_percent(content, "successRate"):
+        parts.append(f"{success} succeed")
+    return title, _join_clauses(parts) or _list_values(content) or title
+
+
+def _format_evidence(content: Content) -> str:
+    """Return the evidence for a strategy or an antipattern."""
+    iterations, occurrences = _number(content, "iterations"), _number(content, "occurrences")
+    over = "" if iterations is None else f"over {_format_count(iterations, 'iteration')}"
+    effective = _format_percent(content, "effectiveness")
+    parts = [" ".join(filter(None, [f"{effective} effective" if effective else "", over]))]
+    if occurrences is not None:
+        parts.append(f"seen {_format_count(occurrences, 'time')}")
+    if impact := _text(content, "impact"):
+        parts.append(f"impact {impact}")
+    return _join_clauses(parts)
+
+
+def _format_examples(content: Content) -> str:
+    examples = _texts(content, "examples")[:MOST_EXAMPLES]
+    return f"Examples: {', '.join(examples)}" if examples else ""
+
+
+def _join_clauses(parts: list[str]) -> str:
+    line = "; ".join(filter(None, parts))
+    return f"{line[0].upper()}{line[1:]}." if line else ""
+
+
+def _end_sentence(text: str, more_follows: bool) -> str:
+    return f"{text}." if more_follows and text[-1] not in ".!?:;,…" else text
+
+
+def _list_values(content: Content) -> str:
+    """Return the plain values of a content with unknown fields, by name."""
+    values = (f"{name}: {text}" for name, value in content.items() if (text := _format_value(value)))
+    return cut("; ".join(values), 1000)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, int | float):
+        return f"{value:g}" if abs(value) <= LARGEST_NUMBER else ""
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _format_count(count: float, noun: str) -> str:
+    return f"{count:.1f}".removesuffix(".0") + f" {noun}{'' if count == 1 else 's'}"
+
+
+def _format_percent(content: Content, name: str) -> str:
+    share = _number(content, name)
+    return f"{share:.0%}" if share is not None and share <= 1 else ""
+
+
+def _format_duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def content_of(memory: Memory) -> dict[str, object]:
+    """Return the content of a learning; for a plain-text learning, build one that says the same."""
+    if content := _parse_object(memory.content):
+        return content
+    details = "" if memory.body == memory.title else memory.body
+    return {_statement_field(memory.kind): memory.title, **({"details": details} if details else {})}
+
+
+def in_plain_words(kind: str, content: Content) -> tuple[str, str] | None:
+    """Return the title and body of a learning whose content has nothing else; None for any other."""
+    if not content.keys() <= {_statement_field(kind), "details"}:
+        return None
+    title, details = content.get(_statement_field(kind)), content.get("details", "")
+    if not isinstance(title, str) or not isinstance(details, str) or not title or len(title) > LONGEST_TITLE:
+        return None
+    # Only texts that survive a round trip unchanged.
+    if title.split("\n") != [title.strip()] or details != details.strip() or details == title:
+        return None
+    return title, details or title
+
+
+def _statement_field(kind: str) -> str:
+    return "pattern" if kind == "convention" else "description"
+
+
+# --- comparison and merging ------------------------------------------------------
+
+
+def identity(kind: str, task_type: str | None, content: str) -> str:
+    """Return the text two learnings must have in common to be the same: kind, task type and statement."""
+    fields = _parse_object(content)
+    statement = _statement(kind, fields) if fields is not None else ""
+    return "\n".join(" ".join(part.casefold().split()) for part in (kind, task_type or GENERAL, statement or content))
+
+
+def merged_content(kind: str, old: str, new: str, old_support: int) -> str:
+    """Return the merged content of two equal learnings; the old one has been learned `old_support` times."""
+    old_fields, new_fields = _parse_object(old), _parse_object(new)
+    if old_fields is None or new_fields is None:
+        known = old_fields if new_fields is None else new_fields
+        return _to_json(known or {})
+    merged: dict[str, object] = {}
+    if kind == "strategy":
+        merged = _merge_strategies(old_fields, new_fields)
+    elif kind == "antipattern":
+        merged = _merge_antipatterns(old_fields, new_fields)
+    elif kind == "estimate":
+        merged = _merge_estimates(old_fields, new_fields, max(1, old_support))
+    elif kind == "convention":
+        merged = _merge_conventions(old_fields, new_fields)
+    return _to_json(
+        {**old_fields, **new_fields, **{name: value for name, value in merged.items() if value is not None}}
+    )
+
+
+def _merge_strategies(old: Content, new: Content) -> dict[str, object]:
+    before, after = _number(old, "iterations"), _number(new, "iterations")
+    return {
+        "effectiveness": _weighted_mean(old, new, "effectiveness", before, after),
+        "iterations": _sum(before, after),
+    }
+
+
+def _merge_antipatterns(old: Content, new: Content) -> dict[str, object]:
+    impacts = [impact for one in (old, new) if (impact := _text(one, "impact").lower()) in IMPACTS]
+    return {
+        "occurrences": _sum(_number(old, "occurrences"), _number(new, "occurrences")),
+        "impact": max(impacts, key=IMPACTS.index, default=None),
+    }
+
+
+def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, object]:
+    before, after = _number(old, "totalIterations"), _number(new, "totalIterations")
+    # The old estimate is weighted by all loops it was learned from, the new one by its own.
+    weight = None if before is None else before * support
+    return {
+        "avgIterationTime": _weighted_mean(old, new, "avgIterationTime", weight, after),
+        "totalIterations": _weighted_mean(old, new, "totalIterations", support, 1),
+        "successRate": _weighted_mean(old, new, "successRate", weight, after),
+    }
+
+
+def _merge_conventions(old: Content, new: Content) -> dict[str, object]:
+    examples = dict.fromkeys(_texts(old, "examples") + _texts(new, "examples"))
+    return {"examples": list(examples)[:MOST_EXAMPLES] or None}
+
+
+def _weighted_mean(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:
+    """Return the weighted mean, or the only value there is; without weights both count the same."""
+    before, after = _number(old, name), _number(new, name)
+    if before is None or after is None:
+        return _as_int(after if before is None else before)
+    if old_weight is None or new_weight is None or not old_weight + new_weight:
+        old_weight = new_weight = 1
+    return _as_int((before * old_weight + after * new_weight) / (old_weight + new_weight))
+
+
+def _sum(before: float | None, after: float | None) -> object:
+    return None if before is None and after is None else _as_int((before or 0) + (after or 0))
+
+
+def _as_int(number: float | None) -> float | None:
+    return int(number) if number is not None and number == int(number) else number
+
+
+# --- content fields --------------------------------------------------------------
+
+
+def _statement(kind: str, content: Content) -> str:
+    """Return the field that says what the learning is about, which depends on the kind."""
+    names = {"estimate": ("complexity",), "convention": ("pattern", "description")}.get(
+        kind, ("description", "pattern")
+    )
+    return next(filter(None, (_text(content, name) for name in names)), "")
+
+
+def _parse_object(text: str) -> dict[str, object] | None:
+    try:
+        value = json.loads(text, parse_constant=lambda word: None)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _to_json(content: Content) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(content: Content, name: str) -> str:
+    value = content.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _texts(content: Content, name: str) -> list[str]:
+    value = content.get(name)
+    return [text.strip() for text in value if isinstance(text, str) and text.strip()] if isinstance(value, list) else []
+
+
+def _number(content: Content, name: str) -> float | None:
+    value = content.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+        return None
+    return value

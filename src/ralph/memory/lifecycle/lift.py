@@ -1,0 +1,370 @@
+"""Lift of memory: attempts with memory compared with randomly held-out attempts.
+
+Only randomized attempts count. Each is weighted by its probability, so that runs with different holdout shares can be
+combined. Attempts at one task are correlated: the interval reflects the variance between tasks, not between attempts.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from ralph.core.records import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    _Sums = dict[bool, dict[str, tuple[float, float]]]
+
+LEAST_ATTEMPTS = 20
+"""Minimum number of attempts in each arm."""
+LEAST_DONE = 5
+"""Minimum number of completed tasks in each arm; with fewer the interval would be too narrow."""
+RARELY = 0.2
+"""Share of attempts shown a memory below which the comparison says little about memories."""
+
+
+class Verdict(StrEnum):
+    """Conclusion about the effect of memory."""
+
+    NOT_ENOUGH = "not enough data"
+    HELPS = "helps"
+    HARMS = "harms"
+    NO_DIFFERENCE = "no difference"
+
+
+@record
+class Trial:
+    """One attempt randomly assigned to an arm."""
+
+    task_id: str
+    with_memory: bool
+    holdout: float
+    """Probability with which memory was held out."""
+    done: bool
+    tokens: int = 0
+    cost_usd: float = 0.0
+    is_handover: bool = False
+    """True for the part of a single hat, which adds to the cost of a task but not to the success rate."""
+    is_shown: bool = False
+    """True if its prompt contained memories."""
+
+
+@record
+class Arm:
+    """Attempts with memory, or those without."""
+
+    attempts: int
+    tasks: int
+    """Number of tasks attempted."""
+    done: int
+    """Number of tasks completed."""
+
+
+@record
+class Measure:
+    """One quantity measured in both arms, and the difference memory makes."""
+
+    name: str
+    unit: str
+    """`%`, `attempts`, `tokens` or `usd`."""
+    with_memory: float
+    without: float
+    difference: float
+    """With memory minus without; for percentages, in points."""
+    low: float
+    """Lower end of the 95% interval of the difference."""
+    high: float
+    """Upper end of the 95% interval of the difference."""
+    percent: float | None
+    """Difference relative to the value without memory, in percent."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Return whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+
+@record
+class Lift:
+    """Effect of memory, with its uncertainty and a summary in words."""
+
+    is_enough: bool
+    verdict: Verdict
+    says: str
+    with_memory: Arm
+    without: Arm
+    measures: tuple[Measure, ...]
+    """Success, attempts, tokens and cost per completed task; empty unless both arms have enough data.
+
+    Measures that no agent reported are omitted.
+    """
+    shown: int
+    """Number of attempts with memory whose prompt contained memories; for the others, none matched."""
+    shown_says: str
+    """The same as a sentence; empty if there was no attempt with memory."""
+
+    @property
+    def is_rarely_shown(self) -> bool:
+        """Return whether too few attempts had memories in their prompt for a meaningful comparison."""
+        return _is_rare(self.shown, self.with_memory.attempts)
+
+    @property
+    def in_short(self) -> str:
+        """Return the summary, with a note if memories were rarely shown."""
+        return f"{self.says} {self.shown_says}" if self.is_rarely_shown else self.says
+
+
+def lift(trials: Sequence[Trial]) -> Lift:
+    """Return the effect of memory on success, attempts, tokens and cost, with 95% intervals."""
+    randomized = [trial for trial in trials if 0 < trial.holdout < 1]
+    arms = {side: _arm([trial for trial in randomized if trial.with_memory is side]) for side in (True, False)}
+    shortage = _shortage_message(randomized, arms)
+    measures = () if shortage else tuple(_all_measures(randomized))
+    verdict = _verdict(measures[0]) if measures else Verdict.NOT_ENOUGH
+    shown = sum(trial.is_shown for trial in randomized if trial.with_memory)
+    return Lift(
+        is_enough=not shortage,
+        verdict=verdict,
+        says=shortage or _conclusion(verdict, measures),
+        with_memory=arms[True],
+        without=arms[False],
+        measures=measures,
+        shown=shown,
+        shown_says=_shown_message(shown, arms[True].attempts),
+    )
+
+
+def _arm(trials: Sequence[Trial]) -> Arm:
+    return Arm(
+        attempts=len(trials),
+        tasks=len({trial.task_id for trial in trials}),
+        done=len({trial.task_id for trial in trials if trial.done}),
+    )
+
+
+# --- data requirements -----------------------------------------------------------------
+
+
+def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
+    """Return what is missing for a comparison and when it will be available; empty if nothing is."""
+    if not trials:
+        return "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1"
+    holdout = trials[-1].holdout
+    attempts = {side: arm.attempts for side, arm in arms.items()}
+    if short := _short_arm(attempts, LEAST_ATTEMPTS, "attempt"):
+        side, sentence = short
+        iterations = (LEAST_ATTEMPTS - attempts[side]) / (1 - holdout if side else holdout)
+        return f"{sentence} {_iterations_message(iterations, holdout)}"
+    done = {side: arm.done for side, arm in arms.items()}
+    if short := _short_arm(done, LEAST_DONE, "completed task"):
+        side, sentence = short
+        attempts_each = attempts[side] / max(done[side], 1)
+        iterations = (LEAST_DONE - done[side]) * attempts_each / (1 - holdout if side else holdout)
+        return f"{sentence} {_iterations_message(iterations, holdout)}"
+    return ""
+
+
+def _short_arm(counts: Mapping[bool, int], least: int, noun: str) -> tuple[bool, str] | None:
+    """Return the arm with too few of something and a sentence about it, or None."""
+    side = min(counts, key=counts.__getitem__)
+    if counts[side] >= least:
+        return None
+    where = "with" if side else "without"
+    return side, (
+        f"Not enough data: {_count(counts[side], noun)} {where} memory so far; each arm needs at least {least}."
+    )
+
+
+def _iterations_message(count: float, holdout: float) -> str:
+    digits = 1 if count < 100 else 10
+    about = math.ceil(round(count / digits, 6)) * digits
+    return f"With a holdout of {100 * holdout:g}%, this takes about {_count(about, 'more iteration')}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+# --- measures ---------------------------------------------------------------------------
+
+
+def _all_measures(trials: Sequence[Trial]) -> list[Measure]:
+    padded = [*trials, *_pseudo_trials(trials)]
+    measures = (
+        _success(trials, padded),
+        _cost_per_task("attempts per done task", "attempts", trials, padded, lambda trial: 1.0),
+        _cost_per_task("tokens per done task", "tokens", trials, padded, lambda trial: float(trial.tokens)),
+        _cost_per_task("cost per done task", "usd", trials, padded, lambda trial: trial.cost_usd),
+    )
+    return [measure for measure in measures if measure]
+
+
+def _success(trials: Sequence[Trial], padded: Sequence[Trial]) -> Measure:
+    """Compare the share of attempts that complete their task."""
+
+    def sums_of(subset: Sequence[Trial]) -> _Sums:
+        return _sums(subset, lambda trial: 100.0 * trial.done, lambda trial: float(not trial.is_handover))
+
+    sums = sums_of(trials)
+    ratios = {side: _ratio(sums[side]) for side in sums}
+    half = _half_width(sums_of(padded), sums, is_relative=False)
+    difference = ratios[True] - ratios[False]
+    return _measure("success", "%", ratios, difference - half, difference + half)
+
+
+def _cost_per_task(
+    name: str, unit: str, trials: Sequence[Trial], padded: Sequence[Trial], cost: Callable[[Trial], float]
+) -> Measure | None:
+    """Compare the cost of a completed task; None if no agent reported it.
+
+    The interval is computed on the logarithm of the ratio, because it is far from symmetric.
+    """
+
+    def sums_of(subset: Sequence[Trial]) -> _Sums:
+        return _sums(subset, cost, lambda trial: float(trial.done))
+
+    sums = sums_of(trials)
+    ratios = {side: _ratio(sums[side]) for side in sums}
+    if not (ratios[True] and ratios[False]):
+        return None
+    half = _half_width(sums_of(padded), sums, is_relative=True)
+    low, high = (ratios[True] * math.exp(side) - ratios[False] for side in (-half, half))
+    return _measure(name, unit, ratios, low, high)
+
+
+def _measure(name: str, unit: str, ratios: Mapping[bool, float], low: float, high: float) -> Measure:
+    difference = ratios[True] - ratios[False]
+    return Measure(
+        name=name,
+        unit=unit,
+        with_memory=ratios[True],
+        without=ratios[False],
+        difference=difference,
+        low=low,
+        high=high,
+        percent=100 * difference / ratios[False] if ratios[False] else None,
+    )
+
+
+def _pseudo_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Return one more completed and one more failed attempt with average cost for each arm.
+
+    They only widen the interval: without them an arm in which everything succeeded would seem certain.
+    """
+    result = []
+    for side in (True, False):
+        arm = [trial for trial in trials if trial.with_memory is side]
+        chance = len(arm) / sum(map(_weight, arm))
+        result += [
+            Trial(
+                task_id=f"pseudo {side} {done}",
+                with_memory=side,
+                holdout=1 - chance if side else chance,
+                done=done,
+                tokens=sum(trial.tokens for trial in arm) // len(arm),
+                cost_usd=sum(trial.cost_usd for trial in arm) / len(arm),
+            )
+            for done in (True, False)
+        ]
+    return result
+
+
+def _weight(trial: Trial) -> float:
+    """Return the inverse of the probability that the attempt was assigned to its arm."""
+    return 1 / (1 - trial.holdout) if trial.with_memory else 1 / trial.holdout
+
+
+def _sums(trials: Sequence[Trial], numerator: Callable[[Trial], float], denominator: Callable[[Trial], float]) -> _Sums:
+    """Return the weighted sums of numerator and denominator, by arm and task."""
+    sums: _Sums = {True: {}, False: {}}
+    for trial in trials:
+        weight, arm = _weight(trial), sums[trial.with_memory]
+        total = arm.get(trial.task_id, (0.0, 0.0))
+        arm[trial.task_id] = (total[0] + weight * numerator(trial), total[1] + weight * denominator(trial))
+    return sums
+
+
+def _ratio(arm: Mapping[str, tuple[float, float]]) -> float:
+    return sum(numerator for numerator, _ in arm.values()) / sum(denominator for _, denominator in arm.values())
+
+
+def _half_width(sums: _Sums, observed: _Sums, *, is_relative: bool) -> float:
+    """Return half the width of the 95% interval of the difference between the arms, or between their logarithms.
+
+    Uses the first-order influence of each task on the difference, with its attempts in both arms combined.
+    """
+    influences: dict[str, float] = {}
+    for side, arm in sums.items():
+        ratio = _ratio(arm)
+        scale = sum(denominator for _, denominator in arm.values()) * (ratio if is_relative else 1.0)
+        for task, (numerator, denominator) in arm.items():
+            influence = (numerator - ratio * denominator) / scale
+            influences[task] = influences.get(task, 0.0) + (influence if side else -influence)
+    variance = sum(influence * influence for influence in influences.values()) * len(influences) / (len(influences) - 1)
+    return _t_quantile(min(map(len, observed.values())) - 1) * math.sqrt(variance)
+
+
+_NORMAL = 1.959963984540054
+_T_TERMS = (
+    (_NORMAL**3 + _NORMAL) / 4,
+    (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96,
+    (3 * _NORMAL**7 + 19 * _NORMAL**5 + 17 * _NORMAL**3 - 15 * _NORMAL) / 384,
+    (79 * _NORMAL**9 + 776 * _NORMAL**7 + 1482 * _NORMAL**5 - 1920 * _NORMAL**3 - 945 * _NORMAL) / 92160,
+)
+
+
+def _t_quantile(freedom: int) -> float:
+    """Return the 97.5% quantile of Student's t, by its series around the normal one; exact to 0.001 from 4 on."""
+    return _NORMAL + sum(term / float(freedom) ** order for order, term in enumerate(_T_TERMS, start=1))
+
+
+# --- summary ----------------------------------------------------------------------------
+
+
+def _verdict(success: Measure) -> Verdict:
+    if not success.is_certain:
+        return Verdict.NO_DIFFERENCE
+    return Verdict.HELPS if success.difference > 0 else Verdict.HARMS
+
+
+_VERDICT_TEXT = {
+    Verdict.HELPS: "Memory helps",
+    Verdict.HARMS: "Memory hurts",
+    Verdict.NO_DIFFERENCE: "No measurable difference yet",
+}
+
+
+def _conclusion(verdict: Verdict, measures: Sequence[Measure]) -> str:
+    success = measures[0]
+    return (
+        f"{_VERDICT_TEXT[verdict]}: {success.with_memory:.0f}% of attempts succeed with it, {success.without:.0f}% "
+        f"without ({success.difference:+.0f} points, 95% interval {success.low:+.0f} to {success.high:+.0f})"
+        f"{_cost_clause(measures[1:])}."
+    )
+
+
+def _shown_message(shown: int, attempts: int) -> str:
+    """Return how many attempts with memory had memories in their prompt, with a note if they are few."""
+    if not attempts:
+        return ""
+    total = f"of {_count(attempts, 'attempt')} with memory enabled"
+    if not _is_rare(shown, attempts):
+        return f"Memories were in the prompt of {shown:,} {total}."
+    few = f"only {shown:,} {total} ({100 * shown / attempts:.0f}%)" if shown else f"none {total}"
+    return f"Memories were in the prompt of {few}, so they could make little difference."
+
+
+def _is_rare(shown: int, attempts: int) -> bool:
+    return shown < RARELY * attempts
+
+
+def _cost_clause(measures: Sequence[Measure]) -> str:
+    """Return a clause on the first cost that certainly differs, tokens before money; empty if none does."""
+    for measure in measures[1:]:
+        if measure.is_certain and measure.percent is not None:
+            what, less = ("tokens", "fewer") if measure.unit == "tokens" else ("money", "less")
+            amount = f"{abs(measure.percent):.0f}% {'more' if measure.percent > 0 else less} {what}"
+            return f"; a completed task takes {amount}"
+    return ""

@@ -1,0 +1,89 @@
+"""Validation of staged learnings before promotion.
+
+The reasons have the same wording as in the `staging.json` files of other programs.
+"""
+
+from __future__ import annotations
+
+from ralph.core.records import State, replace
+from ralph.memory.lifecycle.learnings import LEARNING_KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.records import Memory
+
+STATUSES = ("pending", "validated", "rejected", "quarantined")
+LEAST_CONFIDENCE = 0.3
+"""Minimum confidence of a learning."""
+MOST_ANTIPATTERN_SUCCESS = 0.2
+"""Maximum success rate of an antipattern."""
+LEAST_STRATEGY_SUCCESS = 0.5
+"""Minimum success rate of a strategy."""
+ENOUGH_SUPPORT = 5
+"""Support from which an estimate with low confidence is rejected instead of kept pending."""
+
+
+def refusal(memory: Memory) -> str:
+    """Return the reason why a learning cannot be promoted; empty if it can."""
+    if reason := _missing_fields(memory):
+        return reason
+    if not 0 <= memory.confidence <= 1:
+        return "Confidence must be between 0 and 1"
+    if memory.success_rate is not None and not 0 <= memory.success_rate <= 1:
+        return "Success rate must be between 0 and 1"
+    return _weakness(memory) if memory.kind in LEARNING_KINDS else ""
+
+
+def _missing_fields(memory: Memory) -> str:
+    is_structured = bool(memory.content) or memory.kind in LEARNING_KINDS
+    required = (memory.content, memory.task_type) if is_structured else (memory.body or memory.title,)
+    if not memory.kind.strip() or not all(text and text.strip() for text in required):
+        return "Missing required fields"
+    if not is_structured:
+        return ""
+    if memory.kind not in LEARNING_KINDS:
+        return f"Invalid type: {memory.kind}"
+    return "" if _fields(memory.content) else "Missing required fields"
+
+
+def _fields(content: str) -> dict[str, object]:
+    import json
+
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _weakness(memory: Memory) -> str:
+    if memory.confidence < LEAST_CONFIDENCE:
+        return "Confidence too low (< 0.3)"
+    if memory.success_rate is None:
+        return ""
+    if memory.kind == "antipattern" and memory.success_rate > MOST_ANTIPATTERN_SUCCESS:
+        return "Anti-patterns should have low success rate"
+    if memory.kind == "strategy" and memory.success_rate < LEAST_STRATEGY_SUCCESS:
+        return "Strategies should have success rate >= 0.5"
+    return ""
+
+
+def waits(memory: Memory) -> bool:
+    """Return whether a learning stays pending: an estimate that only lacks data so far."""
+    if memory.kind != "estimate" or memory.support >= ENOUGH_SUPPORT or not 0 <= memory.confidence < LEAST_CONFIDENCE:
+        return False
+    return not refusal(replace(memory, confidence=LEAST_CONFIDENCE))
+
+
+def status(memory: Memory) -> str:
+    """Return the staging status of a learning: pending, validated, rejected or quarantined."""
+    if memory.state is State.STAGED:
+        return "validated" if memory.validated_at else "pending"
+    return str(memory.state)
+
+
+def held_back(memory: Memory) -> str:
+    """Return why a learning is not in use; empty if it is only waiting for validation."""
+    if memory.state is State.STAGED and not memory.validated_at and waits(memory):
+        return "needs more iterations"
+    return memory.state_reason

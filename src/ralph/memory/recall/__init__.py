@@ -1,0 +1,1 @@
+"""From a task to the memories worth showing: query, candidates, ranking, selection, rendering."""

@@ -1,0 +1,106 @@
+"""Selection of the few ranked memories to show.
+
+A few relevant memories help; a long list distracts. Memories with too little in common with the task are dropped even
+if nothing else is left, near-duplicates of a better memory are dropped, and kinds not shown yet are preferred among
+equals.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ralph.core.records import record, session_of
+from ralph.core.tokenize import texts_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ralph.memory.recall.query import Context
+    from ralph.memory.recall.rank import Scored
+
+MOST = 8
+"""Number of memories shown by default."""
+FLOOR = 1.1
+"""Minimum evidence for a memory to be shown, however few others there are.
+
+97% of the memories that answer a question are above it; of the best hits for unrelated questions, 15%.
+"""
+LOST = 0.35
+"""Confidence at or below which a memory that did not help is no longer shown."""
+LEAST_LOSSES = 4
+"""Minimum surplus of losses over wins before a memory is hidden for not helping."""
+NEARLY_THE_SAME = 0.7
+"""Jaccard similarity of vocabularies from which two memories count as duplicates."""
+SAME_KIND = 0.93
+"""Score factor for each memory of the same kind already chosen."""
+
+_NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
+
+
+@record
+class Choice:
+    """Selection result for one ranked memory."""
+
+    scored: Scored
+    place: int
+    """Rank, starting at 1."""
+    why_not: str = ""
+    """Reason why it is not shown; empty if it is."""
+
+
+def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: Collection[str] = ()) -> list[Choice]:
+    """Return the selection result of each ranked memory, in ranking order.
+
+    With `tags`, only memories that have one of them are shown.
+    """
+    why_not: dict[int, str] = {}
+    chosen: list[Scored] = []
+    candidates: list[Scored] = []
+    for hit in ranked:
+        reason = _exclusion_reason(hit, context, tags)
+        if reason:
+            why_not[hit.row["seq"]] = reason
+        else:
+            candidates.append(hit)
+    kinds: dict[str, int] = {}
+    while candidates and len(chosen) < most:
+        best = max(candidates, key=lambda hit: hit.score * SAME_KIND ** kinds.get(hit.row["kind"], 0))
+        candidates.remove(best)
+        if duplicate := next((other for other in chosen if _is_near_duplicate(best, other)), None):
+            why_not[best.row["seq"]] = f"near-duplicate of {duplicate.row['id']}"
+            continue
+        chosen.append(best)
+        kinds[best.row["kind"]] = kinds.get(best.row["kind"], 0) + 1
+    why_not |= {hit.row["seq"]: f"not among the top {most}" for hit in candidates}
+    return [
+        Choice(scored=hit, place=place, why_not=why_not.get(hit.row["seq"], "")) for place, hit in enumerate(ranked, 1)
+    ]
+
+
+def _exclusion_reason(hit: Scored, context: Context, tags: Collection[str]) -> str:
+    if hit.row["id"] in context.shown:
+        return "was already shown"
+    if context.session and session_of(hit.row) == context.session:
+        return "comes from this session"
+    if tags and not set(tags) & set(texts_in(hit.row["tags"])):
+        return "has none of the configured tags"
+    if hit.row["losses"] - hit.row["wins"] >= LEAST_LOSSES and hit.row["confidence"] <= LOST:
+        attempts = hit.row["wins"] + hit.row["losses"]
+        return f"did not help: only {hit.row['wins']} of {attempts} attempts that saw it completed their task"
+    if hit.evidence < FLOOR:
+        evidence = f"evidence {hit.evidence:.2f}, minimum {FLOOR:g} regardless of score"
+        return f"has too few distinctive words or files in common with the task ({evidence})"
+    return ""
+
+
+def _is_negative(hit: Scored) -> bool:
+    return bool(_NEGATION.search(f"{hit.row['title']}\n{hit.row['body']}"))
+
+
+def _is_near_duplicate(hit: Scored, other: Scored) -> bool:
+    if _is_negative(hit) != _is_negative(other):
+        return False  # they may contradict each other
+    ours, theirs = hit.vocabulary, other.vocabulary
+    common = len(ours & theirs)
+    return common >= NEARLY_THE_SAME * (len(ours) + len(theirs) - common)

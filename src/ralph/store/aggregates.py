@@ -1,0 +1,272 @@
+"""Aggregates over the attempts and memories of a project.
+
+Sums over older attempts are stored, so that only the latest attempts are read each time. Whoever changes or deletes
+an attempt that is part of the stored sums must call `changed` or `drop`.
+"""
+
+from __future__ import annotations
+
+from ralph.core.records import FAILURES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralph.memory.lifecycle.lift import Trial
+    from ralph.store.database import Row, Scope
+
+LATEST = 500
+"""Number of newest attempts left out of the stored sums, because concurrent ones may become visible late."""
+AT_ONCE = 500
+"""Minimum number of attempts to add to the stored sums at once."""
+
+_COLUMNS = {
+    "model": "COALESCE(model, '')",
+    "hat": "hat",
+    "task_kind": "task_kind",
+    "difficulty": "COALESCE(difficulty, '')",
+    "outcome": "CASE WHEN excused = 1 THEN 'interrupted' ELSE COALESCE(outcome, '') END",
+    "is_handover": "CASE WHEN handed_to <> '' AND outcome = 'done' THEN 1 ELSE 0 END",
+    "with_memory": "with_memory",
+}
+"""Columns by which attempts can be grouped, with their SQL expressions."""
+_MEASURES = {
+    "attempts": ("1", "BIGINT"),
+    "seconds": ("seconds", "DOUBLE PRECISION"),
+    "cost_usd": ("cost_usd", "DOUBLE PRECISION"),
+    "tokens_in": ("COALESCE(tokens_in, 0)", "BIGINT"),
+    "tokens_out": ("COALESCE(tokens_out, 0)", "BIGINT"),
+}
+"""Summed values, with their SQL expressions and the type of the sum."""
+_ZEROS = {name: 0 if kind == "BIGINT" else 0.0 for name, (_, kind) in _MEASURES.items()}
+
+_SUMS = ", ".join(f"CAST(SUM({name}) AS {kind}) AS {name}" for name, (_, kind) in _MEASURES.items())
+_SELECTED = ", ".join(
+    f"{sql} AS {name}" for name, sql in (*_COLUMNS.items(), *((name, sql) for name, (sql, _) in _MEASURES.items()))
+)
+_NAMES = ", ".join((*_COLUMNS, *_MEASURES))
+_UNTIL = "COALESCE((SELECT until_seq FROM attempt_summed WHERE project_id = :project_id), 0)"
+_NOT_SUMMED = f"seq > {_UNTIL} AND seq < {2**63 - 1}"
+"""Attempts that are not in the stored sums. The upper bound makes PostgreSQL expect few rows and use the index."""
+
+
+class Sums:
+    """Aggregates over the attempts and memories of a project."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def by(self, *columns: str, **wanted: str | int) -> list[Row]:
+        """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `wanted`.
+
+        Columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values, such as
+        the outcome of a running attempt, are empty strings.
+        """
+        unknown = {*columns, *wanted} - _COLUMNS.keys()
+        assert not unknown, unknown
+        names = "".join(f"{name}, " for name in columns)
+        stored = "".join(f" AND {name} = :{name}" for name in wanted)
+        latest = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in wanted)
+        order = f"GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
+        # One statement, so that the stored sums and the latest attempts are consistent.
+        rows = self._scope.query(
+            f"""
+            SELECT {names}{_SUMS} FROM (
+                SELECT {_NAMES} FROM attempt_sums WHERE project_id = :project_id{stored}
+                UNION ALL
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND {_NOT_SUMMED}{latest}
+            ) AS one {order}
+            """,
+            **wanted,
+        )
+        return [row for row in rows if row["attempts"]]
+
+    def of_runs(self, runs: Sequence[str]) -> dict[str, Row]:
+        """Return the totals of each run: attempts, done, failed, seconds, cost and tokens."""
+        if not runs:
+            return {}
+        values = {f"run_{n}": run for n, run in enumerate(runs)}
+        rows = self._scope.query(
+            f"""
+            SELECT run_id, outcome, is_handover, {_SUMS} FROM (
+                SELECT run_id, {_SELECTED} FROM attempts
+                WHERE project_id = :project_id AND run_id IN ({", ".join(f":{key}" for key in values)})
+            ) AS one GROUP BY run_id, outcome, is_handover
+            """,
+            **values,
+        )
+        return {run: total([row for row in rows if row["run_id"] == run]) for run in runs}
+
+    def of_models(self, run: str) -> list[Row]:
+        """Return the totals of a run, grouped by model, outcome and handover."""
+        return self._scope.query(
+            f"""
+            SELECT model, outcome, is_handover, {_SUMS} FROM (
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND run_id = :run
+            ) AS one GROUP BY model, outcome, is_handover
+            """,
+            run=run,
+        )
+
+    def trials(self) -> list[Trial]:
+        """Return the attempts of the holdout experiment, except interrupted ones."""
+        from ralph.memory.lifecycle.lift import Trial
+
+        rows = self._scope.query(
+            """
+            SELECT task_id, with_memory, holdout, outcome, handed_to, tokens_in, tokens_out, cost_usd,
+                CASE WHEN shown = '[]' THEN 0 ELSE 1 END AS is_shown
+            FROM attempts
+            WHERE project_id = :project_id AND holdout > 0 AND outcome <> 'interrupted' AND excused = 0
+                AND task_id IS NOT NULL
+            ORDER BY seq
+            """
+        )
+        return [
+            Trial(
+                task_id=row["task_id"],
+                with_memory=bool(row["with_memory"]),
+                holdout=row["holdout"],
+                done=row["outcome"] == "done" and not row["handed_to"],
+                tokens=(row["tokens_in"] or 0) + (row["tokens_out"] or 0),
+                cost_usd=row["cost_usd"],
+                is_handover=row["outcome"] == "done" and bool(row["handed_to"]),
+                is_shown=bool(row["is_shown"]),
+            )
+            for row in rows
+        ]
+
+    # --- memories --------------------------------------------------------------------
+
+    def of_kinds(self) -> list[Row]:
+        """Return counts, uses, outcomes and average confidence of active memories, by kind."""
+        # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
+        return self._scope.query(
+            """
+            SELECT kind, COUNT(*) AS memories, CAST(SUM(uses) AS BIGINT) AS shown,
+                CAST(SUM(wins) AS BIGINT) AS wins, CAST(SUM(losses) AS BIGINT) AS losses, AVG(confidence) AS confidence
+            FROM memory WHERE project_id = :project_id AND state = 'active' AND seq > 0
+            GROUP BY kind ORDER BY COUNT(*) DESC, kind
+            """
+        )
+
+    def of_hours(self) -> list[Row]:
+        """Return the number and average confidence of active memories, by hour of creation."""
+        return self._scope.query(
+            """
+            SELECT hour, COUNT(*) AS memories, AVG(confidence) AS confidence FROM (
+                SELECT SUBSTR(created_at, 1, 13) AS hour, confidence FROM memory
+                WHERE project_id = :project_id AND state = 'active'
+            ) AS one GROUP BY hour ORDER BY hour
+            """
+        )
+
+    def credited(self, limit: int, *, helped: bool) -> list[Row]:
+        """Return active memories with the best success rate, or those with the worst unless `helped`.
+
+        One win and one loss are added to each, so that a few outcomes weigh less than many.
+        """
+        condition, order = ("wins > losses", "DESC") if helped else ("losses > wins", "ASC")
+        return self._scope.query(
+            f"""
+            SELECT id, kind, title, wins, losses, confidence FROM memory
+            WHERE project_id = :project_id AND state = 'active' AND {condition}
+            ORDER BY (wins + 1.0) / (wins + losses + 2.0) {order}, seq LIMIT :limit
+            """,
+            limit=limit,
+        )
+
+    # --- stored sums -----------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Add finished attempts to the stored sums if there are enough. Return whether there were."""
+        until, upto = self._due()
+        if upto is None:
+            return False
+        with self._scope.transaction():
+            until, upto = self._due()  # another run may have been faster
+            if upto is None:
+                return False
+            increments = ", ".join(f"{name} = attempt_sums.{name} + excluded.{name}" for name in _MEASURES)
+            self._scope.execute(
+                f"""
+                INSERT INTO attempt_sums (project_id, {_NAMES})
+                SELECT :project_id, {", ".join(_COLUMNS)}, {_SUMS} FROM (
+                    SELECT {_SELECTED} FROM attempts
+                    WHERE project_id = :project_id AND seq > :until AND seq <= :upto AND outcome IS NOT NULL
+                ) AS one WHERE 1 = 1 GROUP BY {", ".join(_COLUMNS)}
+                ON CONFLICT (project_id, {", ".join(_COLUMNS)}) DO UPDATE SET {increments}
+                """,
+                until=until,
+                upto=upto,
+            )
+            self._scope.execute(
+                """
+                INSERT INTO attempt_summed (project_id, until_seq, tasks, tasks_until_seq)
+                SELECT :project_id, :upto, COUNT(*), COALESCE(MAX(seq), 0) FROM tasks WHERE project_id = :project_id
+                ON CONFLICT (project_id) DO UPDATE SET until_seq = excluded.until_seq, tasks = excluded.tasks,
+                    tasks_until_seq = excluded.tasks_until_seq
+                """,
+                upto=upto,
+            )
+        return True
+
+    def _due(self) -> tuple[int, int | None]:
+        """Return the last attempt in the stored sums, and the one to sum up to or None if there are too few.
+
+        A running attempt, and all that started after it, are not summed yet.
+        """
+        # `+ 0` keeps SQLite from reading all attempts in index order to find the few that are running.
+        row = self._scope.query(
+            f"""
+            SELECT {_UNTIL} AS until, (
+                SELECT MIN(seq + 0) FROM attempts WHERE project_id = :project_id AND outcome IS NULL
+            ) AS running, (
+                SELECT seq FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {LATEST}
+            ) AS newest
+            """
+        )[0]
+        until, newest = row["until"], row["newest"]
+        if newest is not None and row["running"] is not None:
+            newest = min(newest, row["running"] - 1)
+        if newest is None or newest <= until:
+            return until, None
+        has_enough = self._scope.query(
+            f"""
+            SELECT seq FROM attempts WHERE project_id = :project_id AND seq > :until AND seq <= :newest
+            ORDER BY seq LIMIT 1 OFFSET {AT_ONCE - 1}
+            """,
+            until=until,
+            newest=newest,
+        )
+        return until, newest if has_enough else None
+
+    def changed(self, run: str, iteration: int) -> None:
+        """Discard the stored sums if they include an attempt that was just changed."""
+        rows = self._scope.query(
+            f"""
+            SELECT 1 AS one FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration
+                AND seq <= {_UNTIL}
+            """,
+            run=run,
+            iteration=iteration,
+        )
+        if rows:
+            self.drop()
+
+    def drop(self) -> None:
+        """Discard the stored sums. They are computed again by the next `refresh`."""
+        with self._scope.transaction():
+            for table in ("attempt_sums", "attempt_summed"):
+                self._scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
+
+
+def total(rows: Sequence[Row]) -> Row:
+    """Add up rows grouped by outcome and handover: attempts, done, failed, seconds, cost and tokens.
+
+    A handover does not count as done.
+    """
+    done = (row["attempts"] for row in rows if row["outcome"] == "done" and not row["is_handover"])
+    failed = (row["attempts"] for row in rows if row["outcome"] in FAILURES)
+    sums = {name: sum((row[name] for row in rows), start=zero) for name, zero in _ZEROS.items()}
+    return {**sums, "done": sum(done), "failed": sum(failed)}

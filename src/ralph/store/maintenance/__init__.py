@@ -1,0 +1,1 @@
+"""Backup, restore, integrity checks, copying and migrations of a database."""

@@ -1,0 +1,168 @@
+"""Sync state: the version on which the store and the files of a working copy last agreed."""
+
+from __future__ import annotations
+
+from ralph.core.records import now
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ralph.store.database import Scope
+
+WORKING_COPY = "w-"
+"""Prefix of the names of working copies."""
+HELD = "held "
+"""Prefix of the text of an entry that vanished from its file together with too many others. The memory is kept."""
+RESTORED = "restored"
+"""Value of `files_mark` after the store was restored from a backup, when no earlier sync state is valid."""
+
+
+class Synced:
+    """Sync state of one working copy, identified by `place` among those of the same database."""
+
+    def __init__(self, scope: Scope, place: str = "") -> None:
+        self._scope = scope
+        self._place = place
+
+    def mark(self) -> tuple[int, str]:
+        """Return the latest memory event and the hash of all files at the last complete sync."""
+        rows = self._scope.query(
+            "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
+            place=self._place,
+        )
+        return (int(rows[0]["event_seq"]), str(rows[0]["files_mark"])) if rows else (0, "")
+
+    def note_mark(self, event_seq: int, files_mark: str) -> None:
+        """Record a complete sync up to this event, with this hash of all files."""
+        self._scope.execute(
+            """
+            INSERT INTO synced_places (project_id, place, event_seq, files_mark, seen_at)
+            VALUES (:project_id, :place, :event_seq, :files_mark, :at)
+            ON CONFLICT (project_id, place)
+            DO UPDATE SET event_seq = excluded.event_seq, files_mark = excluded.files_mark, seen_at = excluded.seen_at
+            """,
+            place=self._place,
+            event_seq=event_seq,
+            files_mark=files_mark,
+            at=now(),
+        )
+
+    def forget_places(self, before: str) -> None:
+        """Delete the sync state of working copies not synced since a time. If one returns, the store wins."""
+        expired = """
+            SELECT place FROM synced_places
+            WHERE project_id = :project_id AND place LIKE :prefix AND seen_at < :before
+        """
+        with self._scope.transaction():
+            for table in ("synced_files", "synced_entries", "synced_places"):
+                self._scope.execute(
+                    f"DELETE FROM {table} WHERE project_id = :project_id AND place IN ({expired})",
+                    prefix=f"{WORKING_COPY}%",
+                    before=before,
+                )
+
+    def has_touched(self, since: int, kinds: Sequence[str], folder: str) -> bool:
+        """Return whether memories of these kinds, or in files of a folder, have changed since an event."""
+        kind_values = {f"k{n}": kind for n, kind in enumerate(kinds)}
+        rows = self._scope.query(
+            f"""
+            SELECT 1 FROM memory_events AS e JOIN memory AS m ON m.project_id = e.project_id AND m.id = e.memory_id
+            WHERE e.project_id = :project_id AND e.seq > :since AND (
+                m.kind IN ({", ".join(f":{name}" for name in kind_values)})
+                OR EXISTS (SELECT 1 FROM synced_entries AS s WHERE s.project_id = e.project_id AND s.place = :place
+                    AND s.memory_id = e.memory_id AND s.path LIKE :folder)
+            ) LIMIT 1
+            """,
+            since=since,
+            place=self._place,
+            folder=folder + "%",
+            **kind_values,
+        )
+        return bool(rows)
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Return size and modification time in nanoseconds of synced files, by path."""
+        rows = self._scope.query(
+            "SELECT path, bytes, changed_ns FROM synced_files WHERE project_id = :project_id AND place = :place",
+            place=self._place,
+        )
+        return {row["path"]: (row["bytes"], row["changed_ns"]) for row in rows}
+
+    def entries(self, path: str) -> dict[str, str]:
+        """Return the synced text of each memory in a file, by memory id."""
+        rows = self._scope.query(
+            """
+            SELECT memory_id, agreed FROM synced_entries
+            WHERE project_id = :project_id AND place = :place AND path = :path
+            """,
+            place=self._place,
+            path=path,
+        )
+        return {row["memory_id"]: row["agreed"] for row in rows}
+
+    def entries_under(self, folder: str) -> dict[str, tuple[str, str]]:
+        """Return memory id and synced text of each file in a folder with one memory per file, by path."""
+        rows = self._scope.query(
+            "SELECT path, memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
+            place=self._place,
+        )
+        return {row["path"]: (row["memory_id"], row["agreed"]) for row in rows if row["path"].startswith(folder)}
+
+    def held(self) -> dict[str, bool]:
+        """Return the ids of all synced memories, each with whether it is held."""
+        rows = self._scope.query(
+            "SELECT memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
+            place=self._place,
+        )
+        return {row["memory_id"]: str(row["agreed"]).startswith(HELD) for row in rows}
+
+    def agree(self, path: str, agreed: Mapping[str, str | None]) -> None:
+        """Store the synced text of memories in a file. None removes a memory."""
+        for memory_id, text in agreed.items():
+            if text is None:
+                self._scope.execute(
+                    """
+                    DELETE FROM synced_entries
+                    WHERE project_id = :project_id AND place = :place AND path = :path AND memory_id = :memory_id
+                    """,
+                    place=self._place,
+                    path=path,
+                    memory_id=memory_id,
+                )
+            else:
+                self._scope.execute(
+                    """
+                    INSERT INTO synced_entries (project_id, place, path, memory_id, agreed)
+                    VALUES (:project_id, :place, :path, :memory_id, :agreed)
+                    ON CONFLICT (project_id, place, path, memory_id) DO UPDATE SET agreed = excluded.agreed
+                    """,
+                    place=self._place,
+                    path=path,
+                    memory_id=memory_id,
+                    agreed=text,
+                )
+
+    def note(self, path: str, size: tuple[int, int]) -> None:
+        """Store size and modification time of a synced file."""
+        self._scope.execute(
+            """
+            INSERT INTO synced_files (project_id, place, path, bytes, changed_ns)
+            VALUES (:project_id, :place, :path, :bytes, :changed_ns)
+            ON CONFLICT (project_id, place, path)
+            DO UPDATE SET bytes = excluded.bytes, changed_ns = excluded.changed_ns
+            """,
+            place=self._place,
+            path=path,
+            bytes=size[0],
+            changed_ns=size[1],
+        )
+
+    def forget(self, path: str) -> None:
+        """Delete the sync state of a file."""
+        for table in ("synced_files", "synced_entries"):
+            self._scope.execute(
+                f"DELETE FROM {table} WHERE project_id = :project_id AND place = :place AND path = :path",
+                place=self._place,
+                path=path,
+            )

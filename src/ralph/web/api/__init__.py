@@ -1,0 +1,22 @@
+"""Endpoints of the JSON API."""
+
+from __future__ import annotations
+
+from ralph.web import events
+from ralph.web.api import memories, memory, projects, runs, staging, stats, tasks, transfer
+from ralph.web.streams import Stream
+
+CALLS = (
+    *memories.calls.all,
+    *transfer.calls.all,
+    *memory.calls.all,
+    *staging.calls.all,
+    *projects.calls.all,
+    *tasks.calls.all,
+    *tasks.features.all,
+    *runs.runs.all,
+    *runs.journal.all,
+    *runs.failures.all,
+    *stats.calls.all,
+)
+STREAMS: tuple[Stream, ...] = (events.STREAM,)

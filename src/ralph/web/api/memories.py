@@ -1,0 +1,336 @@
+"""Endpoints for memories: list, search, add, count and clean up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from ralph.core.text import count_tokens
+from ralph.memory.recall.prime import primed
+from ralph.memory.recall.rankers import PROFILES
+from ralph.memory.service import Removal, days_ago
+from ralph.project import Project
+from ralph.store.memory_queries import Wanted
+from ralph.web.api.filters import (
+    Confidence,
+    Content,
+    Files,
+    Filters,
+    Tags,
+    Title,
+    TypeName,
+    chosen,
+    known_kinds,
+    nameable,
+    tags_of,
+    wanted_by,
+)
+from ralph.web.endpoints import Body, Calls, Listing, Query
+from ralph.web.paging import Cursor, Limit, cursor_to, place_in
+from ralph.web.problems import InvalidValueError
+from ralph.web.schemas import (
+    FoundMemory,
+    KeptMemory,
+    PublicMemory,
+    found_memory,
+    kept_memory,
+    public,
+)
+
+calls = Calls("memories")
+
+MOST_DAYS = 999_999_999
+MOST_TOKENS = 1_000_000
+
+CursorPart = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
+
+
+# --- list and search ------------------------------------------------------------------
+
+
+class MemoriesQuery(Filters):
+    """Filters and page of a list of memories."""
+
+    limit: Limit = 50
+    cursor: Cursor = ""
+
+
+class MemorySearch(Filters):
+    """Search query with filters."""
+
+    q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
+    task: Annotated[str, Meta(description="Task whose text is added to the query.")] = ""
+    ranker: Annotated[str, Meta(description=f"Ranking profile: {', '.join(PROFILES)}.")] = ""
+    limit: Limit = 50
+
+
+class Facet(Struct):
+    """Number of memories with one value of a field."""
+
+    name: str
+    count: int
+
+
+class MemoryFacets(Struct):
+    """Numbers of active memories by field, most frequent first; by state, of all memories."""
+
+    type: list[Facet]
+    state: list[Facet]
+    source: list[Facet]
+    tag: list[Facet]
+    """Most frequent tags."""
+    stale: int
+    """Number of memories whose files have changed."""
+
+
+@calls.get("/api/projects/{project}/memories")
+def list_memories(project: Project, name: str, query: MemoriesQuery) -> Listing[PublicMemory]:
+    """List memories, newest first."""
+    target = chosen(project, name)
+    filters = wanted_by(target, query)
+    found, place = target.memory.page(filters, query.limit, place_in(query.cursor, tuple[CursorPart, CursorPart]))
+    return Listing([public(one) for one in found], cursor_to(place))
+
+
+@calls.get("/api/projects/{project}/memories/search")
+def search_memories(project: Project, name: str, query: MemorySearch) -> Listing[FoundMemory]:
+    """Search memories by words, best match first, each with the components of its score.
+
+    With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
+    """
+    target = chosen(project, name)
+    if query.ranker and query.ranker not in PROFILES:
+        raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
+    task = nameable("Task", query.task) or None
+    found = target.memory.search(query.q, wanted_by(target, query), query.limit, query.ranker, task)
+    return Listing([found_memory(one) for one in found])
+
+
+class SharedQuery(Filters):
+    """Filters for shared memories."""
+
+    limit: Limit = 50
+
+
+class OfferedMemory(Struct):
+    """Memory shared with all projects of the database."""
+
+    memory: PublicMemory
+    shared_from: str
+    """Name of the project that shared it, at that time."""
+
+
+@calls.get("/api/projects/{project}/memories/shared")
+def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Listing[OfferedMemory]:
+    """List memories shared with all projects of the database, newest first."""
+    target = chosen(project, name)
+    found = target.memory.shared(wanted_by(target, query), query.limit)
+    return Listing([OfferedMemory(memory=public(one.memory), shared_from=one.project) for one in found])
+
+
+@calls.get("/api/projects/{project}/memories/facets")
+def count_memories(project: Project, name: str) -> MemoryFacets:
+    """Count memories by type, state, source and tag."""
+    facets = chosen(project, name).memory.facets()
+    return MemoryFacets(
+        type=_facets(facets.type),
+        state=_facets(facets.state),
+        source=_facets(facets.source),
+        tag=_facets(facets.tag),
+        stale=facets.stale,
+    )
+
+
+def _facets(counts: dict[str, int]) -> list[Facet]:
+    return [Facet(name=name, count=count) for name, count in counts.items()]
+
+
+class MemorySums(Struct, kw_only=True):
+    """Statistics of the active memories of a project; by state, of all memories."""
+
+    total: int
+    by_state: dict[str, int]
+    by_type: dict[str, int]
+    by_task_type: dict[str, int]
+    by_source: dict[str, int]
+    average_confidence: float
+    average_success_rate: float | None
+    uses: int
+    most_used: PublicMemory | None
+    last_updated: str | None
+
+
+@calls.get("/api/projects/{project}/memories/stats")
+def sum_up_memories(project: Project, name: str) -> MemorySums:
+    """Return statistics of the memories: counts, confidence and use."""
+    found = chosen(project, name).memory.stats()
+    return MemorySums(
+        total=found.total,
+        by_state=found.by_state,
+        by_type=found.by_kind,
+        by_task_type=found.by_task_type,
+        by_source=found.by_source,
+        average_confidence=found.average_confidence,
+        average_success_rate=found.average_success_rate,
+        uses=found.uses,
+        most_used=public(found.most_used) if found.most_used else None,
+        last_updated=found.last_updated,
+    )
+
+
+class Verified(Struct):
+    """Result of verifying the stored memories."""
+
+    problems: list[str]
+    """Problems found; empty if the data is intact."""
+
+
+@calls.get("/api/projects/{project}/memories/verify")
+def verify_memories(project: Project, name: str) -> Verified:
+    """Verify the integrity of the stored memories, which takes a while for large projects."""
+    return Verified(chosen(project, name).memory.verify())
+
+
+# --- prime ----------------------------------------------------------------------------
+
+
+class PrimeQuery(Query):
+    """Subject and size of the memories for an agent."""
+
+    budget: Annotated[int, Meta(ge=1, le=MOST_TOKENS, description="Maximum size, in tokens.")] = 2_000
+    task: Annotated[str, Meta(description="Only memories that a prompt for this task would include.")] = ""
+    text: Annotated[str, Meta(description="Only memories relevant to this text.")] = ""
+    type: Annotated[list[TypeName], Meta(max_length=50)] = field(default_factory=list)
+    tag: Tags = field(default_factory=list)
+    recent: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="Only memories from the last N days; 0 for all.")] = 0
+
+
+class Primed(Struct):
+    """Memories for an agent's context."""
+
+    items: list[PublicMemory]
+    tokens: int
+    """Estimated size of the text, in tokens."""
+    text: str
+    """Memories as text for the agent."""
+
+
+@calls.get("/api/projects/{project}/memories/prime")
+def prime_memories(project: Project, name: str, query: PrimeQuery) -> Primed:
+    """Return memories for an agent's context: the most confident of each type, or those relevant to a task or text."""
+    target = chosen(project, name)
+    after = days_ago(query.recent) if query.recent else ""
+    filters = Wanted(kinds=known_kinds(target, query.type), tags=tags_of(query.tag), after=after)
+    task, text = nameable("Task", query.task) or None, query.text or None
+    found = target.memory.prime(filters, query.budget, task_id=task, text=text)
+    prompt_text = primed(found)
+    return Primed(items=[public(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
+
+
+# --- add ------------------------------------------------------------------------------
+
+
+class NewMemory(Body):
+    """Memory to add."""
+
+    content: Annotated[Content, Meta(min_length=1)]
+    type: Annotated[TypeName, Meta(description="Default: pattern.")] = ""
+    title: Annotated[Title, Meta(description="Default: the first sentence.")] = ""
+    tags: Tags = field(default_factory=list)
+    file_refs: Annotated[Files, Meta(description="Related files. Default: those named in the content.")] = field(
+        default_factory=list
+    )
+    confidence: Confidence | None = None
+
+
+@calls.post("/api/projects/{project}/memories", 201)
+def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
+    """Add a memory; if an equivalent one exists, that one gains confidence instead."""
+    kept = chosen(project, name).memory.add(
+        body.content,
+        kind=body.type or None,
+        title=body.title,
+        tags=body.tags,
+        files=body.file_refs,
+        confidence=body.confidence,
+    )
+    return kept_memory(kept)
+
+
+# --- maintenance ----------------------------------------------------------------------
+
+
+class Cleanup(Body):
+    """Criteria for memories to remove. Default: those with low confidence that are old and were never used."""
+
+    min_confidence: Confidence | None = None
+    older_than_days: Annotated[int, Meta(ge=0, le=MOST_DAYS)] | None = None
+    unused: bool = False
+    yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
+    dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
+
+
+class Consolidation(Body):
+    """Options of a consolidation."""
+
+    yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
+    dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
+
+
+class Clearance(Body):
+    """Confirmation to remove all memories."""
+
+    yes: Annotated[bool, Meta(description="Required confirmation.")] = False
+
+
+class RemovedMemory(Struct):
+    """Removed memory with the reason."""
+
+    id: str
+    type: str
+    title: str
+    why: str
+
+
+class RemovedMemories(Struct):
+    """Memories that were removed, or would be."""
+
+    removed: list[RemovedMemory]
+    present: int
+    """Number of memories before the removal."""
+    change_id: str
+    """ID of the change for undo; empty if nothing was removed."""
+
+
+@calls.post("/api/projects/{project}/memories/cleanup")
+def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemories:
+    """Remove memories of little value; removing more than a fifth of all requires `yes`."""
+    removal = chosen(project, name).memory.cleanup(
+        min_confidence=body.min_confidence,
+        older_than_days=body.older_than_days,
+        unused=body.unused,
+        yes=body.yes,
+        dry_run=body.dry_run,
+    )
+    return _removed(removal)
+
+
+@calls.post("/api/projects/{project}/memories/consolidate")
+def consolidate_memories(project: Project, name: str, body: Consolidation) -> RemovedMemories:
+    """Merge near-duplicate memories into one; removing more than a fifth of all requires `yes`."""
+    return _removed(chosen(project, name).memory.consolidate(yes=body.yes, dry_run=body.dry_run))
+
+
+@calls.post("/api/projects/{project}/memories/clear")
+def clear_memories(project: Project, name: str, body: Clearance) -> RemovedMemories:
+    """Remove all memories, which requires `yes`; undoing that change restores them."""
+    return _removed(chosen(project, name).memory.clear(yes=body.yes))
+
+
+def _removed(removal: Removal) -> RemovedMemories:
+    return RemovedMemories(
+        removed=[RemovedMemory(id=one.id, type=one.kind, title=one.title, why=why) for one, why in removal.removed],
+        present=removal.present,
+        change_id=removal.change_id,
+    )

@@ -1,0 +1,256 @@
+"""Endpoints for one memory: show, edit, delete, undo and explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from ralph.core.records import replace
+from ralph.project import Project
+from ralph.store.memories import Changed
+from ralph.web.api.filters import (
+    Confidence,
+    Content,
+    Files,
+    OfProject,
+    Reason,
+    Tags,
+    Title,
+    TypeName,
+    chosen,
+    nameable,
+)
+from ralph.web.endpoints import Body, Calls, Listing, Query
+from ralph.web.paging import Limit
+from ralph.web.problems import InvalidValueError
+from ralph.web.schemas import (
+    ChangedMemory,
+    HistoryEvent,
+    KeptMemory,
+    PublicMemory,
+    WhyShown,
+    changed_memory,
+    history_event,
+    kept_memory,
+    public,
+    why_shown,
+)
+
+calls = Calls("memories")
+
+MOST_EVENTS = 2**53 - 1
+MOST_UNDONE = 200
+"""Maximum number of restored memories in a response."""
+
+
+class MemoryEdit(Body):
+    """Fields to change; omitted fields stay unchanged."""
+
+    content: Annotated[Content, Meta(min_length=1)] | None = None
+    title: Annotated[Title, Meta(description="If empty, the first sentence.")] | None = None
+    type: TypeName | None = None
+    tags: Tags | None = None
+    file_refs: Files | None = None
+    confidence: Confidence | None = None
+    why: Reason = ""
+
+
+def edited(edit: Callable[..., Changed], id: str, body: MemoryEdit) -> ChangedMemory:
+    """Apply an edit with the given function and return the changed memory."""
+    changes: dict[str, Any] = {
+        "body": body.content,
+        "title": body.title,
+        "kind": body.type,
+        "tags": body.tags,
+        "files": body.file_refs,
+        "confidence": body.confidence,
+    }
+    if all(value is None for value in changes.values()):
+        raise InvalidValueError(
+            "Nothing to change. Set at least one of content, title, type, tags, file_refs, confidence."
+        )
+    return changed_memory(edit(id, **changes, why=body.why))
+
+
+@calls.get("/api/memories/{id}")
+def show_memory(project: Project, id: str, query: OfProject) -> PublicMemory:
+    """Return one memory in any state."""
+    return public(chosen(project, query.project).memory.get(id))
+
+
+@calls.put("/api/memories/{id}")
+def edit_memory(project: Project, id: str, query: OfProject, body: MemoryEdit) -> ChangedMemory:
+    """Edit a memory; the previous version stays in its history."""
+    return edited(chosen(project, query.project).memory.edit, id, body)
+
+
+class DeleteQuery(OfProject):
+    """Reason for the deletion."""
+
+    why: Reason = ""
+
+
+class DeletedMemory(Struct):
+    """Deleted memory with the ID of the change for undo."""
+
+    memory: PublicMemory
+    change_id: str
+
+
+@calls.delete("/api/memories/{id}")
+def delete_memory(project: Project, id: str, query: DeleteQuery) -> DeletedMemory:
+    """Delete a memory; undo restores it."""
+    deleted, change_id = chosen(project, query.project).memory.delete(id, why=query.why)
+    return DeletedMemory(memory=public(deleted[0]), change_id=change_id)
+
+
+# --- history --------------------------------------------------------------------------
+
+
+class UndoTo(Body):
+    """Extent of an undo."""
+
+    to: Annotated[int, Meta(ge=0, le=MOST_EVENTS, description="Revert all changes after this one.")] | None = None
+    only: (
+        Annotated[int, Meta(ge=0, le=MOST_EVENTS, description="Revert this change, or nothing if later ones exist.")]
+        | None
+    ) = None
+
+
+class Undone(Struct):
+    """Memories changed by an undo."""
+
+    count: int
+    items: list[PublicMemory]
+    """Memories after the undo, up to 200 of them."""
+
+
+@calls.get("/api/memories/{id}/history")
+def show_memory_history(project: Project, id: str, query: OfProject) -> Listing[HistoryEvent]:
+    """Return the history of a memory, oldest first."""
+    events = chosen(project, query.project).memory.history(id)
+    return Listing([history_event(event) for event in events])
+
+
+@calls.post("/api/memories/{id}/undo")
+def undo_memory(project: Project, id: str, query: OfProject, body: UndoTo) -> PublicMemory:
+    """Undo the latest change of a memory, all changes after one in its history, or exactly one change.
+
+    To revert a change just made, pass its `event` as `only`: nothing is reverted if there was a later change.
+    """
+    return public(chosen(project, query.project).memory.undo(id, to=body.to, only=body.only))
+
+
+@calls.post("/api/changes/{id}/undo")
+def undo_change(project: Project, id: str, query: OfProject) -> Undone:
+    """Undo all changes made together, such as an import or a cleanup."""
+    undone = chosen(project, query.project).memory.undo_change(nameable("Change", id))
+    return Undone(count=len(undone), items=[public(one) for one in undone[:MOST_UNDONE]])
+
+
+class ConfidencePoint(Struct):
+    """Confidence of a memory at one time."""
+
+    at: str
+    confidence: float
+    what: str
+    """Cause: an event of the history, `helped`, `did not help`, `faded` or `now`."""
+
+
+class ConfidenceOverTime(Struct):
+    """Confidence of a memory since its creation, oldest first."""
+
+    points: list[ConfidencePoint]
+
+
+@calls.get("/api/memories/{id}/confidence")
+def show_memory_confidence(project: Project, id: str, query: OfProject) -> ConfidenceOverTime:
+    """Return the confidence of a memory over time; it decays while nothing confirms the memory."""
+    points = chosen(project, query.project).memory.confidence_over_time(id)
+    return ConfidenceOverTime([ConfidencePoint(one.at, one.confidence, one.what) for one in points])
+
+
+class ShownQuery(OfProject):
+    """Maximum number of results."""
+
+    limit: Limit = 50
+
+
+class ShownAttempt(Struct, kw_only=True):
+    """Attempt whose prompt included a memory."""
+
+    run_id: str
+    iteration: int
+    task_id: str | None
+    outcome: str | None
+    """Outcome; null while the attempt is running."""
+    started_at: str
+    ended_at: str | None
+
+
+@calls.get("/api/memories/{id}/shown")
+def show_memory_attempts(project: Project, id: str, query: ShownQuery) -> Listing[ShownAttempt]:
+    """List the latest attempts whose prompt included a memory, newest first."""
+    rows = chosen(project, query.project).memory.shown_to(id, query.limit)
+    names = ShownAttempt.__struct_fields__
+    return Listing([ShownAttempt(**{name: row[name] for name in names}) for row in rows])
+
+
+# --- confirm and share ----------------------------------------------------------------
+
+
+class Confirmation(Body):
+    """Reason for the confirmation."""
+
+    why: Reason = ""
+
+
+@calls.post("/api/memories/{id}/confirm")
+def confirm_memory(project: Project, id: str, query: OfProject, body: Confirmation) -> ChangedMemory:
+    """Confirm that a memory is still correct although its files have changed."""
+    ((_, confirmed),) = chosen(project, query.project).memory.confirm(id, why=body.why)
+    return changed_memory(confirmed)
+
+
+@calls.post("/api/memories/{id}/share")
+def share_memory(project: Project, id: str, query: OfProject) -> KeptMemory:
+    """Share a memory with all projects of the database, or update the shared copy; return the shared memory."""
+    result = chosen(project, query.project).memory.share(id)[0]
+    return kept_memory(replace(result, event=None))  # reverted by unshare, not by undo
+
+
+@calls.post("/api/memories/{id}/unshare")
+def unshare_memory(project: Project, id: str, query: OfProject) -> PublicMemory:
+    """Stop sharing a memory; projects that used or edited it keep their copy."""
+    of = chosen(project, query.project)
+    return public(of.memory.unshare(nameable("Memory", id))[0])
+
+
+# --- explain --------------------------------------------------------------------------
+
+
+class WhyQuery(OfProject, kw_only=True):
+    """Task for which to explain a memory."""
+
+    task: Annotated[str, Meta(min_length=1)]
+
+
+class RankingQuery(Query):
+    """Maximum number of results."""
+
+    limit: Limit = 50
+
+
+@calls.get("/api/memories/{id}/why")
+def explain_memory(project: Project, id: str, query: WhyQuery) -> WhyShown:
+    """Explain a memory's score and rank for a task, and why its prompt does not include it."""
+    of = chosen(project, query.project)
+    return why_shown(of.memory.why(id, nameable("Task", query.task)))
+
+
+@calls.get("/api/tasks/{id}/ranking")
+def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[WhyShown]:
+    """List the memories relevant to a task, best first: which ones its next prompt includes, and why not others."""
+    return Listing([why_shown(one) for one in project.memory.ranking(nameable("Task", id), query.limit)])

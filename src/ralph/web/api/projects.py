@@ -1,0 +1,33 @@
+"""Endpoints for the status of the project and for the projects of its database."""
+
+from __future__ import annotations
+
+from ralph.project import SHOWN_TASKS, Overview, Project
+from ralph.store.projects import ProjectSummary
+from ralph.web.api.filters import HERE
+from ralph.web.endpoints import Calls, Listing
+
+calls = Calls("projects")
+
+
+@calls.get("/api/status")
+def show_status(project: Project) -> Overview:
+    """Return the status of the project.
+
+    Of the tasks that are ready, need attention or have problems, only the first are included, with their total number.
+    GET /api/tasks returns all of them.
+    """
+    project.memory.look_at_files()
+    return project.overview(SHOWN_TASKS)
+
+
+@calls.get("/api/projects")
+def list_projects(project: Project) -> Listing[ProjectSummary]:
+    """List all projects of the database, oldest first, followed by the shared memories."""
+    return Listing(project.neighbours.all())
+
+
+@calls.get("/api/projects/{project}")
+def show_project(project: Project, name: str) -> ProjectSummary:
+    """Return a summary of a project by ID or name; `-` is the served one."""
+    return project.neighbours.show("" if name == HERE else name)

@@ -1,0 +1,178 @@
+"""Endpoints for runs, attempts, the journal, sessions and failures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ralph.core.errors import NotFoundError
+from ralph.core.records import AgentSession, Attempt, FailureReport, Outcome
+from ralph.loop import run_log
+from ralph.loop.journal import FailureGroup, JournalEntry, RunView
+from ralph.loop.progress import Event
+from ralph.loop.stats import RunStats
+from ralph.project import Project
+from ralph.web.endpoints import Calls, Listing, Query
+from ralph.web.paging import Limit, Moment, Name, Number, Paged, cursor_to, place_in
+from ralph.web.problems import InvalidValueError
+
+runs = Calls("runs")
+journal = Calls("journal")
+failures = Calls("failures")
+
+OfRun = Annotated[Name | None, msgspec.Meta(description="Only of this run.")]
+OfTask = Annotated[Name | None, msgspec.Meta(description="Only of this task.")]
+
+
+# --- runs -----------------------------------------------------------------------------
+
+
+class LiveQuery(Query):
+    """Position from which to read."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1, description="`offset` of the previous response.")] = 0
+
+
+class Live(msgspec.Struct):
+    """Output of a run from a position on; more may be available immediately."""
+
+    events: list[Event]
+    offset: int
+    """Position from which to continue."""
+    is_over: bool
+    """Whether the run has ended or its worker is gone, so that no more output follows."""
+
+
+class AttemptsQuery(Paged):
+    """Filters for attempts."""
+
+    run: OfRun = None
+    task: OfTask = None
+    outcome: Outcome | None = None
+
+
+@runs.get("/api/runs")
+def list_runs(project: Project, query: Paged) -> Listing[RunStats]:
+    """List the results of runs, newest first."""
+    try:
+        runs, place = project.past.runs(query.limit, place_in(query.cursor, Name))
+    except NotFoundError:
+        raise InvalidValueError("cursor: its run no longer exists. Start again without a cursor.") from None
+    return Listing(runs, cursor_to(place))
+
+
+@runs.get("/api/runs/{id}")
+def show_run(project: Project, id: str) -> RunView:
+    """Return a run with its statistics."""
+    return project.past.run(id)
+
+
+@runs.get("/api/runs/{id}/live")
+def watch_run(project: Project, id: str, query: LiveQuery) -> Live:
+    """Return the live output of a run on this machine, including its agent's.
+
+    Call it again with the returned `offset`. Old runs and runs on other machines have no output.
+    """
+    return Live(*run_log.listen(project.directory, project.store.attempts.run(id), query.offset))
+
+
+@runs.get("/api/attempts")
+def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
+    """List attempts, including running ones, newest first."""
+    before = place_in(query.cursor, Number)
+    attempts, place = project.past.attempts(query.limit, before, run=query.run, task=query.task, outcome=query.outcome)
+    return Listing(attempts, cursor_to(place))
+
+
+@runs.get("/api/runs/{run}/attempts/{iteration}")
+def show_attempt(project: Project, run: str, iteration: str) -> Attempt:
+    """Return one attempt by run and iteration."""
+    return project.journal_entry(f"{run}/{iteration}")
+
+
+# --- journal --------------------------------------------------------------------------
+
+
+class SearchQuery(Query):
+    """Search words."""
+
+    q: Annotated[str, msgspec.Meta(description="Search words.")]
+    limit: Limit = 20
+
+
+@journal.get("/api/journal")
+def list_journal(project: Project, query: AttemptsQuery) -> Listing[JournalEntry]:
+    """List attempts and sessions outside the loop, newest first; filters exclude sessions."""
+    if query.run or query.task or query.outcome:
+        attempts = list_attempts(project, query)
+        return Listing([JournalEntry(at=one.started_at, attempt=one) for one in attempts.items], attempts.next)
+    entries, place = project.past.journal(query.limit, place_in(query.cursor, tuple[Number | None, Moment, Number]))
+    return Listing(entries, cursor_to(place))
+
+
+@journal.get("/api/journal/search")
+def search_journal(project: Project, query: SearchQuery) -> Listing[JournalEntry]:
+    """Search attempts and sessions by words in their notes, tasks and files, best match first."""
+    return Listing(project.past.search(query.q, query.limit))
+
+
+@journal.get("/api/sessions")
+def list_sessions(project: Project, query: Paged) -> Listing[AgentSession]:
+    """List agent sessions outside the loop, newest first."""
+    sessions, place = project.past.sessions(query.limit, place_in(query.cursor, tuple[Moment, Number]))
+    return Listing(sessions, cursor_to(place))
+
+
+@journal.get("/api/sessions/{id}")
+def show_session(project: Project, id: str) -> AgentSession:
+    """Return a session by ID or by a unique prefix of it."""
+    return project.sessions.get(id)
+
+
+# --- failures -------------------------------------------------------------------------
+
+
+class FailuresQuery(Paged):
+    """Filters for failure reports."""
+
+    task: OfTask = None
+    category: Name | None = None
+    fingerprint: Annotated[Name | None, msgspec.Meta(description="Identical failures share a fingerprint.")] = None
+
+
+class CategoryCount(msgspec.Struct):
+    """Number of failures in a category."""
+
+    category: str
+    failures: int
+    tasks: int
+    """Number of tasks with such failures."""
+    latest: str
+
+
+class FailureCounts(msgspec.Struct):
+    """Failures by category and fingerprint."""
+
+    categories: list[CategoryCount]
+    fingerprints: list[FailureGroup]
+    """Most frequent groups of identical failures."""
+
+
+@failures.get("/api/failures")
+def list_failures(project: Project, query: FailuresQuery) -> Listing[FailureReport]:
+    """List failure reports, newest first."""
+    before = place_in(query.cursor, Number)
+    reports, place = project.past.failures(
+        query.limit, before, task=query.task, category=query.category, fingerprint=query.fingerprint
+    )
+    return Listing(reports, cursor_to(place))
+
+
+@failures.get("/api/failures/counts")
+def count_failures(project: Project) -> FailureCounts:
+    """Count failures by category and identical failures, most frequent first."""
+    return FailureCounts(
+        [CategoryCount(**row) for row in project.failure_counts()],
+        project.past.failure_groups(),
+    )

@@ -1,0 +1,204 @@
+"""Endpoints for reviewing staged learnings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from ralph.memory.lifecycle.staging import held_back, status
+from ralph.project import Project
+from ralph.store.memories import Kept
+from ralph.web.api.filters import Content, Reason, nameable
+from ralph.web.api.memories import CursorPart
+from ralph.web.api.memory import MemoryEdit, edited
+from ralph.web.endpoints import Body, Calls, Listing
+from ralph.web.paging import Paged, cursor_to, place_in
+from ralph.web.problems import InvalidValueError
+from ralph.web.schemas import ChangedMemory, KeptMemory, PublicMemory, changed_memory, kept_memory, public
+
+calls = Calls("staging")
+
+MOST_IDS = 1_000
+"""Maximum number of learnings in a request."""
+LONGEST_NAME = 200
+"""Maximum length of a file name, in characters."""
+
+Status = Literal["pending", "validated", "rejected", "quarantined", "all"]
+
+
+class StagingQuery(Paged):
+    """Filters for staged learnings."""
+
+    status: Annotated[Status | None, Meta(description="Default: all that need a decision.")] = None
+
+
+class StagedLearning(Struct):
+    """Learning that is not in use yet."""
+
+    memory: PublicMemory
+    status: str
+    """pending, validated, rejected or quarantined."""
+    reason: str
+    """Reason it is held back or was rejected; empty if it is only pending."""
+
+
+@calls.get("/api/staging")
+def list_staging(project: Project, query: StagingQuery) -> Listing[StagedLearning]:
+    """List learnings that need a decision or were rejected, oldest first."""
+    after = place_in(query.cursor, tuple[CursorPart, CursorPart])
+    page, place = project.learning.page(query.limit, after, status=query.status)
+    items = [StagedLearning(memory=public(one), status=status(one), reason=held_back(one)) for one in page]
+    return Listing(items, cursor_to(place))
+
+
+# --- decisions on one -----------------------------------------------------------------
+
+
+class Approval(Body):
+    """Approval of a learning."""
+
+    content: Annotated[Content, Meta(description="Replacement text, if any.")] = ""
+
+
+class Rejection(Body):
+    """Rejection of a learning."""
+
+    reason: Reason = ""
+
+
+@calls.put("/api/staging/{id}")
+def edit_learning(project: Project, id: str, body: MemoryEdit) -> ChangedMemory:
+    """Edit a staged learning, which stays staged."""
+    return edited(project.learning.edit, id, body)
+
+
+@calls.post("/api/staging/{id}/approve")
+def approve_learning(project: Project, id: str, body: Approval) -> ChangedMemory:
+    """Approve a learning, with a replacement text if given; undo its `event` to revert that."""
+    return changed_memory(project.learning.accept(id, body.content))
+
+
+@calls.post("/api/staging/{id}/reject")
+def reject_learning(project: Project, id: str, body: Rejection) -> ChangedMemory:
+    """Reject a learning; undo its `event` to revert that."""
+    return changed_memory(project.learning.reject(id, body.reason))
+
+
+# --- bulk operations ------------------------------------------------------------------
+
+
+class Validated(Struct):
+    """Result of a validation."""
+
+    validated: int
+    rejected: int
+    waiting: int
+    """Number of estimates that need more data."""
+
+
+class Promotion(Body):
+    """Learnings to promote."""
+
+    ids: Annotated[list[str], Meta(max_length=MOST_IDS, description="Default: all validated learnings.")] = field(
+        default_factory=list
+    )
+    validate: Annotated[bool, Meta(description="Validate pending learnings first.")] = False
+
+
+class Promoted(Struct):
+    """Result of a promotion."""
+
+    promoted: int
+    left: int
+    """Number of learnings that stay staged."""
+
+
+class Extraction(Body):
+    """Source of learnings: a run, the state file of another loop, or the handover message of a role."""
+
+    run: Annotated[str, Meta(description="Run ID. Default: the latest run.")] = ""
+    state: Annotated[str, Meta(description="Contents of the state file of another loop.")] = ""
+    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of that file.")] = "state"
+    from_hat: Annotated[str, Meta(description="Role that hands over.")] = ""
+    to_hat: Annotated[str, Meta(description="Role that takes over.")] = ""
+    text: Annotated[str, Meta(description="Final message of the role that hands over.")] = ""
+    promote: Annotated[bool, Meta(description="Also validate and promote the learnings.")] = False
+
+
+class Extracted(Struct, kw_only=True):
+    """Result of an extraction and, with `promote`, of the promotion."""
+
+    source: str
+    """Run or other source."""
+    extracted: int
+    merged: int
+    """Number of extracted learnings that were already known and gained support."""
+    kept: list[KeptMemory] = field(default_factory=list)
+    """Memories from a handover, which are in use immediately."""
+    checked: Validated | None = None
+    promoted: Promoted | None = None
+
+
+@calls.post("/api/staging/validate")
+def validate_learnings(project: Project) -> Validated:
+    """Validate pending learnings against the rules."""
+    counts = project.learning.validate()
+    return Validated(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
+
+
+@calls.post("/api/staging/promote")
+def promote_learnings(project: Project, body: Promotion) -> Promoted:
+    """Promote validated learnings to memories: all of them, or those with the given IDs."""
+    ids = [nameable("Memory", id) for id in body.ids]
+    counts, left = project.learning.promote(ids, validate_first=body.validate)
+    return Promoted(promoted=counts.promoted, left=left)
+
+
+@calls.post("/api/staging/extract")
+def extract_learnings(project: Project, body: Extraction) -> Extracted:
+    """Extract learnings from a run or another loop's state and stage them; add those of a handover directly."""
+    if bool(body.from_hat) != bool(body.to_hat):
+        raise InvalidValueError("Set both from_hat and to_hat.")
+    if sum(map(bool, (body.run, body.state, body.from_hat))) > 1:
+        raise InvalidValueError("Set only one source: run, state, or from_hat with to_hat.")
+    if bool(body.text) != bool(body.from_hat):
+        raise InvalidValueError("A handover requires from_hat, to_hat and text.")
+    if body.from_hat:
+        return _handover_result(project.learning.extract_handover(body.from_hat, body.to_hat, body.text), body)
+    if body.state:
+        source, counts = body.name, project.learning.extract_state(body.state, body.name)
+    else:
+        source, counts = project.learning.extract(nameable("Run", body.run) or None)
+    extracted = Extracted(source=source, extracted=counts.extracted, merged=counts.merged)
+    if body.promote:
+        extracted.checked = validate_learnings(project)
+        extracted.promoted = promote_learnings(project, Promotion())
+    return extracted
+
+
+def _handover_result(results: list[Kept], body: Extraction) -> Extracted:
+    known = sum(result.what != "added" for result in results)
+    source = f"{body.from_hat} to {body.to_hat}"
+    kept = [kept_memory(result) for result in results]
+    return Extracted(source=source, extracted=len(results), merged=known, kept=kept)
+
+
+class Emptying(Body):
+    """Confirmation to clear the staging area."""
+
+    yes: Annotated[bool, Meta(description="Required confirmation.")] = False
+
+
+class Emptied(Struct):
+    """Result of clearing the staging area."""
+
+    count: int
+    change_id: str
+    """ID of the change for undo; empty if nothing was staged."""
+
+
+@calls.post("/api/staging/clear")
+def clear_staging(project: Project, body: Emptying) -> Emptied:
+    """Remove all staged learnings, which requires `yes`; undoing that change restores them."""
+    return Emptied(*project.learning.clear(yes=body.yes))

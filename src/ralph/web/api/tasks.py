@@ -1,0 +1,232 @@
+"""Endpoints for tasks and features."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from ralph.core.records import Feature, LogEntry, Prompt, Status, Task
+from ralph.project import FeatureCounts, FeatureView, Project, TaskGraph, TaskView
+from ralph.web.endpoints import Body, Calls, Listing, Query
+from ralph.web.paging import Name, Number, Paged, cursor_to, place_in
+from ralph.web.problems import InvalidValueError
+
+calls = Calls("tasks")
+features = Calls("features")
+
+Priority = Annotated[
+    int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1, description="Tasks with a higher priority run first.")
+]  # the range of exact integers in JSON
+Title = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class TasksQuery(Paged):
+    """Filters for tasks."""
+
+    status: Status | None = None
+    feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
+    ready: Annotated[bool, msgspec.Meta(description="Only tasks that can start now.")] = False
+
+
+class GraphQuery(Query):
+    """Extent of the task graph."""
+
+    feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2_000, description="Maximum number of tasks.")] = 500
+
+
+class NewTask(Body):
+    """Task to add."""
+
+    title: Title
+    body: str = ""
+    priority: Priority = 0
+    parent: Annotated[Name | None, msgspec.Meta(description="Parent task.")] = None
+    feature: Annotated[Name | None, msgspec.Meta(description="Name or ID.")] = None
+    needs: Annotated[tuple[Name, ...], msgspec.Meta(description="Tasks that must be done first.")] = ()
+    id: Annotated[
+        Name | None, msgspec.Meta(description="ID of your choice; repeating the request adds no second task.")
+    ] = None
+
+
+class TaskChange(Body):
+    """Fields to change in a task; omitted fields stay unchanged."""
+
+    title: Title | None = None
+    body: str | None = None
+    priority: Priority | None = None
+    parent: Annotated[Name | None, msgspec.Meta(description="If empty, the task has no parent.")] = None
+    feature: Annotated[Name | None, msgspec.Meta(description="Name or ID; if empty, the task has no feature.")] = None
+    needs: Annotated[tuple[Name, ...] | None, msgspec.Meta(description="All tasks that must be done first.")] = None
+
+
+class NeedsChange(Body):
+    """Dependencies to add and remove."""
+
+    add: tuple[Name, ...] = ()
+    remove: tuple[Name, ...] = ()
+
+
+class Reason(Body):
+    """Reason for a status change."""
+
+    reason: str = ""
+
+
+class LogLine(Body):
+    """Line for the log of a task."""
+
+    message: Title
+
+
+class Deleted(msgspec.Struct):
+    """Result of a deletion."""
+
+    deleted: list[str]
+    """IDs of the task and its parts."""
+
+
+@calls.get("/api/tasks")
+def list_tasks(project: Project, query: TasksQuery) -> Listing[Task]:
+    """List tasks ordered by priority."""
+    after = place_in(query.cursor, tuple[Number, Number])
+    tasks, place = project.task_page(
+        query.limit, after, status=query.status, feature=query.feature, ready=query.ready or None
+    )
+    return Listing(tasks, cursor_to(place))
+
+
+@calls.post("/api/tasks", 201)
+def add_task(project: Project, body: NewTask) -> Task:
+    """Add a task."""
+    return project.add_task(
+        body.title,
+        body.body,
+        priority=body.priority,
+        parent=body.parent or None,
+        feature=body.feature or None,
+        needs=body.needs,
+        id=body.id or None,
+    )
+
+
+@calls.get("/api/tasks/graph")
+def show_task_graph(project: Project, query: GraphQuery) -> TaskGraph:
+    """Return tasks with their dependencies and parts.
+
+    If there are more tasks than the limit, the oldest done ones are left out.
+    """
+    return project.task_graph(query.limit, feature=query.feature)
+
+
+@calls.get("/api/tasks/{id}")
+def show_task(project: Project, id: str) -> TaskView:
+    """Return a task with its latest attempts, parts and dependencies."""
+    return project.task(id)
+
+
+@calls.put("/api/tasks/{id}")
+def change_task(project: Project, id: str, body: TaskChange) -> Task:
+    """Change fields of a task atomically."""
+    changes: dict[str, Any] = msgspec.structs.asdict(body)
+    if all(value is None for value in changes.values()):
+        raise InvalidValueError(f"Nothing to change. Set at least one of {', '.join(changes)}.")
+    return project.update_task(id, **changes)
+
+
+@calls.delete("/api/tasks/{id}")
+def delete_task(project: Project, id: str) -> Deleted:
+    """Delete a task with its parts and attempts; what was learned stays."""
+    return Deleted(project.delete_task(id))
+
+
+@calls.post("/api/tasks/{id}/done")
+def finish_task(project: Project, id: str) -> Task:
+    """Mark a task as done."""
+    return project.done(id)
+
+
+@calls.post("/api/tasks/{id}/fail")
+def fail_task(project: Project, id: str, body: Reason) -> Task:
+    """Mark a task as permanently failed."""
+    return project.fail(id, body.reason)
+
+
+@calls.post("/api/tasks/{id}/block")
+def block_task(project: Project, id: str, body: Reason) -> Task:
+    """Block a task until it is reset."""
+    return project.block(id, body.reason)
+
+
+@calls.post("/api/tasks/{id}/reset")
+def reset_task(project: Project, id: str) -> Task:
+    """Set a task back to pending with all its retries; a worker that has claimed it loses the claim."""
+    return project.reset(id)
+
+
+@calls.put("/api/tasks/{id}/needs")
+def change_needs(project: Project, id: str, body: NeedsChange) -> Task:
+    """Change the dependencies of a task atomically."""
+    return project.change_needs(id, add=body.add, remove=body.remove)
+
+
+@calls.get("/api/tasks/{id}/log")
+def show_task_log(project: Project, id: str) -> Listing[LogEntry]:
+    """Return the log of a task, oldest line first."""
+    return Listing(project.read_log(id))
+
+
+@calls.post("/api/tasks/{id}/log", 201)
+def add_to_task_log(project: Project, id: str, body: LogLine) -> Listing[LogEntry]:
+    """Add a line to the log of a task and return the log."""
+    project.log(id, body.message)
+    return Listing(project.read_log(id))
+
+
+class PromptQuery(Query):
+    """Options for the prompt."""
+
+    model: Annotated[Name | None, msgspec.Meta(description="Model. Default: the one a run would choose.")] = None
+    with_memory: Annotated[bool, msgspec.Meta(description="Whether to include memories.")] = True
+
+
+@calls.get("/api/tasks/{id}/prompt")
+def show_prompt(project: Project, id: str, query: PromptQuery) -> Prompt:
+    """Return the prompt of the next attempt at a task, with what was left out and why; nothing is changed."""
+    return project.prompt(id, model=query.model, with_memory=query.with_memory)
+
+
+# --- features -------------------------------------------------------------------------
+
+
+class NewFeature(Body):
+    """Feature to add."""
+
+    name: Title
+    spec: Annotated[str, msgspec.Meta(description="Specification, included in the prompts of its tasks.")] = ""
+    plan: Annotated[str, msgspec.Meta(description="Implementation plan.")] = ""
+
+
+@features.get("/api/features")
+def list_features(project: Project) -> Listing[FeatureCounts]:
+    """List features with their number of tasks by status, oldest first."""
+    return Listing(project.feature_counts())
+
+
+@features.post("/api/features", 201)
+def add_feature(project: Project, body: NewFeature) -> Feature:
+    """Add a feature whose spec and plan are included in the prompts of its tasks."""
+    return project.add_feature(body.name, body.spec, body.plan)
+
+
+@features.get("/api/features/{id}")
+def show_feature(project: Project, id: str) -> FeatureView:
+    """Return a feature with its tasks, by ID or name."""
+    return project.feature(id)
+
+
+@features.delete("/api/features/{id}")
+def delete_feature(project: Project, id: str) -> Feature:
+    """Delete a feature; its tasks remain."""
+    return project.delete_feature(id)

@@ -1,0 +1,217 @@
+"""Endpoints for importing and exporting memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from ralph.core.records import Memory, MemoryEvent, now, replace
+from ralph.formats.memories_json import VERSION, export_fields
+from ralph.formats.memory_files import Format
+from ralph.memory.import_export import Brought, states_in
+from ralph.project import Project
+from ralph.store.memory_queries import Wanted
+from ralph.web.api.filters import Filters, chosen, wanted_by
+from ralph.web.endpoints import Body, Calls, Listing, Piece, encode
+from ralph.web.problems import InvalidValueError
+
+calls = Calls("memories")
+
+LONGEST_NAME = 200
+"""Maximum length of a file name, in characters."""
+A_PIECE = 500
+"""Number of memories exported at a time."""
+
+
+class ExportedMemory(Struct, kw_only=True, omit_defaults=True):
+    """Memory in the published export format; fields beyond version 1 are omitted if empty."""
+
+    id: str
+    type: str
+    title: str
+    content: str
+    confidence: float
+    tags: tuple[str, ...]
+    file_refs: tuple[str, ...]
+    created_by_hat: str | None
+    source: str
+    use_count: int
+    created_at: str | None = None
+    updated_at: str | None = None
+    last_used_at: str | None = None
+    verified_at: str | None = None
+    validated_at: str | None = None
+    success_rate: float | None = None
+    support: int | None = None
+    """Number of times it was learned, if more than once."""
+    task_type: str | None = None
+    feature: str | None = None
+    structured_content: Any = None
+    source_loops: tuple[str, ...] | None = None
+    state: str | None = None
+    """State; omitted if active."""
+    state_reason: str | None = None
+    superseded_by: str | None = None
+
+
+class MemoryExport(Struct):
+    """Memories in the published export format, version 1."""
+
+    version: int
+    project: str
+    exported_at: str
+    memories: list[ExportedMemory]
+
+
+class MemoryImport(Body):
+    """File to import."""
+
+    text: Annotated[str, Meta(min_length=1, description="Contents of the file: JSON, CSV, Markdown, …")]
+    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of the file.")] = "import"
+    stage: Annotated[bool, Meta(description="Stage the memories for review.")] = False
+    format: Annotated[Format, Meta(description="`unknown` detects the format.")] = Format.UNKNOWN
+    force: Annotated[bool, Meta(description="Import despite a checksum mismatch.")] = False
+
+
+class ImportProblem(Struct):
+    """Part of the file that was skipped or interpreted."""
+
+    line: int
+    why: str
+
+
+class ImportOutcome(Struct, kw_only=True):
+    """Result of an import."""
+
+    name: str
+    format: str
+    new: int
+    merged: int
+    revived: int
+    known: int
+    again: int
+    """Number of duplicates within the file."""
+    refused: int
+    """Number of memories that a person deleted here and that stay deleted."""
+    quarantined: int
+    tasks: int
+    """Number of tasks added, if the file contained tasks."""
+    staged: int
+    """Number of learnings staged, if the file was the state of a loop."""
+    change_id: str
+    """ID of the change for undo; empty if nothing changed."""
+    note: str
+    problems: list[ImportProblem]
+
+
+_COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined", "tasks", "staged")
+
+
+class ExportQuery(Filters):
+    """Filters and format of an export."""
+
+    format: Annotated[
+        Literal["json", "bundle", "csv", "markdown", "learnings", "staging"],
+        Meta(description="`json` is the published format, version 1; the others are text. `bundle` has the history."),
+    ] = "json"
+
+
+@calls.get("/api/projects/{project}/memories/export", gives=MemoryExport, or_text=True)
+def export_memories(project: Project, name: str, query: ExportQuery) -> Piece:
+    """Export all matching memories, oldest first.
+
+    A large export is not a snapshot: each memory is read when it is sent, so that writers need not wait. Fields that a
+    format does not support are left out; json and bundle support all of them.
+    """
+    target = chosen(project, name)
+    if query.format == "json":
+        about = MemoryExport(VERSION, target.store.project_name, now(), [])
+        return _export_piece(project, name, query, encode(about).removesuffix(b"]}"), None)
+    if query.format == "bundle":
+        return _Bundle(target, name, query).piece(project)
+    exported = target.transfer.export(query.format, _filters(target, query))
+    text = "".join(piece for _, pieces in exported.files for piece in pieces)
+    return Piece(text=text.encode("utf-8", "replace"), then=None, is_text=True)
+
+
+def _filters(target: Project, query: ExportQuery) -> Wanted:
+    filters = wanted_by(target, query)
+    return filters if query.state else replace(filters, states=states_in(query.format))
+
+
+class _Bundle:
+    """Bundle that is exported piece by piece, in changing threads."""
+
+    def __init__(self, target: Project, name: str, query: ExportQuery) -> None:
+        self._project = target
+        self._name = name
+        self._query = query
+        self._lines = target.transfer.bundle(self._memories())
+
+    def _memories(self) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
+        position = None
+        while True:
+            found, position = self._project.memory.page(
+                _filters(self._project, self._query), A_PIECE, position, oldest=True
+            )
+            for one in found:
+                # A store belongs to one thread, and the next memory may be read in another one.
+                yield from self._project.transfer.with_history([one])
+            if position is None:
+                return
+
+    def piece(self, project: Project) -> Piece:
+        """Return the next lines."""
+        self._project = chosen(project, self._name)
+        lines = [line.encode("utf-8", "replace") for line in islice(self._lines, A_PIECE)]
+        return Piece(text=b"".join(lines), then=self.piece if len(lines) == A_PIECE else None, is_text=True)
+
+
+class KnowledgeFile(Struct):
+    """Knowledge entry as a file."""
+
+    name: str
+    text: str
+
+
+@calls.get("/api/projects/{project}/memories/export/knowledge")
+def export_knowledge(project: Project, name: str, query: Filters) -> Listing[KnowledgeFile]:
+    """Export knowledge entries as Markdown files, oldest first."""
+    target = chosen(project, name)
+    exported = target.transfer.export("knowledge", wanted_by(target, query))
+    return Listing([KnowledgeFile(name=name, text="".join(pieces)) for name, pieces in exported.files])
+
+
+def _export_piece(project: Project, name: str, query: Filters, before: bytes, after: tuple[str, str] | None) -> Piece:
+    """Return the next memories of an export after a position."""
+    target = chosen(project, name)
+    found, position = target.memory.page(wanted_by(target, query), A_PIECE, after, oldest=True)
+    text = before + b",".join(encode(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
+    if position is None:
+        return Piece(text=text + b"]}", then=None)
+    return Piece(text=text, then=lambda project: _export_piece(project, name, query, b",", position))
+
+
+@calls.post("/api/projects/{project}/memories/import")
+def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOutcome:
+    """Import memories from a file of any supported format; importing it again changes nothing."""
+    form = None if body.format is Format.UNKNOWN else body.format
+    result = chosen(project, name).bring(body.text, body.name, stage=body.stage, force=body.force, format=form)
+    counts = {one: getattr(result, one) for one in _COUNTS}
+    if result.problems and not any(counts.values()):
+        raise InvalidValueError(f"text: {result.problems[0].why}")
+    return _outcome(result, counts)
+
+
+def _outcome(result: Brought, counts: dict[str, int]) -> ImportOutcome:
+    return ImportOutcome(
+        name=result.name,
+        format=result.format,
+        change_id=result.change_id,
+        note=result.note,
+        problems=[ImportProblem(line=one.line, why=one.why) for one in result.problems],
+        **counts,
+    )

@@ -1,0 +1,217 @@
+"""Declaration of API endpoints from annotated functions.
+
+A function receives the project, its path parameters, and `query` and `body` if it declares them: structs that define
+and validate what clients may send. Its return value is the JSON response, and its docstring the API documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ralph.core.records import fields_of, record
+from ralph.web.problems import InvalidValueError, MalformedRequestError
+from ralph.web.validation import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ralph.project import Project
+
+    Act = Callable[..., Any]
+
+T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Query parameters of an endpoint."""
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """JSON body of a request."""
+
+
+class Listing(msgspec.Struct, Generic[T]):
+    """Page of items; `next` is the cursor of the following page."""
+
+    items: list[T]
+    next: str | None = None
+
+
+@record
+class Piece:
+    """Part of a streamed response; the next part is produced once this one is sent."""
+
+    text: bytes
+    then: Callable[[Project], Piece] | None
+    """Produces the next piece, in any thread; None after the last one."""
+    is_text: bool = False
+    """Whether the response is plain text instead of JSON; only set on the first piece."""
+
+
+@record
+class Call:
+    """API endpoint."""
+
+    method: str
+    path: str
+    act: Act
+    tag: str
+    status: int
+    """HTTP status on success."""
+    names: tuple[str, ...]
+    """Path parameters, in order."""
+    query: type[Query] | None
+    body: type[Body] | None
+    gives: Any
+    """Type of the response; None if it has no content."""
+    or_text: bool = False
+    """Whether the response may be plain text instead."""
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (self.act.__doc__ or "").strip().partition("\n")[0]
+
+    @property
+    def description(self) -> str:
+        """Rest of the docstring."""
+        return inspect.cleandoc((self.act.__doc__ or "").strip().partition("\n")[2]).strip()
+
+
+class Calls:
+    """Group of endpoints to which functions are added by decorators."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.all: list[Call] = []
+
+    def get(self, path: str, gives: Any = None, *, or_text: bool = False) -> Callable[[F], F]:
+        """Register a function for GET on a path.
+
+        A function that streams pieces declares the type of the whole response, and whether it may be plain text.
+        """
+        return self._add("GET", path, 200, gives, or_text)
+
+    def post(self, path: str, status: int = 200) -> Callable[[F], F]:
+        """Register a function for POST on a path, with status 201 if it creates something."""
+        return self._add("POST", path, status)
+
+    def put(self, path: str) -> Callable[[F], F]:
+        """Register a function for PUT on a path."""
+        return self._add("PUT", path, 200)
+
+    def delete(self, path: str) -> Callable[[F], F]:
+        """Register a function for DELETE on a path."""
+        return self._add("DELETE", path, 200)
+
+    def _add(self, method: str, path: str, status: int, gives: Any = None, or_text: bool = False) -> Callable[[F], F]:
+        def add(act: F) -> F:
+            hints = get_type_hints(act, include_extras=True)
+            self.all.append(
+                Call(
+                    method=method,
+                    path=path,
+                    act=act,
+                    tag=self.tag,
+                    status=status,
+                    names=names_in(path),
+                    query=hints.get("query"),
+                    body=hints.get("body"),
+                    gives=gives or hints["return"],
+                    or_text=or_text,
+                )
+            )
+            return act
+
+        return add
+
+
+def names_in(path: str) -> tuple[str, ...]:
+    """Return the names of the parameters in a path, in order."""
+    return tuple(_PATH_PARAMETER.findall(path))
+
+
+# --- requests -------------------------------------------------------------------------
+
+
+def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
+    """Parse query parameters; those declared as lists may be repeated."""
+    repeatable = _list_parameters(kind)
+    values: dict[str, Any] = {}
+    for name, value in said:
+        if name in repeatable:
+            values.setdefault(name, []).append(value)
+        elif name in values:
+            raise InvalidValueError(f"{name} may be given only once.")
+        else:
+            values[name] = value
+    return _validated(kind, lambda: msgspec.convert(values, kind, strict=False))
+
+
+@cache
+def _list_parameters(kind: type[Query]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type))
+
+
+def body_of(kind: type[Body], sent: bytes) -> Body:
+    """Parse a JSON body."""
+    if not sent:
+        sent = b"{}"  # a body with only optional fields may be omitted
+    return _validated(kind, lambda: msgspec.json.decode(sent, type=kind))
+
+
+def _validated(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(sentence(kind, str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedRequestError(f"The body is not valid JSON: {error}.") from None
+
+
+def _is_list(kind: Any) -> bool:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return any(_is_list(one) for one in get_args(kind))
+    if origin is Annotated:
+        return _is_list(get_args(kind)[0])
+    return kind is list or origin is list
+
+
+# --- responses ------------------------------------------------------------------------
+
+
+def answer(call: Call, project: Project, path: Sequence[str], query: Query | None, body: Body | None) -> bytes | Piece:
+    """Call an endpoint and return the response as JSON, or its first piece."""
+    arguments: dict[str, Any] = {}
+    if call.query:
+        arguments["query"] = query
+    if call.body:
+        arguments["body"] = body
+    result = call.act(project, *path, **arguments)
+    return result if isinstance(result, Piece) else encode(result)
+
+
+def encode(value: object) -> bytes:
+    """Encode records, lists and mappings as JSON, with `?` for characters that cannot be encoded."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except UnicodeEncodeError:
+        # An unpaired surrogate that bypassed `text.accept`; the rest of the response is still useful.
+        return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _plain(value: object) -> object:
+    if hasattr(value, "__slots__"):
+        return fields_of(value)
+    return str(value)

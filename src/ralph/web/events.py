@@ -1,0 +1,395 @@
+"""Stream of memory, run and task events as server-sent events.
+
+One thread watches the database and wakes all clients, each of which then reads on from its own cursor. Nothing is
+buffered per client, so slow or reconnecting clients miss nothing and cost no more than others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import re
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ralph.core.errors import RalphError
+from ralph.core.records import record
+from ralph.integrations.project_handle import Opened
+from ralph.loop.journal import Happening
+from ralph.store.database import FEED, RUN_FEED
+from ralph.web.endpoints import Query, encode, query_of
+from ralph.web.problems import InvalidValueError, Refused
+from ralph.web.schemas import MemoryOccurrence, PublicMemory, memory_occurrence, public
+from ralph.web.streams import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from ralph.project import Project
+    from ralph.store.database import Watch
+    from ralph.web.workers import Threads
+
+    Cursor = tuple[int, int]
+    """Numbers of the last memory event and the last run or task event a client has seen."""
+
+MOST_CLIENTS = 64
+"""Maximum number of connected clients."""
+PAGE = 200
+"""Maximum number of events of each kind read at once."""
+PAGE_BYTES = 1_000_000
+"""Size after which a page ends, in bytes."""
+READERS = 2
+"""Maximum number of threads that read for streams; the others serve requests."""
+LOOK_SECONDS = 0.8
+"""Polling interval in seconds, because edited files cause no notification."""
+COMMENT_SECONDS = 15.0
+"""Interval of keep-alive comments, in seconds."""
+RETRY_MILLISECONDS = 2_000
+"""Time a client waits before it reconnects, in milliseconds."""
+LAST_WORD_SECONDS = 0.3
+"""Time to finish a stream at shutdown, in seconds."""
+HIGHEST = 2**62
+"""Maximum event number in a cursor."""
+
+_CURSOR = re.compile(r"([0-9]{1,19})-([0-9]{1,19})", re.ASCII)
+
+
+class MemoryHappening(msgspec.Struct):
+    """Event of a memory with the memory's current state."""
+
+    event: MemoryOccurrence
+    memory: PublicMemory | None
+
+
+class EventsQuery(Query):
+    """Position at which to start the stream."""
+
+    since: Annotated[str | None, msgspec.Meta(description="ID of the last event seen. Default: now.")] = None
+
+
+@record
+class Page:
+    """Encoded events and the cursor after them."""
+
+    text: bytes
+    cursor: Cursor
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def position(project: Project) -> Cursor:
+    """Return the cursor of the newest events."""
+    return project.memory.last_event(), project.last_event()
+
+
+def read(project: Project, cursor: Cursor) -> Page:
+    """Return the page of events after a cursor, oldest first."""
+    project.memory.sync()  # include edits of the memory files
+    events = project.memory.events(cursor[0], PAGE)
+    memories = {one.id: one for one in project.store.memories.find_each(one.memory_id for one in events)}
+    memory_events = [
+        MemoryHappening(memory_occurrence(one), public(memories[one.memory_id]) if one.memory_id in memories else None)
+        for one in events
+    ]
+    run_events = project.past.since(cursor[1], PAGE)
+    if not memory_events and not run_events:
+        # Numbers only grow: a cursor beyond the newest event belongs to a database that was replaced.
+        newest = position(project)
+        return Page(text=b"", cursor=(min(cursor[0], newest[0]), min(cursor[1], newest[1])))
+    parts: list[bytes] = []
+    if run_events and (missed := project.past.missed_until(cursor[1], run_events[0].event.seq)):
+        cursor = (cursor[0], missed)
+        parts.append(b"id: %d-%d\nevent: missed\ndata: {}\n\n" % cursor)
+    length = 0
+    for one in _merge_by_time(memory_events, run_events):
+        is_memory = isinstance(one, MemoryHappening)
+        cursor = (one.event.seq, cursor[1]) if is_memory else (cursor[0], one.event.seq)
+        kind = b"memory" if is_memory else b"run"
+        parts.append(b"id: %d-%d\nevent: %b\ndata: %b\n\n" % (*cursor, kind, encode(one)))
+        length += len(parts[-1])
+        if length > PAGE_BYTES:
+            break
+    return Page(text=b"".join(parts), cursor=cursor)
+
+
+def _merge_by_time(
+    memory_events: list[MemoryHappening], run_events: list[Happening]
+) -> Iterator[MemoryHappening | Happening]:
+    """Merge both kinds by time, keeping the order within each even if clocks disagreed."""
+    both: Iterator[MemoryHappening | Happening] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
+    return both
+
+
+def cursor_in(said: str) -> Cursor:
+    """Parse the ID of an event as a cursor."""
+    found = _CURSOR.fullmatch(said)
+    cursor = (int(found[1]), int(found[2])) if found else (HIGHEST + 1, 0)
+    if max(cursor) > HIGHEST:
+        raise InvalidValueError(
+            "since, Last-Event-ID: not a valid event ID. Use the ID of a received event, such as 12-34."
+        )
+    return cursor
+
+
+# --- feed -------------------------------------------------------------------------------------
+
+
+class Feed:
+    """Connected clients of the event stream; not thread-safe, the watcher calls in through the event loop."""
+
+    def __init__(self, threads: Threads) -> None:
+        self.is_ended = False
+        self.changed = asyncio.Event()
+        """Event that is set, and replaced by a new one, when there may be new events."""
+        self._threads = threads
+        self._clients: set[asyncio.Task[None]] = set()
+        self._reads: dict[Cursor, asyncio.Task[Page]] = {}
+        self._read_slots = asyncio.Semaphore(READERS)
+        self._watcher: _Watcher | None = None
+
+    def refuse_more(self) -> None:
+        """Reject another client if there are too many or the server is shutting down.
+
+        Raises:
+            Refused: If no more clients are accepted.
+        """
+        if self.is_ended or len(self._clients) >= MOST_CLIENTS:
+            raise Refused(
+                503,
+                f"Too many event streams are open (maximum {MOST_CLIENTS}). Try again later.",
+                {"retry-after": "10"},
+            )
+
+    def join(self, client: asyncio.Task[None]) -> None:
+        """Add a client to wake on changes until it leaves."""
+        self._clients.add(client)
+        if self._watcher is None:
+            self._watcher = _Watcher(self._threads.root, asyncio.get_running_loop(), self._wake)
+            self._watcher.start()
+        self._watcher.is_wanted.set()
+
+    def leave(self, client: asyncio.Task[None]) -> None:
+        """Remove a client."""
+        self._clients.discard(client)
+        if not self._clients and self._watcher:
+            self._watcher.is_wanted.clear()
+
+    async def start(self, said: str | None) -> Cursor:
+        """Return the cursor of an event ID, or of the newest events without one."""
+        return cursor_in(said) if said else await self._threads.use(position)
+
+    async def page(self, cursor: Cursor) -> Page:
+        """Return the page after a cursor; clients at the same cursor share one read."""
+        pending = self._reads.get(cursor)
+        if pending is None:
+            pending = self._reads[cursor] = asyncio.create_task(self._read(cursor))
+            pending.add_done_callback(lambda done: self._discard_read(cursor, done))
+        return await asyncio.shield(pending)
+
+    async def _read(self, cursor: Cursor) -> Page:
+        async with self._read_slots:
+            return await self._threads.use(lambda project: read(project, cursor))
+
+    def _discard_read(self, cursor: Cursor, done: asyncio.Task[Page]) -> None:
+        if self._reads.get(cursor) is done:
+            del self._reads[cursor]
+        if not done.cancelled():
+            done.exception()  # mark as retrieved: perhaps no client waits for it anymore
+
+    def _wake(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        self._reads = {}  # reads already under way may miss the new events
+        changed.set()
+
+    def end(self) -> None:
+        """Close all streams."""
+        self.is_ended = True
+        for client in self._clients:
+            client.cancel()
+        if self._watcher:
+            self._watcher.end()
+
+
+class _Watcher(threading.Thread):
+    """Thread that watches the database while clients are connected."""
+
+    def __init__(self, root: str, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+        super().__init__(name="ralph-watch", daemon=True)
+        self.is_wanted = threading.Event()
+        self._loop = loop
+        self._wake = wake
+        self._ended = threading.Event()
+        self._opened = Opened(root)
+        self._project: Project | None = None
+        self._watch: Watch | None = None
+
+    def run(self) -> None:
+        """Wake the clients on changes and periodically."""
+        while not self._ended.is_set():
+            if not self.is_wanted.is_set():
+                self._release()
+                self.is_wanted.wait()
+                continue
+            try:
+                watch = self._opened.use(self._ensure_watch)
+            except RalphError:
+                self._ended.wait(LOOK_SECONDS)  # then retry
+            else:
+                watch.wait(LOOK_SECONDS)
+            self._notify()
+        self._release()
+
+    def _ensure_watch(self, project: Project) -> Watch:
+        """Return the watch on a project, creating a new one if the project was reopened."""
+        if self._watch is None or project is not self._project:
+            self._close_watch()
+            self._watch, self._project = project.store.watch(FEED, RUN_FEED), project
+            project.store.rest()
+        return self._watch
+
+    def _notify(self) -> None:
+        if not self._ended.is_set():
+            try:
+                self._loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:  # the event loop has closed
+                self._ended.set()
+
+    def _release(self) -> None:
+        self._close_watch()
+        self._opened.close()
+
+    def _close_watch(self) -> None:
+        watch, self._watch, self._project = self._watch, None, None
+        if watch:
+            watch.close()
+
+    def end(self) -> None:
+        """Ask the thread to end, without waiting for it."""
+        self._ended.set()
+        self.is_wanted.set()
+
+
+# --- response ---------------------------------------------------------------------------------
+
+
+class _EventStreamResponse(Response):
+    """Response that streams events until the client disconnects or the server shuts down."""
+
+    def __init__(self, feed: Feed, cursor: Cursor) -> None:
+        super().__init__(media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._feed = feed
+        self._cursor = cursor
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events while watching for the client to disconnect."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        writing = asyncio.create_task(self._write(send))
+        disconnected = asyncio.create_task(_wait_for_disconnect(receive))
+        self._feed.join(writing)
+        try:
+            await asyncio.wait((writing, disconnected), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._feed.leave(writing)
+            is_disconnected = disconnected.done()
+            writing.cancel()
+            disconnected.cancel()
+            results = await asyncio.gather(writing, disconnected, return_exceptions=True)
+        if is_disconnected:
+            return
+        if isinstance(results[0], Exception):
+            raise results[0]
+        try:
+            async with asyncio.timeout(LAST_WORD_SECONDS):
+                await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            pass  # the client no longer reads
+
+    async def _write(self, send: Send) -> None:
+        async def send_text(text: bytes) -> float:
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+            return asyncio.get_running_loop().time()
+
+        # The ID first: a client that loses the connection before any event resumes at the same position.
+        last_sent = await send_text(b"retry: %d\nid: %d-%d\n\n" % (RETRY_MILLISECONDS, *self._cursor))
+        while not self._feed.is_ended:
+            changed = self._feed.changed
+            page = await self._next()
+            if page and page.text:
+                last_sent = await send_text(page.text)
+                continue  # there may be more
+            try:
+                async with asyncio.timeout_at(last_sent + COMMENT_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                last_sent = await send_text(b":\n\n")
+
+    async def _next(self) -> Page | None:
+        try:
+            page = await self._feed.page(self._cursor)
+        except RalphError:
+            return None  # retried with the same cursor, so no event is lost
+        self._cursor = page.cursor
+        return page
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Return when the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _open_stream(request: Request) -> Response:
+    """Start an event stream."""
+    if request.method != "GET":
+        raise HTTPException(405, headers={"allow": "GET"})
+    query = query_of(EventsQuery, request.query_params.multi_items())
+    assert isinstance(query, EventsQuery)
+    feed: Feed = request.app.state.feed
+    feed.refuse_more()
+    # A reconnecting browser repeats the original URL; the header has the last event it saw.
+    cursor = await feed.start(request.headers.get("last-event-id") or query.since)
+    feed.refuse_more()
+    return _EventStreamResponse(feed, cursor)
+
+
+_OPERATION: dict[str, Any] = {
+    "operationId": "listen",
+    "summary": "Stream events of memories, runs and tasks as server-sent events.",
+    "description": (
+        "Each event has an `id`; `event` is `memory` or `run`, and `data` is JSON, a MemoryHappening or a Happening:"
+        " the event and the current state of its subject. A client that reconnects with the ID of the last event it"
+        " saw, in the header Last-Event-ID or as `since`, receives all events it missed, in order. Without either,"
+        " the stream starts now. About 10,000 run and task events are retained: a client that resumes before them"
+        " receives one event `missed` with the data {} and should reload what it shows. A line with only a colon is"
+        " sent every 15 seconds to keep the connection alive."
+    ),
+    "tags": ["events"],
+    "parameters": [
+        {
+            "name": name,
+            "in": place,
+            "required": False,
+            "description": "ID of the last event seen, such as 12-34.",
+            "schema": {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,19}$"},
+        }
+        for name, place in (("since", "query"), ("Last-Event-ID", "header"))
+    ],
+    "responses": {
+        "200": {
+            "description": "Stream of events without an end.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        "default": {"$ref": "#/components/responses/Problem"},
+    },
+}
+
+STREAM = Stream(path="/api/events", open=_open_stream, description=_OPERATION, tells=(MemoryHappening, Happening))

@@ -1,0 +1,206 @@
+"""Pages of memories: the list with search and filters, and the details of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from ralph.core.records import KINDS, State, record
+from ralph.core.text import one_line
+from ralph.memory.lifecycle.timeline import changed_fields
+from ralph.memory.recall.embeddings import is_installed
+from ralph.memory.recall.labels import FIELDS, MEANINGS, UNTOLD
+from ralph.memory.sharing import is_shared
+from ralph.project import Project
+from ralph.web.api.filters import HERE, Filters, chosen, nameable, wanted_by
+from ralph.web.api.memories import CursorPart
+from ralph.web.endpoints import Query
+from ralph.web.page_routes import Pages, View
+from ralph.web.paging import cursor_to, place_in
+from ralph.web.rendering import state_words
+from ralph.web.schemas import PublicMemory, public
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.core.records import MemoryEvent
+
+A_PAGE = 50
+"""Number of memories on a page."""
+MOST_CHOICES = 300
+"""Maximum number of tasks offered in a menu."""
+
+pages = Pages()
+
+
+class MemoriesPage(Filters):
+    """Filters for memories, named as in the API."""
+
+    q: str = ""
+    cursor: str = ""
+    project: str = ""
+
+
+class MemoryQuery(Query):
+    """Options for the page of a memory."""
+
+    project: str = ""
+    task: str = ""
+    """Task for which to explain the score."""
+
+
+@record
+class Row:
+    """Memory in a list."""
+
+    memory: PublicMemory
+    score: float | None = None
+    because: tuple[tuple[str, float], ...] = ()
+
+
+@record
+class Option:
+    """Value of a facet."""
+
+    value: str
+    count: int
+    is_chosen: bool
+
+
+@record
+class Happened:
+    """Event in the history of a memory with the fields it changed."""
+
+    event: MemoryEvent
+    changes: tuple[tuple[str, str, str], ...]
+    """Field, old value and new value of each change."""
+
+
+# --- list -------------------------------------------------------------------------------
+
+
+@pages.page("/memories")
+def memories(project: Project, query: MemoriesPage) -> View:
+    """Show matching memories, best or newest first."""
+    here = chosen(project, query.project or HERE)
+    filters = wanted_by(here, query)
+    next_cursor = None
+    if query.q.strip():
+        hits = here.memory.search(query.q, filters, A_PAGE)
+        rows = [Row(memory=public(one.memory), score=one.score, because=one.because) for one in hits]
+    else:
+        page, place = here.memory.page(filters, A_PAGE, place_in(query.cursor, tuple[CursorPart, CursorPart]))
+        rows, next_cursor = [Row(memory=public(one)) for one in page], cursor_to(place)
+    facets = here.memory.facets()
+    return View(
+        template="memories.html",
+        values={
+            "query": query,
+            "rows": rows,
+            "next": next_cursor,
+            "next_link": _link(query, next_cursor) if next_cursor else "",
+            "is_narrowed": _is_narrowed(query),
+            "facets": {
+                "type": _options(facets.type, query.type),
+                "state": _options(facets.state, query.state or [State.ACTIVE]),
+                "source": _options(facets.source, query.source),
+                "tag": _options(facets.tag, query.tag),
+            },
+            "stale_count": facets.stale,
+            "is_stale": query.stale,
+            "kinds": _kinds(facets.type),
+            "meanings": MEANINGS,
+            "has_meaning": is_installed() and here.config.memories.meaning,
+            "projects": project.store.projects.all(),
+            "shown_project": here.store.project_name,
+            "api": f"/api/projects/{here.store.project_id if query.project else '-'}/memories",
+        },
+    )
+
+
+def _options(counts: dict[str, int], selected: Sequence[str]) -> list[Option]:
+    """Return the values of a facet, including selected ones that no memory has."""
+    known = {**counts, **{one: 0 for one in selected if one not in counts}}
+    return [Option(value=value, count=count, is_chosen=value in selected) for value, count in known.items() if value]
+
+
+def _kinds(used: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys((*KINDS, *filter(None, used))))
+
+
+def _link(query: MemoriesPage, cursor: str) -> str:
+    parameters = {**_set_parameters(query), "cursor": cursor}
+    return "/memories?" + urlencode(
+        {name: "true" if one is True else one for name, one in parameters.items()}, doseq=True
+    )
+
+
+def _is_narrowed(query: MemoriesPage) -> bool:
+    """Return whether any filter besides the default is set."""
+    ignored = {"cursor", "project", *(["state"] if query.state == [State.ACTIVE] else [])}
+    return bool(_set_parameters(query).keys() - ignored)
+
+
+def _set_parameters(query: MemoriesPage) -> dict[str, Any]:
+    """Return the query parameters that are set."""
+    return {name: value for name in query.__struct_fields__ if (value := getattr(query, name))}
+
+
+# --- one --------------------------------------------------------------------------------
+
+
+@pages.page("/memories/{id}")
+def memory(project: Project, id: str, query: MemoryQuery) -> View:
+    """Show a memory with its confidence over time, history and use."""
+    here = chosen(project, query.project or HERE)
+    view = here.memory.show(id)
+    memory = view.memory
+    task_ids = (memory.origin_task, query.task, *(row["task_id"] for row in view.shown_to))
+    return View(
+        template="memory.html",
+        values={
+            "memory": public(memory),
+            "view": view,
+            "history": [_history_entry(event) for event in reversed(here.memory.history(id))],
+            "points": [
+                {"at": one.at, "confidence": one.confidence, "what": one.what}
+                for one in here.memory.confidence_over_time(id)
+            ],
+            "tasks": here.store.tasks.some(task_ids),
+            "choices": here.task_page(MOST_CHOICES)[0],
+            "why": here.memory.why(id, nameable("Task", query.task)) if query.task else None,
+            "asked_task": query.task,
+            "link_ids": dict(view.links),
+            "is_shared": is_shared(here.store, id),
+            "meanings": MEANINGS,
+            "kinds": _kinds((memory.kind,)),
+            "in_project": query.project,
+            "suffix": "?" + urlencode({"project": query.project}) if query.project else "",
+            "is_in_use": memory.state is State.ACTIVE,
+            "is_waiting": memory.state in (State.STAGED, State.QUARANTINED),
+        },
+    )
+
+
+def _history_entry(event: MemoryEvent) -> Happened:
+    changes = changed_fields(event) if event.was is not None else {}
+    return Happened(
+        event=event,
+        changes=tuple(
+            (FIELDS.get(name, name), _format_value(name, was), _format_value(name, became))
+            for name, (was, became) in changes.items()
+            if name not in UNTOLD and not (name == "state_reason" and became == event.why)
+        ),
+    )
+
+
+def _format_value(name: str, value: Any) -> str:
+    if name == "state":
+        return state_words(value)
+    if value is None or value == "" or value == []:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list | tuple):
+        return one_line(", ".join(map(str, value)), 1_000)
+    return str(value)

@@ -1,0 +1,274 @@
+"""Pages of tasks: the dependency graph, the list, and the details of one."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
+
+from ralph.core.records import Status, record, replace
+from ralph.project import Project
+from ralph.web.endpoints import Query
+from ralph.web.graph import HEIGHT, WIDTH, Drawing, draw
+from ralph.web.page_routes import Pages, View
+from ralph.web.pages.links import address
+from ralph.web.pages.sentences import run_command
+from ralph.web.paging import Cursor, Number, cursor_to, place_in
+from ralph.web.problems import InvalidValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ralph.core.records import Attempt, FailureReport, Task
+
+MOST_DRAWN = 500
+"""Maximum number of tasks in the graph; the oldest done ones are left out first."""
+MOST_LISTED = 300
+"""Number of tasks on a page of the list."""
+MOST_CHOICES = 300
+"""Maximum number of tasks offered in a menu."""
+MOST_RANKED = 50
+"""Maximum number of memories in a ranking."""
+TITLE_COLUMNS = 26
+"""Width of a title in the graph, in columns."""
+MARGIN = 24
+"""Margin of the graph, in SVG units."""
+MOST_ALONE = 12
+"""Maximum number of done tasks without links in the graph; with more, none of them are drawn."""
+_FILTERS_BY_LOOK: dict[str, dict[str, Any]] = {
+    "running": {"status": Status.IN_PROGRESS},
+    "ready": {"ready": True},
+    "failed": {"status": Status.FAILED},
+    "blocked": {"status": Status.BLOCKED},
+    "waiting": {"ready": False},
+    "done": {"status": Status.DONE},
+}
+"""Filters of each display status, in the order of the list."""
+_LOOKS_BY_STATUS = {"": tuple(_FILTERS_BY_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
+STATUSES = (*Status, "ready", "waiting")
+"""Values of the status filter; ready and waiting tasks are both pending."""
+
+pages = Pages()
+
+
+class TasksQuery(Query):
+    """Filters for tasks."""
+
+    status: str = ""
+    feature: str = ""
+    show: str = ""
+    """`list` hides the graph, `graph` shows it even on small screens."""
+    cursor: Cursor = ""
+    """Cursor of the list of tasks with one status."""
+
+
+class TaskQuery(Query):
+    """Options for the page of a task."""
+
+    show: str = ""
+    """`prompt` adds the prompt of the next attempt, `ranking` the memories considered for it."""
+
+
+@record
+class Box:
+    """Task in the graph."""
+
+    task: Task
+    x: float
+    y: float
+    look: str
+    """Display status, which determines the color."""
+    title: str
+    """Title, truncated to fit."""
+    matches: bool
+
+
+@record
+class Told:
+    """Attempt with its failure report, if any."""
+
+    attempt: Attempt
+    report: FailureReport | None
+    same: tuple[Told, ...] = ()
+    """Directly preceding attempts that failed identically."""
+
+
+@pages.page("/tasks")
+def show_tasks(project: Project, query: TasksQuery) -> View:
+    """Show the tasks with their status and dependencies."""
+    if query.status and query.status not in STATUSES:
+        raise InvalidValueError(f"status: must be one of {', '.join(STATUSES)}.")
+    feature = query.feature or None
+    counts, ready_count = project.task_counts(feature)
+    in_scope = sum(counts.values())
+    listed, position = _page(project, query, feature)
+    cursor = cursor_to(position)
+    drawn = _worth_drawing(project.task_graph(MOST_DRAWN, feature=feature).tasks)
+    drawing = draw([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
+    ready = project.store.tasks.ready_among(one.id for one in (*listed, *drawn) if one.status is Status.PENDING)
+    looks = {task.id: look_of(task, ready) for task in (*listed, *drawn)}
+    names = project.store.tasks.some(id for task in listed if looks[task.id] == "waiting" for id in task.needs)
+
+    def narrowed(status: str, show: str) -> str:
+        return address("/tasks", status=status, feature=query.feature, show=show)
+
+    return View(
+        template="tasks.html",
+        values={
+            "query": query,
+            "narrowed": narrowed,
+            "statuses": _counts(counts, ready_count),
+            "in_scope": in_scope,
+            "features": project.store.features.all(),
+            "tasks": listed,
+            "next": address("/tasks", status=query.status, feature=query.feature, show=query.show, cursor=cursor)
+            if cursor
+            else "",
+            "found": _status_total(query.status, counts, ready_count),
+            "total": in_scope if feature is None else sum(project.store.tasks.counts().values()),
+            "looks": looks,
+            "names": names,
+            "finished": {task.id for task in names.values() if task.status is Status.DONE},
+            "choices": project.task_page(MOST_CHOICES)[0],
+            "drawing": drawing,
+            "boxes": _boxes(
+                drawing,
+                {task.id: task for task in drawn},
+                looks,
+                {task.id for task in drawn if _matches(task, query.status, ready)},
+            ),
+            "left_out": max(0, in_scope - len(drawn)),
+            "view_box": f"{-MARGIN} {-MARGIN} {drawing.width + 2 * MARGIN:.0f} {drawing.height + 2 * MARGIN:.0f}",
+            "box_width": WIDTH,
+            "box_height": HEIGHT,
+        },
+    )
+
+
+@pages.page("/tasks/{id}")
+def show_task(project: Project, id: str, query: TaskQuery) -> View:
+    """Show a task with its attempts and the prompt of the next one."""
+    view = project.task(id)
+    reports = {(one.run_id, one.iteration): one for one in project.failures_of(id)}
+    parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
+    related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
+    ready = project.store.tasks.ready_among(one.id for one in related if one.status is Status.PENDING)
+    return View(
+        template="task.html",
+        values={
+            "seen": view,
+            "task": view.task,
+            "parent": parent,
+            "looks": {task.id: look_of(task, ready) for task in related},
+            "waits_for": [task for task in view.needs if task.status is not Status.DONE],
+            "attempts": _group_identical(
+                [Told(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in view.attempts]
+            ),
+            "picked": [(task.id, task.title) for task in view.needs],
+            "run_command": run_command(project),
+            "log": project.read_log(id)[::-1],
+            "features": project.store.features.all(),
+            "choices": [task for task in project.task_page(MOST_CHOICES + 1)[0] if task.id != id][:MOST_CHOICES],
+            "show": query.show,
+            "prompt": project.prompt(id) if query.show == "prompt" else None,
+            "ranking": project.memory.ranking(id, MOST_RANKED) if query.show == "ranking" else None,
+        },
+    )
+
+
+def _group_identical(attempts: Sequence[Told]) -> list[Told]:
+    """Group consecutive attempts that failed identically."""
+    return [
+        replace(first, same=tuple(others))
+        for first, *others in (list(group) for _, group in groupby(attempts, key=_group_key))
+    ]
+
+
+def _group_key(entry: Told) -> object:
+    """Return the key of identical failures; attempts that did not fail have unique keys."""
+    attempt, report = entry.attempt, entry.report
+    if report is None:
+        return attempt.run_id, attempt.iteration
+    return attempt.outcome, attempt.reason, attempt.notes, report.category, report.why, report.tried, report.trace
+
+
+# --- display status -------------------------------------------------------------------
+
+
+def look_of(task: Task, ready: Collection[str]) -> str:
+    """Return the display status of a task; a pending one is ready or waiting."""
+    if task.status is Status.PENDING:
+        return "ready" if task.id in ready else "waiting"
+    return "running" if task.status is Status.IN_PROGRESS else task.status.value
+
+
+def _matches(task: Task, status: str, ready: Collection[str]) -> bool:
+    return status in ("", task.status.value, look_of(task, ready))
+
+
+def _page(project: Project, query: TasksQuery, feature: str | None) -> tuple[list[Task], tuple[int, int] | None]:
+    """Return a page of tasks with one status and the next position, or the first tasks of several statuses."""
+    looks = _LOOKS_BY_STATUS.get(query.status, (query.status,))
+    if len(looks) == 1:
+        after = place_in(query.cursor, tuple[Number, Number])
+        return project.task_page(MOST_LISTED, after, feature=feature, **_FILTERS_BY_LOOK[looks[0]])
+    listed: list[Task] = []
+    for look in looks:
+        if len(listed) < MOST_LISTED:
+            listed += project.task_page(MOST_LISTED - len(listed), feature=feature, **_FILTERS_BY_LOOK[look])[0]
+    return listed, None
+
+
+def _counts(counts: dict[Status, int], ready: int) -> list[tuple[str, str, int]]:
+    """Return the statuses to filter by, each with its display status and number of tasks."""
+    others = (Status.IN_PROGRESS, Status.DONE, Status.FAILED, Status.BLOCKED)
+    return [
+        ("ready", "ready", ready),
+        ("waiting", "waiting", max(0, counts.get(Status.PENDING, 0) - ready)),
+        *((one.value, "running" if one is Status.IN_PROGRESS else one.value, counts.get(one, 0)) for one in others),
+    ]
+
+
+def _status_total(status: str, counts: dict[Status, int], ready: int) -> int:
+    """Return the number of tasks with a status, or of all tasks."""
+    if status in ("ready", "waiting"):
+        return ready if status == "ready" else max(0, counts.get(Status.PENDING, 0) - ready)
+    return counts.get(Status(status), 0) if status else sum(counts.values())
+
+
+def fitting(text: str, columns: int) -> str:
+    """Truncate a text to a number of columns; wide characters take two."""
+    used = 0
+    for at, character in enumerate(text):
+        used += 2 if east_asian_width(character) in "WF" else 1
+        if used > columns:
+            return text[: max(0, at - 1)].rstrip() + "…"
+    return text
+
+
+# --- graph ----------------------------------------------------------------------------
+
+
+def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks to draw, without done tasks that have no links if there are many."""
+    linked = {other for task in tasks for other in (*task.needs, task.parent_id)}
+    alone = {
+        task.id
+        for task in tasks
+        if task.status is Status.DONE and not task.needs and not task.parent_id and task.id not in linked
+    }
+    return [task for task in tasks if task.id not in alone] if len(alone) > MOST_ALONE else list(tasks)
+
+
+def _boxes(drawing: Drawing, tasks: dict[str, Task], looks: dict[str, str], matching: Collection[str]) -> list[Box]:
+    return [
+        Box(
+            task=tasks[node.id],
+            x=node.x,
+            y=node.y,
+            look=looks[node.id],
+            title=fitting(tasks[node.id].title, TITLE_COLUMNS),
+            matches=node.id in matching,
+        )
+        for node in drawing.nodes
+    ]

@@ -1,0 +1,165 @@
+"""HTML pages rendered from Jinja templates with autoescaping."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from ralph.core.records import now
+from ralph.core.text import one_line
+from ralph.web.markdown import marked, stressed, worded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = Path(__file__).parent
+TEMPLATES = FOLDER / "templates"
+STATIC = FOLDER / "static"
+
+environment = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+
+
+UNKNOWN = "–"
+"""Placeholder for unknown values."""
+_MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3_600, 86_400, 86_400 * 30.4, 86_400 * 365
+_HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.7, 0.4
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Render a template as HTML."""
+    return environment.get_template(template).render(values)
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+def ago(moment: str, at: str | None = None) -> str:
+    """Format a timestamp relative to now; must match ui.js."""
+    try:
+        elapsed = (datetime.fromisoformat(at or now()) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return moment
+    size = abs(elapsed)
+    if size < 45:
+        return "just now"
+    if size < _HOUR:
+        count, unit = max(1, round(size / _MINUTE)), "min"
+    elif size < _DAY:
+        count, unit = round(size / _HOUR), "h"
+    elif size < 45 * _DAY:
+        count, unit = round(size / _DAY), "d"
+    elif size < _YEAR:
+        count, unit = round(size / _MONTH), "mo"
+    else:
+        count, unit = round(size / _YEAR), "y"
+    return f"in {count} {unit}" if elapsed < 0 else f"{count} {unit} ago"
+
+
+def when(moment: str | None) -> Markup:
+    """Render a timestamp as relative time with the exact time as its title."""
+    if not moment:
+        return Markup('<span class="muted">{}</span>').format(UNKNOWN)
+    exact = moment[:19].replace("T", " ") + " UTC"
+    return Markup('<time datetime="{}" title="{}" data-when>{}</time>').format(moment, exact, ago(moment))
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Format a number with thousands separators."""
+    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def usd(value: float | None) -> str:
+    """Format an amount in US dollars, with more digits if it is small."""
+    if value is None:
+        return UNKNOWN
+    return f"${value:,.4f}" if 0 < abs(value) < 0.1 else f"${value:,.2f}"
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """Format a fraction as a percentage."""
+    return UNKNOWN if value is None else f"{value * 100:.{digits}f} %"
+
+
+def points(value: float | None) -> str:
+    """Format a difference of fractions in percentage points, with its sign."""
+    return UNKNOWN if value is None else f"{value * 100:+.1f}".replace("-", "−")
+
+
+def seconds(value: float | None) -> str:
+    """Format a duration."""
+    if value is None:
+        return UNKNOWN
+    if value < _MINUTE:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    if value < _HOUR:
+        return f"{value // _MINUTE:.0f} min {int(value % _MINUTE)} s"
+    return f"{value // _HOUR:.0f} h {int(value % _HOUR / _MINUTE)} min"
+
+
+def words(text: object) -> str:
+    """Return an identifier as words."""
+    return str(text).replace("_", " ")
+
+
+def state_words(state: object) -> str:
+    """Return the display name of a memory state; must match ui.js."""
+    return "deleted" if str(state) == "pruned" else words(state)
+
+
+def level(value: float) -> str:
+    """Return whether a confidence is high, middle or low."""
+    return "high" if value >= _HIGH_CONFIDENCE else "middle" if value >= _LOW_CONFIDENCE else "low"
+
+
+def short(text: object, length: int = 120) -> str:
+    """Return the beginning of a text on one line."""
+    return one_line(str(text), length)
+
+
+environment.filters |= {
+    one.__name__: one for one in (ago, when, number, usd, percent, points, seconds, words, state_words, level, short)
+}
+environment.filters |= {"marked": marked, "stressed": stressed, "worded": worded}
+
+
+# --- pages before sign-in: self-contained, because static files cannot be loaded yet ----------------------------------
+
+
+@cache
+def _policy() -> str:
+    style = render("door.css", {}).encode()
+    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def _sign_in_page(status: int, headers: Mapping[str, str], **values: object) -> HTMLResponse:
+    page = render("door.html", {"title": HTTPStatus(status).phrase, "detail": "", "target": "", **values})
+    return HTMLResponse(page, status, {"content-security-policy": _policy(), **headers})
+
+
+def entering(target: str) -> HTMLResponse:
+    """Return the page that forwards to the target after signing in."""
+    return _sign_in_page(200, {}, target=target)
+
+
+def refusal(status: int, detail: str, headers: Mapping[str, str]) -> HTMLResponse:
+    """Return the page for a rejected request, with a sign-in form if the token is missing."""
+    return _sign_in_page(status, headers, detail=detail, asks_for_token=status == HTTPStatus.UNAUTHORIZED)

@@ -1,0 +1,222 @@
+"""Response types of the API that differ from the internal records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ralph.core.records import Memory, MemoryEvent, Recalled, now
+from ralph.formats.public_memory import public_fields
+from ralph.memory.lifecycle.confidence import faded
+from ralph.memory.lifecycle.timeline import changed_fields
+from ralph.memory.service import Why
+from ralph.store.memories import Changed, Kept
+
+
+class PublicMemory(msgspec.Struct, kw_only=True):
+    """Memory with the field names of the published export format."""
+
+    id: str
+    type: str
+    title: str
+    content: str
+    confidence: float
+    """Confidence as last set."""
+    confidence_now: float
+    """Confidence after decay since the memory was last confirmed."""
+    tags: tuple[str, ...]
+    file_refs: tuple[str, ...]
+    created_by_hat: str | None
+    source: str
+    use_count: int
+    success_rate: float | None
+    support: int
+    """Number of times it was learned."""
+    state: str
+    state_reason: str
+    superseded_by: str | None
+    task_type: str | None
+    feature: str | None
+    structured_content: Any
+    created_by_task: str | None
+    created_by_run: str | None
+    created_by_attempt: int | None
+    created_by_session: str | None
+    source_loops: tuple[str, ...]
+    created_at: str
+    updated_at: str
+    last_used_at: str | None
+    verified_at: str | None
+    validated_at: str | None
+    stale: str
+    """Change of its files that makes it unreliable; empty if there is none."""
+    wins: int
+    losses: int
+
+
+class ChangedMemory(PublicMemory, kw_only=True):
+    """Memory after a change."""
+
+    event: int | None
+    """Number of the change in its history, for `only` of undo; null if nothing changed."""
+
+
+def public(memory: Memory) -> PublicMemory:
+    """Convert a memory to its public form."""
+    return PublicMemory(**_fields(memory))
+
+
+def changed_memory(changed: Changed) -> ChangedMemory:
+    """Convert a changed memory to its public form."""
+    return ChangedMemory(**_fields(changed.memory), event=changed.event)
+
+
+def _fields(memory: Memory) -> dict[str, Any]:
+    extra = {"confidence_now": faded(memory, now()), "wins": memory.wins, "losses": memory.losses}
+    return public_fields(memory) | extra
+
+
+class KeptMemory(msgspec.Struct):
+    """Result of adding a memory."""
+
+    what: str
+    """`added`, or what happened to an equivalent memory: `learned again`, `revived`, `known`."""
+    memory: PublicMemory
+    event: int | None
+    """Number of the change in its history, for `only` of undo; null if nothing changed."""
+
+
+def kept_memory(kept: Kept) -> KeptMemory:
+    """Convert the result of adding a memory to its public form."""
+    return KeptMemory(what=kept.what, memory=public(kept.memory), event=kept.event)
+
+
+class ScoreShare(msgspec.Struct):
+    """Component of a score."""
+
+    name: str
+    """Origin of the component: words, files, confidence, …"""
+    share: float
+
+
+class FoundMemory(msgspec.Struct):
+    """Search hit with its score."""
+
+    memory: PublicMemory
+    score: float
+    because: list[ScoreShare]
+    """Components of the score, largest first."""
+
+
+def found_memory(one: Recalled) -> FoundMemory:
+    """Convert a search hit to its public form."""
+    return FoundMemory(memory=public(one.memory), score=one.score, because=_shares(one.because))
+
+
+class WhyShown(msgspec.Struct, kw_only=True):
+    """Explanation why the next prompt for a task includes a memory or not."""
+
+    memory: PublicMemory
+    task_id: str
+    score: float | None
+    because: list[ScoreShare]
+    rank: int | None
+    """Rank among the memories relevant to the task, from 1."""
+    ranked: int
+    """Number of ranked memories."""
+    is_shown: bool
+    reason: str
+    """Reason it is not included; empty if it is."""
+
+
+def why_shown(why: Why) -> WhyShown:
+    """Convert an explanation to its public form."""
+    return WhyShown(
+        memory=public(why.memory),
+        task_id=why.task_id,
+        score=why.score,
+        because=_shares(why.because),
+        rank=why.rank,
+        ranked=why.ranked,
+        is_shown=why.is_shown,
+        reason=why.reason,
+    )
+
+
+def _shares(because: tuple[tuple[str, float], ...]) -> list[ScoreShare]:
+    return [ScoreShare(name=name, share=share) for name, share in because]
+
+
+class ChangedField(msgspec.Struct):
+    """Value of a field before and after a change."""
+
+    was: Any
+    became: Any
+
+
+class HistoryEvent(msgspec.Struct, kw_only=True):
+    """Change in the history of a memory."""
+
+    seq: int
+    """Number of the change, for `to` of undo, which reverts all later changes."""
+    what: str
+    who: str
+    why: str
+    at: str
+    change_id: str
+    """ID shared by changes made together; empty for a single change."""
+    undoes: int | None
+    """Number of the change that this one reverted."""
+    changed: dict[str, ChangedField]
+    """Changed fields by name."""
+
+
+class MemoryOccurrence(HistoryEvent, kw_only=True):
+    """Change in the history of a memory, with the memory's ID."""
+
+    memory_id: str
+
+
+_PUBLIC_NAMES = {
+    "kind": "type",
+    "body": "content",
+    "content": "structured_content",
+    "files": "file_refs",
+    "hat": "created_by_hat",
+    "uses": "use_count",
+    "used_at": "last_used_at",
+    "origin_task": "created_by_task",
+    "origin_run": "created_by_run",
+    "origin_attempt": "created_by_attempt",
+    "origin_session": "created_by_session",
+    "origin_loops": "source_loops",
+}
+_INTERNAL_FIELDS = ("seen", "trust")
+
+
+def history_event(event: MemoryEvent) -> HistoryEvent:
+    """Convert a memory event to its public form."""
+    return HistoryEvent(**_event_fields(event))
+
+
+def memory_occurrence(event: MemoryEvent) -> MemoryOccurrence:
+    """Convert a memory event to its public form with the ID of the memory."""
+    return MemoryOccurrence(memory_id=event.memory_id, **_event_fields(event))
+
+
+def _event_fields(event: MemoryEvent) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "what": event.what,
+        "who": event.who,
+        "why": event.why,
+        "at": event.at,
+        "change_id": event.change_id,
+        "undoes": event.undoes,
+        "changed": {
+            _PUBLIC_NAMES.get(name, name): ChangedField(was=was, became=became)
+            for name, (was, became) in changed_fields(event).items()
+            if name not in _INTERNAL_FIELDS
+        },
+    }

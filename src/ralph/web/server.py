@@ -1,0 +1,209 @@
+"""Web server of a project."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ralph.core.errors import RalphError, UsageError
+from ralph.core.files import kept_for
+from ralph.project import Project
+from ralph.web.app import build
+from ralph.web.tokens import HIGHEST_PORT, LOOPBACK, SERVE_PORT, drawn_from, name_in, own_token, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import FrameType
+
+    from ralph.web.app import Built
+
+MOST_CONNECTIONS = 256
+"""Maximum number of connections."""
+KEEP_ALIVE_SECONDS = 30
+"""Time an idle connection is kept open, in seconds."""
+HEAD_SECONDS = 10.0
+"""Time a client has to send the head of a request, in seconds."""
+SHUTDOWN_SECONDS = 3
+"""Time requests have to finish at shutdown, in seconds."""
+NAME_DIGITS = 12
+"""Number of hexadecimal digits in the server's own host name."""
+_HOST = re.compile(r"[a-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
+
+
+def token_path(root: str) -> Path:
+    """Return the path of a project's token: in the user's directory, because a cloned project could contain one."""
+    return Path(f"{kept_for(root, 'serve')}.token")
+
+
+class Server:
+    """Server of a project that listens on creation and answers while it runs."""
+
+    def __init__(self, root: str, host: str = "127.0.0.1", port: int = SERVE_PORT, hosts: Collection[str] = ()) -> None:
+        if host not in LOOPBACK and not hosts:
+            raise UsageError(
+                f"{host} is reachable from other machines. Name the host they may use with --allow-host NAME,"
+                " or keep the server local and use an SSH tunnel (ssh -L)."
+            )
+        if not 0 <= port <= HIGHEST_PORT:
+            raise UsageError(f"--port must be between 0 and {HIGHEST_PORT}.")
+        with Project.open(root) as project:  # fail now if the project cannot be opened, not on the first request
+            self._name = project.store.project_name
+        hosts = [_host_name(name) for name in hosts]
+        self.root = root
+        self._host = host
+        self._socket = _listen(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        try:
+            self.token, _ = own_token(token_path(root))
+        except RalphError:
+            self._socket.close()
+            raise
+        self._own_name = f"ralph-{drawn_from(self.token, 'name')[:NAME_DIGITS]}.localhost"
+        self._hosts = (*hosts, self._own_name)
+        self._server: _UvicornServer | None = None
+
+    @property
+    def url(self) -> str:
+        """URL of the server for programs."""
+        return url_of(self._host, self.port)
+
+    @property
+    def link(self) -> str:
+        """URL that signs a browser in.
+
+        Cookies are not bound to a port. On this machine the server uses its own unguessable host name, so that it
+        shares no cookies with other local servers.
+        """
+        host = self._own_name if self._host in LOOPBACK else name_in(self._hosts[0])
+        return f"{url_of(host, self.port)}/?token={self.token}"
+
+    def run(self) -> None:
+        """Serve until Ctrl+C or a signal."""
+        # Client errors are answered and not logged; internal errors are printed by the application.
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+        built = build(self.root, self.token, name=self._name, cookie=f"ralph-{self.port}", hosts=self._hosts)
+        config = uvicorn.Config(
+            built.app,
+            loop="asyncio",
+            http=_Protocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+        self._server = _UvicornServer(config, built)
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Stop the server from another thread."""
+        if self._server:
+            self._server.should_exit = True
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn server that closes event streams at shutdown."""
+
+    def __init__(self, config: uvicorn.Config, built: Built) -> None:
+        super().__init__(config)
+        self._built = built
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Shut down gracefully, and without the final file sync on the second signal."""
+        if self.should_exit:
+            self._built.hurry()
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all streams, then wait for other requests."""
+        self._built.end_streams()
+        await super().shutdown(sockets)
+
+
+class _Protocol(H11Protocol):
+    """Connection with a timeout for the head of a request."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the timer for the first request."""
+        super().connection_made(transport)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Process data and stop the timer once a request is being handled."""
+        super().data_received(data)
+        if self._is_handling:
+            self._cancel_timer()
+        else:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timer."""
+        self._cancel_timer()
+        super().connection_lost(exc)
+
+    @property
+    def _is_handling(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._on_timeout)
+
+    def _cancel_timer(self) -> None:
+        timer, self._head_timer = self._head_timer, None
+        if timer:
+            timer.cancel()
+
+    def _on_timeout(self) -> None:
+        self._head_timer = None
+        if not self._is_handling:
+            self.transport.close()
+
+
+def _host_name(value: str) -> str:
+    """Normalize an allowed host name with an optional port.
+
+    Raises:
+        UsageError: If it is not a host name.
+    """
+    name = value.strip().lower().rstrip(".")
+    if not _HOST.fullmatch(name):
+        raise UsageError(f"--allow-host {value!r} is not a host name. Examples: ralph.example.org, box:8420.")
+    return name
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        RalphError: If the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only if the protocol is explicit; otherwise each response is delayed by 40 ms.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(128)
+    except OSError as error:
+        sock.close()
+        option = "--host" if isinstance(error, socket.gaierror) else "--port"
+        raise RalphError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another one with {option}."
+        ) from error
+    return sock

@@ -1,0 +1,101 @@
+"""Access tokens and host names for the HTTP servers."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ralph.core.errors import RalphError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HIGHEST_PORT = 65_535
+SERVE_PORT = 8420
+TOKEN_BYTES = 24
+LONGEST_HELD = 100
+"""Maximum number of bytes read from a token file."""
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
+"""Format of a token of TOKEN_BYTES random bytes."""
+
+
+def own_token(path: Path) -> tuple[str, bool]:
+    """Return the token in a file and whether it was just created; replace one that other users could read."""
+    import secrets
+
+    try:
+        if token := _read_token(path):
+            return token, False
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+            file.flush()
+            os.fsync(handle)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise RalphError(f"Cannot write the token to {path}: {error}.") from error
+    return token, True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a directory, so that a new entry survives a crash."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read_token(path: Path) -> str:
+    """Return the token in a regular file that only this user can read, or an empty string."""
+    import stat
+
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        info = os.fstat(handle)
+        is_private = stat.S_ISREG(info.st_mode) and not info.st_mode & 0o077 and info.st_uid == os.geteuid()
+        text = os.read(handle, LONGEST_HELD).decode("ascii", "replace").strip() if is_private else ""
+    finally:
+        os.close(handle)
+    return text if _TOKEN.fullmatch(text) else ""
+
+
+def drawn_from(token: str, purpose: str) -> str:
+    """Derive a secret for one purpose, from which the token cannot be recovered."""
+    import hashlib
+    import hmac
+
+    return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
+
+
+def is_token(given: str, token: str) -> bool:
+    """Compare a string with the token in constant time."""
+    import hmac
+
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
+
+
+def bearer_in(header: str) -> str:
+    """Return the bearer token of an Authorization header, or an empty string."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def name_in(host: str) -> str:
+    """Return the host name of a Host header value, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def url_of(host: str, port: int, path: str = "") -> str:
+    """Return the URL of a server."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"

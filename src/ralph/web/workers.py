@@ -1,0 +1,92 @@
+"""Thread pool for requests, with one open project per thread.
+
+The event loop never waits for the store, and a store belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from ralph.integrations.project_handle import Opened
+from ralph.web.file_sync import Keeper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralph.project import Project
+
+R = TypeVar("R")
+
+THREADS = 8
+"""Number of threads."""
+REST_SECONDS = 1.0
+"""Time to wait for all threads to become idle, in seconds."""
+WRITERS = 4
+"""Maximum number of threads that write, so that the others can read while the database is locked."""
+
+
+class Threads:
+    """Worker threads of a server for one project directory."""
+
+    def __init__(self, root: str, count: int = THREADS) -> None:
+        self.root = root
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="ralph")
+        self._local = threading.local()
+        self._all: list[Opened] = []
+        self._writer_slots = asyncio.Semaphore(WRITERS)
+        self._keeper = Keeper(root, self._release_idle)
+        self.hurry = self._keeper.hurry
+
+    async def change(self, work: Callable[[Project], R]) -> R:
+        """Run a function that changes the project in a worker thread and return its result."""
+        async with self._writer_slots:
+            return await self.use(work)
+
+    async def use(self, work: Callable[[Project], R]) -> R:
+        """Run a function with the project in a worker thread and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+
+    def _run(self, work: Callable[[Project], R]) -> R:
+        opened: Opened | None = getattr(self._local, "opened", None)
+        if opened is None:
+            opened = self._local.opened = Opened(self.root)
+            self._all.append(opened)
+        try:
+            return opened.use(lambda project: self._run_without_file_sync(project, work))
+        finally:
+            self._keeper.ask()
+
+    def _run_without_file_sync(self, project: Project, work: Callable[[Project], R]) -> R:
+        """Run a function with the project, leaving the files of a large project to the keeper."""
+        project.memory.is_paused = self._keeper.is_large
+        project.memory.problems = list(self._keeper.problems if self._keeper.is_large else ())
+        return work(project)
+
+    def _release_idle(self) -> None:
+        """Release the store resources of every thread while there are no requests."""
+        # Without the barrier, one thread could execute all submitted calls.
+        barrier = threading.Barrier(len(self._all) or 1)
+
+        def release() -> None:
+            try:
+                barrier.wait(REST_SECONDS)
+            except threading.BrokenBarrierError:
+                return  # some threads are busy with requests again
+            if opened := getattr(self._local, "opened", None):
+                opened.rest()
+
+        for _ in self._all:
+            try:
+                self._pool.submit(release)
+            except RuntimeError:  # the pool has been shut down
+                return
+
+    def close(self) -> None:
+        """Finish running requests and close all projects."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for opened in self._all:
+            opened.close()
+        self._keeper.close()

@@ -1,0 +1,199 @@
+"""A damaged file, another branch or a restored database never costs a memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ralph.core.files import replace_seen
+from ralph.core.records import State
+from ralph.formats.sync import sync
+from ralph.maintenance import backup_project, restore_project
+from ralph.project import Project
+
+
+def file(project: Project) -> Path:
+    return project.root / ".agent" / "memories.md"
+
+
+def bodies(project: Project) -> list[str]:
+    return sorted(memory.body for memory in project.store.memories.all())
+
+
+@pytest.mark.sqlite  # where only one working copy speaks for the files
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 500, "# Memories\n".encode("utf-16"), b"# Memories\n", b"\xff\xfe\xfa" * 100]
+)
+def test_a_damaged_file_deletes_nothing_and_is_named(project: Project, damage: bytes) -> None:
+    for n in range(3):
+        project.memory.add(f"Thing number {n} is so.")
+    file(project).write_bytes(damage)
+
+    outcome = sync(project.store, project.root)
+
+    assert len(bodies(project)) == 3
+    assert outcome.problems
+
+
+@pytest.mark.sqlite  # where only one working copy speaks for the files
+def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
+    for n in range(8):
+        project.memory.add(f"Body {n}", kind="knowledge", title=f"Title {n}", tags=["x"])
+    for path in (project.root / ".ralph/knowledge").glob("*.md"):
+        path.unlink()
+
+    outcome = sync(project.store, project.root)
+
+    assert len(bodies(project)) == 8
+    assert "too many for a deliberate deletion" in outcome.problems[0]
+
+
+@pytest.mark.sqlite  # where only one working copy speaks for the files
+def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None:
+    for n in range(12):
+        project.memory.add(f"Fact {n} holds.")
+    text = file(project).read_text()
+    file(project).write_text("# Memories\n\n## Patterns\n")
+
+    held = sync(project.store, project.root)
+    during = len(bodies(project))
+    file(project).write_text(text)
+    back = sync(project.store, project.root)
+
+    assert (during, len(bodies(project))) == (12, 12)
+    assert "too many for a deliberate deletion" in held.problems[0]
+    assert (back.taken, back.written, back.problems) == (0, 0, ())
+
+
+@pytest.mark.sqlite  # where only one working copy speaks for the files
+def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(project: Project) -> None:
+    kept = project.memory.add("Stays.", kind="knowledge", title="Stays", tags=["x"]).memory
+    gone = project.memory.add("Goes.", kind="knowledge", title="Goes", tags=["x"]).memory
+    path = project.root / ".ralph/knowledge/goes.md"
+    text = path.read_text()
+    path.unlink()
+    sync(project.store, project.root)
+    assert project.store.memories.get(gone.id).state is State.PRUNED
+
+    path.write_text(text)
+    sync(project.store, project.root)
+
+    assert {memory.id for memory in project.store.memories.all()} == {kept.id, gone.id}
+
+
+def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) -> None:
+    memory = project.memory.add("Base.", kind="knowledge", title="Base", tags=["x"]).memory
+    path = project.root / ".ralph/knowledge/base.md"
+    path.write_text(path.read_text().replace("Base.\n", "<<<<<<< HEAD\nOurs.\n=======\nTheirs.\n>>>>>>> other\n"))
+
+    outcome = sync(project.store, project.root)
+
+    assert project.store.memories.get(memory.id).body == "Base."
+    assert "conflict markers" in outcome.problems[0]
+
+
+def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
+    edited = project.memory.add("Good text.").memory
+    deleted = project.memory.add("Wanted.", kind="fix").memory
+    note = project.memory.add("Good note.", kind="knowledge", title="Note", tags=["x"]).memory
+    backup_project(project.root)
+    project.memory.edit(edited.id, body="Bad text.")
+    project.memory.edit(note.id, body="Bad note.")
+    project.memory.delete(deleted.id)
+    project.close()
+
+    restore_project(project.root)
+
+    with Project.open(project.root) as again:
+        again.memory.sync()
+        assert bodies(again) == ["Good note.", "Good text.", "Wanted."]
+        assert "> Good text." in file(again).read_text()
+        assert "> Wanted." in file(again).read_text()
+        assert "Good note." in (again.root / ".ralph/knowledge/note.md").read_text()
+        assert "Bad text." in str(again.store.memories.history(edited.id))
+        assert sync(again.store, again.root).taken == 0
+
+
+def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Project) -> None:
+    project.memory.add("Before.")
+    backup_project(project.root)
+    later = project.memory.add("After.").memory
+    project.close()
+
+    restore_project(project.root)
+
+    with Project.open(project.root) as again:
+        again.memory.sync()
+        assert bodies(again) == ["After.", "Before."]
+        assert again.store.memories.get(later.id).body == "After."
+
+
+def test_a_save_that_comes_between_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "file.md"
+    path.write_text("0")
+    stop = threading.Event()
+    saved = 0
+
+    def save() -> None:
+        nonlocal saved
+        while not stop.is_set():
+            saved += 1
+            new = tmp_path / "editor.tmp"
+            new.write_text(f"person {saved} ")
+            new.replace(path)
+            time.sleep(0.0005)
+
+    editor = threading.Thread(target=save)
+    editor.start()
+    replaced = 0
+    for _ in range(300):
+        before = path.stat()
+        text = path.read_text()
+        if path.stat().st_mtime_ns != before.st_mtime_ns:
+            continue
+        size = before.st_size, before.st_mtime_ns
+        if replace_seen(path, f"{text}!".encode(), size, changed_ns=before.st_mtime_ns + 1, durably=False):
+            replaced += 1
+    stop.set()
+    editor.join()
+
+    assert replaced
+    assert path.read_text().startswith("person ")
+    assert not list(tmp_path.glob(".*.new"))
+
+
+ADDER = """
+import sys
+from pathlib import Path
+from ralph.project import Project
+with Project.open(Path(sys.argv[1])) as project:
+    for n in range(15):
+        project.memory.add(f"Adder says number {n}.")
+"""
+
+
+def test_a_person_saving_while_another_process_adds_loses_nothing(project: Project) -> None:
+    project.memory.add("First.")
+    adder = subprocess.Popen([sys.executable, "-c", ADDER, str(project.root)])
+    typed = 0
+    while adder.poll() is None:
+        before = file(project).stat().st_mtime_ns
+        text = file(project).read_text()
+        new = file(project).with_name("editor.tmp")
+        new.write_text(f"{text}\n### mem-{typed}-beef\n> A person says number {typed}.\n")
+        if file(project).stat().st_mtime_ns == before:  # as careful as an editor that warns of changes on disk
+            new.replace(file(project))
+            typed += 1
+        time.sleep(0.05)
+
+    sync(project.store, project.root)
+
+    said = bodies(project)
+    assert [body for body in said if body.startswith("Adder")] == sorted(f"Adder says number {n}." for n in range(15))
+    text = file(project).read_text()
+    assert all(f"> {body}" in text for body in said)

@@ -1,0 +1,31 @@
+"""What the tests of the MCP server share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from ralph.integrations.project_handle import Opened
+from ralph.project import Project
+from ralph.web.mcp import Server
+
+
+@pytest.fixture
+def opened(project: Project) -> Iterator[Opened]:
+    """Give a project as one thread of the server has it."""
+    one = Opened(project.directory)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def served(project: Project) -> Iterator[Server]:
+    """Give a server over HTTP on a port of its own."""
+    with Server(project.directory, "127.0.0.1", 0) as server:
+        thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ralph.core.records import Memory
+from ralph.memory.lifecycle.staging import ENOUGH_SUPPORT, refusal, waits
+from tests.make import a_memory
+
+
+def learning(kind: str = "strategy", **fields: object) -> Memory:
+    content = '{"description":"Small steps"}'
+    defaults = {"kind": kind, "content": content, "task_type": "feature", "confidence": 0.8, "success_rate": 0.8}
+    return a_memory("Small steps", "Small steps", **{**defaults, **fields})
+
+
+@pytest.mark.parametrize("kind", ["strategy", "estimate", "convention"])
+def test_a_sound_learning_passes(kind: str) -> None:
+    assert refusal(learning(kind)) == ""
+
+
+def test_an_antipattern_passes_when_it_never_worked() -> None:
+    assert refusal(learning("antipattern", success_rate=0.0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"kind": " "}, "Missing required fields"),
+        ({"task_type": None}, "Missing required fields"),
+        ({"content": ""}, "Missing required fields"),
+        ({"content": "{}"}, "Missing required fields"),
+        ({"content": "[1]"}, "Missing required fields"),
+        ({"content": "{broken"}, "Missing required fields"),
+        ({"content": "[" * 100_000}, "Missing required fields"),
+        ({"kind": "wisdom"}, "Invalid type: wisdom"),
+        ({"confidence": 1.1}, "Confidence must be between 0 and 1"),
+        ({"confidence": -0.1}, "Confidence must be between 0 and 1"),
+        ({"confidence": math.nan}, "Confidence must be between 0 and 1"),
+        ({"success_rate": 1.1}, "Success rate must be between 0 and 1"),
+        ({"success_rate": math.nan}, "Success rate must be between 0 and 1"),
+        ({"confidence": 0.29}, "Confidence too low (< 0.3)"),
+        ({"success_rate": 0.49}, "Strategies should have success rate >= 0.5"),
+        ({"kind": "antipattern", "success_rate": 0.21}, "Anti-patterns should have low success rate"),
+    ],
+)
+def test_each_rule_names_its_reason(fields: dict[str, object], why: str) -> None:
+    assert refusal(learning(**fields)) == why  # type: ignore[arg-type]
+
+
+def test_the_limits_themselves_pass() -> None:
+    assert refusal(learning(confidence=0.3, success_rate=0.5)) == ""
+    assert refusal(learning("antipattern", success_rate=0.2)) == ""
+    assert refusal(learning(success_rate=None)) == ""
+
+
+def test_plain_memories_need_words_and_sound_numbers_only() -> None:
+    plain = a_memory("Tabs", "The parser wants tabs.", kind="pitfall", confidence=0.1)
+
+    assert refusal(plain) == ""
+    assert refusal(a_memory("", "", kind="pitfall")) == "Missing required fields"
+    assert refusal(a_memory("Tabs", "x", kind="pitfall", confidence=math.inf)) == "Confidence must be between 0 and 1"
+
+
+def test_an_estimate_of_one_iteration_waits_for_more() -> None:
+    estimate = learning("estimate", confidence=0.2)
+
+    assert refusal(estimate) == "Confidence too low (< 0.3)"
+    assert waits(estimate)
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        learning("estimate", confidence=0.4),
+        learning("estimate", confidence=0.2, support=ENOUGH_SUPPORT),
+        learning("estimate", confidence=0.2, task_type=None),
+        learning("estimate", confidence=math.nan),
+        learning("estimate", confidence=-1.0),
+        learning("strategy", confidence=0.2),
+    ],
+)
+def test_nothing_else_waits(memory: Memory) -> None:
+    assert not waits(memory)

@@ -1,0 +1,568 @@
+"""Memories that projects of one database share because a person chose them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ralph.core.errors import ConflictError, NotFoundError, RalphError, UsageError
+from ralph.core.records import Memory, Outcome, State, Status, replace
+from ralph.memory.sharing import share, take_in
+from ralph.project import Project
+from ralph.store import Store
+from ralph.store.memories import Change
+from ralph.store.memory_queries import Wanted
+from ralph.store.projects import SHARED_ID
+from ralph.store.sync_state import RESTORED
+from ralph.workspace import init_project
+from tests.make import begin, finish
+
+Open = Callable[[str], Project]
+
+
+@pytest.fixture
+def open_named(tmp_path: Path, store_url: str) -> Iterator[Open]:
+    """Give a way to open projects of one database, each in a directory of its own."""
+    opened: list[Project] = []
+
+    def open_one(name: str) -> Project:
+        directory = tmp_path / name
+        if not directory.is_dir():
+            directory.mkdir()
+            init_project(directory, url=store_url, name=name)
+        opened.append(Project.open(directory))
+        return opened[-1]
+
+    yield open_one
+    for project in opened:
+        project.close()
+
+
+@pytest.fixture
+def ours(open_named: Open) -> Project:
+    return open_named("ours")
+
+
+@pytest.fixture
+def theirs(open_named: Open) -> Project:
+    return open_named("theirs")
+
+
+def add(project: Project, text: str, **fields: object) -> Memory:
+    return project.memory.add(text, kind="convention", **fields).memory  # type: ignore[arg-type]
+
+
+def listed(project: Project) -> list[str]:
+    return [memory.body for memory in project.memory.find(Wanted())]
+
+
+def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
+    return [(event.who, event.what, event.why) for event in project.store.memories.history(id)]
+
+
+def queries(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the list into which all that is asked of a project's database goes."""
+    said: list[str] = []
+    query = project.store.database.query
+
+    def listened(sql: str, **values: object) -> list[dict[str, Any]]:
+        said.append(sql)
+        return query(sql, **values)
+
+    monkeypatch.setattr(project.store.database, "query", listened)
+    return said
+
+
+# --- taking in ------------------------------------------------------------------------------
+
+
+def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.", tags=("python",), files=("pyproject.toml",))
+
+    (kept,) = ours.memory.share(memory.id)
+
+    assert (kept.what, kept.memory.body) == ("added", memory.body)
+    (copy,) = theirs.memory.find(Wanted())
+    assert (copy.body, copy.kind, copy.tags, copy.files) == (
+        memory.body,
+        "convention",
+        ("python",),
+        ("pyproject.toml",),
+    )
+    assert whats(theirs, copy.id) == [("ralph", "added", "shared from ours")]
+
+
+def test_what_was_shared_is_written_to_the_files_too(ours: Project, theirs: Project) -> None:
+    ours.memory.share(ours.memory.add("Use uv instead of pip.", kind="pattern").memory.id)
+
+    theirs.memory.sync()
+
+    assert "Use uv instead of pip." in (theirs.root / ".agent" / "memories.md").read_text(encoding="utf-8")
+
+
+def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    assert [one.memory.body for one in theirs.memory.search("uv", Wanted(), 5)] == ["Use uv instead of pip."]
+    assert [one.body for one in theirs.memory.prime(Wanted(), text="install with uv or pip")] == [
+        "Use uv instead of pip."
+    ]
+
+
+def test_what_is_not_shared_stays_where_it_is(ours: Project, theirs: Project) -> None:
+    add(ours, "A secret of ours.")
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    assert listed(theirs) == ["Use uv instead of pip."]
+
+
+def test_what_belongs_to_the_tasks_of_a_project_does_not_go_along(ours: Project, theirs: Project) -> None:
+    task = ours.add_task("Learn")
+    own = ours.store.memories
+    memory = add(ours, "Use uv instead of pip.")
+    by = Change(who="agent", why="")
+    own.change(
+        memory.id, "edited", by, origin_task=task.id, origin_run="run-1", origin_attempt=1, feature="Ours", uses=7
+    )
+
+    ours.memory.share(memory.id)
+
+    (copy,) = theirs.memory.find(Wanted())
+    assert (copy.origin_task, copy.origin_run, copy.origin_attempt, copy.feature, copy.uses) == (None,) * 4 + (0,)
+
+
+def test_a_project_made_later_gets_all_that_is_shared(ours: Project, open_named: Open) -> None:
+    ours.memory.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(3)))
+
+    assert len(listed(open_named("later"))) == 3
+
+
+def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    before = ours.store.memories.last_event()
+
+    ours.memory.share(memory.id)
+    listed(theirs)
+
+    assert listed(ours) == [memory.body]
+    assert ours.store.memories.last_event() == before
+
+
+def test_taking_in_again_changes_nothing(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    assert (take_in(theirs.store), take_in(theirs.store), take_in(ours.store)) == (1, 0, 0)
+
+
+def test_what_both_know_already_is_not_kept_twice(ours: Project, theirs: Project) -> None:
+    mine = add(theirs, "Use uv instead of pip.")
+
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    assert [one.id for one in theirs.memory.find(Wanted())] == [mine.id]
+
+
+def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    (copy,) = theirs.memory.find(Wanted())
+
+    (kept,) = theirs.memory.share(copy.id)
+
+    assert kept.what == "known"
+    assert len(theirs.memory.shared(Wanted())) == 1
+
+
+def test_an_id_that_means_something_else_here_is_not_written_over(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    theirs.memory.keep([replace(memory, title="Other", body="Zebras have stripes, mostly.")])
+
+    ours.memory.share(memory.id)
+
+    assert sorted(listed(theirs)) == ["Use uv instead of pip.", "Zebras have stripes, mostly."]
+
+
+def test_it_can_be_switched_off(ours: Project, theirs: Project) -> None:
+    (theirs.root / "ralph.yml").write_text("memories:\n  shared: false\n")
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    with Project.open(theirs.root) as closed:
+        assert listed(closed) == []
+
+
+def test_a_look_for_news_is_one_question(ours: Project, theirs: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = queries(theirs, monkeypatch)
+    take_in(theirs.store)
+    nothing_shared = len(said)
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    take_in(theirs.store)
+    said.clear()
+    take_in(theirs.store)
+
+    assert (nothing_shared, len(said)) == (1, 1)
+
+
+def test_the_next_prompt_shows_what_was_shared(ours: Project, theirs: Project) -> None:
+    task = theirs.add_task("Install with uv or pip")
+    ours.memory.share(add(ours, "Use uv instead of pip to install.").id)
+
+    take_in(theirs.store)
+
+    assert "Use uv instead of pip to install." in theirs.prompt(task.id).text
+
+
+def test_who_looks_at_the_same_time_takes_nothing_in_twice(ours: Project, theirs: Project) -> None:
+    ours.memory.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(20)))
+    taken: list[int] = []
+
+    def take() -> None:
+        store = theirs.store.reopen()
+        taken.append(take_in(store))
+        store.close()
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(taken) == [0, 0, 0, 20]
+    assert len(listed(theirs)) == 20
+
+
+def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs: Project, open_named: Open) -> None:
+    third = open_named("third")
+    memories = {one: [add(one, f"{one.root.name} rule {n}: keep {n}.").id for n in range(10)] for one in (ours, third)}
+    stores = {one: one.store.reopen for one in memories}
+
+    def share_all(project: Project) -> None:
+        store = stores[project]()
+        for id in memories[project]:
+            share(store, [id], "person")
+        store.close()
+
+    threads = [threading.Thread(target=share_all, args=(project,)) for project in memories]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        take_in(theirs.store)
+    take_in(theirs.store)
+
+    assert len(listed(theirs)) == 20
+
+
+# --- what is done here ----------------------------------------------------------------------
+
+
+def test_what_a_person_deleted_here_stays_deleted(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    (copy,) = theirs.memory.find(Wanted())
+    theirs.memory.delete(copy.id)
+
+    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
+    ours.memory.share(memory.id)
+    after_a_change = listed(theirs)
+    ours.memory.unshare(memory.id)
+    ours.memory.share(memory.id)
+
+    assert (after_a_change, listed(theirs)) == ([], [])
+
+
+def test_what_a_person_deleted_here_before_it_was_shared_stays_deleted(ours: Project, theirs: Project) -> None:
+    theirs.memory.delete(add(theirs, "Use uv instead of pip.").id)
+
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+
+    assert listed(theirs) == []
+
+
+@pytest.mark.sqlite  # where only one working copy speaks for the files
+def test_what_was_taken_out_of_a_file_here_stays_out(ours: Project, theirs: Project) -> None:
+    pattern = ours.memory.add("Use uv instead of pip.", kind="pattern").memory
+    ours.memory.share(pattern.id)
+    theirs.memory.init_file(force=True)
+    theirs.memory.sync()
+    path = theirs.root / ".agent" / "memories.md"
+    text = path.read_text(encoding="utf-8")
+    start = text.index(f"### {pattern.id}")
+    end = text.find("\n## ", start)
+    path.write_text(text[:start] + text[end + 1 if end > 0 else len(text) :], encoding="utf-8")
+
+    assert listed(theirs) == []
+    ours.memory.edit(pattern.id, body="Use uv instead of pip, always.")
+    ours.memory.share(pattern.id)
+    assert listed(theirs) == []
+
+
+def test_a_cleared_memory_does_not_fill_again(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    with theirs.store.transaction():
+        copy = theirs.store.memories.get(memory.id)
+        theirs.store.memories.replace_all(
+            [(copy, replace(copy, state=State.PRUNED))], "cleared", Change(who="person", why="cleared")
+        )
+
+    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
+    ours.memory.share(memory.id)
+
+    assert listed(theirs) == []
+
+
+def test_what_was_edited_here_stays_as_it_was_edited(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    theirs.memory.edit(memory.id, body="Use uv instead of pip, but not on the old server.")
+
+    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
+    ours.memory.share(memory.id)
+
+    assert listed(theirs) == ["Use uv instead of pip, but not on the old server."]
+    assert listed(ours) == ["Use uv instead of pip, always."]
+
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.", tags=("speed",))
+    before = listed(theirs)
+
+    (kept,) = ours.memory.share(memory.id)
+
+    assert kept.what == "edited"
+    (copy,) = theirs.memory.find(Wanted())
+    assert (before, copy.body, copy.tags) == (["Use uv instead of pip."], "Never use pip; uv is quicker.", ("speed",))
+    assert whats(theirs, copy.id)[-1] == ("ralph", "edited", "shared from ours")
+    assert len(ours.memory.shared(Wanted())) == 1
+
+
+def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_named: Open) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    theirs.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+
+    theirs.memory.share(memory.id)
+
+    assert listed(ours) == ["Never use pip; uv is quicker."]
+    assert listed(open_named("third")) == ["Never use pip; uv is quicker."]
+    assert [one.project for one in ours.memory.shared(Wanted())] == ["theirs"]
+
+
+def test_changes_go_on_reaching_where_it_came_from(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    ours.memory.edit(memory.id, body="Use uv, not pip, to install.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+
+    theirs.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+    theirs.memory.share(memory.id)
+
+    assert listed(ours) == ["Never use pip; uv is quicker."]
+
+
+# --- unsharing -------------------------------------------------------------------------------
+
+
+def test_what_is_no_longer_shared_goes_with_the_reason_and_stays_where_it_came_from(
+    ours: Project, theirs: Project
+) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+
+    ours.memory.unshare(memory.id)
+
+    assert (listed(ours), listed(theirs)) == ([memory.body], [])
+    assert theirs.store.memories.get(memory.id).state_reason == "no longer shared (ours)"
+    assert whats(theirs, memory.id)[-1] == ("ralph", "unshared", "no longer shared (ours)")
+    assert ours.memory.shared(Wanted()) == []
+
+
+def test_what_is_shared_once_more_comes_back(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    ours.memory.unshare(memory.id)
+    listed(theirs)
+    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+
+    (kept,) = ours.memory.share(memory.id)
+
+    assert kept.what == "revived"
+    assert listed(theirs) == ["Never use pip; uv is quicker."]
+
+
+def test_who_got_it_can_end_it(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    (copy,) = theirs.memory.find(Wanted())
+
+    theirs.memory.unshare(copy.id)
+
+    assert (listed(ours), listed(theirs)) == (["Use uv instead of pip."], [])
+
+
+def test_what_was_edited_here_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+    theirs.memory.edit(memory.id, tags=("python",))
+
+    ours.memory.unshare(memory.id)
+
+    assert listed(theirs) == [memory.body]
+
+
+def attempt_with(store: Store, shown: str, outcome: Outcome, status: Status) -> None:
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    finish(store, task, attempt, outcome, status, shown=(shown,))
+
+
+def test_what_helped_here_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
+    helped, shown = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
+    ours.memory.share(helped.id, shown.id)
+    theirs.add_task("Install")
+    theirs.add_task("Test")
+    listed(theirs)
+    attempt_with(theirs.store, helped.id, Outcome.DONE, Status.DONE)
+    attempt_with(theirs.store, shown.id, Outcome.FAILED, Status.BLOCKED)
+
+    ours.memory.unshare(helped.id, shown.id)
+
+    assert listed(theirs) == [helped.body]
+
+
+def test_what_was_known_here_before_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
+    add(theirs, "Use uv instead of pip.")
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    listed(theirs)
+
+    ours.memory.unshare(memory.id)
+
+    assert listed(theirs) == ["Use uv instead of pip."]
+
+
+def test_what_was_shared_and_unshared_in_between_never_arrives(ours: Project, theirs: Project) -> None:
+    memory = add(ours, "Use uv instead of pip.")
+    ours.memory.share(memory.id)
+    ours.memory.unshare(memory.id)
+
+    assert listed(theirs) == []
+    assert theirs.store.memories.find_one(memory.id) is None
+
+
+# --- who may, and what is refused --------------------------------------------------------------
+
+
+def test_an_agent_shares_nothing(ours: Project, theirs: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, known = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
+    ours.memory.share(known.id)
+    monkeypatch.setenv("RALPH_SESSION", "s-1")
+
+    with pytest.raises(UsageError, match="for a person to decide"):
+        ours.memory.share(memory.id)
+    with pytest.raises(UsageError, match="for a person to decide"):
+        ours.memory.unshare(known.id)
+
+    assert listed(theirs) == [known.body]
+
+
+def test_several_are_shared_or_none(ours: Project, theirs: Project) -> None:
+    memory, deleted = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
+    ours.memory.delete(deleted.id)
+
+    with pytest.raises(NotFoundError):
+        ours.memory.share(memory.id, "mem-1-ffff")
+    with pytest.raises(ConflictError, match="is pruned"):
+        ours.memory.share(memory.id, deleted.id)
+
+    assert ours.memory.shared(Wanted()) == []
+    assert listed(theirs) == []
+
+
+def test_what_is_not_shared_cannot_be_unshared(ours: Project) -> None:
+    memory, shared = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
+
+    with pytest.raises(RalphError, match="is not shared"):
+        ours.memory.unshare(memory.id)
+    ours.memory.share(shared.id)
+    with pytest.raises(RalphError, match="is not shared"):
+        ours.memory.unshare(shared.id, memory.id)
+
+    assert [one.memory.body for one in ours.memory.shared(Wanted())] == [shared.body]
+
+
+# --- the shared project ------------------------------------------------------------------------
+
+
+def test_the_shared_are_listed_with_where_they_came_from(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    theirs.memory.share(theirs.memory.add("Name tests as sentences.", kind="pattern").memory.id)
+
+    found = ours.memory.shared(Wanted())
+
+    assert sorted((one.project, one.memory.body) for one in found) == [
+        ("ours", "Use uv instead of pip."),
+        ("theirs", "Name tests as sentences."),
+    ]
+    assert [one.memory.kind for one in ours.memory.shared(Wanted(kinds=("pattern",)))] == ["pattern"]
+    assert len(ours.memory.shared(Wanted(), 1)) == 1
+
+
+def test_there_is_no_shared_project_before_something_is_shared(ours: Project, theirs: Project) -> None:
+    add(ours, "Use uv instead of pip.")
+    listed(theirs)
+
+    assert ours.store.projects.shared() is None
+    assert ours.memory.shared(Wanted()) == []
+
+
+def test_nobody_can_work_in_the_shared_project(ours: Project, tmp_path: Path, store_url: str) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    (tmp_path / "worker").mkdir()
+
+    with pytest.raises(RalphError, match="reserved for shared memories"):
+        init_project(tmp_path / "worker", url=store_url, name="shared")
+
+
+def test_what_was_agreed_on_can_be_lost_without_harm(ours: Project, theirs: Project) -> None:
+    memory, deleted = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
+    ours.memory.share(memory.id, deleted.id)
+    listed(theirs)
+    theirs.memory.delete(deleted.id)
+    scope = theirs.store.scope
+    scope.execute("DELETE FROM synced_entries WHERE project_id = :project_id")
+    scope.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED)
+
+    assert listed(theirs) == [memory.body]
+    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+    ours.memory.share(memory.id)
+    assert listed(theirs) == ["Never use pip; uv is quicker."]
+    ours.memory.unshare(memory.id, deleted.id)
+    assert listed(theirs) == []
+    assert sorted(listed(ours)) == ["Name tests as sentences.", "Never use pip; uv is quicker."]
+
+
+def test_a_removed_project_leaves_what_it_shared(ours: Project, theirs: Project) -> None:
+    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    listed(theirs)
+
+    theirs.store.projects.remove(ours.store.project_id)
+
+    assert listed(theirs) == ["Use uv instead of pip."]
+    assert [one.project for one in theirs.memory.shared(Wanted())] == ["ours"]
+    assert theirs.store.projects.shared() is not None
+    assert theirs.store.projects.find(SHARED_ID) is not None

@@ -1,0 +1,215 @@
+"""Who writes next."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ralph.store.sqlite.write_queue import STILL_SECONDS, Queue
+
+pytestmark = pytest.mark.sqlite
+
+HOLD = """
+import sys
+from ralph.store.sqlite.write_queue import Queue
+queue = Queue(sys.argv[1])
+print(queue.enter(5), flush=True)
+sys.stdin.readline()
+queue.leave()
+print(queue.enter(5), flush=True)
+sys.stdin.readline()
+"""
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "True\n"
+    return process
+
+
+def in_line(queues: list[Queue], order: list[int]) -> list[threading.Thread]:
+    """Let each queue up after the one before it, and note when it has its turn."""
+
+    def wait(number: int) -> None:
+        assert queues[number].enter(10)
+        order.append(number)
+        queues[number].leave()
+
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(len(queues))]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.03)
+    return threads
+
+
+def test_who_came_first_goes_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "ralph.db")
+    first, queues, order = Queue(path), [Queue(path) for _ in range(12)], list[int]()
+    assert first.enter(1)
+    threads = in_line(queues, order)
+
+    first.leave()
+    assert first.enter(10)
+    order.append(-1)
+    first.close()
+    for thread in threads:
+        thread.join()
+    for queue in queues:
+        queue.close()
+
+    assert [number for number in order if number >= 0] == [*range(12)]
+    # Who has just had a turn is not the next. It may come between two that change places, but then only once.
+    assert order[0] == 0
+
+
+def test_a_turn_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
+    process, queue = holder(tmp_path / "ralph.db"), Queue(str(tmp_path / "ralph.db"))
+
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    assert queue.enter(5)
+    queue.close()
+
+
+def test_nobody_waits_for_ever_for_one_that_is_stopped_and_it_can_go_on(tmp_path: Path) -> None:
+    process, queue = holder(tmp_path / "ralph.db"), Queue(str(tmp_path / "ralph.db"))
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert not queue.enter(30)
+        assert not queue.enter(30)
+        assert STILL_SECONDS <= time.monotonic() - began < 5
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+    # Those that gave up pass their turns on: both can have theirs again.
+    output, _ = process.communicate("\n\n", timeout=10)
+    assert output == "True\n"
+    assert queue.enter(5)
+    queue.close()
+
+
+def test_one_that_is_stopped_while_it_waits_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "ralph.db"
+    first = Queue(str(path))
+    assert first.enter(5)
+    waiting = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(0.3)
+    os.kill(waiting.pid, signal.SIGSTOP)
+    try:
+        first.leave()  # the one that is stopped has the turn now, and does nothing with it
+        began = time.monotonic()
+        assert not first.enter(30)
+        assert not first.enter(30)
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(waiting.pid, signal.SIGKILL)
+        waiting.communicate()
+
+    deadline = time.monotonic() + 5
+    while not first.enter(1):
+        assert time.monotonic() < deadline
+    first.close()
+
+
+def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
+    path = str(tmp_path / "ralph.db")
+    busy, waiting = Queue(path), Queue(path)
+    assert busy.enter(1)
+
+    def write() -> None:
+        for number in range(8):
+            busy.note(f"{number}".encode())
+            time.sleep(STILL_SECONDS / 3)
+        busy.leave()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+
+    assert waiting.enter(30)
+
+    thread.join()
+    busy.close()
+    waiting.close()
+
+
+def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path: Path) -> None:
+    process, aside, late = (
+        holder(tmp_path / "ralph.db"),
+        Queue(str(tmp_path / "ralph.db")),
+        Queue(str(tmp_path / "ralph.db")),
+    )
+    os.kill(process.pid, signal.SIGSTOP)
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.wait(0.1):
+            number += 1
+            aside.note(f"{number} ".encode())
+
+    thread = threading.Thread(target=write)
+    try:
+        assert not aside.enter(30)
+        thread.start()
+        began = time.monotonic()
+
+        assert not late.enter(30)
+
+        assert time.monotonic() - began < 5
+    finally:
+        ended.set()
+        process.kill()
+        process.communicate()
+    thread.join()
+    aside.close()
+    late.close()
+
+
+def test_without_a_thread_to_wait_in_nobody_keeps_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "ralph.db")
+    first, second, third = Queue(path), Queue(path), Queue(path)
+    assert first.enter(1)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("_thread.start_new_thread", refuse)
+        assert not second.enter(1)
+    first.leave()
+
+    assert third.enter(1)
+    for queue in (first, second, third):
+        queue.close()
+
+
+def test_who_gave_up_keeps_no_file_open(tmp_path: Path) -> None:
+    queue = Queue(str(tmp_path / "ralph.db"))
+    with (tmp_path / "ralph.db.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for _ in range(3):
+            assert not queue.enter(0.05)
+        assert sum(str(tmp_path) in target for target in _open_files()) == 3
+        queue.close()
+    deadline = time.monotonic() + 5
+    while any(str(tmp_path) in target for target in _open_files()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _open_files() -> list[str]:
+    """Give where the open files are; one that is closed meanwhile is none."""
+    return [os.path.realpath(f"/proc/self/fd/{file.name}") for file in Path("/proc/self/fd").iterdir()]

@@ -1,0 +1,423 @@
+"""The pages of the work half over HTTP: what they show, and that whatever is in a field is shown as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ralph.core.records import AgentSession, Attempt, Outcome, Status, Task, now
+from ralph.loop import run_log
+from ralph.loop.progress import event
+from ralph.web.openapi import document
+from ralph.web.pages.docs import described, type_in_words
+from ralph.web.pages.tasks import MOST_ALONE, fitting
+from tests.make import a_memory, a_report, begin, finish
+from tests.web.asking import Served
+
+HTML = "</textarea><script>alert('x')</script>\"'><img src=x onerror=alert(1)> javascript:alert(1)"
+
+
+class Page(HTMLParser):
+    """A page as a browser reads it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, name: str) -> list[str]:
+        """Give the values of an attribute, wherever it stands."""
+        return [attributes[name] for _, attributes in self.tags if name in attributes]
+
+    def links(self, start: str = "/") -> list[str]:
+        return [
+            attributes["href"]
+            for tag, attributes in self.tags
+            if tag == "a" and attributes.get("href", "").startswith(start)
+        ]
+
+
+def see(served: Served, path: str, status: int = 200) -> Page:
+    said = served.ask("GET", path)
+    assert said.status == status, said.text
+    assert said.kind == "text/html"
+    return Page(said.text)
+
+
+def attempted(
+    served: Served, outcome: Outcome = Outcome.DONE, why: str = "", end: str | None = "nothing left", **fields: Any
+) -> tuple[Task, Attempt]:
+    """Let a run make an attempt at the next task."""
+    store = served.project.store
+    run = store.attempts.start_run("test")
+    task, attempt = begin(store, run.id)
+    report = a_report(attempt, why, fingerprint="same", category="test_failure", trace="Trace") if why else None
+    status = Status.DONE if outcome is Outcome.DONE else Status.PENDING
+    finish(store, task, attempt, outcome, status, report=report, **fields)
+    if end:
+        store.attempts.end_run(run.id, end)
+    return task, attempt
+
+
+# --- everywhere -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/live", "/tasks", "/tasks?show=list", "/failures", "/journal"])
+def test_a_page_of_an_empty_project_says_what_to_do(served_once: Served, path: str) -> None:
+    page = see(served_once, path)
+
+    assert any(value.startswith("empty") for value in page.all("class"))
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+
+
+def test_whatever_is_in_a_field_is_text_on_every_page(served: Served) -> None:
+    project = served.project
+    project.add_feature(HTML)
+    first = project.add_task(HTML, HTML, feature=HTML)
+    project.add_task("Then", needs=[first.id])
+    task, attempt = attempted(served, Outcome.FAILED, HTML, notes=HTML, files=(HTML,), reason=HTML, model=HTML)
+    project.block(first.id, HTML)
+    project.log(first.id, HTML)
+    session = AgentSession(id="s-1", agent=HTML, title=HTML, summary=HTML, prompts=1, started_at=now(), last_at=now())
+    project.store.sessions.put(session)
+
+    paths = [
+        "/live",
+        "/tasks",
+        f"/tasks/{task.id}",
+        f"/tasks/{task.id}?show=prompt",
+        f"/tasks/{task.id}?show=ranking",
+        "/failures",
+        "/journal",
+        f"/runs/{attempt.run_id}",
+        "/sessions/s-1",
+    ]
+    for path in paths:
+        page = see(served, path)
+        assert HTML in page.text or HTML[:40] in page.text, path
+        tags = [tag for tag, _ in page.tags]
+        assert "img" not in tags, path
+        assert all("src" in attributes for tag, attributes in page.tags if tag == "script"), path
+        assert not page.all("style"), path
+        assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")], path
+        assert not [link for link in page.all("href") if not link.startswith(("/", "#"))], path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/tasks/t-000000", "/runs/run-00000000", "/live?run=run-00000000", "/sessions/nobody", "/tasks?feature=none"],
+)
+def test_what_is_not_there_is_said_on_a_page(served_once: Served, path: str) -> None:
+    page = see(served_once, path, 404)
+
+    assert "not found" in page.text.lower()
+    assert "ralph task" not in page.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/tasks?status=lost", "/journal?outcome=lost", "/journal?cursor=!!", "/failures?cursor=abc", "/tasks?x=1"]
+)
+def test_a_wrong_question_is_refused_with_a_sentence(served_once: Served, path: str) -> None:
+    page = see(served_once, path, 422)
+
+    assert "." in page.text
+
+
+# --- tasks ----------------------------------------------------------------------------
+
+
+def test_tasks_are_drawn_with_an_arrow_from_what_comes_first(served: Served) -> None:
+    first = served.project.add_task("Lay the ground")
+    then = served.project.add_task("Build on it", needs=[first.id])
+    part = served.project.add_task("One wall", parent=then.id)
+
+    page = see(served, "/tasks")
+
+    nodes = {attributes["data-id"]: attributes for tag, attributes in page.tags if "data-id" in attributes}
+    assert {id: one["data-status"] for id, one in nodes.items()} == {
+        first.id: "ready",
+        then.id: "waiting",
+        part.id: "waiting",
+    }
+    links = {(one["data-first"], one["data-then"], one["data-kind"]) for _, one in page.tags if "data-first" in one}
+    assert links == {(first.id, then.id, "needs"), (part.id, then.id, "part")}
+    assert nodes[first.id]["href"] == f"/tasks/{first.id}"
+
+
+def test_tasks_are_narrowed_by_status_and_feature(served: Served) -> None:
+    project = served.project
+    project.add_feature("Door & lock")
+    inside = project.add_task("Hang the door", feature="Door & lock")
+    outside = project.add_task("Mow the lawn")
+    done = project.add_task("Buy a door", feature="Door & lock")
+    project.done(done.id)
+
+    assert set(see(served, "/tasks").all("data-task")) == {inside.id, outside.id, done.id}
+    assert see(served, "/tasks?status=done").all("data-task") == [done.id]
+    assert see(served, "/tasks?status=ready").all("data-task") == [inside.id, outside.id]
+    page = see(served, f"/tasks?feature={quote('Door & lock')}&status=pending")
+    assert page.all("data-task") == [inside.id]
+    assert set(page.all("data-id")) == {inside.id, done.id}
+    assert "/tasks?status=done&feature=Door+%26+lock" in page.links()
+
+
+def test_many_done_tasks_that_are_linked_to_nothing_are_only_listed(served: Served) -> None:
+    for number in range(MOST_ALONE + 1):
+        served.project.done(served.project.add_task(f"Small {number}").id)
+    open_one = served.project.add_task("Large")
+
+    page = see(served, "/tasks")
+
+    assert page.all("data-id") == [open_one.id]
+    assert page.all("data-task")[0] == open_one.id
+    assert len(page.all("data-task")) == MOST_ALONE + 2
+    assert f"{MOST_ALONE + 1} more only in the list" in page.text
+
+
+def test_a_task_shows_what_was_tried_and_why_it_failed(served: Served) -> None:
+    served.project.add_task("Parse the file", "All of it.")
+    task, attempt = attempted(served, Outcome.FAILED, "The parser wants tabs.", notes="I tried spaces.")
+
+    page = see(served, f"/tasks/{task.id}")
+
+    for text in ("Parse the file", "All of it.", "The parser wants tabs.", "I tried spaces.", "test failure", "Trace"):
+        assert text in page.text
+    assert page.all("data-attempt") == [f"{attempt.run_id}/{attempt.iteration}"]
+    assert "/failures?fingerprint=same" in page.links()
+    assert page.all("data-move") == ["done"]
+    assert page.all("data-asks") == ["block", "fail"]
+
+
+def test_a_task_shows_the_prompt_of_its_next_attempt_on_demand(served: Served) -> None:
+    served.project.memory.add("The parser wants tabs, not spaces.", kind="fix")
+    task = served.project.add_task("Mend the parser", "It wants tabs.")
+
+    assert not see(served, f"/tasks/{task.id}").all("data-section")
+    page = see(served, f"/tasks/{task.id}?show=prompt")
+    assert page.all("data-section")
+    assert "The parser wants tabs, not spaces." in page.text
+    ranked = see(served, f"/tasks/{task.id}?show=ranking")
+    assert len(ranked.all("data-memory")) == 1
+    assert "included" in ranked.text
+
+
+def test_every_task_can_be_reached_in_the_list(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ralph.web.pages.tasks.MOST_LISTED", 10)
+    made = {served.project.add_task(f"Task {number}").id for number in range(25)}
+
+    assert "Choose a status" in see(served, "/tasks").text
+    path, seen = "/tasks?status=ready", set()
+    while path:
+        page = see(served, path)
+        seen |= set(page.all("data-task"))
+        path = next((link for link in page.links("/tasks?") if "cursor=" in link), "")
+
+    assert seen == made
+
+
+def test_failures_that_are_the_same_in_every_word_are_folded(served: Served) -> None:
+    served.project.add_task("Parse the file")
+    for why in ("No tabs.", "It crashed.", "It crashed.", "It crashed."):
+        task, _ = attempted(served, Outcome.FAILED, why)
+    served.project.block(task.id, "failed 4 times")
+
+    page = see(served, f"/tasks/{task.id}")
+
+    assert "same result 2 more times" in page.text
+    assert page.text.count("It crashed.") == 1
+    assert page.text.count("No tabs.") == 1
+    assert len(page.all("data-attempt")) == 4
+    assert {f"attempt-{number}" for number in range(1, 5)} <= set(page.all("id"))
+    assert "until you reset it" in page.text
+
+
+def test_tasks_to_choose_from_are_found_by_their_titles(served: Served) -> None:
+    first = served.project.add_task('Lay "the" ground')
+    task = served.project.add_task("Build on it", needs=[first.id])
+
+    page = see(served, f"/tasks/{task.id}")
+
+    assert f'Lay "the" ground · {first.id}' in page.all("value")
+    assert [json.loads(one) for one in page.all("data-picked")] == [[[first.id, 'Lay "the" ground']]]
+
+
+def test_a_done_task_can_only_be_reset(served: Served) -> None:
+    task = served.project.add_task("Rest")
+    served.project.done(task.id)
+
+    page = see(served, f"/tasks/{task.id}")
+
+    assert page.all("data-move") == ["reset"]
+    assert not page.all("data-asks")
+
+
+def test_a_title_is_cut_to_the_room_there_is() -> None:
+    assert fitting("short", 10) == "short"
+    assert fitting("a little too long", 10) == "a little…"
+    assert fitting("日本語のとても長い題名", 10) == "日本語の…"
+
+
+# --- runs -----------------------------------------------------------------------------
+
+
+def test_the_latest_run_is_shown_when_none_is_at_work(served: Served) -> None:
+    served.project.add_task("Do it")
+    task, attempt = attempted(served, end="nothing left that is ready")
+
+    page = see(served, "/live")
+
+    assert page.all("data-run") == [attempt.run_id]
+    assert page.all("data-at-work") == ["false"]
+    assert "No run in progress" in page.text
+    assert "nothing left that is ready" in page.text
+    assert f"/tasks/{task.id}" in page.links()
+
+
+def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
+    served.project.add_task("Do it")
+    run = served.project.store.attempts.start_run("test")
+    begin(served.project.store, run.id)
+    with run_log.Recording(served.root, lambda _: None) as tell:
+        tell(event("run_started", run_id=run.id))
+
+    page = see(served, "/live")
+
+    assert page.all("data-run") == [run.id]
+    assert (page.all("data-at-work"), page.all("data-here")) == (["true"], ["true"])
+    assert page.all("data-iteration") == ["1"]
+    assert see(served, f"/live?run={run.id}").all("data-run") == [run.id]
+
+
+def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None:
+    project = served.project
+    project.add_task("Learn something")
+    run = project.store.attempts.start_run("test")
+    task, attempt = begin(project.store, run.id)
+    memory = a_memory("Tabs", "The parser wants tabs.", id="mem-7-0000", origin_run=run.id)
+    fields: dict[str, Any] = {"model": "large", "cost_usd": 1.5, "seconds": 61.0, "notes": "Done with tabs."}
+    finish(project.store, task, attempt, Outcome.DONE, Status.DONE, memories=(memory,), **fields)
+    project.store.attempts.end_run(run.id, "nothing left")
+
+    page = see(served, f"/runs/{run.id}")
+
+    for text in ("large", "$1.50", "1 min 1 s", "Done with tabs.", "nothing left", "100 %"):
+        assert text in page.text
+    assert len(page.all("data-memory")) == 1
+    assert page.all("data-attempt") == [f"{run.id}/1"]
+
+
+# --- failures -------------------------------------------------------------------------
+
+
+def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> None:
+    for number in range(3):
+        served.project.add_task(f"Task {number}", priority=-number)
+        task, _ = attempted(served, Outcome.FAILED, f"It broke, {number}.")
+        served.project.block(task.id)
+
+    page = see(served, "/failures")
+
+    assert page.all("data-category") == ["test_failure"]
+    assert page.all("data-fingerprint") == ["same"]
+    assert len(page.all("data-report")) == 3
+    assert "3 tasks" in page.text
+    assert "Trace" in page.text
+    assert len(see(served, f"/failures?task={task.id}").all("data-report")) == 1
+    assert not see(served, "/failures?category=other").all("data-report")
+    assert len(see(served, "/failures?fingerprint=same&category=test_failure").all("data-report")) == 3
+
+
+def test_older_failures_are_on_the_next_page(served: Served) -> None:
+    served.project.add_task("Try and try")
+    for number in range(32):
+        attempted(served, Outcome.FAILED, f"It broke, {number}.")
+
+    first = see(served, "/failures")
+    link = next(one for one in first.links("/failures?") if "cursor=" in one)
+    second = see(served, link)
+
+    assert (len(first.all("data-report")), len(second.all("data-report"))) == (30, 2)
+    assert not set(first.all("data-report")) & set(second.all("data-report"))
+    assert not [one for one in second.links("/failures?") if "cursor=" in one]
+
+
+# --- the journal ----------------------------------------------------------------------
+
+
+def test_the_journal_is_narrowed_searched_and_paged(served: Served) -> None:
+    project = served.project
+    for number in range(52):
+        project.add_task(f"Task {number}", priority=-number)
+        attempted(served, notes="About zebras." if number == 20 else f"Note {number}.")
+    project.add_task("The last")
+    failed, attempt = attempted(served, Outcome.FAILED, "No.", notes="It did not work.")
+    session = AgentSession(id="s-1", agent="claude", title="Ask me", prompts=1, started_at=now(), last_at=now())
+    project.store.sessions.put(session)
+
+    first = see(served, "/journal")
+    second = see(served, next(one for one in first.links("/journal?") if "cursor=" in one))
+
+    assert len(first.all("data-attempt")) + len(first.all("data-session")) == 50
+    assert len(second.all("data-attempt")) == 4
+    assert first.all("data-session") == ["s-1"]
+    name = f"{attempt.run_id}/1"
+    for query in ("outcome=failed", f"task={failed.id}", f"run={attempt.run_id}", "q=did+not+work&outcome=failed"):
+        assert see(served, f"/journal?{query}").all("data-attempt") == [name], query
+    assert see(served, "/journal?outcome=session").all("data-session") == ["s-1"]
+    assert "About zebras." in see(served, "/journal?q=zebras").text
+    assert "Nothing found" in see(served, "/journal?q=giraffes").text
+    assert "Ask me" in see(served, "/sessions/s-1").text
+
+
+# --- the API for people ---------------------------------------------------------------
+
+
+def test_every_operation_is_explained_with_an_example(served_once: Served) -> None:
+    page = see(served_once, "/api/docs")
+
+    told = {
+        f"{method.upper()} {path}"
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert set(page.all("data-operation")) == told
+    groups, shapes = described()
+    names = {shape.name for shape in shapes}
+    for group in groups:
+        for one in group.operations:
+            assert one.summary, one.path
+            assert one.example.startswith("curl "), one.path
+            body = re.search(r"-d '(.*)'", one.example)
+            assert not body or isinstance(json.loads(body[1]), dict)
+            for field in (*one.parameters, *one.body, one.answer):
+                assert not field.link or field.link in names
+
+
+def test_a_link_in_the_explanation_leads_somewhere(served_once: Served) -> None:
+    page = see(served_once, "/api/docs")
+
+    ids = set(page.all("id"))
+    assert not [link for link in page.all("href") if link.startswith("#") and link[1:] not in ids]
+
+
+def test_types_are_told_in_words() -> None:
+    assert type_in_words({"type": "integer", "minimum": 1, "maximum": 200}) == "integer 1…200"
+    assert type_in_words({"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}) == "Task or null"
+    assert type_in_words({"type": "array", "items": {"type": "string"}}) == "list of string"
+    assert type_in_words({"enum": ["a", "b"]}) == '"a" | "b"'
