@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.process import Kept, _Broadcast
+from ralph.agents.process import Kept, _TextForwarder
 from ralph.cli.output import safe
 from ralph.cli.progress import safe_line
 from ralph.text import accept, clean, neutralise
@@ -43,7 +43,7 @@ def test_every_way_text_takes_leaves_nothing_of_them(cleaning: object) -> None:
 @pytest.mark.parametrize("step", [1, 3, 7, 65536])
 def test_what_an_agent_prints_is_clean_however_it_is_cut_into_pieces(step: int) -> None:
     heard: list[str] = []
-    broadcast, kept = _Broadcast(heard.append), Kept(64, 10**6)
+    broadcast, kept = _TextForwarder(heard.append), Kept(64, 10**6)
     text = "\n".join(marked(number, payload) for number, payload in PAYLOADS).encode() + bytes(range(0x80, 0xA0))
 
     for at in range(0, len(text), step):
