@@ -54,7 +54,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         return work(agent, prompt, session)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as stdout:
-        patch.setattr("ralph.agents.rehearsal._think", lambda seconds, session: (Ending.FINISHED, ""))
+        patch.setattr("ralph.agents.rehearsal._wait", lambda seconds, session: (Ending.FINISHED, ""))
         patch.setattr(RehearsalAgent, "work", listen)
         patch.setenv("RALPH_AGENT_NAME", "command")
         patch.setenv("RALPH_MEMORIES_INJECT", "none")
