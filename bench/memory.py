@@ -104,7 +104,7 @@ def _import_and_add(table: Table, project: Project, directory: Path) -> None:
     raw = Raw(directory)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     raw_batch = seconds(lambda: raw.insert(many, together=True))
-    ours = seconds(lambda: project.bring(text, "bench.jsonl"))
+    ours = seconds(lambda: project.transfer.import_text(text, "bench.jsonl"))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert project.store.memories.count() == MANY
     table.row(f"raw inserts with full text, {MANY:,} in one transaction", raw_batch * 1000, 1.0)

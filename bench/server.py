@@ -99,7 +99,7 @@ def _make(directory: Path, count: int) -> None:
     init_project(directory)
     with Project.open(directory) as project:
         fill(project, 0, count)
-        project.memory.sync()
+        project.files.sync()
 
 
 # --- the pages of a large project ------------------------------------------------------------

@@ -28,6 +28,7 @@ from bench.world import (
     tasks_file,
 )
 from ralph.agents.rehearsal import PLAYBOOK
+from ralph.core.paging import Page
 from ralph.core.records import Attempt, Status, record
 from ralph.loop.options import Order
 from ralph.loop.stats import Stats
@@ -102,10 +103,10 @@ def play(world: World, name: str, *, strategy: str = "escalate", order: Order | 
     with tempfile.TemporaryDirectory(prefix="ralph-simulate-") as directory:
         _write(world, Path(directory), strategy)
         with Project.open(directory) as project:
-            project.import_tasks(tasks_file(world), "tasks.jsonl")
-            planted = [project.memory.add(one.body, kind="pitfall", confidence=CONFIDENCE) for one in world.planted]
+            project.tasks.import_(tasks_file(world), "tasks.jsonl")
+            planted = [project.memory.add(one.body, type="pitfall", confidence=CONFIDENCE) for one in world.planted]
             random.seed(SEED)  # the holdout is drawn by chance
-            project.run(order or Order(), tell=lambda event: None)
+            project.runs.start(order or Order(), tell=lambda event: None)
             return Played(
                 tally=_tally(name, world, project),
                 credited=_credited(world, project, [kept.memory.id for kept in planted]),
@@ -135,12 +136,12 @@ meaning = false
 
 
 def _tally(name: str, world: World, project: Project) -> Tally:
-    attempts = project.journal(MOST_ATTEMPTS)
+    attempts = project.journal.attempts(Page(limit=MOST_ATTEMPTS))
     levels = {task.id: task.level for task in world.tasks}
     return Tally(
         name=name,
         tasks=len(world.tasks),
-        done=len(project.tasks(status=Status.DONE)),
+        done=len(project.tasks.list(status=Status.DONE)),
         attempts=len(attempts),
         cost_usd=sum(one.cost_usd for one in attempts),
         cost_longer_usd=sum(_cost_longer(project, one, levels) for one in attempts),

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ralph.core.config import DOOR_VARIABLE
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database, open_store
 from tests.make import put_empty_database, set_up_project
@@ -53,12 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
     state = tempfile.TemporaryDirectory(prefix="ralph-state-")
     os.environ["XDG_STATE_HOME"] = state.name
     config.add_cleanup(state.cleanup)
-
-
-@pytest.fixture(autouse=True)
-def _nobody_is_an_agent_yet() -> None:
-    """Forget that a test before came in by the door for agents."""
-    os.environ.pop(DOOR_VARIABLE, None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -7,8 +7,10 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ralph.agents import Limits, Session
+from ralph.core.actor import Actor
 from ralph.core.config import STORE_VARIABLE
 from ralph.core.records import (
     Attempt,
@@ -22,6 +24,7 @@ from ralph.core.records import (
     now,
     replace,
 )
+from ralph.project import Project
 from ralph.store import Store, open_database
 from ralph.store.memories import Change
 from ralph.workspace import DATABASE, FOLDER, init_project
@@ -132,3 +135,8 @@ class ScriptedAgent:
             return replace(answer, text=answer.text.replace("TASK", session.environment["RALPH_TASK_ID"]))
         text = answer if isinstance(answer, str) else answer(prompt, session)
         return Reply(text=text.replace("TASK", session.environment["RALPH_TASK_ID"]), seconds=0.1, files=())
+
+
+def as_agent(project: Project, **fields: Any) -> Project:
+    """Return a project opened by an agent; `session`, `task_id` and the like say where it runs."""
+    return Project(project.root, project.store, project.config, Actor(kind="agent", **fields))

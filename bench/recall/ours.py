@@ -33,7 +33,7 @@ class Ralph:
 
     def add(self, memories: list[Memory]) -> None:
         """Keep memories as they are given."""
-        self._project.memory.keep(
+        self._project.memory.insert(
             [
                 Kept(
                     id=memory["id"],
@@ -74,7 +74,7 @@ class RalphWithMeaning(Ralph):
     def add(self, memories: list[Memory]) -> None:
         """Keep memories, and what they mean."""
         super().add(memories)
-        self._project.memory.embed()
+        self._project.memory.maintenance.embed()
 
 
 class Profile(Ralph):
@@ -86,7 +86,7 @@ class Profile(Ralph):
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
         """Give ids, best first."""
-        memories = self._project.memory.find(Wanted())
+        memories = self._project.memory.list(Wanted())
         return [one.memory.id for one in self._rank(memories, _context(query))[:MOST]]
 
 

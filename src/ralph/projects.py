@@ -1,6 +1,6 @@
-"""The projects of one database, seen from a working copy: listed, renamed, removed.
+"""The projects of one database, seen from a working copy: list, rename, remove.
 
-The working copy's own project need not be there: who renamed or removed it elsewhere must be able to find out.
+The working copy's own project need not exist: somebody may have renamed or removed it elsewhere.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from shlex import quote
 
-from ralph.core.actor import refuse_agents
+from ralph.core.actor import PERSON
 from ralph.core.config import TOML_NAME, load_config, with_settings
 from ralph.core.errors import NotFoundError, RalphError, UsageError
 from ralph.core.files import write_whole
@@ -21,6 +21,7 @@ from ralph.workspace import FOLDER, find_root, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.store.database import Database, Scope
     from ralph.store.projects import ProjectEntry
@@ -28,38 +29,39 @@ if TYPE_CHECKING:
 VARIABLE = "RALPH_STORE_PROJECT"
 LONGEST_NAME = 100
 REMOVED = "removed"
-"""The folder for backups of other projects that were removed from a server."""
+"""Folder for backups of other projects that were removed from a server."""
 
 
 @record
-class Renamed:
-    """What came of giving a project another name."""
+class RenameResult:
+    """Result of renaming a project."""
 
     id: str
     old: str
     name: str
     notes: tuple[str, ...] = ()
-    """What was changed beside it, and what others have to change, one sentence each."""
+    """What else was changed, and what others have to change, one sentence each."""
 
 
 @record
-class Removed:
-    """What went with a project."""
+class RemoveResult:
+    """Result of removing a project."""
 
     id: str
     name: str
     gone: dict[str, int]
-    """How many rows of each table."""
+    """Number of deleted rows by table."""
     backup: str = ""
-    """Where a copy of it is kept; empty when none was wanted."""
+    """Path of the backup; empty when none was made."""
     way_back: str = ""
-    """The command that brings the copy back."""
+    """Command that restores the backup."""
 
 
-class Neighbours:
-    """All projects of the database that a working copy's own is in."""
+class ProjectService:
+    """All projects of the database that a working copy belongs to."""
 
-    def __init__(self, root: Path, config: Config, database: Database) -> None:
+    def __init__(self, root: Path, config: Config, database: Database, actor: Actor = PERSON) -> None:
+        self._actor = actor
         self._root = root
         self._config = config
         self._database = database
@@ -67,57 +69,52 @@ class Neighbours:
 
     @property
     def where(self) -> str:
-        """The database they are in, as it may be shown."""
+        """The database, in a form that is safe to print."""
         return self._database.where
 
     @classmethod
-    def open(cls, start: Path) -> Neighbours:
+    def open(cls, start: Path, *, actor: Actor = PERSON) -> ProjectService:
         """Open the database of the project a directory belongs to."""
         root = Path(find_root(start))
         config = load_config(root)
-        return cls(root, config, open_database(store_url(root, config), direct_url=config.store.direct_url))
+        return cls(root, config, open_database(store_url(root, config), direct_url=config.store.direct_url), actor)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
-    def __enter__(self) -> Neighbours:
+    def __enter__(self) -> ProjectService:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def all(self) -> list[ProjectSummary]:
-        """Give all projects, oldest first, and last what they share."""
-        own = self._own_id()
-        return [replace(one, is_here=one.id == own) for one in self._projects.summaries()]
-
     def show(self, id_or_name: str = "") -> ProjectSummary:
-        """Give one project; with nothing said, that of this working copy."""
-        wanted = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
-        found = next((one for one in self.all() if one.id == wanted), None)
+        """Return one project, by default that of this working copy."""
+        project_id = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
+        found = next((one for one in self.list() if one.id == project_id), None)
         if found is None:
-            raise NotFoundError("Project", id_or_name)  # somebody has just removed it
+            raise NotFoundError("Project", id_or_name)  # it was just removed
         return found
 
-    def rename(self, old: str, new: str) -> Renamed:
-        """Give a project another name, also in the settings of this working copy when it is its own."""
-        refuse_agents("What a project is called")
+    def rename(self, old: str, new: str) -> RenameResult:
+        """Rename a project, also in the settings of this working copy if it is its own."""
+        self._actor.require_person("rename projects")
         before = self._find(old)
         _refuse_shared(before, "renamed")
         name = one_line(accept(new), len(new) + 1)
         if not name:
-            raise UsageError("A project needs a name.")
+            raise UsageError("A project needs a name.", code="empty-name")
         if len(name) > LONGEST_NAME:
             raise UsageError(f"The name of a project may have {LONGEST_NAME} characters; this has {len(name)}.")
         after = self._projects.rename(before.id, name)
         notes = self._note_name(before.name, after.name) if after.name != before.name else []
-        return Renamed(id=after.id, old=before.name, name=after.name, notes=tuple(notes))
+        return RenameResult(id=after.id, old=before.name, name=after.name, notes=tuple(notes))
 
     def _note_name(self, old: str, new: str) -> list[str]:
-        """Write the new name into the settings here; say what was done, and what others have to do."""
+        """Write the new name into the settings; return what was done and what others have to do."""
         notes = []
-        # What the environment says is not in the file.
+        # Without the environment, which the file does not contain.
         if load_config(self._root, {}).store.project == old:
             path = self._root / TOML_NAME
             try:
@@ -133,17 +130,17 @@ class Neighbours:
             notes.append(f"Change {VARIABLE} in the environment to {new!r} too.")
         if self._config.store.url:
             notes.append(
-                f"Other working copies that say [store] project = {old!r} have to say {new!r}, or the id, which stays."
+                f"In other working copies, change [store] project = {old!r} to {new!r}, or to the id, which stays."
             )
         return notes
 
-    def remove(self, id_or_name: str, *, with_backup: bool = True) -> Removed:
-        """Delete a project with all that is in it, after a backup; refused while somebody works on a task of it."""
-        entry = self.refuse_removal(id_or_name)
+    def remove(self, id_or_name: str, *, with_backup: bool = True) -> RemoveResult:
+        """Delete a project after a backup; raises while somebody works on one of its tasks."""
+        entry = self.check_removal(id_or_name)
         store = Store(self._database, entry.id)
         store.home = str(self._home(entry))
         backup = ""
-        # In one turn: what the backup lacks, nobody can have added.
+        # One transaction: nothing can be added between the backup and the removal.
         with store.transaction():
             self._database.take_time()
             lock_tasks(store.scope)
@@ -151,7 +148,9 @@ class Neighbours:
             if with_backup and _is_worth_keeping(store.scope, entry):
                 backup = store.backup(f"before removing {one_line(entry.name, 30)}")
             gone = self._projects.remove(entry.id)
-        return Removed(id=entry.id, name=entry.name, gone=gone, backup=backup, way_back=self._way_back(entry, backup))
+        return RemoveResult(
+            id=entry.id, name=entry.name, gone=gone, backup=backup, way_back=self._way_back(entry, backup)
+        )
 
     def _way_back(self, entry: ProjectEntry, backup: str) -> str:
         if not backup:
@@ -163,9 +162,9 @@ class Neighbours:
         return f"{command} {quote(str(self._root))} --project {entry.id} --as {quote(entry.name)}"
 
     def _home(self, entry: ProjectEntry) -> Path:
-        """Give the folder for a backup of a project on a server; what is not ours is kept apart.
+        """Return the folder for the backup of a project; that of another project goes into a folder of its own.
 
-        Or whoever wants the newest backup of this project could be given that one.
+        Otherwise restoring the newest backup of this project could pick it.
         """
         home = self._root / FOLDER
         if entry.id != self._own_id() and self._database.is_server:
@@ -176,9 +175,9 @@ class Neighbours:
                 raise RalphError(f"{home} cannot be made: {error.strerror}.") from error
         return home
 
-    def refuse_removal(self, id_or_name: str) -> ProjectEntry:
-        """Refuse what cannot be removed, before anybody is asked; give the project."""
-        refuse_agents("Whether a project is removed")
+    def check_removal(self, id_or_name: str) -> ProjectEntry:
+        """Raise if a project cannot be removed, before anybody is asked to confirm; return it."""
+        self._actor.require_person("remove projects")
         entry = self._find(id_or_name)
         _refuse_shared(entry, "removed")
         self._projects.refuse_busy(entry.id)
@@ -191,7 +190,7 @@ class Neighbours:
         return self._projects.get(id_or_name)
 
     def _setting(self) -> str:
-        """Give how this working copy names its project; a file of its own holds it, whatever its name is."""
+        """Return how this working copy names its project; empty for a file that holds only this one."""
         return self._config.store.project if self._config.store.url else ""
 
     def _own_id(self) -> str:
@@ -200,17 +199,22 @@ class Neighbours:
         except RalphError:
             return ""  # it was renamed or removed elsewhere
 
+    def list(self) -> list[ProjectSummary]:
+        """Return all projects, oldest first, the shared one last."""
+        own = self._own_id()
+        return [replace(one, is_here=one.id == own) for one in self._projects.summaries()]
+
 
 def _refuse_shared(entry: ProjectEntry, done: str) -> None:
     if entry.is_shared:
         raise UsageError(
-            f"{entry.name!r} holds what all projects share and cannot be {done}. "
-            "To share something no longer: ralph memory unshare ID"
+            f"{entry.name!r} holds the shared memories and cannot be {done}. "
+            "To stop sharing a memory: ralph memory unshare ID"
         )
 
 
 def _is_worth_keeping(scope: Scope, entry: ProjectEntry) -> bool:
-    """Say whether a project holds anything that is nowhere else: of half a copy, the whole is where it came from."""
+    """Return whether a project holds data that is nowhere else; an unfinished copy does not."""
     from ralph.store.maintenance.copy import is_worked_in
 
     return not entry.copying or is_worked_in(scope, entry)

@@ -83,6 +83,11 @@ def open_own_store(root: Path | str, config: Config) -> Store:
     return opened
 
 
+def open_project_store(path: Path) -> Store | None:
+    """Open the store of a project directory; return None for any other path."""
+    return open_own_store(path, load_config(path)) if path.is_dir() and is_project(path) else None
+
+
 def is_agreed(root: Path | str, config: Config) -> bool:
     """Say whether a person agreed, in this very directory, to where its settings say that it is kept.
 

@@ -242,7 +242,7 @@ class _Story:
 
     def tell(self) -> None:
         for name, spec in FEATURES.items():
-            self._project.add_feature(name, spec)
+            self._project.features.add(name, spec)
         ids: list[str] = []
         self._plan(ids, len(TASKS) - OPEN)
         for _ in range(4):
@@ -252,17 +252,17 @@ class _Story:
             self._run(day)
             self._clock.pass_by(DAY * 0.04)
         self._stage()
-        self._project.memory.sync()
+        self._project.files.sync()
         self._plan(ids, len(TASKS))
-        self._project.block(ids[-3], "Nobody has said how many requests a customer may make.")
-        part = self._project.add_task("Read the sheet of bookings", parent=ids[25])
-        self._project.add_task("Read the sheet of customers", parent=ids[25], needs=[part.id])
+        self._project.tasks.block(ids[-3], "Nobody has said how many requests a customer may make.")
+        part = self._project.tasks.add("Read the sheet of bookings", parent=ids[25])
+        self._project.tasks.add("Read the sheet of customers", parent=ids[25], needs=[part.id])
 
     def _plan(self, ids: list[str], until: int) -> None:
         """Add the tasks up to this one that are not planned yet."""
         for place in range(len(ids), until):
             feature, title, needs = TASKS[place]
-            task = self._project.add_task(
+            task = self._project.tasks.add(
                 title,
                 f"{title}. The tests in tests/ say exactly what is expected.",
                 priority=len(TASKS) - place,
@@ -287,7 +287,7 @@ class _Story:
         with_memory = self._chance.random() > HOLDOUT
         begun = attempts.begin(run.id, "worker-1", 3600.0, agent="claude", with_memory=with_memory, holdout=HOLDOUT)
         if begun is None:
-            task = self._project.add_task(self._chance.choice(REPAIRS), "Found on the way; small.")
+            task = self._project.tasks.add(self._chance.choice(REPAIRS), "Found on the way; small.")
             begun = attempts.begin(
                 run.id, "worker-1", 3600.0, agent="claude", only=task.id, with_memory=with_memory, holdout=HOLDOUT
             )
@@ -366,7 +366,7 @@ class _Story:
     def _learn_by_person(self) -> None:
         if self._untold:
             kind, title, body, tags = self._untold.pop(0)
-            self._project.memory.add(body, kind=kind, title=title, tags=tags.split(","))
+            self._project.memory.add(body, type=kind, title=title, tags=tags.split(","))
 
     def _stage(self) -> None:
         runs = self._store.attempts.runs(1)

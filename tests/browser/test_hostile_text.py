@@ -39,15 +39,15 @@ ALL = f"{MARK} {' '.join(PIECES)}"
 
 def fill(project: Project) -> None:
     """Put hostile text wherever text can be put, by the ways it comes in."""
-    feature = project.add_feature(f"feature {ALL}"[:180], ALL, ALL)
-    first = project.add_task(ALL, ALL, feature=feature.id)
-    second = project.add_task(f"second {ALL}", ALL, needs=[first.id], parent=None)
-    project.add_task(f"part {ALL}", ALL, parent=second.id)
-    project.log(first.id, ALL)
-    blocked = project.add_task(f"blocked {ALL}", ALL)
-    project.block(blocked.id, ALL)
-    added = project.memory.add(ALL, title=ALL, kind="knowledge", tags=list(PIECES), files=list(PIECES))
-    project.memory.edit(added.memory.id, body=f"{ALL} edited", why=ALL)
+    feature = project.features.add(f"feature {ALL}"[:180], ALL, ALL)
+    first = project.tasks.add(ALL, ALL, feature=feature.id)
+    second = project.tasks.add(f"second {ALL}", ALL, needs=[first.id], parent=None)
+    project.tasks.add(f"part {ALL}", ALL, parent=second.id)
+    project.tasks.log(first.id, ALL)
+    blocked = project.tasks.add(f"blocked {ALL}", ALL)
+    project.tasks.block(blocked.id, ALL)
+    added = project.memory.add(ALL, title=ALL, type="knowledge", tags=list(PIECES), files=list(PIECES))
+    project.memory.edit(added.memory.id, content=f"{ALL} edited", why=ALL)
     project.memory.add(f"other {ALL} [[{added.memory.title}]]", title=f"other {ALL}")
     staged = Memory(
         id="",

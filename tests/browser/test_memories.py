@@ -165,8 +165,8 @@ def test_staging_is_reviewed_by_keyboard_alone(worked_on: ServedApart, open_page
     expect(current.locator("h2")).to_have_text(titles[4])
 
     with Project.open(worked_on.root) as project:
-        (rejected,) = project.learning.rejected()
-        waiting = {memory.title for memory in project.learning.waiting()}
+        (rejected,) = project.learnings.list("rejected")
+        waiting = {memory.title for memory in project.learnings.list()}
     assert rejected.title == titles[1]
     assert "Too narrow." in rejected.state_reason
     assert waiting == {titles[3], titles[4]}

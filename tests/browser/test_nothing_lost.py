@@ -86,7 +86,7 @@ def test_undo_takes_back_what_was_done_here_and_nothing_else(
     save(page, f"{SAID} Twice.")
     toast(page, "Saved")
     with Project.open(worked_on.root) as project:
-        project.memory.edit(id, body="Said by somebody else.")
+        project.memory.edit(id, content="Said by somebody else.")
 
     undo(page)
     expect(page.locator("#toasts .toast[data-status=bad]")).to_be_visible()
@@ -96,7 +96,7 @@ def test_undo_takes_back_what_was_done_here_and_nothing_else(
 
 def test_what_a_newer_action_has_overtaken_is_no_longer_offered(worked_on: ServedApart, open_page: Open) -> None:
     with Project.open(worked_on.root) as project:
-        task = project.add_task("Print labels")
+        task = project.tasks.add("Print labels")
     page = open_page(worked_on, f"/tasks/{task.id}")
 
     page.get_by_role("button", name="Block").click()
@@ -142,7 +142,7 @@ def test_escape_and_cancel_give_a_form_back_what_is_stored(worked_on: ServedApar
     expect(page.locator("#edit-content")).to_have_value(SAID)
 
     with Project.open(worked_on.root) as project:
-        task = project.add_task("Print labels")
+        task = project.tasks.add("Print labels")
     page.goto(f"{worked_on.url}/tasks/{task.id}")
     page.keyboard.press("e")
     page.locator("#edit-title-field").fill("Not this.")
@@ -167,7 +167,7 @@ def test_who_edits_is_told_when_somebody_else_was_quicker(worked_on: ServedApart
     page.keyboard.press("e")
     page.locator("#edit-content").fill("Mine.")
     with Project.open(worked_on.root) as project:
-        project.memory.edit(id, body="Theirs.")
+        project.memory.edit(id, content="Theirs.")
     expect(page.locator("#meanwhile")).to_contain_text("changed in the meantime")
 
     page.locator("#edit-cancel").click()
@@ -179,14 +179,14 @@ def test_who_edits_is_told_when_somebody_else_was_quicker(worked_on: ServedApart
 
 def test_only_what_was_changed_of_a_task_is_written(worked_on: ServedApart, open_page: Open) -> None:
     with Project.open(worked_on.root) as project:
-        first, second = project.add_task("Buy paper"), project.add_task("Buy ink")
-        task = project.add_task("Print labels", "One for each parcel.", needs=[first.id])
+        first, second = project.tasks.add("Buy paper"), project.tasks.add("Buy ink")
+        task = project.tasks.add("Print labels", "One for each parcel.", needs=[first.id])
     page = open_page(worked_on, f"/tasks/{task.id}")
     page.keyboard.press("e")
     page.locator("#edit-priority").fill("7")
     with Project.open(worked_on.root) as project:
-        project.update_task(task.id, body="Two for each parcel.")
-        project.change_needs(task.id, add=[second.id])
+        project.tasks.update(task.id, body="Two for each parcel.")
+        project.tasks.change_needs(task.id, add=[second.id])
 
     page.keyboard.press("Control+Enter")
     expect(page.locator("#edit-task")).to_be_hidden()
@@ -196,13 +196,13 @@ def test_only_what_was_changed_of_a_task_is_written(worked_on: ServedApart, open
     expect(page.locator("#edit-needs-picker .tag")).to_have_count(2)
 
     with Project.open(worked_on.root) as project:
-        now = project.task(task.id).task
+        now = project.tasks.get(task.id).task
     assert (now.priority, now.body, set(now.needs)) == (7, "Two for each parcel.", {first.id, second.id})
 
 
 def test_tasks_are_chosen_by_words_of_their_titles(worked_on: ServedApart, open_page: Open) -> None:
     with Project.open(worked_on.root) as project:
-        whole, first = project.add_task("Ship parcels"), project.add_task("Buy paper")
+        whole, first = project.tasks.add("Ship parcels"), project.tasks.add("Buy paper")
     page = open_page(worked_on, "/tasks#add")
     page.get_by_label("Title").fill("Print labels")
     page.locator("#new-needs").fill("buy paper")
@@ -216,14 +216,14 @@ def test_tasks_are_chosen_by_words_of_their_titles(worked_on: ServedApart, open_
     toast(page, "Added: Print labels")
 
     with Project.open(worked_on.root) as project:
-        task = next(one for one in project.tasks() if one.title == "Print labels")
+        task = next(one for one in project.tasks.list() if one.title == "Print labels")
     assert (task.needs, task.parent_id) == ((first.id,), whole.id)
 
 
 def test_a_memory_is_explained_for_a_task_by_words_of_its_title(worked_on: ServedApart, open_page: Open) -> None:
     id = a_known_memory(worked_on)
     with Project.open(worked_on.root) as project:
-        task = project.add_task("Print the ledger of tests")
+        task = project.tasks.add("Print the ledger of tests")
     page = open_page(worked_on, f"/memories/{id}")
 
     page.get_by_label("Task", exact=True).fill("no such thing")

@@ -57,7 +57,7 @@ def test_a_task_is_added_done_and_reset(worked_on: ServedApart, open_page: Open)
 
 def test_a_task_tells_its_prompt_its_memories_and_its_log(worked_on: ServedApart, open_page: Open) -> None:
     with Project.open(worked_on.root) as project:
-        task = next(one for one in project.tasks() if one.title == "Limit requests per customer")
+        task = next(one for one in project.tasks.list() if one.title == "Limit requests per customer")
     page = open_page(worked_on, f"/tasks/{task.id}")
 
     page.locator("#show-prompt").click()

@@ -205,7 +205,7 @@ def test_secrets_are_gone_whichever_way_they_come_in(here: Path, ralph: Ralph) -
     ralph("backup")
 
     with Project.open(here) as project:
-        project.memory.sync()
+        project.files.sync()
     stored = b"".join(path.read_bytes() for path in (here / ".ralph").rglob("*") if path.is_file())
     files = (here / ".agent/memories.md").read_bytes()
     assert secret.encode() not in stored + files

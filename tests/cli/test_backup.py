@@ -50,12 +50,12 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 
 def add(root: Path, title: str) -> None:
     with Project.open(root) as project:
-        project.add_task(title)
+        project.tasks.add(title)
 
 
 def tasks(root: Path) -> list[str]:
     with Project.open(root) as project:
-        return [task.title for task in project.tasks()]
+        return [task.title for task in project.tasks.list()]
 
 
 def made(root: Path) -> list[Path]:

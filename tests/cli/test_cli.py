@@ -393,8 +393,8 @@ def test_tasks_can_be_taken_from_one_project_to_another(here: Path, ralph: Ralph
     set_up_project(there)
 
     with Project.open(there) as project:
-        imported = project.import_tasks(lines, "tasks")
-        tasks = project.tasks()
+        imported = project.tasks.import_(lines, "tasks")
+        tasks = project.tasks.list()
 
     assert len(imported.added) == 2
     assert [(task.title, task.priority, task.needs) for task in tasks] == [("First", 3, ()), ("Second", 0, (first,))]

@@ -91,7 +91,7 @@ def test_what_is_extracted_can_be_kept_at_once(here: Path, ralph: Ralph) -> None
 def test_the_latest_run_is_learned_from_unless_another_is_named(here: Path, ralph: Ralph) -> None:
     nothing = ralph("extract")
     with Project.open(here) as project:
-        project.add_task("Fix the tests")
+        project.tasks.add("Fix the tests")
     agent = 'echo "<journal>Wrote the failing tests first</journal><task-done>$RALPH_TASK_ID</task-done>"'
     main(["-C", str(here), "run", "--", "sh", "-c", agent])
 

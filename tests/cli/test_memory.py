@@ -209,7 +209,7 @@ def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_ba
 ) -> None:
     with Project.open(here) as project:
         project.store.projects.add("the other")
-        task = project.add_task("Ours").id
+        task = project.tasks.add("Ours").id
     monkeypatch.setenv("RALPH_STORE_PROJECT", here.name)
     (here / "parser.py").write_text("x = 1\n")
     there = ("--project", "the other")
@@ -237,7 +237,7 @@ def test_a_memory_of_another_project_is_changed_looked_at_deleted_and_brought_ba
         words = ("--content", "x") if action == "edit" else ()
         assert "Memory not found" in ralph(action, id, *words).err, action
     with Project.open(here) as project:
-        assert project.neighbour("the other").memory.get(id).seen == ""  # the file here is another one
+        assert project.open_other("the other").memory.get(id).seen == ""  # the file here is another one
 
 
 def test_how_sure_a_memory_was_is_shown_over_time(ralph: Ralph) -> None:
@@ -402,7 +402,7 @@ def test_control_characters_are_not_printed(ralph: Ralph) -> None:
 def test_what_a_memory_was_shown_to_is_told(here: Path, ralph: Ralph) -> None:
     id = remember(ralph, "The parser wants tabs", "-t", "fix")
     with Project.open(here) as project:
-        task = project.add_task("Mend the parser")
+        task = project.tasks.add("Mend the parser")
     main(["-C", str(here), "run", "--", "sh", "-c", 'echo "<task-done>$RALPH_TASK_ID</task-done>"'])
 
     shown, why = ralph("show", id), ralph("why", id)
@@ -718,9 +718,9 @@ def filled(here: Path) -> Path:
     """Give a project with memories of every sort."""
     with Project.open(here) as project:
         memory = project.memory
-        memory.add("Barrel exports\n\n```\nexport *\n```", kind="pattern", tags=["imports"], confidence=0.9)
-        memory.add('Docker first: =1+1, "quoted"', kind="fix", tags=["docker", "net"])
-        memory.add("Cents, not floats.", kind="knowledge", title="Money", tags=["money"])
+        memory.add("Barrel exports\n\n```\nexport *\n```", type="pattern", tags=["imports"], confidence=0.9)
+        memory.add('Docker first: =1+1, "quoted"', type="fix", tags=["docker", "net"])
+        memory.add("Cents, not floats.", type="knowledge", title="Money", tags=["money"])
         state = {
             "loopId": "loop-1",
             "objective": "Fix the failing tests",
@@ -735,14 +735,14 @@ def filled(here: Path) -> Path:
                 for n in range(1, 6)
             ],
         }
-        project.learning.extract_state(json.dumps(state), "loop-1")
-        project.learning.promote(validate_first=True)
+        project.learnings.extract_state(json.dumps(state), "loop-1")
+        project.learnings.promote(validate_first=True)
     return here
 
 
 def contents(root: Path, kinds: tuple[str, ...] = ()) -> set[tuple[object, ...]]:
     with Project.open(root) as project:
-        return {(m.kind, m.title, m.body, m.tags) for m in project.memory.find(Wanted(kinds=kinds))}
+        return {(m.kind, m.title, m.body, m.tags) for m in project.memory.list(Wanted(kinds=kinds))}
 
 
 @pytest.mark.parametrize(
@@ -780,15 +780,15 @@ def test_what_is_exported_is_imported_once(
 def test_staged_learnings_are_exported_and_imported(filled: Path, tmp_path: Path, ralph: Ralph) -> None:
     there = another(tmp_path)
     with Project.open(filled) as project:
-        for memory in project.memory.find(Wanted(kinds=("strategy", "estimate"))):
+        for memory in project.memory.list(Wanted(kinds=("strategy", "estimate"))):
             project.store.memories.change(memory.id, "x", _person(), state="staged", validated_at=None)
-        staged = {one.body for one in project.learning.waiting()}
+        staged = {one.body for one in project.learnings.list()}
 
     ran = ralph("import", at=there, given=ralph("export", "--format", "staging").out)
 
     assert ran.code == 0, ran.err
     with Project.open(there) as project:
-        assert {one.body for one in project.learning.waiting()} == staged
+        assert {one.body for one in project.learnings.list()} == staged
     assert staged
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from ralph.cli.memory_text import shares
 from ralph.core.records import Recalled, State, timestamp
 from ralph.core.text import paths_in
+from ralph.memory.queries import MATCHES
 from ralph.memory.recall.candidates import CANDIDATES
 from ralph.memory.recall.labels import MEANINGS
 from ralph.memory.recall.rank import WEIGHTS
 from ralph.memory.recall.select import FLOOR, MOST
-from ralph.memory.service import MATCHES
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from tests.cli.ran import Ralph, Ran, run
@@ -59,7 +59,7 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def learned(here: Path, *texts: str, **fields: object) -> list[str]:
     """Keep memories, each learned on a day of its own; give their ids."""
     with Project.open(here) as project:
-        first = len(project.memory.find(Wanted(states=tuple(State))))
+        first = len(project.memory.list(Wanted(states=tuple(State))))
         made = [
             a_memory(
                 text.split(":")[0],
@@ -73,7 +73,7 @@ def learned(here: Path, *texts: str, **fields: object) -> list[str]:
             )
             for n, text in enumerate(texts, first)
         ]
-        project.memory.keep(made)
+        project.memory.insert(made)
         return [memory.id for memory in made]
 
 
@@ -85,7 +85,7 @@ def ids(here: Path) -> list[str]:
 
 def a_task(here: Path, title: str, body: str = "") -> str:
     with Project.open(here) as project:
-        return project.add_task(title, body).id
+        return project.tasks.add(title, body).id
 
 
 def settings(here: Path, text: str) -> None:
@@ -94,7 +94,7 @@ def settings(here: Path, text: str) -> None:
 
 def in_prompt(here: Path, task: str) -> tuple[str, ...]:
     with Project.open(here) as project:
-        return project.prompt(task).shown
+        return project.prompts.preview(task).shown
 
 
 def whys(ralph: Ralph, ids: list[str], task: str) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 
 def fail(here: Path, *fingerprints: str) -> None:
     with Project.open(here) as project:
-        project.add_task("Try and try")
+        project.tasks.add("Try and try")
         run_id = project.store.attempts.start_run("test").id
         for number, fingerprint in enumerate(fingerprints):
             task, attempt = begin(project.store, run_id)
@@ -74,7 +74,7 @@ def test_a_search_of_the_journal_finds_what_the_server_finds(here: Path, ralph: 
 
     found = json.loads(ralph("journal", "search", "part", "--last", "1", "--format", "json").out)
     with Project.open(here) as project:
-        expected = project.past.search("part", 1)
+        expected = project.journal.search("part", 1)
 
     assert [(one["run_id"], one["iteration"]) for one in found] == [
         (one.attempt.run_id, one.attempt.iteration) for one in expected if one.attempt
@@ -85,9 +85,9 @@ def test_a_search_of_the_journal_finds_what_the_server_finds(here: Path, ralph: 
 
 def test_the_status_counts_what_it_does_not_list(here: Path, ralph: Ralph) -> None:
     with Project.open(here) as project:
-        tasks = [project.add_task(f"Task {number}") for number in range(14)]
+        tasks = [project.tasks.add(f"Task {number}") for number in range(14)]
         for task in tasks[7:]:
-            project.block(task.id, "a person must look")
+            project.tasks.block(task.id, "a person must look")
 
     said = ralph("status").out
 

@@ -40,7 +40,7 @@ def shell(here: Path, command: str, **environment: str) -> subprocess.CompletedP
 
 def add(here: Path, title: str = "Täsk") -> str:
     with Project.open(here) as project:
-        return project.add_task(title).id
+        return project.tasks.add(title).id
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_ctrl_c_in_a_session_that_ends_by_itself_is_not_forgotten(here: Path) ->
 def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
     first = add(here)
     with Project.open(here) as project:
-        project.add_task("second", needs=[first])
+        project.tasks.add("second", needs=[first])
     (here / "agent.sh").write_text(
         'if [ -e once ]; then echo "<task-done>$RALPH_TASK_ID</task-done>"; else touch once; sleep 60; fi\n'
     )

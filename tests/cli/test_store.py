@@ -89,14 +89,14 @@ def test_the_project_of_a_directory_is_filled_and_no_second_one_put_beside_it(
     ran = ralph("store", "copy", file.database.where, str(there))
     again = ralph("store", "copy", file.database.where, str(there))
     with Project.open(there) as project:
-        project.add_task("Added there")
+        project.tasks.add("Added there")
     differs = ralph("store", "copy", file.database.where, str(there))
 
     assert ran.code == again.code == 0, ran.err + again.err
     assert "and identical: " in again.out
     assert differs.code == 2
     with Project.open(there) as project:
-        assert len(project.tasks()) == 31
+        assert len(project.tasks.list()) == 31
         assert len(project.store.projects.all()) == 1
 
 
@@ -109,7 +109,7 @@ def test_a_project_moves_to_a_server_and_its_directory_joins_it_there(
     monkeypatch.delenv("RALPH_STORE")
     init_project(here)
     with Project.open(here) as project:
-        memory = project.memory.add("Docker first", kind="fix").memory
+        memory = project.memory.add("Docker first", type="fix").memory
 
     ran = ralph("store", "copy", str(here), store_url)
     monkeypatch.setenv("RALPH_STORE", store_url)
@@ -118,9 +118,9 @@ def test_a_project_moves_to_a_server_and_its_directory_joins_it_there(
     assert ran.code == 0, ran.err
     with Project.open(here) as project:
         assert project.store.is_shared
-        project.memory.sync()
+        project.files.sync()
         assert [one.id for one in project.store.memories.all()] == [memory.id]
-        assert project.memory.problems == []
+        assert project.files.problems == []
     assert (here / ".agent/memories.md").read_text().count("> Docker first") == 1
 
 
@@ -164,7 +164,7 @@ def test_how_far_a_copy_is_shows_on_a_terminal(file: Store, tmp_path: Path) -> N
 def test_where_a_project_is_kept_is_shown(tmp_path: Path, ralph: Ralph, request: pytest.FixtureRequest) -> None:
     init_project(tmp_path)
     with Project.open(tmp_path) as project:
-        project.add_task("One")
+        project.tasks.add("One")
         id = project.store.project_id
 
     ran, told = ralph("store", "show"), ralph("store", "show", "--format", "json").json

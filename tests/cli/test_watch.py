@@ -34,7 +34,7 @@ def here(tmp_path: Path) -> Path:
     init_project(tmp_path)
     (tmp_path / "agent.sh").write_text(AGENT)
     with Project.open(tmp_path) as project:
-        project.add_task("Mend the parser")
+        project.tasks.add("Mend the parser")
     return tmp_path
 
 

@@ -21,10 +21,10 @@ def test_what_a_run_taught_is_given_newest_first_whatever_became_of_it(project: 
     late = remember(store, a_memory("Late", "Long after it.", origin_run=run.id, state=State.STAGED))
     both = remember(store, a_memory("Both", "At once and later.", origin_run=run.id, origin_loops=(run.id,)))
 
-    assert [one.id for one in project.memory.of_run(run.id, 10)] == [both.id, late.id, drawn.id, first.id]
-    assert [one.id for one in project.memory.of_run(run.id, 2)] == [both.id, late.id]
+    assert [one.id for one in project.runs.memories(run.id, 10)] == [both.id, late.id, drawn.id, first.id]
+    assert [one.id for one in project.runs.memories(run.id, 2)] == [both.id, late.id]
     with pytest.raises(NotFoundError, match="Run not found"):
-        project.memory.of_run("run-none", 10)
+        project.runs.memories("run-none", 10)
 
 
 def test_what_each_model_did_in_a_run_counts_all_its_attempts(project: Project) -> None:
@@ -38,20 +38,20 @@ def test_what_each_model_did_in_a_run_counts_all_its_attempts(project: Project) 
             ("opus", Outcome.DONE, ""),
         ]
     ):
-        project.add_task(f"Task {n}")
+        project.tasks.add(f"Task {n}")
         task, attempt = begin(store, run.id)
         finish(store, task, attempt, outcome, Status.DONE, model=model, handed_to=handed, cost_usd=0.5)
-    project.add_task("Elsewhere")
+    project.tasks.add("Elsewhere")
     task, attempt = begin(store, other.id)
     finish(store, task, attempt, Outcome.DONE, Status.DONE, model="sonnet")
 
-    models = project.past.run(run.id).models
+    models = project.runs.get(run.id).models
 
     assert [(one.model, one.attempts, one.done, one.failed, one.cost_usd) for one in models] == [
         ("haiku", 3, 1, 1, 1.5),
         ("opus", 1, 1, 0, 0.5),
     ]
-    assert sum(one.done for one in models) == project.past.run(run.id).stats.done
+    assert sum(one.done for one in models) == project.runs.get(run.id).stats.done
 
 
 def test_a_learning_that_is_decided_on_while_it_is_edited_stays_as_it_was(project: Project) -> None:
@@ -61,15 +61,15 @@ def test_a_learning_that_is_decided_on_while_it_is_edited_stays_as_it_was(projec
 
         def check(memory: Memory) -> None:
             if not seen:
-                elsewhere.learning.accept(waiting.id)
+                elsewhere.learnings.accept(waiting.id)
             seen.append(memory.state)
             if memory.state is not State.STAGED:
                 raise NotFoundError("Staged learning", memory.id)
 
         with pytest.raises(NotFoundError):
-            project.memory.edit(waiting.id, body="Spaces, always.", check=check)
+            project.memory.edit(waiting.id, content="Spaces, always.", check=check)
 
     assert seen == [State.STAGED, State.ACTIVE]
     assert project.memory.get(waiting.id).body == "Tabs, always."
     with pytest.raises(NotFoundError, match="it is active"):
-        project.learning.edit(waiting.id, body="Spaces, always.")
+        project.learnings.edit(waiting.id, body="Spaces, always.")

@@ -32,10 +32,10 @@ def since(store: Store, seq: int) -> list[RunEvent]:
 
 
 def test_a_run_is_told_of_from_its_beginning_to_its_end(project: Project) -> None:
-    first, second = project.add_task("First", priority=1), project.add_task("Second")
-    before = project.last_event()
+    first, second = project.tasks.add("First", priority=1), project.tasks.add("Second")
+    before = project.runs.last_event()
 
-    summary = project.run(Order(program=("sh", "-c", DONE)), lambda event: None)
+    summary = project.runs.start(Order(program=("sh", "-c", DONE)), lambda event: None)
 
     found = project.store.events.since(before, 100)
     assert told(found) == [
@@ -50,7 +50,7 @@ def test_a_run_is_told_of_from_its_beginning_to_its_end(project: Project) -> Non
     assert {event.run_id for event in found} == {summary.run_id}
     assert [event.seq for event in found] == sorted({event.seq for event in found})
     assert [event.at for event in found] == sorted(event.at for event in found)
-    assert project.last_event() == found[-1].seq
+    assert project.runs.last_event() == found[-1].seq
 
 
 def test_who_stopped_following_goes_on_from_the_last_number(store: Store) -> None:
@@ -267,7 +267,7 @@ def test_who_comes_from_before_the_oldest_event_may_have_missed_some(
 
 def test_nothing_is_missed_where_others_of_the_database_had_events_before(project: Project) -> None:
     for n in range(3):
-        project.add_task(f"Task {n}")
+        project.tasks.add(f"Task {n}")
     other = project.store.beside(project.store.projects.add("other").id)
     other.tasks.add(NewTask(title="Theirs"))
 

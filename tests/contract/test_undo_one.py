@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, UsageError
+from ralph.core.paging import Page
 from ralph.core.records import State, replace, timestamp
 from ralph.project import Project
 from ralph.store import Store
@@ -25,7 +26,7 @@ def test_every_change_tells_its_number_in_the_history(project: Project) -> None:
     assert added.event == last_event(project, id)
 
     assert project.memory.add("Use tabs.").event == last_event(project, id)
-    assert project.memory.edit(id, body="Use spaces.").event == last_event(project, id)
+    assert project.memory.edit(id, content="Use spaces.").event == last_event(project, id)
     ((_, confirmed),) = project.memory.confirm(id)
     assert confirmed.event == last_event(project, id)
 
@@ -36,15 +37,15 @@ def test_decisions_on_learnings_tell_their_number(project: Project) -> None:
         for text in ("Tabs", "Bees")
     )
 
-    assert project.learning.accept(kept).event == last_event(project, kept)
-    assert project.learning.reject(refused).event == last_event(project, refused)
+    assert project.learnings.accept(kept).event == last_event(project, kept)
+    assert project.learnings.reject(refused).event == last_event(project, refused)
 
 
 def test_exactly_one_change_is_taken_back(project: Project) -> None:
     id = project.memory.add("Use tabs.").memory.id
-    edited = project.memory.edit(id, body="Use spaces.")
+    edited = project.memory.edit(id, content="Use spaces.")
 
-    undone = project.memory.undo(id, only=edited.event)
+    undone = project.memory.undo(id, only=edited.event)[0]
 
     assert undone.body == "Use tabs."
     assert project.memory.history(id)[-1].undoes == edited.event
@@ -52,7 +53,7 @@ def test_exactly_one_change_is_taken_back(project: Project) -> None:
 
 def test_nothing_is_taken_back_when_something_came_after(project: Project) -> None:
     id = project.memory.add("Use tabs.").memory.id
-    ours = project.memory.edit(id, body="Use spaces.")
+    ours = project.memory.edit(id, content="Use spaces.")
     theirs = project.memory.edit(id, tags=["style"])
 
     with pytest.raises(ConflictError, match=f"changed again after event {ours.event} .*event {theirs.event}"):
@@ -60,12 +61,12 @@ def test_nothing_is_taken_back_when_something_came_after(project: Project) -> No
 
     assert project.memory.get(id) == theirs.memory
     project.memory.undo(id, only=theirs.event)
-    assert project.memory.undo(id, only=ours.event).body == "Use tabs."
+    assert project.memory.undo(id, only=ours.event)[0].body == "Use tabs."
 
 
 def test_what_was_taken_back_is_not_taken_back_twice(project: Project) -> None:
     id = project.memory.add("Use tabs.").memory.id
-    edited = project.memory.edit(id, body="Use spaces.")
+    edited = project.memory.edit(id, content="Use spaces.")
     project.memory.undo(id, only=edited.event)
 
     with pytest.raises(ConflictError) as refused:
@@ -88,10 +89,10 @@ def test_a_change_of_another_memory_is_not_found(project: Project) -> None:
 def test_what_a_person_states_of_a_known_memory_is_one_change_with_its_being_learned_again(project: Project) -> None:
     first = project.memory.add("Use tabs.").memory
 
-    again = project.memory.add("Use tabs.", kind="decision", title="Tabs", confidence=0.4)
+    again = project.memory.add("Use tabs.", type="decision", title="Tabs", confidence=0.4)
     assert (again.memory.kind, again.memory.title, again.memory.confidence) == ("decision", "Tabs", 0.4)
     assert [event.what for event in project.memory.history(first.id)] == ["added", "learned again"]
-    undone = project.memory.undo(first.id, only=again.event)
+    undone = project.memory.undo(first.id, only=again.event)[0]
 
     assert undone == replace(first, updated_at=undone.updated_at)
 
@@ -122,12 +123,12 @@ def test_learnings_are_counted_and_come_in_pages_by_where_they_stand(project: Pr
     held = aged(project.store, 4, State.QUARANTINED)
     rejected = [aged(project.store, number, State.REJECTED) for number in (5, 6)]
     project.store.memories.change(staged[1], "validated", T, validated_at=timestamp(1_750_000_000))
-    learning = project.learning
+    learning = project.learnings
 
     assert learning.counts() == {"pending": 3, "validated": 1, "quarantined": 1, "rejected": 2}
-    first, place = learning.page(3)
-    second, end = learning.page(3, place)
-    assert ([one.id for one in (*first, *second)], end) == ([*staged, held], None)
+    first = learning.list(page=Page(limit=3))
+    second = learning.list(page=Page(limit=3, after=first.next))
+    assert ([one.id for one in (*first, *second)], second.next) == ([*staged, held], None)
     for status in (None, "all", "pending", "validated", "quarantined", "rejected"):
-        assert {one.id for one in learning.page(10, status=status)[0]} == {one.id for one in learning.listed(status)}
-    assert [one.id for one in learning.page(10, status="rejected", newest=True)[0]] == rejected[::-1]
+        assert learning.list(status, Page(limit=10)) == learning.list(status)
+    assert [one.id for one in learning.list("rejected", newest=True)] == rejected[::-1]

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any
 
 from ralph.cli import main
-from ralph.core.config import DOOR_VARIABLE
+from ralph.core.actor import AGENT
 from ralph.integrations.mcp.protocol import answer
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.api import CALLS
@@ -60,7 +60,6 @@ class Abused:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.project.close()
-        os.environ.pop(DOOR_VARIABLE, None)
         if self._state_before is not None:
             os.environ["XDG_STATE_HOME"] = self._state_before
 
@@ -112,13 +111,12 @@ class Abused:
 
     def mcp(self, name: str, **arguments: Any) -> str:
         """Call a tool as an agent does, and give what it is answered."""
-        opened = Opened(str(self.root))
+        opened = ProjectHandle(str(self.root), AGENT)
         try:
             params = {"name": name, "arguments": arguments}
             said = answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, opened)
         finally:
             opened.close()
-            os.environ.pop(DOOR_VARIABLE, None)
         self.printed.append(json.dumps(said, ensure_ascii=False))
         assert isinstance(said, dict)
         return str(said.get("result", said))
@@ -134,8 +132,8 @@ class Abused:
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield all that commands and agents are told, by what was asked."""
-        tasks = [task.id for task in self.project.tasks()]
-        memories = [memory.id for memory in self.project.memory.find(Wanted())][:20]
+        tasks = [task.id for task in self.project.tasks.list()]
+        memories = [memory.id for memory in self.project.memory.list(Wanted())][:20]
         for form in FORMATS:
             for state in ("active", "all"):
                 if form == "knowledge":
@@ -258,18 +256,18 @@ def _over_http(abused: Abused, text: str) -> None:
 
 
 def _feedback(abused: Abused, text: str) -> None:
-    task = abused.project.add_task(f"Blocked {_number()}")
-    abused.project.log(task.id, text)
-    abused.project.block(task.id, text)
+    task = abused.project.tasks.add(f"Blocked {_number()}")
+    abused.project.tasks.log(task.id, text)
+    abused.project.tasks.block(task.id, text)
 
 
 WAYS: dict[str, Way] = {
     "memory add": lambda abused, text: void(abused.project.memory.add(text)),
     "memory title": lambda abused, text: void(abused.project.memory.add(f"Body {_number()}", title=text, tags=["a"])),
     "memory add by command": lambda abused, text: void(abused.ralph("memory", "add", text)),
-    "task title": lambda abused, text: void(abused.project.add_task(text)),
-    "task body": lambda abused, text: void(abused.project.add_task(f"Task {_number()}", text)),
-    "feature": lambda abused, text: void(abused.project.add_feature(f"Feature {_number()}", text, text)),
+    "task title": lambda abused, text: void(abused.project.tasks.add(text)),
+    "task body": lambda abused, text: void(abused.project.tasks.add(f"Task {_number()}", text)),
+    "feature": lambda abused, text: void(abused.project.features.add(f"Feature {_number()}", text, text)),
     "feedback": _feedback,
     "memories.md": _edited_file,
     "knowledge file": _knowledge_file,

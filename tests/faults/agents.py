@@ -104,7 +104,7 @@ def hostile_run(
     (folder / "agent").chmod(0o755)
     set_up_project(root)
     with Project.open(root) as project:
-        plan = {project.add_task(f"Number {number}").id: name for number, name in enumerate(names)}
+        plan = {project.tasks.add(f"Number {number}").id: name for number, name in enumerate(names)}
     (folder / "plan.json").write_text(json.dumps(plan))
     given = {name: value for name, value in os.environ.items() if name != STORE_VARIABLE}
     given |= {

@@ -31,7 +31,7 @@ from ralph.core.records import (
     record,
     replace,
 )
-from ralph.memory.import_export import Exported
+from ralph.memory.import_export import ExportResult
 from ralph.memory.recall.query import Context
 from ralph.memory.sessions import Told
 from ralph.project import Project
@@ -359,7 +359,8 @@ def operations(mine: Project) -> list[tuple[str, Callable[..., Any]]]:
     parts: list[object] = [
         store, store.tasks, store.features, store.attempts, store.events, store.sums, store.sessions, store.memories,
         Synced(store.scope), Shared(store.scope), Vectors(store.scope, MODEL, WIDTH),
-        mine, mine.memory, mine.transfer, mine.sessions, mine.learning, mine.past, mine.stats,
+        mine, mine.memory, mine.memory.maintenance, mine.memory.sharing, mine.memory.events, mine.transfer, mine.sessions,
+        mine.learnings, mine.tasks, mine.features, mine.runs, mine.prompts, mine.journal, mine.stats,
     ]  # fmt: skip
     found = []
     for part in parts:
@@ -489,7 +490,7 @@ def _whole(answer: object) -> object:
     """Give an answer with all that is in it, as long as it can be asked for."""
     if isinstance(answer, Found):
         return answer.rows, answer.held_by  # of how many is said in two ways, which differ by what is not indexed
-    if isinstance(answer, Exported):
+    if isinstance(answer, ExportResult):
         return [(name, list(pieces)) for name, pieces in answer.files], answer.count, answer.left_out
     return list(islice(answer, 1000)) if isinstance(answer, Iterator) else answer
 

@@ -75,7 +75,7 @@ class Writer:
         """Compare what is there with what was acknowledged; on a full disk nothing can be written for that."""
         with Project.open(self.root) as project:
             titles = Counter(memory.title for memory in project.store.memories.all())
-            titles += Counter(task.title for task in project.tasks() if task.status is not Status.DONE)
+            titles += Counter(task.title for task in project.tasks.list() if task.status is not Status.DONE)
             self.lost += [f"{key} is lost" for key, is_told in self.kept.items() if is_told and not titles[key]]
             self.lost += [f"{count} times {key}" for key, count in titles.items() if count > 1]
             self.lost += [f"damaged: {row}" for row in project.store.damaged()]
@@ -83,7 +83,7 @@ class Writer:
                 return
             self.lost += check(project.store.database.where, deep=True).problems
             project.store.attempts.recover({"nowhere/1/1"})
-            project.memory.sync()
+            project.files.sync()
             path = self.root / disk.MEMORIES
             text = path.read_text(encoding="utf-8") if path.exists() else ""
             active = [memory for memory in project.store.memories.all() if memory.kind == "pattern"]
@@ -117,13 +117,13 @@ def _make(project: Project, run_id: str, do: str, key: str) -> None:
     if do == "add":
         project.memory.add(f"The parser wants {key}.", title=key)
     elif do == "note":
-        project.memory.add(f"The parser wants {key}.", kind="knowledge", title=key, tags=("note",))
+        project.memory.add(f"The parser wants {key}.", type="knowledge", title=key, tags=("note",))
     elif do == "task":
-        project.add_task(key)
+        project.tasks.add(key)
     elif do == "backup":
         project.store.backup("asked for")
     else:
-        project.add_task(f"Work for {key}", priority=9, id=key)
+        project.tasks.add(f"Work for {key}", priority=9, id=key)
         begun = project.store.attempts.begin(run_id, "nowhere/1/1", 60, agent="test")
         assert begun
         ended = replace(begun.attempt, outcome=Outcome.DONE, ended_at=now())

@@ -53,8 +53,8 @@ def _run(folder: Path, size: int, seed: int) -> Shown:
     persons = max(1, round(size * PERSONS_SHARE))
     with Project.open(root) as project:
         for n in range(6):
-            project.memory.add(f"The first one is word-s0-{n}.", kind=list(SECTIONS)[n % 4])
-            project.memory.add(f"Known is word-s1-{n}.", kind="knowledge", title=f"Start {n}", tags=["x"])
+            project.memory.add(f"The first one is word-s0-{n}.", type=list(SECTIONS)[n % 4])
+            project.memory.add(f"Known is word-s1-{n}.", type="knowledge", title=f"Start {n}", tags=["x"])
     person = Person(root, seed)
     shares = [(size - persons) // WRITERS + (n < (size - persons) % WRITERS) for n in range(WRITERS)]
     writers = [_start(root, folder / f"{n}.said", n, share, seed) for n, share in enumerate(shares)]
@@ -110,11 +110,11 @@ def _edit(project: Project, chance: random.Random, word: str) -> None:
         # The reason is in the history too.
         memory.delete(chance.choice(known), why=f"No more use for {word}.")
     elif known and what < 0.6:
-        memory.edit(chance.choice(known), body=text)
+        memory.edit(chance.choice(known), content=text)
     elif what < 0.8:
-        memory.add(text, kind=chance.choice(list(SECTIONS)))
+        memory.add(text, type=chance.choice(list(SECTIONS)))
     else:
-        memory.add(text, kind="knowledge", title=f"About {word}", tags=["x"])
+        memory.add(text, type="knowledge", title=f"About {word}", tags=["x"])
 
 
 class Person:
@@ -339,7 +339,7 @@ class Person:
         both = {*WORD.findall(theirs), *WORD.findall(ours)}
         while (left := both - _known(self._root)) and time.monotonic() < deadline:
             with Project.open(self._root) as project:
-                project.memory.sync()
+                project.files.sync()
         self.dropped += sorted(left)
         self._resolve()
         self._git("commit", "--quiet", "-a", "-m", "Merged")
@@ -388,8 +388,8 @@ def _missing(root: Path, said: set[str], person: Person) -> int:
         stored = {one.id: (one.kind, one.body) for one in project.store.memories.all() if one.kind in SECTIONS}
         text = (root / ".agent" / "memories.md").read_text()
         written = {one.id: (one.kind, one.body) for one in read_document(text).entries}
-        project.memory.look_at_files()
-        apart = [] if project.memory.problems else [id for id in stored if stored[id] != written.get(id)]
+        project.files.check()
+        apart = [] if project.files.problems else [id for id in stored if stored[id] != written.get(id)]
     left = sorted((root / ".agent").glob("*.saved-*")) + sorted((root / ".ralph" / "knowledge").glob("*.saved-*"))
     files = [text, *(path.read_text() for path in (*(root / ".ralph" / "knowledge").glob("*.md"), *left))]
     lost = said - _known(root) - set(WORD.findall("\n".join(files)))

@@ -54,7 +54,7 @@ from ralph.integrations.hooks import (
     _strip_own_context,
 )
 from ralph.integrations.mcp import protocol
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.integrations.setup.edits import JsonEdit, TomlEdit
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
 from ralph.loop.review import passes, without_echo
@@ -467,11 +467,11 @@ def hook(text: str) -> object:
 
 
 @cache
-def _opened() -> Opened:
+def _opened() -> ProjectHandle:
     directory = _folder() / "project"
     directory.mkdir()
     set_up_project(directory)
-    return Opened(str(directory))
+    return ProjectHandle(str(directory))
 
 
 def mcp(text: str) -> object:

@@ -208,7 +208,7 @@ class Lane:
         """Compare all there is with what should be; what was begun may be made or not, and is taken as it is."""
         problems = [f"damaged: {row}" for row in project.store.damaged()]
         problems += check(project.store.database.where, deep=True).problems
-        project.memory.sync()
+        project.files.sync()
         found: dict[str, list[Memory]] = {}
         for memory in project.store.memories.find(Wanted(states=tuple(State))):
             for key in KEY.findall(memory.body)[:1]:
@@ -300,11 +300,11 @@ def _write(root: Path, run_id: str, writes: list[Write], tells: int) -> None:
 def _made(project: Project, write: Write, run_id: str) -> str:
     """Make a write, and give the id of what was written."""
     if write.do == "edit":
-        return project.memory.edit(write.id, body=write.body).memory.id
+        return project.memory.edit(write.id, content=write.body).memory.id
     if write.do == "delete":
         return project.memory.delete(write.id)[0][0].id
     if write.do == "task":
-        return project.add_task(f"Mend {write.key}", id=write.id).id
+        return project.tasks.add(f"Mend {write.key}", id=write.id).id
     if write.do == "work":
         begun = project.store.attempts.begin(run_id, WORKER, 60, agent="test")
         if begun is None:
@@ -315,7 +315,7 @@ def _made(project: Project, write: Write, run_id: str) -> str:
         project.store.attempts.finish(capture, begun.task.claim_token)
         return begun.task.id
     if write.do == "note":
-        return project.memory.add(write.body, kind="knowledge", title=write.key, tags=("note",)).memory.id
+        return project.memory.add(write.body, type="knowledge", title=write.key, tags=("note",)).memory.id
     return project.memory.add(write.body, tags=("one", "two")).memory.id
 
 

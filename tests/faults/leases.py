@@ -222,7 +222,7 @@ def disturb(folder: Path, faults: int, seed: int) -> Left:
 
 def _add_tasks(folder: Path, count: int) -> list[str]:
     with Project.open(folder) as project:
-        return [project.add_task(f"Task {number}").id for number in range(count)]
+        return [project.tasks.add(f"Task {number}").id for number in range(count)]
 
 
 def _has_open(folder: Path) -> bool:

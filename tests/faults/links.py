@@ -171,33 +171,33 @@ NAMES = (
 
 
 def _title(project: Project, name: str, outside: Path) -> None:
-    project.memory.add("It has a name.", kind="knowledge", title=name, tags=["x"])
+    project.memory.add("It has a name.", type="knowledge", title=name, tags=["x"])
 
 
 def _json(project: Project, name: str, outside: Path) -> None:
     entry = {"id": name, "type": "knowledge", "title": name, "content": "It has a name.", "tags": [name]}
-    print(project.bring(json.dumps({"memories": [entry]}), "memories.json"))
+    print(project.transfer.import_text(json.dumps({"memories": [entry]}), "memories.json"))
 
 
 def _csv(project: Project, name: str, outside: Path) -> None:
     text = io.StringIO()
     csv.writer(text).writerows([["id", "type", "title", "content", "tags"], [name, "knowledge", name, "Named.", name]])
-    print(project.bring(text.getvalue(), "memories.csv"))
+    print(project.transfer.import_text(text.getvalue(), "memories.csv"))
 
 
 def _bundle(project: Project, name: str, outside: Path) -> None:
-    project.memory.add("It is carried.", kind="knowledge", title="Carried", tags=["x"])
+    project.memory.add("It is carried.", type="knowledge", title="Carried", tags=["x"])
     pieces = [piece for _, parts in project.transfer.export("bundle", Wanted()).files for piece in parts]
-    print(project.bring("".join(pieces).replace('"Carried"', json.dumps(name)), "memories.jsonl"))
+    print(project.transfer.import_text("".join(pieces).replace('"Carried"', json.dumps(name)), "memories.jsonl"))
 
 
 def _source(project: Project, name: str, outside: Path) -> None:
-    print(project.bring(f"## Patterns\n\n### mem-1-0001\n> Brought from {name!r}.\n", name))
+    print(project.transfer.import_text(f"## Patterns\n\n### mem-1-0001\n> Brought from {name!r}.\n", name))
 
 
 def _task(project: Project, name: str, outside: Path) -> None:
-    print(project.import_tasks(json.dumps({"id": name, "title": name, "needs": [name]}) + "\n", "tasks.jsonl"))
-    print(project.add_task(name, feature=project.add_feature(name).id))
+    print(project.tasks.import_(json.dumps({"id": name, "title": name, "needs": [name]}) + "\n", "tasks.jsonl"))
+    print(project.tasks.add(name, feature=project.features.add(name).id))
 
 
 def _file_of(project: Project, name: str, outside: Path) -> None:
@@ -219,7 +219,7 @@ def _run(project: Project, name: str, outside: Path) -> None:
 
 
 def _neighbour(project: Project, name: str, outside: Path) -> None:
-    print(project.neighbour(name).directory)
+    print(project.open_other(name).directory)
 
 
 DOORS: dict[str, Callable[[Project, str, Path], object]] = {
@@ -316,9 +316,9 @@ def make_clone(root: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     set_up_project(root)
     with Project.open(root) as project:
-        project.add_task("A task")
+        project.tasks.add("A task")
         project.memory.add("A first pattern.")
-        project.memory.add("A first fact.", kind="knowledge", title="First", tags=["x"])
+        project.memory.add("A first fact.", type="knowledge", title="First", tags=["x"])
         project.store.database.close()
 
 
@@ -437,7 +437,7 @@ def _by_door(case: Case, clone: Path, outside: Path) -> None:
     with Project.open(clone) as project:
         try:
             DOORS[case.place](project, case.thing, outside)
-            project.memory.sync()
+            project.files.sync()
         except RalphError as error:
             print(f"Error: {error}")
         main(("memory", "list"))

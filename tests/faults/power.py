@@ -172,13 +172,13 @@ class Writer:
             key, version = f"{self._name}n{self._count}", 1
             kind = self._random.choice(("knowledge", "pattern"))
             self._tell(tries=key, version=version)
-            kept = project.memory.add(text(key, version, self._random), title=f"Title {key}", kind=kind)
+            kept = project.memory.add(text(key, version, self._random), title=f"Title {key}", type=kind)
             self._known[key] = {"id": kept.memory.id, "version": version}
         elif choice < 0.85:
             key = self._random.choice(there)
             version = self._known[key]["version"] + 1
             self._tell(tries=key, version=version)
-            project.memory.edit(self._known[key]["id"], body=text(key, version, self._random))
+            project.memory.edit(self._known[key]["id"], content=text(key, version, self._random))
             self._known[key]["version"] = version
         else:
             key = self._random.choice(there)
@@ -188,7 +188,7 @@ class Writer:
         self._tell(did=key, **self._known[key])
 
     def _settle_a_task(self, project: Project) -> None:
-        task_id = project.add_task(f"Task of {self._name}").id
+        task_id = project.tasks.add(f"Task of {self._name}").id
         self._tell(task=task_id, status="pending")
         store = project.store
         begun = store.attempts.begin(store.attempts.start_run("test").id, self._name, 60, agent="test", only=task_id)
@@ -271,9 +271,9 @@ class Book:
     def _out_of_step(self, project: Project, root: Path) -> list[str]:
         """Bring the files in step, and say what that changed in the store, or left different in the files."""
         before = {memory.id: (memory.state, memory.body) for memory in project.store.memories.all()}
-        project.memory.sync()
+        project.files.sync()
         after = {memory.id: (memory.state, memory.body) for memory in project.store.memories.all()}
-        wrong = [*project.memory.problems]
+        wrong = [*project.files.problems]
         changed = [id for id in before.keys() | after.keys() if before.get(id) != after.get(id)]
         if changed:
             wrong.append(f"a sync changed what is stored: {changed}")
@@ -430,12 +430,12 @@ def keep_files(disk: Disk) -> list[str]:
     )
     after_power_loss(
         "a knowledge file",
-        lambda: change(lambda project: project.memory.add("First.", title="A", kind="knowledge")),
+        lambda: change(lambda project: project.memory.add("First.", title="A", type="knowledge")),
         lambda: holds(note(), "First."),
     )
     after_power_loss(
         "an edited knowledge file",
-        lambda: change(lambda project: project.memory.edit(project.store.memories.all()[0].id, body="Second.")),
+        lambda: change(lambda project: project.memory.edit(project.store.memories.all()[0].id, content="Second.")),
         lambda: holds(note(), "Second."),
     )
     seen = Content(path=f".ralph/knowledge/{note().name}", text="", stat=_size(note()))

@@ -87,7 +87,7 @@ def leaks(folder: Path, secrets: Sequence[Secret]) -> tuple[list[Leak], int]:
     """Let each secret in by another way; give those seen again, and how many texts were searched."""
     ways = [*WAYS, *(f"answer {number}" for number in range(1, ANSWERED + 1))]
     with Abused(folder) as abused:
-        abused.project.add_task("Make the parser faster", "The parser reads config files.", priority=100)
+        abused.project.tasks.add("Make the parser faster", "The parser reads config files.", priority=100)
         texts = [secret.text for secret in secrets] + ["nothing"] * (len(ways) - len(secrets))
         said, gate, beside = answers(texts[len(WAYS) :])
         (abused.root / "gate.txt").write_text(gate, "utf-8", "surrogatepass")

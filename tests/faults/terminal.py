@@ -113,7 +113,7 @@ class _Place:
         chunks = [texts[at : at + IN_ONE_SESSION] for at in range(0, len(texts), IN_ONE_SESSION)]
         with Project.open(self.root) as project:
             for number, chunk in enumerate(chunks):
-                task = project.add_task(f"Task {number} " + " ".join(chunk), body="\n".join(chunk))
+                task = project.tasks.add(f"Task {number} " + " ".join(chunk), body="\n".join(chunk))
                 self.tasks.append(task.id)
                 (self._folder / task.id).write_bytes(_answer(task.id, chunk).encode("utf-8", "surrogatepass"))
         keys = "\n".join(f"{json.dumps(text, ensure_ascii=False)} = 1" for text in texts[::20] if "\x7f" not in text)

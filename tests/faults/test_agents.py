@@ -58,8 +58,8 @@ def two_tasks(tmp_path: Path) -> Path:
     directory.mkdir()
     set_up_project(directory)
     with Project.open(directory) as project:
-        project.add_task("A")
-        project.add_task("B")
+        project.tasks.add("A")
+        project.tasks.add("B")
     return directory
 
 

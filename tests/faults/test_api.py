@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from ralph.core.actor import AGENT
 from ralph.project import Project
 from ralph.web import mcp
 from ralph.web.mcp import Server
@@ -42,7 +43,7 @@ def test_there_is_a_door_for_each_call_page_and_file() -> None:
 def test_clients_that_take_their_time_keep_nobody_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp, "MOST_CONNECTIONS", 3)
     monkeypatch.setattr(mcp, "REQUEST_SECONDS", 0.5)
-    with Server(project.directory, "127.0.0.1", 0) as server:
+    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         try:

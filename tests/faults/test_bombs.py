@@ -71,11 +71,11 @@ def test_front_matter_that_is_a_bomb_is_named_and_left_alone(project: Project, t
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
 
-    project.memory.sync()
+    project.files.sync()
 
-    assert len(project.memory.problems) == 1
-    assert project.memory.problems[0].startswith("Skipped .ralph/knowledge/bomb.md: ")
-    assert why in project.memory.problems[0]
+    assert len(project.files.problems) == 1
+    assert project.files.problems[0].startswith("Skipped .ralph/knowledge/bomb.md: ")
+    assert why in project.files.problems[0]
     assert list(project.store.memories.all()) == []
     assert path.read_text() == text
 

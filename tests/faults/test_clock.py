@@ -237,8 +237,8 @@ def test_a_run_takes_as_long_as_it_takes_while_the_clock_is_set(tmp_path: Path, 
     root.mkdir()
     set_up_project(root)
     with Project.open(root) as project:
-        project.add_task("A")
-        project.add_task("B")
+        project.tasks.add("A")
+        project.tasks.add("B")
     agent = f"echo {jump} > {tmp_path}/clock; sleep 0.1; echo '<task-done>'$RALPH_TASK_ID'</task-done>'"
 
     done = subprocess.run(

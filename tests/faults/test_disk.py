@@ -14,7 +14,7 @@ import pytest
 from ralph.core.errors import StoreNotWritableError
 from ralph.core.files import FULL, READ_ONLY, trouble_of_disk
 from ralph.core.records import Outcome, Status
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from tests.faults import disk
 from tests.faults.disk import fill
@@ -64,7 +64,7 @@ def root(mounted: Path) -> Path:
     set_up_project(root)
     with Project.open(root) as project:
         project.memory.add("The parser wants tabs.")
-        project.add_task("Mend the parser")
+        project.tasks.add("Mend the parser")
     code = "import os; from ralph.project import Project; Project.open('.').memory.add('The log is read.'); os._exit(0)"
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
     return root
@@ -159,7 +159,7 @@ def test_a_read_only_project_without_a_log_is_read_too(root: Path, mounted: Path
 @needs_mount
 def test_a_server_that_read_from_a_full_disk_writes_as_soon_as_there_is_room(root: Path, mounted: Path) -> None:
     fill(mounted)
-    opened = Opened(str(root))
+    opened = ProjectHandle(str(root))
     assert opened.use(lambda project: len(project.store.memories.all())) == 2
     with pytest.raises(StoreNotWritableError, match="the disk is full"):
         opened.use(lambda project: project.memory.add("Something new"))
@@ -177,11 +177,11 @@ def test_what_the_files_lack_because_the_disk_was_full_is_written_later(root: Pa
     with Project.open(root) as project:  # it holds all that SQLite needs to write a little
         path.write_text(path.read_text() + "\n## Fixes\n\n### mem-1700000000-abcd\n> A person wrote this.\n")
         fill(mounted)
-        project.memory.sync()
+        project.files.sync()
         listed = project.store.memories.all()
-        problems = project.memory.problems
+        problems = project.files.problems
         (mounted / "filler").unlink()
-        project.memory.sync()
+        project.files.sync()
 
         assert len(listed) in (2, 3)
         assert listed[0].body == "The parser wants tabs."
@@ -200,7 +200,7 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
     meanwhile = FILLS.format(mounted=mounted) + (f"\n[ -e {mounted}/filler ] && exit 7" if crashes else "")
     (root / "agent.sh").write_text(AGENT.format(meanwhile=meanwhile))
     with Project.open(root) as project:
-        project.add_task("Mend the lexer")
+        project.tasks.add("Mend the lexer")
     run = subprocess.Popen(
         [sys.executable, "-m", "ralph", "run", "--", "sh", "agent.sh"], cwd=root, stdout=subprocess.PIPE, text=True
     )
@@ -218,7 +218,7 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
         outcomes = [one.outcome for one in reversed(project.store.attempts.latest(10))]
         assert outcomes == [*[Outcome.INTERRUPTED] * crashes, Outcome.DONE, Outcome.DONE]
         titles = [one.title for one in project.store.memories.all() if one.kind == "knowledge"]
-        assert sorted(titles) == sorted(f"About {task.id}" for task in project.tasks())
+        assert sorted(titles) == sorted(f"About {task.id}" for task in project.tasks.list())
 
 
 IMPATIENT = """
@@ -238,7 +238,7 @@ def test_a_run_that_waited_too_long_says_so_and_can_be_resumed(root: Path, mount
     nearly_full = f"[ -e {mounted}/filled ] || head -c 4900k /dev/zero > {mounted}/filler; touch {mounted}/filled"
     gate = "true" if in_session else nearly_full
     with Project.open(root) as project:
-        project.add_task("Mend the lexer")
+        project.tasks.add("Mend the lexer")
     run = subprocess.run(
         [sys.executable, "-c", IMPATIENT, "run", "--gate", gate, "--", "sh", "agent.sh"],
         cwd=root,
@@ -254,12 +254,12 @@ def test_a_run_that_waited_too_long_says_so_and_can_be_resumed(root: Path, mount
     )
     assert "Traceback" not in run.stdout + run.stderr
     with Project.open(root) as project:
-        assert [task.status for task in project.tasks()].count(Status.DONE) == (0 if in_session else 1)
+        assert [task.status for task in project.tasks.list()].count(Status.DONE) == (0 if in_session else 1)
     (mounted / "filler").unlink()
     resumed = ralph(root, "run", "--resume", "--no-verify")
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     with Project.open(root) as project:
-        assert {task.status for task in project.tasks()} == {Status.DONE}
+        assert {task.status for task in project.tasks.list()} == {Status.DONE}
 
 
 # --- calls that fail --------------------------------------------------------------------------
@@ -288,6 +288,6 @@ def test_a_command_whose_disk_fails_says_so_in_one_line(tmp_path: Path, words: l
     assert failed.stdout == ""
     with Project.open(tmp_path) as project:
         assert len(project.store.memories.all()) == 1
-        assert project.tasks() == []
+        assert project.tasks.list() == []
         assert project.store.damaged() == []
     assert list(tmp_path.glob(".ralph/backups/*.db")) == []

@@ -116,7 +116,7 @@ def test_what_was_learned_during_a_save_is_written_after_it(project: Project) ->
         project.memory.add("Learned meanwhile.")
         editor.write("\n# Mine\n")
     let_settle()
-    project.memory.sync()
+    project.files.sync()
 
     assert "> Learned meanwhile." in memories(project).read_text()
     assert "# Mine\n" in memories(project).read_text()
@@ -157,34 +157,34 @@ def test_entries_that_were_held_are_not_deleted_when_there_are_more_others(proje
         project.memory.add(f"Early fact {n} holds.")
     memories(project).write_text("# Memories\n")
     let_settle()
-    project.memory.sync()
+    project.files.sync()
     for n in range(12):
         project.memory.add(f"Later fact {n} holds.")
 
-    project.memory.look_at_files()
+    project.files.check()
 
     assert len(bodies(project)) == 14
     assert (
         "2 memories are missing from .agent/memories.md, too many for a deliberate deletion"
-        in project.memory.problems[0]
+        in project.files.problems[0]
     )
 
 
 def test_files_that_were_held_are_not_deleted_when_there_are_more_others(project: Project) -> None:
     for n in range(2):
-        project.memory.add(f"Early fact {n}.", kind="knowledge", title=f"Early {n}", tags=["x"])
+        project.memory.add(f"Early fact {n}.", type="knowledge", title=f"Early {n}", tags=["x"])
     folder = project.root / ".ralph" / "knowledge"
     for path in folder.glob("*.md"):
         path.unlink()
-    project.memory.sync()
+    project.files.sync()
     for name in "abcdefghijkl":
-        project.memory.add(f"It is about {name * 9}.", kind="knowledge", title=f"On {name * 9}", tags=["x"])
+        project.memory.add(f"It is about {name * 9}.", type="knowledge", title=f"On {name * 9}", tags=["x"])
 
-    project.memory.look_at_files()
+    project.files.check()
 
     assert len(bodies(project)) == 14
     assert (
-        "2 entries have no file in .ralph/knowledge/, too many for a deliberate deletion" in project.memory.problems[0]
+        "2 entries have no file in .ralph/knowledge/, too many for a deliberate deletion" in project.files.problems[0]
     )
 
 
@@ -193,18 +193,18 @@ def test_entries_that_were_held_come_back_as_they_were_and_can_be_deleted_one_by
     text = memories(project).read_text()
     memories(project).write_text("# Memories\n")
     let_settle()
-    project.memory.sync()
+    project.files.sync()
 
     memories(project).write_text(text)
     let_settle()
-    project.memory.sync()
+    project.files.sync()
     memories(project).write_text(text.replace(f"### {ids[0]}\n> Fact 0 holds.\n", ""))
     let_settle()
-    project.memory.sync()
-    project.memory.look_at_files()
+    project.files.sync()
+    project.files.check()
 
     assert bodies(project) == {"Fact 1 holds.", "Fact 2 holds."}
-    assert project.memory.problems == []
+    assert project.files.problems == []
 
 
 # --- git ---------------------------------------------------------------------------------
@@ -220,11 +220,11 @@ def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history
     memories(project).write_text(in_conflict(project, "> First text.", "> Ours.", "> Theirs."))
     let_settle()
 
-    project.memory.sync()
+    project.files.sync()
     during = memories(project).read_text()
     memories(project).write_text(during.replace("<<<<<<< HEAD\n> Ours.\n=======\n", "").replace("\n>>>>>>> side", ""))
     let_settle()
-    project.memory.sync()
+    project.files.sync()
 
     assert "<<<<<<< HEAD" in during
     assert project.memory.get(id).body == "Theirs."
@@ -232,7 +232,7 @@ def test_both_sides_of_a_merge_are_kept_and_the_one_that_loses_is_in_the_history
     said = [json.loads(event.became or "{}").get("body") for event in events]
     assert {"First text.", "Ours.", "Theirs."} <= {*said, json.loads(events[1].was or "{}")["body"]}
     assert "conflict" in {event.what for event in events}
-    assert project.memory.problems == [
+    assert project.files.problems == [
         ".agent/memories.md has git conflict markers. Both sides were imported; resolve the conflict."
     ]
 
@@ -242,10 +242,10 @@ def test_a_conflict_in_one_entry_does_not_take_back_what_is_learned_about_anothe
     other = project.memory.add("Before the merge.").memory.id
     memories(project).write_text(in_conflict(project, "> Torn apart.", "> Ours.", "> Theirs."))
     let_settle()
-    project.memory.sync()
+    project.files.sync()
 
-    project.memory.edit(other, body="Learned during the merge.")
-    project.memory.sync()
+    project.memory.edit(other, content="Learned during the merge.")
+    project.files.sync()
 
     assert project.memory.get(other).body == "Learned during the merge."
 
@@ -278,7 +278,7 @@ def test_nothing_that_left_a_file_is_without_a_history(project: Project) -> None
     memories(project).write_text(text.replace("> Fact 3 holds.", "> Fact three holds."))
     let_settle()
 
-    project.memory.sync()
+    project.files.sync()
 
     changed = next(one for one in project.store.memories.find(Wanted(states=tuple(State))) if "three" in one.body)
     assert any("Fact 3 holds." in (event.was or "") for event in project.memory.history(changed.id))

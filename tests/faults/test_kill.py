@@ -44,7 +44,7 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
     set_up_project(tmp_path)
     (tmp_path / "agent.sh").write_text(AGENT)
     with Project.open(tmp_path) as project:
-        ids = [project.add_task(f"Task {n}").id for n in range(TASKS)]
+        ids = [project.tasks.add(f"Task {n}").id for n in range(TASKS)]
     acknowledged: set[str] = set()
 
     for turn in range(KILLS):
@@ -82,7 +82,7 @@ def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
     set_up_project(tmp_path)
     (tmp_path / "agent.sh").write_text("setsid sleep 301 & sleep 302 & echo $$ > agent.pid; sleep 303\n")
     with Project.open(tmp_path) as project:
-        project.add_task("A")
+        project.tasks.add("A")
     run = start(tmp_path)
     deadline = time.monotonic() + 10
     while not (tmp_path / "agent.pid").exists():
@@ -112,17 +112,17 @@ def test_what_a_killed_writer_acknowledged_is_there_and_the_rest_wholly_or_not_a
 
 @pytest.mark.once
 def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Project) -> None:
-    first = project.add_task("Mend the parser", "It fails on tabs.", id="mend-parser")
-    project.done("mend-parser")
+    first = project.tasks.add("Mend the parser", "It fails on tabs.", id="mend-parser")
+    project.tasks.done("mend-parser")
 
-    again = project.add_task("Mend the parser", "It fails on tabs.", id="mend-parser")
+    again = project.tasks.add("Mend the parser", "It fails on tabs.", id="mend-parser")
 
     assert (again.id, again.status) == (first.id, Status.DONE)
-    assert len(project.tasks()) == 1
+    assert len(project.tasks.list()) == 1
     with pytest.raises(UsageError, match="mend-parser already exists"):
-        project.add_task("Something else", id="mend-parser")
+        project.tasks.add("Something else", id="mend-parser")
     with pytest.raises(UsageError, match="An id has up to 64 letters"):
-        project.add_task("Mend the parser", id="../parser")
+        project.tasks.add("Mend the parser", id="../parser")
 
 
 @pytest.mark.once

@@ -63,7 +63,7 @@ def test_the_tasks_of_several_dead_workers_are_taken_back_also_after_their_lease
 def test_a_heartbeat_keeps_a_task_far_beyond_its_lease_and_a_pause_loses_it(tmp_path: Path) -> None:
     set_up_project(tmp_path)
     with Project.open(tmp_path) as project:
-        task_id = project.add_task("A long one").id
+        task_id = project.tasks.add("A long one").id
         worker = Worker(tmp_path, 1, work_seconds=4 * LEASE_SECONDS)
         try:
             _until_claimed(project.store)
@@ -80,7 +80,7 @@ def test_a_heartbeat_keeps_a_task_far_beyond_its_lease_and_a_pause_loses_it(tmp_
             assert not project.store.tasks.heartbeat(task_id, token, 60)
         finally:
             worker.kill()
-        assert [entry.message for entry in project.read_log(task_id)] == ["Released: the lease ran out."]
+        assert [entry.message for entry in project.tasks.read_log(task_id)] == ["Released: the lease ran out."]
 
 
 def _until_claimed(store: Store) -> None:

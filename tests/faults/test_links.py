@@ -110,7 +110,7 @@ def test_a_file_of_memories_that_is_a_link_to_the_database_is_left_alone(project
 
     project.memory.add("Learned.")
 
-    assert project.memory.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
+    assert project.files.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
     assert project.store.damaged() == []
 
 
@@ -237,8 +237,8 @@ def test_a_loop_of_links_is_a_file_that_cannot_be_written(project: Project) -> N
 
     project.memory.add("Learned.")
 
-    assert len(project.memory.problems) == 1
-    assert project.memory.problems[0].startswith("Cannot write .agent/memories.md: ")
+    assert len(project.files.problems) == 1
+    assert project.files.problems[0].startswith("Cannot write .agent/memories.md: ")
 
 
 def test_a_store_that_the_settings_name_elsewhere_is_opened_as_ever(clone: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class Hooks:
 
     def memories(self) -> list[Memory]:
         with Project.open(self.directory) as project:
-            return list(project.memory.find(Wanted()))
+            return list(project.memory.list(Wanted()))
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,7 @@ def test_one_that_goes_on_is_told_only_what_it_does_not_know(hooks: Hooks) -> No
 def test_inside_the_loop_the_hooks_are_silent_but_for_a_compaction(hooks: Hooks) -> None:
     remember(hooks, "The parser wants tabs.")
     with Project.open(hooks.directory) as project:
-        task = project.add_task("Fix the parser", "The parser chokes on spaces.")
+        task = project.tasks.add("Fix the parser", "The parser chokes on spaces.")
     inside = {"RALPH_SESSION": "run/1", "RALPH_TASK_ID": task.id}
     said = {"session_id": "s-1", "prompt": "Fix the parser", "last_assistant_message": LESSON}
 
@@ -261,7 +261,7 @@ def test_what_a_session_says_is_worth_knowing_is_kept_once(hooks: Hooks, event: 
 
 def test_a_session_outside_the_loop_finishes_no_task(hooks: Hooks) -> None:
     with Project.open(hooks.directory) as project:
-        task = project.add_task("Fix the parser")
+        task = project.tasks.add("Fix the parser")
 
     hooks("stop", last_assistant_message=f"<task-done>{task.id}</task-done>")
 
@@ -329,7 +329,7 @@ def test_one_made_of_another_does_not_bring_back_what_a_person_changed_meanwhile
     before = answered(LESSON, now())
     hooks("stop", last_assistant_message=LESSON)
     with Project.open(hooks.directory) as project:
-        project.memory.edit(hooks.memories()[0].id, body="Port 5544 is taken by the printer.")
+        project.memory.edit(hooks.memories()[0].id, content="Port 5544 is taken by the printer.")
     hooks("session-start", session_id="s-2", source="fork")
     path = transcript(tmp_path / "t.jsonl", before, answered("MEMORY:fix:The parser wants tabs.", now()))
 
@@ -355,7 +355,7 @@ def test_what_a_person_deleted_or_changed_meanwhile_is_not_learned_again(hooks: 
     hooks("session-start")
     with Project.open(hooks.directory) as project:
         project.memory.delete(deleted)
-        project.memory.edit(changed, body="Invoices are rounded to whole euros.")
+        project.memory.edit(changed, content="Invoices are rounded to whole euros.")
 
     hooks(
         "stop", last_assistant_message="MEMORY:fix:Use tabs in the parser.\nMEMORY:fix:Invoices are rounded to cents."

@@ -27,24 +27,24 @@ SAYS_DONE = 'echo "<task-done>$RALPH_TASK_ID</task-done>"'
 
 @pytest.mark.parametrize("order", [("planner", "creator"), ("creator", "critic"), ("explorer", "planner", "creator")])
 def test_done_and_failed_in_one_answer_lead_past_no_gate(trial: Trial, order: tuple[str, ...]) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     execution = {"gates": ("false",), "max_retries": 1}
     trial.run(ScriptedAgent(BOTH), Order(iterations=8), hats={"order": order}, execution=execution)
 
-    assert trial.project.task(task.id).task.status is Status.BLOCKED
+    assert trial.project.tasks.get(task.id).task.status is Status.BLOCKED
     assert Outcome.RETRIED in trial.outcomes()
 
 
 @pytest.mark.parametrize("titles", [("Fix the Straße", "Fix the STRASSE"), ("İstanbul", "i̇stanbul"), ("A", "a")])
 def test_parts_with_titles_that_are_nearly_the_same_are_one_part(trial: Trial, titles: tuple[str, str]) -> None:
-    task = trial.project.add_task("Too large")
+    task = trial.project.tasks.add("Too large")
     answer = "".join(f'<subtask title="{title}">do it</subtask>' for title in titles)
 
     summary = trial.run(ScriptedAgent(answer), Order(iterations=1), hats={"order": ("planner", "creator")})
 
     assert summary.iterations == 1
-    assert len(trial.project.task(task.id).parts) == 1
+    assert len(trial.project.tasks.get(task.id).parts) == 1
 
 
 def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial: Trial) -> None:
@@ -52,11 +52,11 @@ def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial:
         f"part=$({RALPH} task add part --parent $RALPH_TASK_ID --format quiet)\n"
         f"{RALPH} task done $part 2> said\n{SAYS_DONE}"
     )
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.ralph("run", "--gate", "false", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert trial.project.task(task.id).task.status is not Status.DONE
+    assert trial.project.tasks.get(task.id).task.status is not Status.DONE
     assert "the loop does, once the gates pass" in (trial.root / "said").read_text()
 
 
@@ -65,7 +65,7 @@ def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial:
 )
 def test_to_speak_of_passing_is_not_to_pass(trial: Trial, verdict: str) -> None:
     trial.script(f'if [ "$RALPH_READ_ONLY" ]; then echo "{verdict}"; exit; fi\n{SAYS_DONE}')
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
 

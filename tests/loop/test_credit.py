@@ -39,7 +39,7 @@ def record(memory: Memory) -> tuple[int, int, int, float | None]:
 
 def test_a_memory_that_was_shown_when_a_task_got_done_wins(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(DONE))
 
@@ -57,7 +57,7 @@ def test_a_memory_that_was_shown_when_a_task_got_done_wins(trial: Trial) -> None
 )
 def test_a_memory_that_was_shown_in_vain_loses(trial: Trial, answer: str | Reply) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(answer), Order(iterations=1))
 
@@ -68,7 +68,7 @@ def test_a_memory_that_was_shown_in_vain_loses(trial: Trial, answer: str | Reply
 
 def test_an_agent_that_crashes_says_nothing_about_what_it_was_told(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(Reply(text="", ending=Ending.CRASHED, detail="connection refused", files=())))
 
@@ -78,7 +78,7 @@ def test_an_agent_that_crashes_says_nothing_about_what_it_was_told(trial: Trial)
 
 def test_work_that_a_gate_refuses_is_no_win(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": ("false",)})
 
@@ -87,8 +87,8 @@ def test_work_that_a_gate_refuses_is_no_win(trial: Trial) -> None:
 
 def test_each_attempt_counts_once(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
-    trial.project.add_task("Extend the parser")
+    trial.project.tasks.add("Mend the parser")
+    trial.project.tasks.add("Extend the parser")
 
     trial.run(ScriptedAgent(FAILED, DONE, DONE))
 
@@ -100,7 +100,7 @@ def test_each_attempt_counts_once(trial: Trial) -> None:
 def test_by_command_the_record_of_a_memory_is_seen(trial: Trial) -> None:
     trial.script(f"if [ $RALPH_ATTEMPT = 1 ]; then {SAYS_FAILED}; else {SAYS_DONE}; fi")
     id = trial.ralph("memory", "add", "The parser wants tabs.", "--tags", "parser", "--format", "quiet").out.strip()
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.ralph("run", "--", "sh", "agent.sh")
     shown = trial.ralph("memory", "show", id, "--format", "json").json
@@ -112,7 +112,7 @@ def test_by_command_the_record_of_a_memory_is_seen(trial: Trial) -> None:
 
 def test_what_was_not_shown_neither_wins_nor_loses(trial: Trial) -> None:
     other = known(trial, "Bananas are yellow.", tags=("fruit",))
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(DONE))
 
@@ -120,7 +120,7 @@ def test_what_was_not_shown_neither_wins_nor_loses(trial: Trial) -> None:
 
 
 def test_what_an_attempt_itself_learned_is_not_its_own_win(trial: Trial) -> None:
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(f'<knowledge tags="parser" title="Tabs">Use tabs.</knowledge>{DONE}'))
 
@@ -130,7 +130,7 @@ def test_what_an_attempt_itself_learned_is_not_its_own_win(trial: Trial) -> None
 
 def test_an_interrupted_attempt_says_nothing_about_what_it_was_shown(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(Reply(text="", ending=Ending.STOPPED, files=())), Order(iterations=1))
 
@@ -140,10 +140,10 @@ def test_an_interrupted_attempt_says_nothing_about_what_it_was_shown(trial: Tria
 
 def test_an_attempt_whose_task_was_taken_away_says_nothing_either(trial: Trial) -> None:
     memory = known(trial)
-    task = trial.project.add_task("Mend the parser")
+    task = trial.project.tasks.add("Mend the parser")
 
     def taken_away(prompt: str, session: Session) -> str:
-        trial.project.done(task.id)
+        trial.project.tasks.done(task.id)
         return DONE
 
     trial.run(ScriptedAgent(taken_away))
@@ -154,7 +154,7 @@ def test_an_attempt_whose_task_was_taken_away_says_nothing_either(trial: Trial) 
 
 def test_a_memory_that_was_deleted_meanwhile_hinders_nothing(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     def forget(prompt: str, session: Session) -> str:
         trial.ralph("memory", "delete", memory.id)
@@ -167,7 +167,7 @@ def test_a_memory_that_was_deleted_meanwhile_hinders_nothing(trial: Trial) -> No
 
 def test_the_success_rate_of_an_antipattern_tells_of_those_who_follow_it(trial: Trial) -> None:
     memory = known(trial, "Do not edit the parser by hand.", kind="antipattern", success_rate=0.0)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(DONE))
 
@@ -179,9 +179,9 @@ def test_the_success_rate_of_an_antipattern_tells_of_those_who_follow_it(trial: 
 def test_a_failure_takes_more_where_most_succeed(trial: Trial) -> None:
     memory = known(trial)
     for number in range(8):
-        trial.project.add_task(f"Water the plants {number}")
+        trial.project.tasks.add(f"Water the plants {number}")
     trial.run(ScriptedAgent(DONE))
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     trial.run(ScriptedAgent(FAILED), Order(iterations=1))
 
@@ -199,7 +199,7 @@ def hatted(trial: Trial, *answers: str, iterations: int = 20, **kinds: tuple[str
 def test_what_earlier_hats_were_shown_shares_in_the_outcome(trial: Trial) -> None:
     planned = known(trial, "The parser has two passes.", kind="architecture")
     created = known(trial, "The parser wants tabs.", kind="fix")
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     hatted(trial, DONE, iterations=2, planner=("architecture",), creator=("fix",), critic=("pitfall",))
     between = [record(again(trial, memory)) for memory in (planned, created)]
@@ -212,7 +212,7 @@ def test_what_earlier_hats_were_shown_shares_in_the_outcome(trial: Trial) -> Non
 
 def test_a_memory_that_several_hats_were_shown_counts_once(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     hatted(trial, DONE)
 
@@ -222,7 +222,7 @@ def test_a_memory_that_several_hats_were_shown_counts_once(trial: Trial) -> None
 
 def test_what_led_to_findings_loses_and_what_mended_them_wins(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
 
     hatted(trial, DONE, DONE, '<hand-over to="creator">It is wrong.</hand-over>', DONE, DONE)
 
@@ -247,7 +247,7 @@ def settled(trial: Trial, outcome: Outcome = Outcome.DONE) -> tuple[Capture, int
 
 def test_a_settlement_that_is_repeated_after_its_answer_was_lost_counts_once(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
     capture, token = settled(trial)
 
     trial.project.store.attempts.finish(capture, token)
@@ -259,7 +259,7 @@ def test_a_settlement_that_is_repeated_after_its_answer_was_lost_counts_once(tri
 
 def test_a_settlement_that_never_arrived_is_made_up_for(trial: Trial) -> None:
     memory = known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
     capture, token = settled(trial)
 
     trial.project.store.attempts.finish(capture, token, is_again=True)
@@ -269,7 +269,7 @@ def test_a_settlement_that_never_arrived_is_made_up_for(trial: Trial) -> None:
 
 def test_a_settlement_that_is_undone_leaves_no_credit_behind(trial: Trial) -> None:
     memory = known(trial)
-    task = trial.project.add_task("Mend the parser")
+    task = trial.project.tasks.add("Mend the parser")
     capture, token = settled(trial)
 
     with pytest.raises(ZeroDivisionError), trial.project.store.transaction():
@@ -284,9 +284,9 @@ def test_a_settlement_that_is_undone_leaves_no_credit_behind(trial: Trial) -> No
 
 def test_who_lost_the_claim_gives_no_credit(trial: Trial) -> None:
     memory = known(trial)
-    task = trial.project.add_task("Mend the parser")
+    task = trial.project.tasks.add("Mend the parser")
     capture, token = settled(trial)
-    trial.project.reset(task.id)
+    trial.project.tasks.reset(task.id)
 
     with pytest.raises(ClaimLostError):
         trial.project.store.attempts.finish(capture, token)
@@ -314,7 +314,7 @@ def test_a_share_of_the_iterations_does_without_memory(trial: Trial) -> None:
     random.seed(6)
     memory = known(trial)
     for number in range(60):
-        trial.project.add_task(f"Mend the parser {number}")
+        trial.project.tasks.add(f"Mend the parser {number}")
     agent = ScriptedAgent(f"<journal>Looked at the lexer.</journal>{DONE}")
 
     trial.run(agent, Order(holdout=0.3), memories={"skill_injection": True, "files": False})
@@ -333,7 +333,7 @@ def test_a_share_of_the_iterations_does_without_memory(trial: Trial) -> None:
 
 def test_nothing_of_earlier_failures_is_in_a_prompt_without_memory(trial: Trial) -> None:
     known(trial)
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
     agent = ScriptedAgent(f"<journal>Looked at the lexer.</journal>{FAILED}")
 
     trial.run(agent, Order(with_memory=False))
@@ -345,7 +345,7 @@ def test_nothing_of_earlier_failures_is_in_a_prompt_without_memory(trial: Trial)
 
 def test_by_command_the_share_is_told_and_recorded(trial: Trial) -> None:
     trial.script(SAYS_DONE)
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--holdout", "0.25", "--", "sh", "agent.sh")
 
@@ -355,7 +355,7 @@ def test_by_command_the_share_is_told_and_recorded(trial: Trial) -> None:
 
 def test_without_a_holdout_no_experiment_is_recorded(trial: Trial) -> None:
     for number in range(2):
-        trial.project.add_task(str(number))
+        trial.project.tasks.add(str(number))
 
     trial.run(ScriptedAgent(DONE), Order(iterations=1))
     trial.run(ScriptedAgent(DONE), Order(iterations=1, with_memory=False, holdout=0.5))

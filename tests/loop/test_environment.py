@@ -171,7 +171,7 @@ def test_neither_agent_nor_gate_nor_review_sees_a_secret(trial: Trial) -> None:
     (root / "seen.py").write_text(PRINTS)
     passes = '[ "$RALPH_READ_ONLY" ] && echo "<verify-pass>$RALPH_TASK_ID</verify-pass>"'
     (root / "agent.sh").write_text(f"{sys.executable} seen.py >> {seen}/by-agent\n{SAYS_DONE}\n{passes}\n:\n")
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--gate", f"{sys.executable} seen.py > {seen}/by-gate", "--review", "--", "sh", "agent.sh")
 
@@ -187,7 +187,7 @@ def test_neither_agent_nor_gate_nor_review_sees_a_secret(trial: Trial) -> None:
 
 def test_a_failing_gate_that_asks_for_a_variable_tells_how_to_pass_it_once(trial: Trial) -> None:
     (trial.root / "agent.sh").write_text(SAYS_DONE)
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     gate = '[ "$DATABASE_URL" ] || { echo "KeyError: DATABASE_URL"; exit 1; }'
     ran = trial.ralph("run", "--gate", gate, "--", "sh", "agent.sh")
@@ -206,7 +206,7 @@ def test_a_gate_gets_what_is_named(trial: Trial) -> None:
     (trial.root / "agent.sh").write_text(SAYS_DONE)
     settings = trial.root / ".ralph.toml"
     settings.write_text(settings.read_text().replace("[agent]\n", '[agent]\nenvironment = ["DATABASE_URL"]\n'))
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--gate", '[ "$DATABASE_URL" ]', "--", "sh", "agent.sh")
 
@@ -227,7 +227,7 @@ def test_only_variables_that_are_set_held_back_and_named_count_as_missed() -> No
 def test_an_agent_can_use_the_memory_of_its_project(trial: Trial) -> None:
     script = f"{sys.executable} -m ralph memory add 'The cache wants a lock.' --type pattern || exit 1\n{SAYS_DONE}\n"
     (trial.root / "agent.sh").write_text(script)
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--", "sh", "agent.sh")
 
@@ -244,7 +244,7 @@ def test_the_password_of_the_store_stays_with_ralph_unless_it_is_named(
     script = f"env > seen; {SAYS_DONE}"
 
     def seen(*named: str) -> str:
-        trial.project.add_task("A")
+        trial.project.tasks.add("A")
         trial.run(CommandAgent(("sh", "-c", script), trial.root, named), agent={"environment": named})
         return (trial.root / "seen").read_text()
 

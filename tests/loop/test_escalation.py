@@ -46,7 +46,7 @@ def one(trial: Trial) -> str:
 def test_each_failure_in_a_row_is_one_step_on_the_way_to_a_person(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(FAILS_EACH_TIME_DIFFERENTLY + SAYS_FAILED)
-    task = trial.project.add_task("Hard")
+    task = trial.project.tasks.add("Hard")
 
     shown = [(one(trial), trial.ralph("status").out) for _ in range(4)]
 
@@ -69,7 +69,7 @@ def test_each_failure_in_a_row_is_one_step_on_the_way_to_a_person(trial: Trial) 
 def test_every_prompt_says_how_the_loop_stands_and_why_this_model(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(FAILS_EACH_TIME_DIFFERENTLY + SAYS_FAILED)
-    task = trial.project.add_task("Hard")
+    task = trial.project.tasks.add("Hard")
 
     for _ in range(4):
         one(trial)
@@ -90,7 +90,7 @@ def test_every_prompt_says_how_the_loop_stands_and_why_this_model(trial: Trial) 
 def test_when_a_person_resets_a_task_the_way_starts_anew(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(FAILS_EACH_TIME_DIFFERENTLY + SAYS_FAILED)
-    task = trial.project.add_task("Hard")
+    task = trial.project.tasks.add("Hard")
     for _ in range(4):
         one(trial)
 
@@ -103,7 +103,7 @@ def test_when_a_person_resets_a_task_the_way_starts_anew(trial: Trial) -> None:
 
 
 def test_the_same_failure_again_brings_a_stronger_model_sooner(trial: Trial) -> None:
-    trial.project.add_task("Hard")
+    trial.project.tasks.add("Hard")
 
     trial.run(ScriptedAgent(failure("KeyError: 'name'")), Order(iterations=3))
 
@@ -111,7 +111,7 @@ def test_the_same_failure_again_brings_a_stronger_model_sooner(trial: Trial) -> 
 
 
 def test_a_hard_task_is_tried_again_with_a_stronger_model_at_once(trial: Trial) -> None:
-    trial.project.add_task("Hard")
+    trial.project.tasks.add("Hard")
 
     trial.run(
         ScriptedAgent(f"<difficulty-estimate>hard</difficulty-estimate>{FAILED}", DONE),
@@ -122,11 +122,11 @@ def test_a_hard_task_is_tried_again_with_a_stronger_model_at_once(trial: Trial) 
 
 
 def test_a_task_that_was_done_before_starts_with_the_model_that_did_it(trial: Trial) -> None:
-    task = trial.project.add_task("Hard")
+    task = trial.project.tasks.add("Hard")
     trial.run(ScriptedAgent(failure("a"), failure("b"), DONE))
     assert trial.models()[-1][0] == "sonnet"
 
-    trial.project.reset(task.id)
+    trial.project.tasks.reset(task.id)
     trial.run(ScriptedAgent(DONE))
 
     assert trial.models()[-1] == ("sonnet", "escalate: it got this task done before")
@@ -134,7 +134,7 @@ def test_a_task_that_was_done_before_starts_with_the_model_that_did_it(trial: Tr
 
 
 def test_an_interrupted_attempt_is_no_step_on_the_way(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     stopped = Reply(text="", ending=Ending.STOPPED, files=())
 
     trial.run(ScriptedAgent(failure("a"), failure("b"), stopped, DONE))
@@ -160,7 +160,7 @@ def test_the_command_line_says_how_the_model_is_chosen(
 ) -> None:
     trial.settings(AGENT)
     trial.script(f'echo "$1" > .ralph/asked\n{SAYS_DONE}')
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.ralph("run", "--max-iterations", "1", *words)
 
@@ -172,7 +172,7 @@ def test_the_command_line_says_how_the_model_is_chosen(
 
 def test_an_agent_that_takes_no_model_gets_none_and_the_reason_says_so(trial: Trial) -> None:
     trial.script(SAYS_DONE)
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.ralph("run", "--", "sh", "agent.sh")
 
@@ -184,7 +184,7 @@ def test_an_agent_that_takes_no_model_gets_none_and_the_reason_says_so(trial: Tr
 def test_a_ladder_of_ones_own_is_climbed(trial: Trial) -> None:
     trial.settings(AGENT + '[models]\nladder = ["small", "large"]\n')
     trial.script(FAILS_EACH_TIME_DIFFERENTLY + SAYS_FAILED)
-    trial.project.add_task("Hard")
+    trial.project.tasks.add("Hard")
 
     trial.ralph("run")
 
@@ -195,7 +195,7 @@ def test_a_ladder_of_ones_own_is_climbed(trial: Trial) -> None:
 def test_a_model_the_program_does_not_know_ends_in_its_own_words(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script('echo "model $1 does not exist" >&2; exit 4')
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--max-iterations", "1", "--model", "nobody-knows-9")
 
@@ -210,7 +210,7 @@ def test_a_model_the_program_does_not_know_ends_in_its_own_words(trial: Trial) -
 def test_the_model_an_attempt_asks_for_is_given_to_the_next_one_and_logged(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(f'[ $RALPH_ATTEMPT = 1 ] && echo "<next-model>opus</next-model>"\n{SAYS_FAILED}')
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     one(trial)
     status = trial.ralph("status").out
@@ -228,7 +228,7 @@ def test_the_model_an_attempt_asks_for_is_given_to_the_next_one_and_logged(trial
 def test_a_wish_for_a_model_that_nobody_knows_is_ignored_and_logged(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(f'echo "<next-model>gpt-99</next-model>"\n{SAYS_FAILED}')
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     printed = one(trial)
     one(trial)
@@ -242,7 +242,7 @@ def test_a_wish_for_a_model_that_nobody_knows_is_ignored_and_logged(trial: Trial
 
 @pytest.mark.parametrize("strategy", ["fixed", "cost-optimized", "plan-then-execute"])
 def test_a_wish_counts_with_every_strategy(trial: Trial, strategy: str) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.run(
         ScriptedAgent(f"<next-model>Sonnet</next-model>{FAILED}", DONE),
@@ -254,7 +254,7 @@ def test_a_wish_counts_with_every_strategy(trial: Trial, strategy: str) -> None:
 
 
 def test_a_model_on_the_command_line_counts_more_than_a_wish(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.run(ScriptedAgent(f"<next-model>opus</next-model>{FAILED}", DONE), Order(iterations=2, model="haiku"))
 
@@ -265,7 +265,7 @@ def test_a_model_on_the_command_line_counts_more_than_a_wish(trial: Trial) -> No
 
 
 def test_the_warning_names_what_the_failures_have_in_common(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ScriptedAgent(failure("KeyError: 'name' in line 12", ()))
 
     trial.run(agent)
@@ -278,7 +278,7 @@ def test_the_warning_names_what_the_failures_have_in_common(trial: Trial) -> Non
 
 
 def test_the_same_change_again_is_named(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def change(why: str) -> Callable[[str, Session], str]:
         def work(prompt: str, session: Session) -> str:
@@ -310,7 +310,7 @@ def test_the_same_change_again_is_named(trial: Trial) -> None:
     ],
 )
 def test_a_task_that_gets_further_each_time_is_not_called_stuck(trial: Trial, gates: tuple[str, ...]) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     def further(prompt: str, session: Session) -> str:
         (trial.root / "n").write_text(session.environment["RALPH_ATTEMPT"])
@@ -329,7 +329,7 @@ def test_a_task_that_gets_further_each_time_is_not_called_stuck(trial: Trial, ga
 def test_status_says_that_a_task_gets_further(trial: Trial) -> None:
     trial.settings(AGENT + '[execution]\ngates = ["echo $((9 - $RALPH_ATTEMPT)) failed; false"]\nmax_retries = 9\n')
     trial.script(SAYS_DONE)
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.ralph("run", "--max-iterations", "4")
     status = trial.ralph("status").out
@@ -340,7 +340,7 @@ def test_status_says_that_a_task_gets_further(trial: Trial) -> None:
 
 
 def test_a_gate_that_fails_the_same_way_three_times_is_a_stuck_task(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ScriptedAgent(DONE)
 
     trial.run(agent, Order(iterations=4), execution={"gates": ("echo '3 failed'; false",)})
@@ -349,7 +349,7 @@ def test_a_gate_that_fails_the_same_way_three_times_is_a_stuck_task(trial: Trial
 
 
 def test_the_threshold_of_the_warning_can_be_set(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ScriptedAgent(failure("a"), failure("b"), failure("c"), failure("d"), failure("e"), DONE)
 
     trial.run(agent, execution={"stuck_after": 5, "max_retries": 8})
@@ -372,12 +372,12 @@ def stuck(trial: Trial, answer: str, *more: str) -> ScriptedAgent:
 
 
 def test_a_stuck_task_can_be_split_into_parts_that_are_done_in_order(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house", priority=4)
-    trial.project.add_task("Something else")
+    task = trial.project.tasks.add("Build a house", priority=4)
+    trial.project.tasks.add("Something else")
 
     agent = stuck(trial, split(("Roof", "Walls"), ("Walls", "Ground"), ("Ground", "")), DONE)
 
-    parts = {part.title: part for part in trial.project.task(task.id).parts}
+    parts = {part.title: part for part in trial.project.tasks.get(task.id).parts}
     assert set(parts) == {"Roof", "Walls", "Ground"}
     assert parts["Roof"].needs == (parts["Walls"].id,)
     assert parts["Walls"].needs == (parts["Ground"].id,)
@@ -391,7 +391,7 @@ def test_a_stuck_task_can_be_split_into_parts_that_are_done_in_order(trial: Tria
 
 
 def test_the_attempt_that_split_a_task_says_so(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
 
     stuck(trial, split(("Roof", "Walls"), ("Walls", "")), FAILED)
 
@@ -400,7 +400,7 @@ def test_the_attempt_that_split_a_task_says_so(trial: Trial) -> None:
     assert "split into 2 subtasks" in trial.log(task)
     (ended,) = [details for details in trial.told("attempt_ended") if details["parts"]]
     assert ended["parts"] == ["Roof", "Walls"]
-    walls = next(part for part in trial.project.task(task.id).parts if part.title == "Walls")
+    walls = next(part for part in trial.project.tasks.get(task.id).parts if part.title == "Walls")
     assert trial.status(walls) is Status.BLOCKED
     assert trial.status(task) is not Status.DONE
 
@@ -412,7 +412,7 @@ def test_parts_by_command_are_shown_and_worked_on(trial: Trial) -> None:
         f'if grep -q "^Part of" ".ralph/prompt.$RALPH_TASK_ID.$RALPH_ATTEMPT"; then {SAYS_DONE}; exit; fi\n'
         f'[ $RALPH_ATTEMPT = 4 ] && echo "{parts}"\n{SAYS_FAILED}'
     )
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
 
     ran = trial.ralph("run")
 
@@ -424,26 +424,26 @@ def test_parts_by_command_are_shown_and_worked_on(trial: Trial) -> None:
 
 
 def test_parts_of_a_task_that_is_not_stuck_are_not_taken(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
 
     trial.run(ScriptedAgent(split(("Roof", ""))), Order(iterations=1))
 
-    assert trial.project.task(task.id).parts == ()
+    assert trial.project.tasks.get(task.id).parts == ()
     assert trial.outcomes() == [Outcome.FAILED]
     assert "Ignored: subtasks: only a stuck or planned task can be split" in trial.log(task)
 
 
 def test_parts_of_a_task_that_is_done_are_not_taken(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
 
     stuck(trial, split(("Roof", "")).replace(FAILED, DONE))
 
-    assert trial.project.task(task.id).parts == ()
+    assert trial.project.tasks.get(task.id).parts == ()
     assert trial.status(task) is Status.DONE
 
 
 def test_parts_are_not_split_without_end(trial: Trial) -> None:
-    trial.project.add_task("All of it")
+    trial.project.tasks.add("All of it")
     count = iter(range(1000))
 
     def always(prompt: str, session: Session) -> str:
@@ -452,5 +452,5 @@ def test_parts_are_not_split_without_end(trial: Trial) -> None:
     summary = trial.run(ScriptedAgent(always), Order(iterations=100))
 
     assert summary.ending is RunEnding.WAITS
-    depths = {trial.project.store.tasks.depth(task.id) for task in trial.project.tasks()}
+    depths = {trial.project.store.tasks.depth(task.id) for task in trial.project.tasks.list()}
     assert depths == set(range(DEEPEST + 1))

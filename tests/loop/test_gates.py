@@ -54,13 +54,13 @@ def reviewed(trial: Trial, *reviews: object, iterations: int = 2, gates: tuple[s
 
 def test_what_a_gate_printed_is_in_the_report_and_in_the_next_prompt(trial: Trial) -> None:
     trial.script(SAYS_DONE)
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     gate = "echo 'test_upload: AssertionError: 3 != 4'; echo '1 failed, 8 passed'; test -e mended"
 
     ran = trial.ralph("run", "--max-iterations", "2", "--gate", gate, "--", "sh", "agent.sh")
 
     assert "gate failed: test_upload: AssertionError: 3 != 4" in ran.out
-    report = trial.project.failures_of(task.id)[0]
+    report = trial.project.journal.failures_of(task.id)[0]
     assert "AssertionError: 3 != 4\n1 failed, 8 passed" in report.why
     assert (report.category, report.made_by) == ("test_failure", "ralph")
     prompt = trial.kept_prompt(task, 2).split("### Previous Attempts")[1]
@@ -71,7 +71,7 @@ def test_what_a_gate_printed_is_in_the_report_and_in_the_next_prompt(trial: Tria
 
 
 def test_how_far_an_attempt_got_is_kept(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.run(
         ScriptedAgent(DONE),
@@ -84,7 +84,7 @@ def test_how_far_an_attempt_got_is_kept(trial: Trial) -> None:
 
 
 def test_a_gate_that_hangs_is_ended_with_all_it_started(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     gate = "echo 'collecting...'; setsid sleep 301 & echo $! > .ralph/pid; sleep 302"
 
     trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": (gate,), "gate_seconds": 1.0})
@@ -92,24 +92,24 @@ def test_a_gate_that_hangs_is_ended_with_all_it_started(trial: Trial) -> None:
     attempt = trial.last()
     assert (attempt.outcome, attempt.error_type) == (Outcome.RETRIED, ErrorType.TIMEOUT)
     assert "timed out after 1 s" in attempt.reason
-    report = trial.project.failures_of(task.id)[0]
+    report = trial.project.journal.failures_of(task.id)[0]
     assert report.category == "timeout"
     assert "collecting..." in report.why
     assert not is_alive(int((trial.root / ".ralph/pid").read_text()))
 
 
 def test_a_gate_that_cannot_be_run_is_a_failed_one(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": ("no-such-program --at-all",)})
 
     assert trial.outcomes() == [Outcome.RETRIED]
-    assert "not found" in trial.project.failures_of(task.id)[0].why
+    assert "not found" in trial.project.journal.failures_of(task.id)[0].why
 
 
 @pytest.mark.parametrize("answer", [DONE, f"{DONE}{DONE}", f"<task-failed>TASK</task-failed>{DONE}"])
 def test_done_is_never_accepted_while_a_gate_fails(trial: Trial, answer: str) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     summary = trial.run(ScriptedAgent(answer), execution={"gates": ("false",)})
 
@@ -121,7 +121,7 @@ def test_done_is_never_accepted_while_a_gate_fails(trial: Trial, answer: str) ->
 def test_without_verification_nothing_is_checked(trial: Trial) -> None:
     trial.script(SAYS_DONE)
     trial.settings('[execution]\nreview = true\ngates = ["false"]\n')
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     assert trial.ralph("run", "--no-verify", "--", "sh", "agent.sh").code == 0
     assert trial.outcomes() == [Outcome.DONE]
@@ -131,7 +131,7 @@ def test_without_verification_nothing_is_checked(trial: Trial) -> None:
 
 
 def test_a_verification_that_passes_lets_the_work_be_done(trial: Trial) -> None:
-    task = trial.project.add_task("Write the greeting", "It says hello.")
+    task = trial.project.tasks.add("Write the greeting", "It says hello.")
 
     agent = reviewed(trial, PASS)
 
@@ -145,7 +145,7 @@ def test_a_verification_that_passes_lets_the_work_be_done(trial: Trial) -> None:
 
 
 def test_the_sigil_that_the_prompt_asks_for_is_understood(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def as_told(prompt: str, session: Session) -> str:
         asked = next(line.strip() for line in prompt.splitlines() if line.strip().startswith("<verify-pass"))
@@ -157,7 +157,7 @@ def test_the_sigil_that_the_prompt_asks_for_is_understood(trial: Trial) -> None:
 
 
 def test_who_only_repeats_the_prompt_has_verified_nothing(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     class Repeating(ReviewedAgent):
         def work(self, prompt: str, session: Session) -> Reply:
@@ -169,14 +169,14 @@ def test_who_only_repeats_the_prompt_has_verified_nothing(trial: Trial) -> None:
 
 
 def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     why = "greet() in app.py says good bye.\nThe test only checks its length."
 
     agent = reviewed(trial, fail(why), PASS)
 
     assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE]
     assert trial.attempts()[0].reason.startswith("the verification failed: greet() in app.py says good bye.")
-    report = trial.project.failures_of(task.id)[0]
+    report = trial.project.journal.failures_of(task.id)[0]
     assert (report.category, report.made_by) == ("verification", "ralph")
     for line in why.splitlines():
         assert line in report.why
@@ -196,7 +196,7 @@ def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial
     ],
 )
 def test_only_a_clear_yes_verifies(trial: Trial, review: object, reason: str) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     reviewed(trial, review, iterations=1)
 
@@ -206,7 +206,7 @@ def test_only_a_clear_yes_verifies(trial: Trial, review: object, reason: str) ->
 
 
 def test_a_session_that_fails_because_of_us_is_recorded(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     reviewed(trial, RuntimeError("our own fault"), iterations=1)
 
@@ -216,7 +216,7 @@ def test_a_session_that_fails_because_of_us_is_recorded(trial: Trial) -> None:
 
 
 def test_an_agent_that_vanished_before_the_verification_costs_no_retry(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = ReviewedAgent(AgentUnavailableError("gone"))
 
     summary = trial.run(agent, execution={"review": True})
@@ -227,7 +227,7 @@ def test_an_agent_that_vanished_before_the_verification_costs_no_retry(trial: Tr
 
 
 def test_work_that_the_gates_refuse_is_not_looked_at(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     agent = reviewed(trial, PASS, gates=("false",))
 
@@ -235,7 +235,7 @@ def test_work_that_the_gates_refuse_is_not_looked_at(trial: Trial) -> None:
 
 
 def test_what_a_verification_costs_counts(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ReviewedAgent(
         Reply(text=PASS, cost_usd=0.25, tokens_in=300, tokens_out=40, files=()),
         cost_usd=0.5,
@@ -251,7 +251,7 @@ def test_what_a_verification_costs_counts(trial: Trial) -> None:
 
 
 def test_a_verification_is_priced_by_its_own_model(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     million = 1_000_000
     agent = ReviewedAgent(Reply(text=PASS, tokens_in=million, tokens_out=0, files=()), tokens_in=million, tokens_out=0)
 
@@ -266,7 +266,7 @@ def test_a_verification_is_priced_by_its_own_model(trial: Trial) -> None:
 
 
 def test_a_fixed_model_also_verifies(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ReviewedAgent(PASS)
 
     trial.run(agent, execution={"review": True}, agent={"model": "local-7b"})
@@ -276,7 +276,7 @@ def test_a_fixed_model_also_verifies(trial: Trial) -> None:
 
 
 def test_a_model_on_the_command_line_also_verifies(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ReviewedAgent(PASS)
 
     trial.run(agent, Order(model="local-7b"), execution={"review": True})
@@ -292,7 +292,7 @@ def test_a_verification_by_command(trial: Trial) -> None:
         '  else echo "<verify-pass/>"\n'
         f"  fi\n  exit\nfi\n{SAYS_DONE}"
     )
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--review", "--", "sh", "agent.sh")
 
@@ -305,7 +305,7 @@ def test_a_verification_by_command(trial: Trial) -> None:
 
 
 def test_only_the_last_hat_is_verified(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = ReviewedAgent(PASS)
 
     trial.run(agent, execution={"review": True}, hats={"order": ("planner", "creator", "editor")})
@@ -315,7 +315,7 @@ def test_only_the_last_hat_is_verified(trial: Trial) -> None:
 
 
 def test_done_is_not_accepted_when_time_is_over_before_the_verification(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     class Slow(list[Event]):
         """Time passes when a gate has ended."""
@@ -394,7 +394,7 @@ MEDDLING = {
 def test_what_a_verification_changes_is_taken_back(trial: Trial, meddling: str) -> None:
     trial.script(f'if [ "$RALPH_READ_ONLY" ]; then {meddling}; echo "{PASS}"; exit; fi\n{SAYS_DONE}')
     trial.git("add", "agent.sh")
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     before = state(trial)
 
     trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
@@ -408,7 +408,7 @@ def test_what_a_verification_changes_is_taken_back(trial: Trial, meddling: str) 
 )
 def test_a_verification_that_changes_something_has_not_verified(trial: Trial, which: str) -> None:
     trial.script(f'if [ "$RALPH_READ_ONLY" ]; then {MEDDLING[which]}; echo "{PASS}"; exit; fi\n{SAYS_DONE}')
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
 
@@ -420,7 +420,7 @@ def test_a_verification_that_changes_something_has_not_verified(trial: Trial, wh
 
 @pytest.mark.usefixtures("repository")
 def test_a_verification_that_changes_nothing_leaves_no_trace(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     before = state(trial)
     index = (trial.root / ".git/index").stat().st_mtime_ns
 
@@ -433,7 +433,7 @@ def test_a_verification_that_changes_nothing_leaves_no_trace(trial: Trial) -> No
 
 @pytest.mark.usefixtures("repository")
 def test_what_git_ignores_and_what_ralph_keeps_may_change(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def look(prompt: str, session: Session) -> str:
         (session.directory / "cache.pyc").write_text("x")
@@ -450,7 +450,7 @@ def test_what_git_ignores_and_what_ralph_keeps_may_change(trial: Trial) -> None:
 def test_a_repository_without_any_commit_is_taken_back_too(trial: Trial) -> None:
     (trial.root / "app.py").write_text("one\n")
     trial.git("init", "-q")
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def meddle(prompt: str, session: Session) -> str:
         (session.directory / "app.py").write_text("two\n")
@@ -469,7 +469,7 @@ def test_a_project_in_a_folder_of_a_repository_is_taken_back_too(trial: Trial) -
     trial.git("-C", str(above), "init", "-q")
     trial.git("-C", str(above), "add", "-A")
     trial.git("-C", str(above), "commit", "-qm", "start")
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def meddle(prompt: str, session: Session) -> str:
         trial.project.memory.add("Learned meanwhile.")
@@ -488,7 +488,7 @@ def test_a_project_in_a_folder_of_a_repository_is_taken_back_too(trial: Trial) -
 @pytest.mark.usefixtures("repository")
 def test_a_repository_without_a_commit_inside_hides_nothing(trial: Trial) -> None:
     trial.git("init", "-q", "inner")
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def meddle(prompt: str, session: Session) -> str:
         (session.directory / "src/app.py").write_text("three\n")
@@ -502,7 +502,7 @@ def test_a_repository_without_a_commit_inside_hides_nothing(trial: Trial) -> Non
 
 @pytest.mark.usefixtures("repository")
 def test_also_a_verification_that_crashes_is_taken_back(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     class Crashing(ReviewedAgent):
         def work(self, prompt: str, session: Session) -> Reply:
@@ -516,7 +516,7 @@ def test_also_a_verification_that_crashes_is_taken_back(trial: Trial) -> None:
 
 
 def test_without_git_a_verification_works_all_the_same(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     reviewed(trial, PASS)
 

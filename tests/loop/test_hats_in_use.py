@@ -50,7 +50,7 @@ def hats(*order: str, **more: object) -> dict[str, object]:
 
 
 def test_a_task_passes_through_all_hats_when_each_says_that_it_is_done(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent()
 
     summary = trial.run(agent, hats=hats(*ALL))
@@ -64,7 +64,7 @@ def test_a_task_passes_through_all_hats_when_each_says_that_it_is_done(trial: Tr
 
 
 def test_each_hat_hands_over_what_the_next_one_must_know(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent(
         explorer=to("planner", "The tables are in db.py."),
         planner=to("creator", "Add a column first."),
@@ -85,7 +85,7 @@ def test_each_hat_hands_over_what_the_next_one_must_know(trial: Trial) -> None:
 
 
 def test_no_hat_but_the_last_makes_a_task_done(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     for number in range(4):
         trial.run(HattedAgent(), Order(iterations=1), hats=hats(*ALL))
@@ -97,7 +97,7 @@ def test_no_hat_but_the_last_makes_a_task_done(trial: Trial) -> None:
 
 
 def test_each_hat_is_told_its_part_and_who_is_next(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent()
 
     trial.run(agent, hats=hats(*ALL, instructions={"editor": "Shorten everything."}))
@@ -110,7 +110,7 @@ def test_each_hat_is_told_its_part_and_who_is_next(trial: Trial) -> None:
 
 
 def test_a_project_without_hats_hears_nothing_of_them(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent()
 
     trial.run(agent)
@@ -126,7 +126,7 @@ def test_by_command_hats_are_configured_and_seen(trial: Trial) -> None:
         "[ $RALPH_HAT = planner ] && echo '<hand-over to=\"creator\">Use tabs.</hand-over>'\n"
         f"[ $RALPH_HAT = creator ] && {SAYS_DONE}\ntrue"
     )
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--", "sh", "agent.sh")
 
@@ -138,7 +138,7 @@ def test_by_command_hats_are_configured_and_seen(trial: Trial) -> None:
 
 
 def test_what_a_hat_says_wrong_is_logged_and_the_task_goes_on(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent(planner=to("critic", "Look."), creator=[to("creator"), DONE])
 
     trial.run(agent, hats=hats("planner", "creator"))
@@ -150,7 +150,7 @@ def test_what_a_hat_says_wrong_is_logged_and_the_task_goes_on(trial: Trial) -> N
 
 
 def test_a_hat_that_fails_is_worn_again(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent(creator=[FAILED, "nothing said", DONE])
 
     trial.run(agent, hats=hats("planner", "creator", "critic"))
@@ -160,7 +160,7 @@ def test_a_hat_that_fails_is_worn_again(trial: Trial) -> None:
 
 
 def test_hand_overs_use_up_no_retries(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.run(HattedAgent(), Order(iterations=4), hats=hats(*ALL), execution={"max_retries": 0})
 
@@ -169,7 +169,7 @@ def test_hand_overs_use_up_no_retries(trial: Trial) -> None:
 
 
 def test_gates_are_for_hats_that_change_something_and_for_the_last(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.run(HattedAgent(), hats=hats(*ALL), execution={"gates": ("true",)})
 
@@ -179,7 +179,7 @@ def test_gates_are_for_hats_that_change_something_and_for_the_last(trial: Trial)
 
 
 def test_a_creator_whose_gate_fails_does_not_hand_over(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     def create(prompt: str, session: Session) -> str:
         if session.environment["RALPH_ATTEMPT"] == "2":
@@ -196,7 +196,7 @@ def test_a_creator_whose_gate_fails_does_not_hand_over(trial: Trial) -> None:
 
 
 def test_the_last_hat_is_not_believed_while_a_gate_fails(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent(creator=to("critic"))
 
     trial.run(agent, Order(iterations=2), hats=hats("creator", "critic"), execution={"gates": ("false",)})
@@ -211,7 +211,7 @@ FINDING = "The handler in src/upload.py silently loses the last chunk when the c
 
 
 def test_a_critic_sends_the_work_back_with_its_findings(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent(critic=[to("creator", FINDING), DONE])
 
     trial.run(agent, hats=hats("creator", "critic", "editor"))
@@ -220,14 +220,14 @@ def test_a_critic_sends_the_work_back_with_its_findings(trial: Trial) -> None:
     back = trial.attempts()[1]
     assert (back.outcome, back.handed_to) == (Outcome.RETRIED, "creator")
     assert FINDING in agent.prompts[2].split("### Previous Attempts")[1]
-    (report,) = trial.project.failures_of(task.id)
+    (report,) = trial.project.journal.failures_of(task.id)
     assert report.category == "findings"
     assert FINDING in report.why
     assert trial.status(task) is Status.DONE
 
 
 def test_what_a_critic_finds_is_a_pitfall_from_then_on(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     trial.run(HattedAgent(critic=to("creator", FINDING)), Order(iterations=2), hats=hats("creator", "critic"))
 
@@ -243,7 +243,7 @@ def test_findings_are_shown_on_the_screen(trial: Trial) -> None:
         f"[ $RALPH_ATTEMPT != 2 ] && {SAYS_DONE}\n"
         f"[ $RALPH_ATTEMPT = 2 ] && echo '<hand-over to=\"creator\">{FINDING}</hand-over>'\ntrue"
     )
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
 
     ran = trial.ralph("run", "--", "sh", "agent.sh")
 
@@ -251,7 +251,7 @@ def test_findings_are_shown_on_the_screen(trial: Trial) -> None:
 
 
 def test_a_critic_that_is_never_content_ends_at_a_person(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     agent = HattedAgent(critic=to("creator", FINDING))
 
     summary = trial.run(agent, hats=hats("creator", "critic"))
@@ -262,7 +262,7 @@ def test_a_critic_that_is_never_content_ends_at_a_person(trial: Trial) -> None:
 
 
 def test_a_critic_that_hands_back_and_says_done_has_not_done_it(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.run(
         HattedAgent(critic=[to("creator", FINDING) + DONE, DONE]),
@@ -276,7 +276,7 @@ def test_a_critic_that_hands_back_and_says_done_has_not_done_it(trial: Trial) ->
 
 
 def test_without_memory_the_findings_are_handed_over_all_the_same(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent(critic=[to("creator", FINDING), DONE])
 
     trial.run(agent, Order(iterations=9, with_memory=False), hats=hats("creator", "critic"))
@@ -293,7 +293,7 @@ def test_each_hat_is_shown_the_kinds_of_memory_it_is_configured_for(trial: Trial
         remember(
             trial.project.store, a_memory(f"Parser {kind}", f"The parser has a {kind}.", kind=kind, tags=("parser",))
         )
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
     agent = HattedAgent()
 
     trial.run(
@@ -320,7 +320,7 @@ def test_a_hat_sees_nothing_that_the_project_does_not_inject(trial: Trial) -> No
         remember(
             trial.project.store, a_memory(f"Parser {kind}", f"The parser has a {kind}.", kind=kind, tags=("parser",))
         )
-    trial.project.add_task("Mend the parser")
+    trial.project.tasks.add("Mend the parser")
     agent = HattedAgent()
     only = trial.project.config.memories.filter
 
@@ -338,7 +338,7 @@ def test_the_settings_file_says_what_each_hat_is_shown(trial: Trial) -> None:
     trial.script(SAYS_DONE)
     trial.ralph("memory", "add", "The parser wants tabs.", "--type", "fix", "--tags", "parser")
     trial.ralph("memory", "add", "The parser was rewritten.", "--type", "decision", "--tags", "parser")
-    task = trial.project.add_task("Mend the parser")
+    task = trial.project.tasks.add("Mend the parser")
 
     trial.ralph("run", "--", "sh", "agent.sh")
 
@@ -350,7 +350,7 @@ def test_the_settings_file_says_what_each_hat_is_shown(trial: Trial) -> None:
 
 
 def test_memories_are_drawn_from_the_words_at_hand_overs(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent(
         explorer=to(
             "planner",
@@ -378,7 +378,7 @@ def test_memories_are_drawn_from_the_words_at_hand_overs(trial: Trial) -> None:
 
 
 def test_plan_then_execute_lets_the_strongest_plan_and_the_cheapest_execute(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     agent = HattedAgent(planner=to("creator", "First the lexer."), creator=[FAILED, FAILED, DONE])
 
     trial.run(agent, models={"strategy": "plan-then-execute"})
@@ -391,7 +391,7 @@ def test_plan_then_execute_lets_the_strongest_plan_and_the_cheapest_execute(tria
 
 
 def test_what_a_planner_splits_is_not_planned_again(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
     parts = '<subtask title="Ground">dig</subtask>\n<subtask title="Walls" needs="Ground">build</subtask>\n'
     agent = HattedAgent(planner=parts)
 
@@ -403,18 +403,18 @@ def test_what_a_planner_splits_is_not_planned_again(trial: Trial) -> None:
     assert [details["title"] for details in trial.told("attempt_started")] == ["Build a house", "Ground", "Walls"]
     assert (summary.ending, summary.done) == (RunEnding.COMPLETE, 2)
     assert trial.status(task) is Status.DONE
-    assert trial.project.failures_of(task.id) == []
+    assert trial.project.journal.failures_of(task.id) == []
 
 
 def test_a_planner_may_split_a_task_and_hand_it_over(trial: Trial) -> None:
-    task = trial.project.add_task("Build a house")
+    task = trial.project.tasks.add("Build a house")
     parts = '<subtask title="Ground">dig</subtask>\n'
     agent = HattedAgent(planner=parts + to("creator", "The ground in `site/plan.md` must not be wet."))
 
     trial.run(agent, hats=hats("planner", "creator", "critic"))
 
     assert agent.hats == ["planner", "creator", "critic"]
-    assert [part.title for part in trial.project.task(task.id).parts] == ["Ground"]
+    assert [part.title for part in trial.project.tasks.get(task.id).parts] == ["Ground"]
     assert trial.status(task) is Status.DONE
     assert [memory.kind for memory in trial.memories() if memory.hat == "planner"] == ["constraint"]
     assert "Ignored" not in trial.log(task)
@@ -436,7 +436,7 @@ def test_a_planner_may_split_a_task_and_hand_it_over(trial: Trial) -> None:
 def test_a_task_goes_on_when_its_hats_are_configured_anew(
     trial: Trial, later: tuple[str, ...], worn: list[str]
 ) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     trial.run(HattedAgent(), Order(iterations=2), hats=hats("planner", "creator", "critic"))
     agent = HattedAgent()
 
@@ -448,11 +448,11 @@ def test_a_task_goes_on_when_its_hats_are_configured_anew(
 
 
 def test_a_task_that_is_reset_starts_with_the_first_hat(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     trial.run(HattedAgent(), Order(iterations=2), hats=hats("planner", "creator", "critic"))
     agent = HattedAgent()
 
-    trial.project.reset(task.id)
+    trial.project.tasks.reset(task.id)
     trial.run(agent, hats=hats("planner", "creator", "critic"))
 
     assert agent.hats == ["planner", "creator", "critic"]

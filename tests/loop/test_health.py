@@ -61,16 +61,16 @@ def daily(trial: Trial) -> list[str]:
 
 
 def test_a_run_makes_a_backup_a_day_and_a_young_project_needs_none(trial: Trial) -> None:
-    trial.project.add_task("First")
+    trial.project.tasks.add("First")
     trial.run(ScriptedAgent(DONE))
     young = daily(trial)
     age(trial, 1)
     for _ in range(2):
-        trial.project.add_task("Next")
+        trial.project.tasks.add("Next")
         trial.run(ScriptedAgent(DONE))
     second = daily(trial)
     rename_older(trial.root, 2)
-    trial.project.add_task("Last")
+    trial.project.tasks.add("Last")
 
     trial.run(ScriptedAgent(DONE))
 
@@ -113,7 +113,7 @@ def test_a_run_whose_file_is_damaged_says_so_once_and_stops(trial: Trial, monkey
     trial.project.store.database.query("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(path, b"All about Fact 1.", b"All about Fact 2.")
     for n in range(50):
-        trial.project.add_task(f"Task {n}")
+        trial.project.tasks.add(f"Task {n}")
 
     def slow(prompt: str, session: object) -> str:
         time.sleep(0.2)

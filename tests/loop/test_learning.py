@@ -46,7 +46,7 @@ def done(notes: str = "", files: tuple[str, ...] = ()) -> Reply:
 
 
 def test_a_gate_that_passes_after_failing_leaves_a_fix_with_problem_and_change(project: Project) -> None:
-    project.add_task("Write the greeting")
+    project.tasks.add("Write the greeting")
     flag = project.root / "flag"
 
     def second(prompt: str, session: object) -> str:
@@ -65,7 +65,7 @@ def test_a_gate_that_passes_after_failing_leaves_a_fix_with_problem_and_change(p
 
 
 def test_a_gate_that_passes_at_once_leaves_no_fix(project: Project) -> None:
-    project.add_task("Write the greeting")
+    project.tasks.add("Write the greeting")
 
     run(project, ScriptedAgent(done("All fine.")), gates=("true",))
 
@@ -73,7 +73,7 @@ def test_a_gate_that_passes_at_once_leaves_no_fix(project: Project) -> None:
 
 
 def test_the_notes_of_a_done_attempt_tell_of_the_project(project: Project) -> None:
-    project.add_task("Add an endpoint")
+    project.tasks.add("Add an endpoint")
     notes = "I looked around first. All API handlers live in internal/api/, one file per resource. Let me go on."
 
     run(project, ScriptedAgent(done(notes)))
@@ -90,7 +90,7 @@ def test_a_hand_over_between_roles_keeps_what_was_found(project: Project) -> Non
         "- Next I will look at the tests.\n"
     )
 
-    kept = project.learning.extract_handover("explorer", "planner", text)
+    kept = project.learnings.extract_handover("explorer", "planner", text)
 
     assert {one.memory.kind for one in kept} == {"architecture", "dependency"}
     assert all(one.memory.source == "automatic" for one in kept)
@@ -103,7 +103,7 @@ def test_what_the_prompt_told_is_not_learned_when_an_agent_says_it_again(project
     known = remember(
         project.store, a_memory("Parser tabs", "The parser wants tabs in every grammar file.", tags=("parser",))
     )
-    project.add_task("Fix the parser")
+    project.tasks.add("Fix the parser")
 
     events = run(project, ScriptedAgent(f"MEMORY:pattern:The parser wants tabs in every grammar file.\n{DONE}"))
 
@@ -115,7 +115,7 @@ def test_what_the_prompt_told_is_not_learned_when_an_agent_says_it_again(project
 
 def test_what_is_new_beside_it_is_learned(project: Project) -> None:
     remember(project.store, a_memory("Parser tabs", "The parser wants tabs in every grammar file.", tags=("parser",)))
-    project.add_task("Fix the parser")
+    project.tasks.add("Fix the parser")
 
     run(project, ScriptedAgent(f"MEMORY:pitfall:The lexer drops a trailing newline in grammar files.\n{DONE}"))
 
@@ -127,7 +127,7 @@ def test_what_is_new_beside_it_is_learned(project: Project) -> None:
 
 def test_a_finished_run_is_extracted_validated_and_promoted_by_itself(project: Project) -> None:
     for n in range(6):
-        project.add_task(f"Fix failing test {n}")
+        project.tasks.add(f"Fix failing test {n}")
     agent = ScriptedAgent(done("Write tests first, then the code.", ("src/app/core.py", "tests/test_core.py")))
 
     events = run(project, agent)
@@ -142,13 +142,15 @@ def test_a_finished_run_is_extracted_validated_and_promoted_by_itself(project: P
     assert json.loads(estimate.content)["totalIterations"] == 1  # for one task of six
     assert of_kind(project, "convention")
     assert [event.what for event in events].count("extracted") == 1
-    told = project.prompt(project.add_task("Fix failing test: estimate the test-driven development approach").id).text
+    told = project.prompts.preview(
+        project.tasks.add("Fix failing test: estimate the test-driven development approach").id
+    ).text
     assert "## Knowledge Base (from previous loops)\n\n## Proven Strategies\n\n- " in told
     assert "(effectiveness: 100%)" in told
 
 
 def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Project) -> None:
-    project.add_task("Implement the importer")
+    project.tasks.add("Implement the importer")
     report = (
         "<failure-report>\nwhat_tried: x\nwhy_failed: ModuleNotFoundError: cannot find module foo\n</failure-report>"
     )
@@ -162,25 +164,25 @@ def test_the_same_error_twice_is_an_antipattern_and_once_is_none(project: Projec
 
 def test_with_review_what_is_extracted_waits_for_a_person(project: Project) -> None:
     for n in range(3):
-        project.add_task(f"Fix failing test {n}")
+        project.tasks.add(f"Fix failing test {n}")
 
     run(project, ScriptedAgent(done("Write tests first.")), review=True)
 
-    waiting = project.learning.waiting()
+    waiting = project.learnings.list()
     assert waiting
     assert of_kind(project, "strategy") == []
-    accepted = project.learning.accept(waiting[0].id).memory
-    rejected = project.learning.reject(waiting[1].id, "not true here").memory
+    accepted = project.learnings.accept(waiting[0].id).memory
+    rejected = project.learnings.reject(waiting[1].id, "not true here").memory
     assert accepted.state is State.ACTIVE
     assert (rejected.state, rejected.state_reason) == (State.REJECTED, "not true here")
 
 
 def test_an_estimate_of_one_iteration_waits_for_more_instead_of_being_rejected(project: Project) -> None:
-    project.add_task("Refactor the parser")
+    project.tasks.add("Refactor the parser")
     run(project, ScriptedAgent(done()))
-    first = [(memory.kind, memory.state) for memory in project.learning.waiting()]
+    first = [(memory.kind, memory.state) for memory in project.learnings.list()]
 
-    project.add_task("Refactor the lexer")
+    project.tasks.add("Refactor the lexer")
     run(project, ScriptedAgent(done()))
 
     assert first == [("estimate", State.STAGED)]
@@ -190,11 +192,11 @@ def test_an_estimate_of_one_iteration_waits_for_more_instead_of_being_rejected(p
 
 def test_extracting_a_run_again_changes_nothing(project: Project) -> None:
     for n in range(3):
-        project.add_task(f"Fix failing test {n}")
+        project.tasks.add(f"Fix failing test {n}")
     run(project, ScriptedAgent(done("Write tests first.")))
     before = project.store.memories.last_event()
 
-    _, counts = project.learning.extract()
+    _, counts = project.learnings.extract()
 
     assert counts.extracted == counts.merged > 0
     assert project.store.memories.last_event() == before
@@ -220,9 +222,9 @@ STATE = {
 
 
 def test_a_loop_state_of_another_program_can_be_learned_from(project: Project) -> None:
-    counts = project.learning.extract_state(json.dumps(STATE), "state.json")
-    checked = project.learning.validate()
-    promoted, _ = project.learning.promote()
+    counts = project.learnings.extract_state(json.dumps(STATE), "state.json")
+    checked = project.learnings.validate()
+    promoted, _ = project.learnings.promote()
 
     assert counts.extracted >= 3
     assert (checked.rejected, promoted.promoted) == (0, checked.validated)
@@ -232,7 +234,7 @@ def test_a_loop_state_of_another_program_can_be_learned_from(project: Project) -
 @pytest.mark.parametrize("text", ["", "not json", "{}", "[1, 2]", '{"iterations": 5}'])
 def test_what_is_no_loop_state_is_one_sentence(project: Project, text: str) -> None:
     with pytest.raises(Exception, match=r"cannot be learned from: .*"):
-        project.learning.extract_state(text, "state.json")
+        project.learnings.extract_state(text, "state.json")
 
 
 def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Project) -> None:
@@ -242,7 +244,7 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
         if n < 20:
             remember(project.store, a_memory(f"Two {n}", f"{body} again", kind="pattern"))
     for n in range(10):
-        project.add_task(f"Something {n}")
+        project.tasks.add(f"Something {n}")
 
     events = run(project, ScriptedAgent(DONE))
 
@@ -252,7 +254,7 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
 
 def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(project: Project) -> None:
     known = remember(project.store, a_memory("Parser tabs", "The parser wants tabs.", tags=("parser",), confidence=0.6))
-    project.add_task("Fix the parser")
+    project.tasks.add("Fix the parser")
 
     run(project, ScriptedAgent("nothing", DONE))
 
@@ -270,7 +272,7 @@ def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: 
     stated = remember(project.store, a_memory("Stated", "A stated rule.", kind="convention", created_at=old))
     for n in range(10):
         remember(project.store, a_memory(f"New {n}", f"New fact {n}.", kind="pattern"))
-    project.add_task("Anything")
+    project.tasks.add("Anything")
 
     run(project, ScriptedAgent(DONE))
 

@@ -27,7 +27,7 @@ def costly(text: str = FAILED, **said: object) -> Reply:
 
 def tasks(trial: Trial, count: int) -> None:
     for number in range(count):
-        trial.project.add_task(f"Task {number}")
+        trial.project.tasks.add(f"Task {number}")
 
 
 # --- of a run ----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_minutes_are_counted_by_a_clock_that_nobody_sets(trial: Trial, monkeypat
 
 
 def test_a_clock_that_was_set_back_hides_no_failure(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     true_time = time.time
 
     def fail(prompt: str, session: Session) -> str:
@@ -184,8 +184,8 @@ def test_a_cost_limit_with_a_model_that_has_no_price_is_said_to_be_none(trial: T
 def test_a_task_that_has_used_up_its_share_waits_and_the_others_go_on(
     trial: Trial, order: Order, attempts: int, spent: str
 ) -> None:
-    hungry = trial.project.add_task("Hungry", priority=9)
-    modest = trial.project.add_task("Modest")
+    hungry = trial.project.tasks.add("Hungry", priority=9)
+    modest = trial.project.tasks.add("Modest")
 
     def work(prompt: str, session: Session) -> str:
         return DONE if session.environment["RALPH_TASK_ID"] == modest.id else FAILED
@@ -206,7 +206,7 @@ def test_a_task_that_has_used_up_its_share_waits_and_the_others_go_on(
 
 def test_a_session_ends_when_the_time_of_its_task_is_over(trial: Trial) -> None:
     trial.script("sleep 60")
-    task = trial.project.add_task("Slow")
+    task = trial.project.tasks.add("Slow")
 
     ran = trial.ralph("run", "--max-task-minutes", "0.02", "--", "sh", "agent.sh")
 
@@ -218,10 +218,10 @@ def test_a_session_ends_when_the_time_of_its_task_is_over(trial: Trial) -> None:
 
 
 def test_a_task_that_a_person_resets_has_its_whole_share_again(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     trial.run(ScriptedAgent(FAILED), Order(task_iterations=2))
 
-    trial.project.reset(task.id)
+    trial.project.tasks.reset(task.id)
     trial.run(ScriptedAgent(FAILED, DONE), Order(task_iterations=2))
 
     assert trial.outcomes() == [Outcome.FAILED] * 3 + [Outcome.DONE]
@@ -229,7 +229,7 @@ def test_a_task_that_a_person_resets_has_its_whole_share_again(trial: Trial) -> 
 
 
 def test_a_task_that_is_done_with_its_last_share_is_done(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
 
     trial.run(ScriptedAgent(DONE), Order(task_iterations=1, task_tokens=1, task_cost_usd=0.01))
 
@@ -405,7 +405,7 @@ def test_one_task_alone_is_asked_for_each_time(trial: Trial) -> None:
     trial.settings(AGENT)
     trial.script(SAYS_DONE)
     tasks(trial, 2)
-    this = trial.project.add_task("This")
+    this = trial.project.tasks.add("This")
     trial.ralph("run", "--task", this.id)
 
     trial.ralph("run", "--resume")
@@ -588,7 +588,7 @@ def test_the_time_limit_ends_a_session_and_the_run_can_go_on(trial: Trial) -> No
 
 
 def test_a_session_that_was_stopped_uses_up_no_retry(trial: Trial) -> None:
-    task = trial.project.add_task("A")
+    task = trial.project.tasks.add("A")
     stopped = Reply(text="", ending=Ending.STOPPED, files=())
 
     trial.run(ScriptedAgent(stopped), Order(iterations=6))

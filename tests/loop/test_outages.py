@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ralph.core.paging import Page
 from ralph.core.records import Outcome, Status
 from ralph.loop import context
 from tests.loop.trial import Trial
@@ -53,21 +54,21 @@ echo '{done}' | sed "s/TASK/$RALPH_TASK_ID/"
 
 def test_an_outage_uses_up_no_retries_and_blames_no_task(trial: Trial) -> None:
     play(trial, outages=6)
-    task = trial.project.add_task("Fix it")
+    task = trial.project.tasks.add("Fix it")
 
     trial.ralph("run")
 
-    assert trial.project.task(task.id).task.status is Status.DONE
-    entries = trial.project.journal(20)
+    assert trial.project.tasks.get(task.id).task.status is Status.DONE
+    entries = trial.project.journal.attempts(Page(limit=20))
     assert [entry.outcome for entry in entries] == [Outcome.DONE, *[Outcome.ERROR] * 6]
     assert [entry.excused for entry in entries] == [False, *[True] * 6]
-    assert trial.project.task(task.id).metrics.failures_since_reset == 0
+    assert trial.project.tasks.get(task.id).metrics.failures_since_reset == 0
     assert {entry.model for entry in entries} == {"haiku"}  # none of them asks for a stronger one
 
 
 def test_a_run_waits_before_it_asks_again_twice_as_long_each_time(trial: Trial) -> None:
     play(trial, outages=2, seconds=0.5)
-    trial.project.add_task("Fix it")
+    trial.project.tasks.add("Fix it")
 
     began = time.monotonic()
     told = trial.ralph("run")
@@ -79,23 +80,23 @@ def test_a_run_waits_before_it_asks_again_twice_as_long_each_time(trial: Trial) 
 
 def test_a_service_that_stays_away_ends_the_run_and_blocks_nothing(trial: Trial) -> None:
     play(trial, outages=1000)
-    tasks = [trial.project.add_task(title) for title in ("One", "Two", "Three")]
+    tasks = [trial.project.tasks.add(title) for title in ("One", "Two", "Three")]
 
     told = trial.ralph("run")
 
     assert told.code == 1
     assert "repeatedly could not use its model" in told.out + told.err
-    assert len(trial.project.journal(100)) == context.MOST_OUTAGES
-    assert {trial.project.task(task.id).task.status for task in tasks} == {Status.PENDING}
+    assert len(trial.project.journal.attempts(Page(limit=100))) == context.MOST_OUTAGES
+    assert {trial.project.tasks.get(task.id).task.status for task in tasks} == {Status.PENDING}
 
 
 @pytest.mark.parametrize("limit", [("--max-iterations", "1"), ("--max-minutes", "0.02")])
 def test_a_limit_is_not_waited_past(trial: Trial, limit: tuple[str, str]) -> None:
     play(trial, outages=1000, seconds=60)
-    trial.project.add_task("Fix it")
+    trial.project.tasks.add("Fix it")
 
     began = time.monotonic()
     trial.ralph("run", *limit)
 
     assert time.monotonic() - began < 20
-    assert len(trial.project.journal(100)) == 1
+    assert len(trial.project.journal.attempts(Page(limit=100))) == 1

@@ -8,10 +8,10 @@ from tests.make import a_memory, a_report, begin, finish, remember
 
 
 def test_an_overview_gives_the_first_tasks_and_how_many_there_are(project: Project) -> None:
-    tasks = [project.add_task(f"Task {number}") for number in range(8)]
+    tasks = [project.tasks.add(f"Task {number}") for number in range(8)]
     for task in tasks[5:]:
-        project.block(task.id, "a person must look")
-    project.fail(tasks[4].id)
+        project.tasks.block(task.id, "a person must look")
+    project.tasks.fail(tasks[4].id)
 
     seen = project.overview(2)
 
@@ -23,25 +23,26 @@ def test_an_overview_gives_the_first_tasks_and_how_many_there_are(project: Proje
 
 
 def test_an_overview_follows_what_happens(project: Project) -> None:
-    first = project.add_task("First")
-    then = project.add_task("Then", needs=[first.id])
+    first = project.tasks.add("First")
+    then = project.tasks.add("Then", needs=[first.id])
     assert (project.overview(5).ready_count, project.overview(5).trouble_count) == (1, 0)
 
     run = project.store.attempts.start_run("test")
     task, attempt = begin(project.store, run.id)
     finish(project.store, task, attempt, Outcome.FAILED, report=a_report(attempt))
     in_trouble = project.overview(5)
-    project.done(first.id)
+    project.tasks.done(first.id)
     after = project.overview(5)
 
     assert [one.task.id for one in in_trouble.trouble] == [first.id]
     assert (in_trouble.trouble_count, after.trouble_count) == (1, 0)
     assert [task.id for task in after.ready] == [then.id]
-    assert (after.ready_count, project.task_counts()) == (1, ({Status.DONE: 1, Status.PENDING: 1}, 1))
+    assert (after.ready_count, project.tasks.count_ready()) == (1, 1)
+    assert project.tasks.counts() == {Status.DONE: 1, Status.PENDING: 1}
 
 
 def test_figures_of_the_memory_follow_what_is_learned_and_what_attempts_make_of_it(project: Project) -> None:
-    project.add_task("Task")
+    project.tasks.add("Task")
     memory = remember(project.store, a_memory("Tabs", "Use tabs.", kind="pattern"))
     before = project.stats.memory()
     assert (before.memories, before.wins) == (1, 0)

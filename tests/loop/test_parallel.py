@@ -92,7 +92,7 @@ class Together(Trial):
 
     def add(self, *titles: str) -> list[Task]:
         """Add tasks."""
-        return [self.project.add_task(title) for title in titles]
+        return [self.project.tasks.add(title) for title in titles]
 
     def commit(self, name: str, text: str) -> None:
         """Commit a file as the person does."""
@@ -204,7 +204,7 @@ def test_by_command_it_is_the_same_and_no_process_is_left(together: Together) ->
 
 def test_a_task_waits_for_those_it_needs_and_starts_from_their_work(together: Together) -> None:
     first, other = together.add("First", "Other")
-    last = together.project.add_task("Last", needs=[first.id, other.id])
+    last = together.project.tasks.add("Last", needs=[first.id, other.id])
     seen: list[bool] = []
 
     def play(part: Part) -> str:
@@ -222,7 +222,7 @@ def test_a_task_waits_for_those_it_needs_and_starts_from_their_work(together: To
 def test_a_chain_of_tasks_never_looks_as_if_it_waited_for_a_person(together: Together) -> None:
     before: list[str] = []
     for number in range(12):
-        before = [together.project.add_task(f"Task {number}", needs=before).id]
+        before = [together.project.tasks.add(f"Task {number}", needs=before).id]
     began = time.monotonic()
 
     ending = together.work(Company(lambda _: DONE), 6)
@@ -286,7 +286,7 @@ def test_of_two_tasks_that_change_one_line_the_second_resolves_the_conflict(toge
     assert ending is RunEnding.COMPLETE
     (second,) = (task for task in tasks if len(together.outcomes_of(task)) == 2)
     assert together.outcomes_of(second) == [Outcome.RETRIED, Outcome.DONE]
-    (report,) = together.project.failures_of(second.id)
+    (report,) = together.project.journal.failures_of(second.id)
     assert (report.category, report.files) == ("merge_conflict", ("shared.txt",))
     assert "The work conflicts with the current main, in shared.txt." in report.why
     prompt = agent.part(second, 2).prompt
@@ -524,7 +524,7 @@ def refused(together: Together, *words: str) -> str:
 
 
 def test_without_a_repository_nothing_starts(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     (trial.root / "agent.sh").write_text(SAYS_DONE)
 
     ran = trial.ralph("run", "--parallel", "2", "--", "sh", "agent.sh")
@@ -536,7 +536,7 @@ def test_without_a_repository_nothing_starts(trial: Trial) -> None:
 
 
 def test_without_a_commit_nothing_starts(trial: Trial) -> None:
-    trial.project.add_task("A")
+    trial.project.tasks.add("A")
     (trial.root / "agent.sh").write_text(SAYS_DONE)
     trial.git("init", "-q")
 
@@ -701,7 +701,7 @@ def test_changes_of_the_person_in_the_way_are_named_and_the_work_waits(together:
     assert together.status(free) is Status.DONE
 
     together.git("checkout", "-q", "shared.txt")
-    together.project.reset(blocked.id)
+    together.project.tasks.reset(blocked.id)
     together.work(Company(lambda _: DONE), 2)
     assert (together.root / "shared.txt").read_text() == "done\n"
     assert together.left() == ""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, UsageError
+from ralph.core.paging import Page
 from ralph.core.records import Outcome, Status, replace
 from ralph.project import Project
-from tests.make import begin
+from tests.make import as_agent, begin
 
 
 def test_it_is_a_failed_attempt_that_the_next_one_is_told_of(project: Project) -> None:
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
 
-    attempt, after = project.report_failure(
+    attempt, after = project.tasks.report_failure(
         task.id,
         "A regular expression.",
         "It cannot count brackets.",
@@ -24,32 +25,32 @@ def test_it_is_a_failed_attempt_that_the_next_one_is_told_of(project: Project) -
 
     assert (attempt.number, attempt.outcome, attempt.reason) == (1, Outcome.FAILED, "It cannot count brackets.")
     assert (after.status, after.claimed_by) == (Status.PENDING, None)
-    (report,) = project.failures_of(task.id)
+    (report,) = project.journal.failures_of(task.id)
     assert (report.tried, report.why) == ("A regular expression.", "It cannot count brackets.")
     assert (report.category, report.files) == ("wrong_approach", ("src/parser.py",))
     assert (report.trace, report.made_by) == ("Error: unbalanced", "agent")
-    told = project.prompt(task.id).text.partition("Previous Attempts")[2]
+    told = project.prompts.preview(task.id).text.partition("Previous Attempts")[2]
     assert "It cannot count brackets." in told
-    assert "Attempt 1 failed" in project.read_log(task.id)[-1].message
+    assert "Attempt 1 failed" in project.tasks.read_log(task.id)[-1].message
 
 
 def test_it_uses_up_the_retries_of_the_task(project: Project) -> None:
     project.config = replace(project.config, execution=replace(project.config.execution, max_retries=1))
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
 
-    _, first = project.report_failure(task.id, "One way.", "It broke.")
-    _, second = project.report_failure(task.id, "Another way.", "It broke as well.")
+    _, first = project.tasks.report_failure(task.id, "One way.", "It broke.")
+    _, second = project.tasks.report_failure(task.id, "Another way.", "It broke as well.")
 
     assert first.status is Status.PENDING
     assert second.status is Status.BLOCKED
     assert "failed 2 times" in second.reason
-    assert [one.number for one in project.journal(5, task=task.id)] == [2, 1]
+    assert [one.number for one in project.journal.attempts(Page(limit=5), task=task.id)] == [2, 1]
 
 
 def test_it_is_no_run_of_the_loop(project: Project) -> None:
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
 
-    attempt, _ = project.report_failure(task.id, "One way.", "It broke.")
+    attempt, _ = project.tasks.report_failure(task.id, "One way.", "It broke.")
 
     assert project.store.attempts.runs(5) == []
     assert project.overview().last_run is None
@@ -58,33 +59,35 @@ def test_it_is_no_run_of_the_loop(project: Project) -> None:
 
 
 def test_secrets_stay_out_of_it(project: Project) -> None:
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
 
-    project.report_failure(task.id, "password = 'hunter2secret99'", "It broke.", trace="token=abc123def456ghi")
+    project.tasks.report_failure(task.id, "password = 'hunter2secret99'", "It broke.", trace="token=abc123def456ghi")
 
-    (report,) = project.failures_of(task.id)
+    (report,) = project.journal.failures_of(task.id)
     assert "hunter2" not in report.tried
     assert "abc123" not in report.trace
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.BLOCKED, Status.FAILED])
 def test_a_task_that_is_not_open_is_left_alone(project: Project, status: Status) -> None:
-    task = project.add_task("Fix the parser")
-    {Status.DONE: project.done, Status.BLOCKED: project.block, Status.FAILED: project.fail}[status](task.id)
+    task = project.tasks.add("Fix the parser")
+    {Status.DONE: project.tasks.done, Status.BLOCKED: project.tasks.block, Status.FAILED: project.tasks.fail}[status](
+        task.id
+    )
 
     with pytest.raises(ConflictError, match=f"is {status}.*ralph task reset {task.id}"):
-        project.report_failure(task.id, "One way.", "It broke.")
+        project.tasks.report_failure(task.id, "One way.", "It broke.")
 
-    assert project.task(task.id).task.status is status
-    assert project.failures_of(task.id) == []
+    assert project.tasks.get(task.id).task.status is status
+    assert project.journal.failures_of(task.id) == []
 
 
 def test_what_somebody_else_works_on_is_left_to_them(project: Project) -> None:
-    project.add_task("Fix the parser")
+    project.tasks.add("Fix the parser")
     task, attempt = begin(project.store, project.store.attempts.start_run("test").id, worker="other/1/1")
 
     with pytest.raises(ConflictError, match="being worked on by other/1/1"):
-        project.report_failure(task.id, "One way.", "It broke.")
+        project.tasks.report_failure(task.id, "One way.", "It broke.")
 
     assert project.store.attempts.get(attempt.run_id, attempt.iteration).outcome is None
 
@@ -93,44 +96,42 @@ def test_what_a_vanished_worker_left_can_be_reported_on(project: Project) -> Non
     from ralph.loop.workers import worker_name
 
     host, _, _ = worker_name().rpartition("/")[0].rpartition("/")
-    project.add_task("Fix the parser")
+    project.tasks.add("Fix the parser")
     task, _ = begin(project.store, project.store.attempts.start_run("test").id, worker=f"{host}/999999999/1")
 
-    attempt, after = project.report_failure(task.id, "One way.", "It broke.")
+    attempt, after = project.tasks.report_failure(task.id, "One way.", "It broke.")
 
     assert attempt.number == 2
     assert after.status is Status.PENDING
 
 
 def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
-    first = project.add_task("First")
-    second = project.add_task("Second", needs=[first.id])
-    part = project.add_task("A part", parent=first.id)
+    first = project.tasks.add("First")
+    second = project.tasks.add("Second", needs=[first.id])
+    part = project.tasks.add("A part", parent=first.id)
 
     with pytest.raises(ConflictError, match=first.id):
-        project.report_failure(second.id, "One way.", "It broke.")
+        project.tasks.report_failure(second.id, "One way.", "It broke.")
     with pytest.raises(ConflictError, match=part.id):
-        project.report_failure(first.id, "One way.", "It broke.")
+        project.tasks.report_failure(first.id, "One way.", "It broke.")
 
-    assert {task.status for task in project.tasks()} == {Status.PENDING}
+    assert {task.status for task in project.tasks.list()} == {Status.PENDING}
 
 
 def test_a_report_needs_a_task_and_words(project: Project) -> None:
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
 
     with pytest.raises(NotFoundError):
-        project.report_failure("t-000000", "One way.", "It broke.")
+        project.tasks.report_failure("t-000000", "One way.", "It broke.")
     with pytest.raises(UsageError, match="what was tried"):
-        project.report_failure(task.id, " \x00", "It broke.")
+        project.tasks.report_failure(task.id, " \x00", "It broke.")
     with pytest.raises(UsageError, match="why it failed"):
-        project.report_failure(task.id, "One way.", "")
+        project.tasks.report_failure(task.id, "One way.", "")
 
 
-def test_a_session_of_the_loop_writes_its_report_in_its_answer(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = project.add_task("Fix the parser")
-    monkeypatch.setenv("RALPH_SESSION", "s-1")
+def test_a_session_of_the_loop_writes_its_report_in_its_answer(project: Project) -> None:
+    task = project.tasks.add("Fix the parser")
+    agent = as_agent(project, session="s-1")
 
-    with pytest.raises(UsageError, match="<failure-report>"):
-        project.report_failure(task.id, "One way.", "It broke.")
+    with pytest.raises(UsageError, check=lambda error: error.code == "loop-session"):
+        agent.tasks.report_failure(task.id, "One way.", "It broke.")

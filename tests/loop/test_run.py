@@ -63,8 +63,8 @@ def watched(project: Project) -> Watched:
 
 
 def test_tasks_are_worked_off_in_order_until_all_are_done(watched: Watched) -> None:
-    first = watched.project.add_task("first")
-    watched.project.add_task("second", needs=[first.id])
+    first = watched.project.tasks.add("first")
+    watched.project.tasks.add("second", needs=[first.id])
     agent = ScriptedAgent(DONE)
 
     summary = watched.run(agent)
@@ -76,7 +76,7 @@ def test_tasks_are_worked_off_in_order_until_all_are_done(watched: Watched) -> N
 
 
 def test_what_one_attempt_learns_the_next_one_sees(watched: Watched) -> None:
-    watched.project.add_task("Fix the parser")
+    watched.project.tasks.add("Fix the parser")
     agent = ScriptedAgent(
         '<knowledge tags="parser" title="Tabs">The parser wants tabs.</knowledge><journal>Looked around.</journal>',
         DONE,
@@ -93,9 +93,9 @@ def test_what_one_attempt_learns_the_next_one_sees(watched: Watched) -> None:
 
 
 def test_memories_carry_over_to_a_later_run(watched: Watched) -> None:
-    watched.project.add_task("Fix the parser")
+    watched.project.tasks.add("Fix the parser")
     watched.run(ScriptedAgent(f'<learning category="pitfall" tags="parser">Tabs break it.</learning>{DONE}'))
-    watched.project.add_task("Extend the parser")
+    watched.project.tasks.add("Extend the parser")
     agent = ScriptedAgent(DONE)
 
     watched.run(agent)
@@ -104,7 +104,7 @@ def test_memories_carry_over_to_a_later_run(watched: Watched) -> None:
 
 
 def test_without_memory_an_attempt_starts_blind(watched: Watched) -> None:
-    watched.project.add_task("Fix the parser")
+    watched.project.tasks.add("Fix the parser")
     agent = ScriptedAgent(f'<knowledge tags="parser" title="Tabs">Use tabs.</knowledge>{FAILED}', DONE)
 
     watched.run(agent, Order(iterations=2, with_memory=False))
@@ -117,7 +117,7 @@ def test_without_memory_an_attempt_starts_blind(watched: Watched) -> None:
 
 
 def test_a_failed_attempt_leaves_its_report_and_the_retry_reads_it(watched: Watched) -> None:
-    task = watched.project.add_task("Fix it")
+    task = watched.project.tasks.add("Fix it")
     agent = ScriptedAgent(
         "<failure-report>\nwhat_tried: a hammer\nwhy_failed: it was glass\nerror_category: logic_error\n"
         "relevant_files: src/window.py\n</failure-report>"
@@ -127,7 +127,7 @@ def test_a_failed_attempt_leaves_its_report_and_the_retry_reads_it(watched: Watc
 
     watched.run(agent)
 
-    report = watched.project.failures_of(task.id)[0]
+    report = watched.project.journal.failures_of(task.id)[0]
     assert (report.tried, report.why, report.category) == ("a hammer", "it was glass", "logic_error")
     assert (report.files, report.retry_suggestion, report.made_by) == (("src/window.py",), "Use a cloth.", "agent")
     for text in ("a hammer", "it was glass", "src/window.py", "Use a cloth."):
@@ -136,7 +136,7 @@ def test_a_failed_attempt_leaves_its_report_and_the_retry_reads_it(watched: Watc
 
 
 def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
-    task = watched.project.add_task("Impossible")
+    task = watched.project.tasks.add("Impossible")
     agent = ScriptedAgent(FAILED)
 
     summary = watched.run(agent, max_retries=3)
@@ -149,7 +149,7 @@ def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
     assert "### Stuck Loop Warning" not in agent.prompts[2]
     assert "### Stuck Loop Warning" in agent.prompts[3]
 
-    watched.project.reset(task.id)
+    watched.project.tasks.reset(task.id)
     watched.run(ScriptedAgent(DONE))
     assert watched.project.store.tasks.get(task.id).status is Status.DONE
 
@@ -183,7 +183,7 @@ def test_every_ending_is_recorded(
     error_type: ErrorType | None,
     reason: str,
 ) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     watched.run(ScriptedAgent(answer), Order(iterations=1))
 
@@ -197,7 +197,7 @@ def test_every_ending_is_recorded(
 
 
 def test_done_is_not_accepted_while_a_gate_fails(watched: Watched) -> None:
-    task = watched.project.add_task("Write the file")
+    task = watched.project.tasks.add("Write the file")
     root = watched.project.root
 
     def second(prompt: str, session: Session) -> str:
@@ -209,7 +209,7 @@ def test_done_is_not_accepted_while_a_gate_fails(watched: Watched) -> None:
     watched.run(agent, gates=("echo looking; test -f result.txt || { echo AssertionError: no result >&2; exit 1; }",))
 
     assert watched.outcomes() == [Outcome.RETRIED, Outcome.DONE]
-    report = watched.project.failures_of(task.id)[0]
+    report = watched.project.journal.failures_of(task.id)[0]
     assert "AssertionError: no result" in report.why
     assert (report.category, report.made_by) == ("test_failure", "ralph")
     assert "AssertionError: no result" in agent.prompts[1]
@@ -219,7 +219,7 @@ def test_done_is_not_accepted_while_a_gate_fails(watched: Watched) -> None:
 
 
 def test_gates_can_be_switched_off(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     watched.run(ScriptedAgent(DONE), gates=("false",), verify=False)
 
@@ -227,7 +227,7 @@ def test_gates_can_be_switched_off(watched: Watched) -> None:
 
 
 def test_a_gate_that_hangs_ends_in_a_retry(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     watched.run(ScriptedAgent(DONE), Order(iterations=1), gates=("sleep 60",), gate_seconds=0.3)
 
@@ -237,7 +237,7 @@ def test_a_gate_that_hangs_ends_in_a_retry(watched: Watched) -> None:
 
 def test_a_limit_on_iterations_stops_the_run(watched: Watched) -> None:
     for n in range(3):
-        watched.project.add_task(str(n))
+        watched.project.tasks.add(str(n))
 
     summary = watched.run(ScriptedAgent(DONE), Order(iterations=2))
 
@@ -247,7 +247,7 @@ def test_a_limit_on_iterations_stops_the_run(watched: Watched) -> None:
 
 def test_a_limit_on_cost_stops_the_run(watched: Watched) -> None:
     for n in range(5):
-        watched.project.add_task(str(n))
+        watched.project.tasks.add(str(n))
     reply = Reply(text="", cost_usd=0.4, files=())
 
     summary = watched.run(ScriptedAgent(reply), Order(cost_usd=1.0), max_retries=9)
@@ -256,7 +256,7 @@ def test_a_limit_on_cost_stops_the_run(watched: Watched) -> None:
 
 
 def test_a_limit_on_time_stops_the_run(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     def slow(prompt: str, session: Session) -> str:
         time.sleep(0.1)
@@ -273,8 +273,8 @@ def test_nothing_to_do_is_said(watched: Watched) -> None:
 
 
 def test_one_task_alone_can_be_worked_on(watched: Watched) -> None:
-    watched.project.add_task("urgent", priority=9)
-    this = watched.project.add_task("this")
+    watched.project.tasks.add("urgent", priority=9)
+    this = watched.project.tasks.add("this")
 
     summary = watched.run(ScriptedAgent(DONE), Order(only=this.id))
 
@@ -283,7 +283,7 @@ def test_one_task_alone_can_be_worked_on(watched: Watched) -> None:
 
 
 def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
 
     summary = watched.run(ScriptedAgent(AgentUnavailableError("gone")))
 
@@ -294,7 +294,7 @@ def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> N
 
 def test_what_an_agent_repeats_from_its_prompt_is_not_learned_again(watched: Watched) -> None:
     remember(watched.project.store, a_memory("Parser", "MEMORY:fix:Old news about the parser", tags=("parser",)))
-    watched.project.add_task("Fix the parser")
+    watched.project.tasks.add("Fix the parser")
 
     watched.run(ScriptedAgent(lambda prompt, session: prompt), Order(iterations=1))
 
@@ -304,7 +304,7 @@ def test_what_an_agent_repeats_from_its_prompt_is_not_learned_again(watched: Wat
 
 def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> None:
     key = "-".join(["sk", "ant", "api03", "abcdefghijklmnop" * 2])
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     watched.run(
         ScriptedAgent(
@@ -322,7 +322,7 @@ def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> No
 
 
 def test_a_worker_that_died_leaves_its_task_to_the_next_run_at_once(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
     run = watched.project.store.attempts.start_run("test")
     from ralph.loop.workers import worker_name
 
@@ -340,7 +340,7 @@ def test_a_worker_that_died_leaves_its_task_to_the_next_run_at_once(watched: Wat
 def test_a_live_workers_claim_is_respected(watched: Watched) -> None:
     from ralph.loop.workers import worker_name
 
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
     run = watched.project.store.attempts.start_run("test")
     begin(watched.project.store, run.id, worker_name(), lease_seconds=3600)
 
@@ -348,7 +348,7 @@ def test_a_live_workers_claim_is_respected(watched: Watched) -> None:
 
 
 def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     def slow(prompt: str, session: Session) -> str:
         time.sleep(0.6)
@@ -362,7 +362,7 @@ def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
 
 
 def test_a_session_ends_when_its_claim_is_lost(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
 
     def taken_away(prompt: str, session: Session) -> str:
         other = watched.project.store.reopen()
@@ -413,7 +413,7 @@ def main_thread() -> None:
 
 @pytest.mark.usefixtures("main_thread")
 def test_ctrl_c_asks_and_the_answer_reaches_the_next_attempt(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
     agent = InterruptedAgent(1, DONE)
 
     summary = watched.run(agent, ask=lambda task: "Leave the lexer alone.")
@@ -427,7 +427,7 @@ def test_ctrl_c_asks_and_the_answer_reaches_the_next_attempt(watched: Watched) -
 
 @pytest.mark.usefixtures("main_thread")
 def test_a_second_ctrl_c_stops_the_run_and_loses_nothing(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
 
     summary = watched.run(InterruptedAgent(2, DONE), ask=lambda task: pytest.fail("must not ask"))
 
@@ -438,7 +438,7 @@ def test_a_second_ctrl_c_stops_the_run_and_loses_nothing(watched: Watched) -> No
 
 @pytest.mark.usefixtures("main_thread")
 def test_ctrl_c_at_the_question_stops_the_run(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     def ask(task: Task) -> str:
         os.kill(os.getpid(), signal.SIGINT)
@@ -453,7 +453,7 @@ def test_ctrl_c_at_the_question_stops_the_run(watched: Watched) -> None:
 
 @pytest.mark.usefixtures("main_thread")
 def test_without_anybody_to_ask_ctrl_c_stops_the_run(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     assert watched.run(InterruptedAgent(1, DONE), ask=None).ending is RunEnding.INTERRUPTED
 
@@ -465,7 +465,7 @@ def test_files_an_agent_changed_are_asked_of_git(watched: Watched) -> None:
     for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=root, check=True)
     (root / "mine.txt").write_text("a person's own work in progress")
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     class GitAgent(ScriptedAgent):
         knows_files = False
@@ -485,8 +485,8 @@ def test_files_an_agent_changed_are_asked_of_git(watched: Watched) -> None:
 
 
 def test_a_feature_goes_into_its_tasks_prompts(watched: Watched, tmp_path: Path) -> None:
-    watched.project.add_feature("Search", spec="It must be fast.", plan="Use an index.")
-    watched.project.add_task("A", feature="Search")
+    watched.project.features.add("Search", spec="It must be fast.", plan="Use an index.")
+    watched.project.tasks.add("A", feature="Search")
     agent = ScriptedAgent(DONE)
 
     watched.run(agent)
@@ -497,7 +497,7 @@ def test_a_feature_goes_into_its_tasks_prompts(watched: Watched, tmp_path: Path)
 
 
 def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
     from ralph.agents.command import CommandAgent
 
     agent = CommandAgent(("sleep", "60"), watched.project.root)
@@ -513,7 +513,7 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
 
 def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(watched: Watched) -> None:
     for n in range(10):
-        watched.project.add_task(str(n))
+        watched.project.tasks.add(str(n))
     crash = Reply(text="", ending=Ending.CRASHED, detail="sh exited with 1: Invalid API key", files=())
 
     summary = watched.run(ScriptedAgent(crash), Order())
@@ -526,7 +526,7 @@ def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(wat
 
 def test_different_crashes_are_the_tasks_own(watched: Watched) -> None:
     for n in range(3):
-        watched.project.add_task(str(n))
+        watched.project.tasks.add(str(n))
     count = iter(range(100))
 
     class Crashing(ScriptedAgent):
@@ -537,13 +537,13 @@ def test_different_crashes_are_the_tasks_own(watched: Watched) -> None:
 
 
 def test_when_the_last_task_is_done_the_limit_does_not_matter(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     assert watched.run(ScriptedAgent(DONE), Order(iterations=1)).ending is RunEnding.COMPLETE
 
 
 def test_a_cost_limit_that_cannot_work_is_said_to_be_one(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
     agent = ScriptedAgent(DONE)
     agent.reports_cost = agent.reports_tokens = False
 
@@ -553,19 +553,19 @@ def test_a_cost_limit_that_cannot_work_is_said_to_be_one(watched: Watched) -> No
 
 
 def test_a_session_without_a_sigil_is_not_called_a_mistake(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
     agent = ScriptedAgent("I have done all of it.", DONE)
 
     watched.run(agent)
 
-    report = watched.project.failures_of(task.id)[0]
+    report = watched.project.journal.failures_of(task.id)[0]
     assert (report.category, report.tried) == ("no_sigil", "I have done all of it.")
     assert "Its work may be complete" in agent.prompts[1]
     assert "doing the same again" not in agent.prompts[1]
 
 
 def test_sigils_that_were_not_understood_are_named(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
 
     watched.run(ScriptedAgent(f'<knowledge title="No tags">x</knowledge>{DONE}'))
 
@@ -584,16 +584,16 @@ def test_sigils_that_were_not_understood_are_named(watched: Watched) -> None:
     ],
 )
 def test_how_a_session_ended_is_the_category_of_its_report(watched: Watched, ending: Ending, category: str) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
 
     watched.run(ScriptedAgent(Reply(text="", ending=ending, files=())), Order(iterations=1))
 
-    assert watched.project.failures_of(task.id)[0].category == category
+    assert watched.project.journal.failures_of(task.id)[0].category == category
 
 
 def test_what_the_agent_says_of_itself_is_kept(watched: Watched) -> None:
-    watched.project.add_feature("Search")
-    watched.project.add_task("A", feature="Search")
+    watched.project.features.add("Search")
+    watched.project.tasks.add("A", feature="Search")
     said = (
         "<difficulty-estimate>hard</difficulty-estimate>MEMORY line follows\n"
         "MEMORY:pattern:Tests use tables. Always.\n"
@@ -613,7 +613,7 @@ def test_what_the_agent_says_of_itself_is_kept(watched: Watched) -> None:
 
 
 def test_a_watcher_that_breaks_does_not_break_the_run(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     class Broken(list[Event]):
         def append(self, event: Event) -> None:
@@ -627,7 +627,7 @@ def test_a_watcher_that_breaks_does_not_break_the_run(watched: Watched) -> None:
 def test_learned_events_name_memories_that_exist(watched: Watched) -> None:
     knowledge = '<knowledge tags="a" title="Same">text</knowledge>'
     for n in range(2):
-        watched.project.add_task(str(n))
+        watched.project.tasks.add(str(n))
 
     watched.run(ScriptedAgent(f"{knowledge}{DONE}"))
 
@@ -637,7 +637,7 @@ def test_learned_events_name_memories_that_exist(watched: Watched) -> None:
 
 
 def test_the_word_timeout_in_a_tests_output_is_no_timeout(watched: Watched) -> None:
-    watched.project.add_task("A")
+    watched.project.tasks.add("A")
 
     gate = "echo 'timeout: 120.0s'; echo 'AssertionError: 1 != 2'; false"
     watched.run(ScriptedAgent(DONE), Order(iterations=1), gates=(gate,))
@@ -648,10 +648,10 @@ def test_the_word_timeout_in_a_tests_output_is_no_timeout(watched: Watched) -> N
 
 
 def test_the_attempt_of_a_dead_worker_is_closed_also_when_a_person_settled_its_task(watched: Watched) -> None:
-    task = watched.project.add_task("A")
+    task = watched.project.tasks.add("A")
     run = watched.project.store.attempts.start_run("test")
     begin(watched.project.store, run.id, "host/1/1", lease_seconds=3600)
-    watched.project.done(task.id)
+    watched.project.tasks.done(task.id)
 
     assert watched.run(ScriptedAgent(DONE)).ending is RunEnding.NOTHING
 

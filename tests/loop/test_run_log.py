@@ -66,7 +66,7 @@ echo "<task-done>$RALPH_TASK_ID</task-done>"
 """
 READS = """
 import sys, time
-from ralph import live
+from ralph.loop import run_log
 deadline = time.monotonic() + 20
 while time.monotonic() < deadline:
     for run in run_log.runs(sys.argv[1]):
@@ -80,7 +80,7 @@ sys.exit(1)
 
 
 def test_another_process_reads_along_while_the_agent_works(project: Project) -> None:
-    task = project.add_task("Mend the parser")
+    task = project.tasks.add("Mend the parser")
     reader = subprocess.Popen([sys.executable, "-c", READS, str(project.root)], stdout=subprocess.PIPE, text=True)
     heard: list[str] = []
 
@@ -90,7 +90,7 @@ def test_another_process_reads_along_while_the_agent_works(project: Project) -> 
             assert reader.wait(20) == 0
             (project.root / "go").touch()
 
-    summary = project.run(Order(program=("sh", "-c", WAITS)), tell)
+    summary = project.runs.start(Order(program=("sh", "-c", WAITS)), tell)
 
     assert reader.stdout
     seen_meanwhile = reader.stdout.read()
@@ -104,10 +104,10 @@ def test_another_process_reads_along_while_the_agent_works(project: Project) -> 
 
 
 def test_what_is_written_is_told_the_same_way_as_at_the_terminal(project: Project) -> None:
-    project.add_task("Mend the parser")
+    project.tasks.add("Mend the parser")
     told: list[Event] = []
 
-    summary = project.run(Order(program=("sh", "-c", "exit 3"), iterations=1, gates=("true",)), told.append)
+    summary = project.runs.start(Order(program=("sh", "-c", "exit 3"), iterations=1, gates=("true",)), told.append)
 
     found, _ = read(project.root, summary.run_id)
     as_json = [json.loads(json.dumps(one.details)) for one in told]
@@ -116,8 +116,8 @@ def test_what_is_written_is_told_the_same_way_as_at_the_terminal(project: Projec
 
 
 def test_it_is_for_its_owner_alone_and_git_does_not_see_it(project: Project) -> None:
-    project.add_task("One")
-    summary = project.run(Order(program=("sh", "-c", "true"), iterations=1), lambda event: None)
+    project.tasks.add("One")
+    summary = project.runs.start(Order(program=("sh", "-c", "true"), iterations=1), lambda event: None)
 
     file = file_of(project.root, summary.run_id)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -167,10 +167,12 @@ def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
         os.mkfifo(file)
     elif spoil == "read-only":
         file.mkdir()
-    project.add_task("One")
+    project.tasks.add("One")
     told: list[Event] = []
 
-    summary = project.run(Order(program=("sh", "-c", 'echo "<task-done>$RALPH_TASK_ID</task-done>"')), told.append)
+    summary = project.runs.start(
+        Order(program=("sh", "-c", 'echo "<task-done>$RALPH_TASK_ID</task-done>"')), told.append
+    )
 
     assert summary.done == 1
     warnings = [str(one.details["message"]) for one in told if one.what == "warning"]

@@ -134,7 +134,7 @@ class Trial:
 
     def log(self, task: Task) -> str:
         """Give a task's log in one text."""
-        return "\n".join(line.message for line in self.project.read_log(task.id))
+        return "\n".join(line.message for line in self.project.tasks.read_log(task.id))
 
     def memories(self, kind: str | None = None) -> list[Memory]:
         """Give what is remembered, of one kind if given."""

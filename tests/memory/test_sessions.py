@@ -57,7 +57,7 @@ def ask(project: Project, prompt: str, id: str = "s-1") -> str:
 
 
 def bodies(project: Project) -> list[str]:
-    return sorted(one.body for one in project.memory.find(Wanted()))
+    return sorted(one.body for one in project.memory.list(Wanted()))
 
 
 def units(text: str) -> int:
@@ -204,7 +204,7 @@ def test_one_that_begins_anew_under_its_name_is_told_everything(project: Project
 def test_what_is_told_for_a_task_has_to_do_with_it(project: Project) -> None:
     many(project, 50)
     put(project, "The parser wants tabs.")
-    task = project.add_task("Fix the parser", "It chokes on tabs.")
+    task = project.tasks.add("Fix the parser", "It chokes on tabs.")
 
     told = project.sessions.for_task(task.id)
 
@@ -260,7 +260,7 @@ def test_what_a_session_was_told_and_repeats_is_not_learned_again(project: Proje
 
     project.sessions.keep("s-1", "claude", "MEMORY:decision:The parser wants tabs, and never takes any spaces!")
 
-    memory = project.memory.find(Wanted())
+    memory = project.memory.list(Wanted())
     assert [(one.id, one.support) for one in memory] == [(known.id, known.support)]
 
 
@@ -268,13 +268,13 @@ def test_what_another_session_says_as_well_makes_it_surer(project: Project) -> N
     project.sessions.keep("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
     project.sessions.keep("s-2", "codex", "MEMORY:fix:The parser wants tabs.")
 
-    assert [(one.body, one.support) for one in project.memory.find(Wanted())] == [("The parser wants tabs.", 2)]
+    assert [(one.body, one.support) for one in project.memory.list(Wanted())] == [("The parser wants tabs.", 2)]
 
 
 def test_without_a_name_a_session_leaves_its_memories_and_no_trace_of_itself(project: Project) -> None:
     project.sessions.keep("", "claude", "MEMORY:fix:The parser wants tabs.")
 
-    assert [one.origin_session for one in project.memory.find(Wanted())] == [None]
+    assert [one.origin_session for one in project.memory.list(Wanted())] == [None]
     assert project.sessions.latest(10) == []
 
 
@@ -284,7 +284,7 @@ def test_what_a_person_changed_in_the_file_meanwhile_stays_so(project: Project) 
     file.write_text(file.read_text().replace("wants tabs", "wants four spaces"))
 
     project.sessions.keep("s-1", "claude", "Again.\nMEMORY:fix:The parser wants tabs.")
-    project.memory.sync()
+    project.files.sync()
 
     assert bodies(project) == ["The parser wants four spaces."]
 
@@ -296,7 +296,7 @@ def test_of_very_many_things_said_in_a_session_each_is_kept_once(project: Projec
         project.sessions.keep("s-1", "claude", "\n".join(lines))
 
     assert len(bodies(project)) == 90
-    assert {one.support for one in project.memory.find(Wanted())} == {1}
+    assert {one.support for one in project.memory.list(Wanted())} == {1}
     assert len(project.sessions.get("s-1").learned) == 90
 
 
@@ -316,7 +316,7 @@ def test_a_session_is_known_by_what_was_asked_first_and_said_last(project: Proje
     assert (session.title, session.summary) == ("Fix the parser. It is broken.", "Fixed.")
     assert (session.prompts, session.compactions, session.ending) == (2, 0, "prompt_input_exit")
     assert session.ended_at
-    assert session.learned == tuple(one.id for one in project.memory.find(Wanted()))
+    assert session.learned == tuple(one.id for one in project.memory.list(Wanted()))
 
 
 def test_one_that_ended_and_goes_on_is_open_again(project: Project) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, RalphError, UsageError
 from ralph.core.records import Memory, Outcome, State, Status, replace
-from ralph.memory.sharing import share, take_in
+from ralph.memory.sharing import import_shared, share
 from ralph.project import Project
 from ralph.store import Store
 from ralph.store.memories import Change
@@ -19,7 +19,7 @@ from ralph.store.memory_queries import Wanted
 from ralph.store.projects import SHARED_ID
 from ralph.store.sync_state import RESTORED
 from ralph.workspace import init_project
-from tests.make import begin, finish
+from tests.make import as_agent, begin, finish
 
 Open = Callable[[str], Project]
 
@@ -53,11 +53,11 @@ def theirs(open_named: Open) -> Project:
 
 
 def add(project: Project, text: str, **fields: object) -> Memory:
-    return project.memory.add(text, kind="convention", **fields).memory  # type: ignore[arg-type]
+    return project.memory.add(text, type="convention", **fields).memory  # type: ignore[arg-type]
 
 
 def listed(project: Project) -> list[str]:
-    return [memory.body for memory in project.memory.find(Wanted())]
+    return [memory.body for memory in project.memory.list(Wanted())]
 
 
 def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
@@ -83,10 +83,10 @@ def queries(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.", tags=("python",), files=("pyproject.toml",))
 
-    (kept,) = ours.memory.share(memory.id)
+    (kept,) = ours.memory.sharing.share(memory.id)
 
     assert (kept.what, kept.memory.body) == ("added", memory.body)
-    (copy,) = theirs.memory.find(Wanted())
+    (copy,) = theirs.memory.list(Wanted())
     assert (copy.body, copy.kind, copy.tags, copy.files) == (
         memory.body,
         "convention",
@@ -97,15 +97,15 @@ def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project,
 
 
 def test_what_was_shared_is_written_to_the_files_too(ours: Project, theirs: Project) -> None:
-    ours.memory.share(ours.memory.add("Use uv instead of pip.", kind="pattern").memory.id)
+    ours.memory.sharing.share(ours.memory.add("Use uv instead of pip.", type="pattern").memory.id)
 
-    theirs.memory.sync()
+    theirs.files.sync()
 
     assert "Use uv instead of pip." in (theirs.root / ".agent" / "memories.md").read_text(encoding="utf-8")
 
 
 def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
     assert [one.memory.body for one in theirs.memory.search("uv", Wanted(), 5)] == ["Use uv instead of pip."]
     assert [one.body for one in theirs.memory.prime(Wanted(), text="install with uv or pip")] == [
@@ -115,13 +115,13 @@ def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -
 
 def test_what_is_not_shared_stays_where_it_is(ours: Project, theirs: Project) -> None:
     add(ours, "A secret of ours.")
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
     assert listed(theirs) == ["Use uv instead of pip."]
 
 
 def test_what_belongs_to_the_tasks_of_a_project_does_not_go_along(ours: Project, theirs: Project) -> None:
-    task = ours.add_task("Learn")
+    task = ours.tasks.add("Learn")
     own = ours.store.memories
     memory = add(ours, "Use uv instead of pip.")
     by = Change(who="agent", why="")
@@ -129,14 +129,14 @@ def test_what_belongs_to_the_tasks_of_a_project_does_not_go_along(ours: Project,
         memory.id, "edited", by, origin_task=task.id, origin_run="run-1", origin_attempt=1, feature="Ours", uses=7
     )
 
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
 
-    (copy,) = theirs.memory.find(Wanted())
+    (copy,) = theirs.memory.list(Wanted())
     assert (copy.origin_task, copy.origin_run, copy.origin_attempt, copy.feature, copy.uses) == (None,) * 4 + (0,)
 
 
 def test_a_project_made_later_gets_all_that_is_shared(ours: Project, open_named: Open) -> None:
-    ours.memory.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(3)))
+    ours.memory.sharing.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(3)))
 
     assert len(listed(open_named("later"))) == 3
 
@@ -145,7 +145,7 @@ def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Proje
     memory = add(ours, "Use uv instead of pip.")
     before = ours.store.memories.last_event()
 
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
 
     assert listed(ours) == [memory.body]
@@ -153,41 +153,41 @@ def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Proje
 
 
 def test_taking_in_again_changes_nothing(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
-    assert (take_in(theirs.store), take_in(theirs.store), take_in(ours.store)) == (1, 0, 0)
+    assert (import_shared(theirs.store), import_shared(theirs.store), import_shared(ours.store)) == (1, 0, 0)
 
 
 def test_what_both_know_already_is_not_kept_twice(ours: Project, theirs: Project) -> None:
     mine = add(theirs, "Use uv instead of pip.")
 
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
-    assert [one.id for one in theirs.memory.find(Wanted())] == [mine.id]
+    assert [one.id for one in theirs.memory.list(Wanted())] == [mine.id]
 
 
 def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.find(Wanted())
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
+    (copy,) = theirs.memory.list(Wanted())
 
-    (kept,) = theirs.memory.share(copy.id)
+    (kept,) = theirs.memory.sharing.share(copy.id)
 
     assert kept.what == "known"
-    assert len(theirs.memory.shared(Wanted())) == 1
+    assert len(theirs.memory.sharing.list(Wanted())) == 1
 
 
 def test_an_id_that_means_something_else_here_is_not_written_over(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    theirs.memory.keep([replace(memory, title="Other", body="Zebras have stripes, mostly.")])
+    theirs.memory.insert([replace(memory, title="Other", body="Zebras have stripes, mostly.")])
 
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
 
     assert sorted(listed(theirs)) == ["Use uv instead of pip.", "Zebras have stripes, mostly."]
 
 
 def test_it_can_be_switched_off(ours: Project, theirs: Project) -> None:
     (theirs.root / "ralph.yml").write_text("memories:\n  shared: false\n")
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
     with Project.open(theirs.root) as closed:
         assert listed(closed) == []
@@ -195,32 +195,32 @@ def test_it_can_be_switched_off(ours: Project, theirs: Project) -> None:
 
 def test_a_look_for_news_is_one_question(ours: Project, theirs: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     said = queries(theirs, monkeypatch)
-    take_in(theirs.store)
+    import_shared(theirs.store)
     nothing_shared = len(said)
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
-    take_in(theirs.store)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
+    import_shared(theirs.store)
     said.clear()
-    take_in(theirs.store)
+    import_shared(theirs.store)
 
     assert (nothing_shared, len(said)) == (1, 1)
 
 
 def test_the_next_prompt_shows_what_was_shared(ours: Project, theirs: Project) -> None:
-    task = theirs.add_task("Install with uv or pip")
-    ours.memory.share(add(ours, "Use uv instead of pip to install.").id)
+    task = theirs.tasks.add("Install with uv or pip")
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip to install.").id)
 
-    take_in(theirs.store)
+    import_shared(theirs.store)
 
-    assert "Use uv instead of pip to install." in theirs.prompt(task.id).text
+    assert "Use uv instead of pip to install." in theirs.prompts.preview(task.id).text
 
 
 def test_who_looks_at_the_same_time_takes_nothing_in_twice(ours: Project, theirs: Project) -> None:
-    ours.memory.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(20)))
+    ours.memory.sharing.share(*(add(ours, f"Rule {n}: keep {n} of them.").id for n in range(20)))
     taken: list[int] = []
 
     def take() -> None:
         store = theirs.store.reopen()
-        taken.append(take_in(store))
+        taken.append(import_shared(store))
         store.close()
 
     threads = [threading.Thread(target=take) for _ in range(4)]
@@ -248,8 +248,8 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        take_in(theirs.store)
-    take_in(theirs.store)
+        import_shared(theirs.store)
+    import_shared(theirs.store)
 
     assert len(listed(theirs)) == 20
 
@@ -259,15 +259,15 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
 
 def test_what_a_person_deleted_here_stays_deleted(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
-    (copy,) = theirs.memory.find(Wanted())
+    ours.memory.sharing.share(memory.id)
+    (copy,) = theirs.memory.list(Wanted())
     theirs.memory.delete(copy.id)
 
-    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
-    ours.memory.share(memory.id)
+    ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
+    ours.memory.sharing.share(memory.id)
     after_a_change = listed(theirs)
-    ours.memory.unshare(memory.id)
-    ours.memory.share(memory.id)
+    ours.memory.sharing.unshare(memory.id)
+    ours.memory.sharing.share(memory.id)
 
     assert (after_a_change, listed(theirs)) == ([], [])
 
@@ -275,17 +275,17 @@ def test_what_a_person_deleted_here_stays_deleted(ours: Project, theirs: Project
 def test_what_a_person_deleted_here_before_it_was_shared_stays_deleted(ours: Project, theirs: Project) -> None:
     theirs.memory.delete(add(theirs, "Use uv instead of pip.").id)
 
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
     assert listed(theirs) == []
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_what_was_taken_out_of_a_file_here_stays_out(ours: Project, theirs: Project) -> None:
-    pattern = ours.memory.add("Use uv instead of pip.", kind="pattern").memory
-    ours.memory.share(pattern.id)
-    theirs.memory.init_file(force=True)
-    theirs.memory.sync()
+    pattern = ours.memory.add("Use uv instead of pip.", type="pattern").memory
+    ours.memory.sharing.share(pattern.id)
+    theirs.files.create(force=True)
+    theirs.files.sync()
     path = theirs.root / ".agent" / "memories.md"
     text = path.read_text(encoding="utf-8")
     start = text.index(f"### {pattern.id}")
@@ -293,14 +293,14 @@ def test_what_was_taken_out_of_a_file_here_stays_out(ours: Project, theirs: Proj
     path.write_text(text[:start] + text[end + 1 if end > 0 else len(text) :], encoding="utf-8")
 
     assert listed(theirs) == []
-    ours.memory.edit(pattern.id, body="Use uv instead of pip, always.")
-    ours.memory.share(pattern.id)
+    ours.memory.edit(pattern.id, content="Use uv instead of pip, always.")
+    ours.memory.sharing.share(pattern.id)
     assert listed(theirs) == []
 
 
 def test_a_cleared_memory_does_not_fill_again(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
     with theirs.store.transaction():
         copy = theirs.store.memories.get(memory.id)
@@ -308,20 +308,20 @@ def test_a_cleared_memory_does_not_fill_again(ours: Project, theirs: Project) ->
             [(copy, replace(copy, state=State.PRUNED))], "cleared", Change(who="person", why="cleared")
         )
 
-    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
-    ours.memory.share(memory.id)
+    ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
+    ours.memory.sharing.share(memory.id)
 
     assert listed(theirs) == []
 
 
 def test_what_was_edited_here_stays_as_it_was_edited(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
-    theirs.memory.edit(memory.id, body="Use uv instead of pip, but not on the old server.")
+    theirs.memory.edit(memory.id, content="Use uv instead of pip, but not on the old server.")
 
-    ours.memory.edit(memory.id, body="Use uv instead of pip, always.")
-    ours.memory.share(memory.id)
+    ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
+    ours.memory.sharing.share(memory.id)
 
     assert listed(theirs) == ["Use uv instead of pip, but not on the old server."]
     assert listed(ours) == ["Use uv instead of pip, always."]
@@ -332,42 +332,42 @@ def test_what_was_edited_here_stays_as_it_was_edited(ours: Project, theirs: Proj
 
 def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
-    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.", tags=("speed",))
+    ours.memory.edit(memory.id, content="Never use pip; uv is quicker.", tags=("speed",))
     before = listed(theirs)
 
-    (kept,) = ours.memory.share(memory.id)
+    (kept,) = ours.memory.sharing.share(memory.id)
 
     assert kept.what == "edited"
-    (copy,) = theirs.memory.find(Wanted())
+    (copy,) = theirs.memory.list(Wanted())
     assert (before, copy.body, copy.tags) == (["Use uv instead of pip."], "Never use pip; uv is quicker.", ("speed",))
     assert whats(theirs, copy.id)[-1] == ("ralph", "edited", "shared from ours")
-    assert len(ours.memory.shared(Wanted())) == 1
+    assert len(ours.memory.sharing.list(Wanted())) == 1
 
 
 def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_named: Open) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
-    theirs.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+    theirs.memory.edit(memory.id, content="Never use pip; uv is quicker.")
 
-    theirs.memory.share(memory.id)
+    theirs.memory.sharing.share(memory.id)
 
     assert listed(ours) == ["Never use pip; uv is quicker."]
     assert listed(open_named("third")) == ["Never use pip; uv is quicker."]
-    assert [one.project for one in ours.memory.shared(Wanted())] == ["theirs"]
+    assert [one.project for one in ours.memory.sharing.list(Wanted())] == ["theirs"]
 
 
 def test_changes_go_on_reaching_where_it_came_from(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
-    ours.memory.edit(memory.id, body="Use uv, not pip, to install.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
+    ours.memory.edit(memory.id, content="Use uv, not pip, to install.")
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
 
-    theirs.memory.edit(memory.id, body="Never use pip; uv is quicker.")
-    theirs.memory.share(memory.id)
+    theirs.memory.edit(memory.id, content="Never use pip; uv is quicker.")
+    theirs.memory.sharing.share(memory.id)
 
     assert listed(ours) == ["Never use pip; uv is quicker."]
 
@@ -379,47 +379,47 @@ def test_what_is_no_longer_shared_goes_with_the_reason_and_stays_where_it_came_f
     ours: Project, theirs: Project
 ) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
 
-    ours.memory.unshare(memory.id)
+    ours.memory.sharing.unshare(memory.id)
 
     assert (listed(ours), listed(theirs)) == ([memory.body], [])
     assert theirs.store.memories.get(memory.id).state_reason == "no longer shared (ours)"
     assert whats(theirs, memory.id)[-1] == ("ralph", "unshared", "no longer shared (ours)")
-    assert ours.memory.shared(Wanted()) == []
+    assert ours.memory.sharing.list(Wanted()) == []
 
 
 def test_what_is_shared_once_more_comes_back(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
-    ours.memory.unshare(memory.id)
+    ours.memory.sharing.unshare(memory.id)
     listed(theirs)
-    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.")
+    ours.memory.edit(memory.id, content="Never use pip; uv is quicker.")
 
-    (kept,) = ours.memory.share(memory.id)
+    (kept,) = ours.memory.sharing.share(memory.id)
 
     assert kept.what == "revived"
     assert listed(theirs) == ["Never use pip; uv is quicker."]
 
 
 def test_who_got_it_can_end_it(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.find(Wanted())
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
+    (copy,) = theirs.memory.list(Wanted())
 
-    theirs.memory.unshare(copy.id)
+    theirs.memory.sharing.unshare(copy.id)
 
     assert (listed(ours), listed(theirs)) == (["Use uv instead of pip."], [])
 
 
 def test_what_was_edited_here_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
     theirs.memory.edit(memory.id, tags=("python",))
 
-    ours.memory.unshare(memory.id)
+    ours.memory.sharing.unshare(memory.id)
 
     assert listed(theirs) == [memory.body]
 
@@ -432,14 +432,14 @@ def attempt_with(store: Store, shown: str, outcome: Outcome, status: Status) -> 
 
 def test_what_helped_here_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
     helped, shown = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
-    ours.memory.share(helped.id, shown.id)
-    theirs.add_task("Install")
-    theirs.add_task("Test")
+    ours.memory.sharing.share(helped.id, shown.id)
+    theirs.tasks.add("Install")
+    theirs.tasks.add("Test")
     listed(theirs)
     attempt_with(theirs.store, helped.id, Outcome.DONE, Status.DONE)
     attempt_with(theirs.store, shown.id, Outcome.FAILED, Status.BLOCKED)
 
-    ours.memory.unshare(helped.id, shown.id)
+    ours.memory.sharing.unshare(helped.id, shown.id)
 
     assert listed(theirs) == [helped.body]
 
@@ -447,18 +447,18 @@ def test_what_helped_here_stays_when_it_is_unshared(ours: Project, theirs: Proje
 def test_what_was_known_here_before_stays_when_it_is_unshared(ours: Project, theirs: Project) -> None:
     add(theirs, "Use uv instead of pip.")
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
+    ours.memory.sharing.share(memory.id)
     listed(theirs)
 
-    ours.memory.unshare(memory.id)
+    ours.memory.sharing.unshare(memory.id)
 
     assert listed(theirs) == ["Use uv instead of pip."]
 
 
 def test_what_was_shared_and_unshared_in_between_never_arrives(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    ours.memory.share(memory.id)
-    ours.memory.unshare(memory.id)
+    ours.memory.sharing.share(memory.id)
+    ours.memory.sharing.unshare(memory.id)
 
     assert listed(theirs) == []
     assert theirs.store.memories.find_one(memory.id) is None
@@ -467,15 +467,14 @@ def test_what_was_shared_and_unshared_in_between_never_arrives(ours: Project, th
 # --- who may, and what is refused --------------------------------------------------------------
 
 
-def test_an_agent_shares_nothing(ours: Project, theirs: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_shares_nothing(ours: Project, theirs: Project) -> None:
     memory, known = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
-    ours.memory.share(known.id)
-    monkeypatch.setenv("RALPH_SESSION", "s-1")
+    ours.memory.sharing.share(known.id)
+    agent = as_agent(ours, session="s-1")
 
-    with pytest.raises(UsageError, match="for a person to decide"):
-        ours.memory.share(memory.id)
-    with pytest.raises(UsageError, match="for a person to decide"):
-        ours.memory.unshare(known.id)
+    for refused in (lambda: agent.memory.sharing.share(memory.id), lambda: agent.memory.sharing.unshare(known.id)):
+        with pytest.raises(UsageError, check=lambda error: error.code == "person-required"):
+            refused()
 
     assert listed(theirs) == [known.body]
 
@@ -485,11 +484,11 @@ def test_several_are_shared_or_none(ours: Project, theirs: Project) -> None:
     ours.memory.delete(deleted.id)
 
     with pytest.raises(NotFoundError):
-        ours.memory.share(memory.id, "mem-1-ffff")
+        ours.memory.sharing.share(memory.id, "mem-1-ffff")
     with pytest.raises(ConflictError, match="is pruned"):
-        ours.memory.share(memory.id, deleted.id)
+        ours.memory.sharing.share(memory.id, deleted.id)
 
-    assert ours.memory.shared(Wanted()) == []
+    assert ours.memory.sharing.list(Wanted()) == []
     assert listed(theirs) == []
 
 
@@ -497,29 +496,29 @@ def test_what_is_not_shared_cannot_be_unshared(ours: Project) -> None:
     memory, shared = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
 
     with pytest.raises(RalphError, match="is not shared"):
-        ours.memory.unshare(memory.id)
-    ours.memory.share(shared.id)
+        ours.memory.sharing.unshare(memory.id)
+    ours.memory.sharing.share(shared.id)
     with pytest.raises(RalphError, match="is not shared"):
-        ours.memory.unshare(shared.id, memory.id)
+        ours.memory.sharing.unshare(shared.id, memory.id)
 
-    assert [one.memory.body for one in ours.memory.shared(Wanted())] == [shared.body]
+    assert [one.memory.body for one in ours.memory.sharing.list(Wanted())] == [shared.body]
 
 
 # --- the shared project ------------------------------------------------------------------------
 
 
 def test_the_shared_are_listed_with_where_they_came_from(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
-    theirs.memory.share(theirs.memory.add("Name tests as sentences.", kind="pattern").memory.id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
+    theirs.memory.sharing.share(theirs.memory.add("Name tests as sentences.", type="pattern").memory.id)
 
-    found = ours.memory.shared(Wanted())
+    found = ours.memory.sharing.list(Wanted())
 
     assert sorted((one.project, one.memory.body) for one in found) == [
         ("ours", "Use uv instead of pip."),
         ("theirs", "Name tests as sentences."),
     ]
-    assert [one.memory.kind for one in ours.memory.shared(Wanted(kinds=("pattern",)))] == ["pattern"]
-    assert len(ours.memory.shared(Wanted(), 1)) == 1
+    assert [one.memory.kind for one in ours.memory.sharing.list(Wanted(kinds=("pattern",)))] == ["pattern"]
+    assert len(ours.memory.sharing.list(Wanted(), 1)) == 1
 
 
 def test_there_is_no_shared_project_before_something_is_shared(ours: Project, theirs: Project) -> None:
@@ -527,11 +526,11 @@ def test_there_is_no_shared_project_before_something_is_shared(ours: Project, th
     listed(theirs)
 
     assert ours.store.projects.shared() is None
-    assert ours.memory.shared(Wanted()) == []
+    assert ours.memory.sharing.list(Wanted()) == []
 
 
 def test_nobody_can_work_in_the_shared_project(ours: Project, tmp_path: Path, store_url: str) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
     (tmp_path / "worker").mkdir()
 
     with pytest.raises(RalphError, match="reserved for shared memories"):
@@ -540,7 +539,7 @@ def test_nobody_can_work_in_the_shared_project(ours: Project, tmp_path: Path, st
 
 def test_what_was_agreed_on_can_be_lost_without_harm(ours: Project, theirs: Project) -> None:
     memory, deleted = add(ours, "Use uv instead of pip."), add(ours, "Name tests as sentences.")
-    ours.memory.share(memory.id, deleted.id)
+    ours.memory.sharing.share(memory.id, deleted.id)
     listed(theirs)
     theirs.memory.delete(deleted.id)
     scope = theirs.store.scope
@@ -548,21 +547,21 @@ def test_what_was_agreed_on_can_be_lost_without_harm(ours: Project, theirs: Proj
     scope.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED)
 
     assert listed(theirs) == [memory.body]
-    ours.memory.edit(memory.id, body="Never use pip; uv is quicker.")
-    ours.memory.share(memory.id)
+    ours.memory.edit(memory.id, content="Never use pip; uv is quicker.")
+    ours.memory.sharing.share(memory.id)
     assert listed(theirs) == ["Never use pip; uv is quicker."]
-    ours.memory.unshare(memory.id, deleted.id)
+    ours.memory.sharing.unshare(memory.id, deleted.id)
     assert listed(theirs) == []
     assert sorted(listed(ours)) == ["Name tests as sentences.", "Never use pip; uv is quicker."]
 
 
 def test_a_removed_project_leaves_what_it_shared(ours: Project, theirs: Project) -> None:
-    ours.memory.share(add(ours, "Use uv instead of pip.").id)
+    ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
     listed(theirs)
 
     theirs.store.projects.remove(ours.store.project_id)
 
     assert listed(theirs) == ["Use uv instead of pip."]
-    assert [one.project for one in theirs.memory.shared(Wanted())] == ["ours"]
+    assert [one.project for one in theirs.memory.sharing.list(Wanted())] == ["ours"]
     assert theirs.store.projects.shared() is not None
     assert theirs.store.projects.find(SHARED_ID) is not None

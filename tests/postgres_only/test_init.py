@@ -70,14 +70,14 @@ def test_a_project_with_a_file_of_its_own_is_not_moved_by_ralph_store(
     alone = a_directory(tmp_path, "alone")
     init_project(alone)
     with Project.open(alone) as project:
-        project.add_task("Mine")
+        project.tasks.add("Mine")
     init_project(a_directory(tmp_path, "shop"), url=with_password(url), name="shop")
     monkeypatch.setenv("RALPH_STORE", with_password(url))
 
     init_project(alone)
 
     with Project.open(alone) as project:
-        assert [task.title for task in project.tasks()] == ["Mine"]
+        assert [task.title for task in project.tasks.list()] == ["Mine"]
         assert not project.store.is_shared
     assert open_store(with_password(url), "shop").tasks.all() == []
 
@@ -92,12 +92,12 @@ def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(
         init_project(alone, url=with_password(url))
 
     with Project.open(alone) as project:
-        project.add_task("Taken along")
+        project.tasks.add("Taken along")
     monkeypatch.setenv("RALPH_STORE", with_password(url))
     copy_store(str(alone), url)
     assert any(line.startswith("joined") for line in init_project(alone, url=url, name="alone"))
     with Project.open(alone) as project:
-        assert [task.title for task in project.tasks()] == ["Taken along"]
+        assert [task.title for task in project.tasks.list()] == ["Taken along"]
         assert project.store.is_shared
 
 
@@ -122,7 +122,7 @@ def test_an_older_branch_without_settings_is_still_the_same_project(
     (shop / ".ralph.toml").unlink()
 
     with Project.open(shop) as project:
-        assert [task.title for task in project.tasks()] == ["Known"]
+        assert [task.title for task in project.tasks.list()] == ["Known"]
 
 
 def test_another_name_makes_it_that_project(url: str, tmp_path: Path) -> None:

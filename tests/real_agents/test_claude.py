@@ -35,8 +35,8 @@ def agent(a_git_project: Path) -> Agent:
 def attempt_at(directory: Path, title: str, **order: object) -> Attempt:
     """Have the loop make one attempt at a new task; give what the journal says of it."""
     with Project.open(directory) as project:
-        project.add_task(title)
-        project.run(Order(agent="claude", iterations=1, **order), lambda *told: None)  # type: ignore[arg-type]
+        project.tasks.add(title)
+        project.runs.start(Order(agent="claude", iterations=1, **order), lambda *told: None)  # type: ignore[arg-type]
         return project.store.attempts.latest(1)[0]
 
 
@@ -52,7 +52,7 @@ def test_a_task_is_done_by_its_tools_and_a_retry_sees_why_the_first_attempt_fail
 ) -> None:
     why = "The moon was full."
     with Project.open(a_git_project) as project:
-        task = project.add_task("Write a.txt")
+        task = project.tasks.add("Write a.txt")
         model.play(
             says(
                 f"<failure-report>\nwhat_tried: To look.\nwhy_failed: {why}\n</failure-report>\n"
@@ -63,7 +63,7 @@ def test_a_task_is_done_by_its_tools_and_a_retry_sees_why_the_first_attempt_fail
             says(f"It is there.\n<task-done>{task.id}</task-done>"),
         )
 
-        project.run(Order(agent="claude", model="sonnet", iterations=2), lambda *told: None)
+        project.runs.start(Order(agent="claude", model="sonnet", iterations=2), lambda *told: None)
 
         assert project.store.tasks.get(task.id).status is Status.DONE
         first, second = reversed(project.store.attempts.latest(2))
@@ -82,14 +82,14 @@ def test_a_task_is_done_by_its_tools_and_a_retry_sees_why_the_first_attempt_fail
 def test_what_is_said_before_the_last_message_counts(a_git_project: Path, model: ModelServer) -> None:
     learned = '<knowledge tags="parser" title="Tabs">The parser wants tabs.</knowledge>'
     with Project.open(a_git_project) as project:
-        task = project.add_task("Look around")
+        task = project.tasks.add("Look around")
         said = f"{learned}\n<task-done>{task.id}</task-done>"
         model.play(
             calls("Read", {"file_path": str(a_git_project / "README.md")}, text=said),
             says("That was all."),
         )
 
-        project.run(Order(agent="claude", iterations=1), lambda *told: None)
+        project.runs.start(Order(agent="claude", iterations=1), lambda *told: None)
 
         assert project.store.tasks.get(task.id).status is Status.DONE
         assert [one.memory.title for one in project.memory.search("Tabs", Wanted(), 5)] == ["Tabs"]
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_the_run_and_the_session(
     a_git_project: Path, model: ModelServer, survivors: Callable[[], list[str]]
 ) -> None:
     with Project.open(a_git_project) as project:
-        task = project.add_task("Wait")
+        task = project.tasks.add("Wait")
     model.play(calls("Bash", {"command": WAITS, "description": "Wait"}))
     run = subprocess.Popen(
         [sys.executable, "-m", "ralph", "run", "--agent", "claude"], cwd=a_git_project, stdout=subprocess.DEVNULL

@@ -27,14 +27,14 @@ def test_gemini_does_a_task_and_a_retry_sees_why_the_first_attempt_failed(
     why = "The moon was full."
     report = f"<failure-report>\nwhat_tried: It.\nwhy_failed: {why}\n</failure-report>"
     with Project.open(a_git_project) as project:
-        task = project.add_task("Write a.txt")
+        task = project.tasks.add("Write a.txt")
         model.play(
             says(f"{report}\n<task-failed>{task.id}</task-failed>"),
             calls("write_file", {"file_path": str(a_git_project / "a.txt"), "content": "written\n"}, text="I write."),
             says(f"<task-done>{task.id}</task-done>"),
         )
 
-        project.run(Order(agent="gemini", model="gemini-2.5-pro", iterations=2), lambda *told: None)
+        project.runs.start(Order(agent="gemini", model="gemini-2.5-pro", iterations=2), lambda *told: None)
 
         assert project.store.tasks.get(task.id).status is Status.DONE
         attempts = project.store.attempts.recent(project.store.attempts.runs(1)[0].id, 5)

@@ -41,12 +41,12 @@ def hooks(agent: str, events: Sequence[str], seconds: int, **more: str) -> dict[
 def remember(directory: Path, *bodies: str) -> None:
     with Project.open(directory) as project:
         for body in bodies:
-            project.memory.add(body, kind="fix")
+            project.memory.add(body, type="fix")
 
 
 def memories(directory: Path) -> list[Memory]:
     with Project.open(directory) as project:
-        return list(project.memory.find(Wanted()))
+        return list(project.memory.list(Wanted()))
 
 
 def sessions(directory: Path) -> list[AgentSession]:
@@ -167,7 +167,7 @@ def test_claude_code_that_is_forked_does_not_bring_back_what_a_person_changed(
 
     session = asked_claude.ask("Go.")
     with Project.open(directory) as project:
-        project.memory.edit(memories(directory)[0].id, body=TABS)
+        project.memory.edit(memories(directory)[0].id, content=TABS)
     forked = asked_claude.ask("Go on.", "--resume", session, "--fork-session")
 
     assert forked != session

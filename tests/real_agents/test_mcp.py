@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ralph.core.actor import AGENT
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.mcp import Server
@@ -54,7 +55,7 @@ def test_what_its_model_remembers_is_in_the_store_and_found_by_its_next_search(
 
     assert status_of(events) == [("ralph", "connected")]
     with Project.open(a_git_project) as project:
-        memory = project.memory.find(Wanted())[0]
+        memory = project.memory.list(Wanted())[0]
     assert (memory.kind, memory.body, memory.source) == ("fix", content, "explicit")
     first, second, third = (request for request in model.requests if request.tools)
     assert "mcp__ralph__remember" in first.tools
@@ -80,14 +81,14 @@ def test_it_comes_over_http_as_well(
     from threading import Thread
 
     with Project.open(a_git_project) as project:
-        task = project.add_task("Fix the parser")
+        task = project.tasks.add("Fix the parser")
     model.play(
         calls("mcp__ralph__report_failure", {"task": task.id, "tried": "A regex.", "why": "It cannot count brackets."}),
         calls("mcp__ralph__show_task", {"id": task.id}),
         says("Reported."),
     )
 
-    with Server(str(a_git_project), "127.0.0.1", 0) as server:
+    with Server(str(a_git_project), "127.0.0.1", 0, AGENT) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         headers = {"Authorization": f"Bearer {server.token}"}
         events = run_claude(
@@ -99,4 +100,4 @@ def test_it_comes_over_http_as_well(
     third = [request for request in model.requests if request.tools][-1]
     assert "It cannot count brackets." in third.last
     with Project.open(a_git_project) as project:
-        assert "It cannot count brackets." in project.prompt(task.id).text
+        assert "It cannot count brackets." in project.prompts.preview(task.id).text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.paging import Page
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 
@@ -14,19 +15,19 @@ VARIABLE = "RALPH_FUZZ_IDS"
 
 def ids_in(project: Project) -> Known:
     """Give ids by the word that stands before them in a path, or by the name they have in a query."""
-    memories = [memory.id for memory in project.memory.find(Wanted())][:LIMIT]
-    waiting = [memory.id for memory in project.learning.waiting()]
-    tasks = [task.id for task in project.tasks()][:LIMIT]
-    attempts = project.journal(limit=LIMIT)
+    memories = [memory.id for memory in project.memory.list(Wanted())][:LIMIT]
+    waiting = [memory.id for memory in project.learnings.list()]
+    tasks = [task.id for task in project.tasks.list()][:LIMIT]
+    attempts = project.journal.attempts(Page(limit=LIMIT))
     runs = list(dict.fromkeys(attempt.run_id for attempt in attempts))
-    changes = [event.change_id for event in project.memory.events(0, LIMIT) if event.change_id]
+    changes = [event.change_id for event, _ in project.memory.events.since(0, LIMIT) if event.change_id]
     return {
         "projects": ["-"],
         "memories": memories + waiting,
         "staging": waiting,
         "changes": list(dict.fromkeys(changes)),
         "tasks": tasks,
-        "features": [view.feature.id for view in project.features()],
+        "features": [view.feature.id for view in project.features.list()],
         "runs": runs,
         "attempts": ["1", "2"],
         "task": tasks,

@@ -11,11 +11,12 @@ import pytest
 from ralph.core.records import Outcome, State, Status, timestamp
 from ralph.loop import run_log
 from ralph.loop.run_log import FOLDER
-from ralph.project import SHOWN_TASKS, Project
+from ralph.project import Project
 from ralph.store.memories import Change
 from ralph.store.memory_queries import Wanted
 from ralph.store.tasks import NewTask
 from ralph.web.api import transfer
+from ralph.web.api.projects import SHOWN_TASKS
 from ralph.web.endpoints import encode
 from ralph.web.pages.tasks import MOST_LISTED
 from tests.make import a_memory, begin, finish, remember
@@ -155,7 +156,7 @@ def test_staging_shows_the_first_and_counts_all(served: Served) -> None:
 def test_an_export_in_pieces_is_what_the_command_line_writes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "A_PIECE", 10)
     fill(served.project, 31)
-    served.project.memory.add('Straße 字 \u2028 <b> "quoted"', tags=["a", "b"], kind="decision")
+    served.project.memory.add('Straße 字 \u2028 <b> "quoted"', tags=["a", "b"], type="decision")
 
     said = served.ask("GET", f"{ALL}/export")
 
@@ -189,7 +190,7 @@ def test_an_answer_with_half_a_character_in_it_is_an_answer() -> None:
 
 def test_a_run_can_be_watched_whatever_an_agent_writes_into_its_file(tmp_path: Path, served: Served) -> None:
     project = served.project
-    project.add_task("Task")
+    project.tasks.add("Task")
     run = project.store.attempts.start_run("test")
     begin(project.store, run.id)
     lines = [
@@ -220,7 +221,7 @@ def test_runs_are_listed_with_what_they_came_to_page_by_page(served: Served) -> 
     store = served.project.store
     ids = []
     for number in range(53):
-        served.project.add_task(f"Task {number}")
+        served.project.tasks.add(f"Task {number}")
         run = store.attempts.start_run("claude")
         task, attempt = begin(store, run.id)
         spent: dict[str, Any] = {"cost_usd": 1.5, "tokens_in": 1_000, "tokens_out": 234, "seconds": 61.0}

@@ -343,7 +343,7 @@ def test_search_knows_the_dates_of_the_document(served: Served) -> None:
 
 def test_search_by_another_formula_or_for_a_task(served: Served) -> None:
     add(served, "Start docker first.", tags=["docker"])
-    task = served.project.add_task("Mend the docker setup")
+    task = served.project.tasks.add("Mend the docker setup")
 
     assert len(listed(served, f"{ALL}/search", q="docker", ranker="tags")) == 1
     assert len(listed(served, f"{ALL}/search", task=task.id)) == 1
@@ -354,7 +354,7 @@ def test_search_by_another_formula_or_for_a_task(served: Served) -> None:
 
 def test_what_an_agent_should_know_comes_within_a_budget(served: Served) -> None:
     fill(served.project.store, 30)
-    task = served.project.add_task("Something about number 7")
+    task = served.project.tasks.add("Something about number 7")
 
     _, told = served.get(f"{ALL}/prime?budget=200")
 
@@ -412,7 +412,7 @@ def test_an_edit_that_cannot_be_changes_nothing(served: Served) -> None:
 
 
 def test_an_unknown_id_is_not_found_whatever_is_asked_of_it(served: Served) -> None:
-    task = served.project.add_task("Something").id
+    task = served.project.tasks.add("Something").id
     for id in ("mem-none", "%00", "%F0%9F%90%B3", "'--", "%25", "x" * 2_000):
         not_found(served, f"/api/memories/{id}", task)
 
@@ -466,7 +466,7 @@ def test_the_memories_of_another_project_are_found_only_there(served: Served, mo
 def show_to_an_attempt(served: Served, id: str, outcome: Outcome) -> str:
     """Let an attempt at a new task be shown a memory, and end; give the task."""
     store = served.project.store
-    task_id = served.project.add_task("Mend the docker setup").id
+    task_id = served.project.tasks.add("Mend the docker setup").id
     task, attempt = begin(store, store.attempts.start_run("test").id)
     finish(store, task, attempt, outcome, Status.DONE, shown=(id,))
     return task_id
@@ -498,7 +498,7 @@ def test_the_attempts_a_memory_was_shown_to_are_told(served: Served) -> None:
 def test_why_a_task_is_shown_a_memory_and_not_another_one(served: Served) -> None:
     shown = add(served, "The docker setup of the tests needs port 5432.", type="fix")["id"]
     other = add(served, "Commas go inside.", type="decision")["id"]
-    task = served.project.add_task("Mend the docker setup of the tests").id
+    task = served.project.tasks.add("Mend the docker setup of the tests").id
 
     _, why = served.get(f"/api/memories/{shown}/why?task={task}")
     _, why_not = served.get(f"/api/memories/{other}/why?task={task}")

@@ -137,7 +137,7 @@ def test_only_recent_memories_are_primed_with(served: Served) -> None:
 
 def test_a_prompt_can_be_asked_for_without_memory_and_for_a_model(served: Served) -> None:
     id = add(served, "Docker must run before the parser tests.")
-    task = served.project.add_task("Mend the docker parser tests").id
+    task = served.project.tasks.add("Mend the docker parser tests").id
 
     usual, without = (
         asked(served, f"/api/tasks/{task}/prompt", model="opus", with_memory=one) for one in ("true", "false")

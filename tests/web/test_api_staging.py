@@ -126,7 +126,7 @@ def test_what_is_in_order_is_validated_and_promoted(served: Served) -> None:
 def test_what_a_run_taught_is_staged(served: Served) -> None:
     refused(served.post(f"{ALL}/extract"), 400, "no run")
     store = served.project.store
-    served.project.add_task("Mend the parser")
+    served.project.tasks.add("Mend the parser")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, Outcome.DONE, Status.DONE)

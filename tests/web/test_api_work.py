@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from ralph.core.actor import Actor
+from ralph.core.paging import Page
 from ralph.core.records import AgentSession, Attempt, Outcome, Status, now, timestamp
 from ralph.loop import run_log
-from ralph.loop.journal import Past
 from ralph.loop.options import Order, options_of
 from ralph.loop.progress import event
 from ralph.loop.workers import _start_time, worker_name
@@ -68,9 +69,9 @@ def test_tasks_have_parents_features_and_needs(served: Served) -> None:
 
 
 def test_a_graph_that_is_too_large_leaves_out_the_oldest_of_the_done_ones(served: Served) -> None:
-    tasks = [served.project.add_task(f"Task {number}") for number in range(4)]
+    tasks = [served.project.tasks.add(f"Task {number}") for number in range(4)]
     for task in tasks[:2]:
-        served.project.done(task.id)
+        served.project.tasks.done(task.id)
 
     graph = served.get("/api/tasks/graph?limit=3")[1]
 
@@ -92,7 +93,7 @@ def test_features_are_listed_seen_by_name_and_deleted_while_their_tasks_stay(ser
 
 
 def test_a_person_decides_about_a_task_and_the_log_says_so(served: Served) -> None:
-    path = f"/api/tasks/{served.project.add_task('One').id}"
+    path = f"/api/tasks/{served.project.tasks.add('One').id}"
 
     assert served.post(f"{path}/block", {"reason": HTML})[1]["reason"] == HTML
     assert served.post(f"{path}/reset")[1]["status"] == "pending"
@@ -113,11 +114,10 @@ def test_a_person_decides_about_a_task_and_the_log_says_so(served: Served) -> No
     assert served.get(f"{path}/log")[1] == log
 
 
-def test_a_server_that_an_agent_started_acts_as_an_agent(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = project.add_task("Its own")
-    monkeypatch.setenv("RALPH_SESSION", "s-1")
-    monkeypatch.setenv("RALPH_TASK_ID", task.id)
-    served = Served(Path(project.directory), project)
+def test_a_server_that_an_agent_started_acts_as_an_agent(project: Project) -> None:
+    task = project.tasks.add("Its own")
+    agent = Actor(kind="agent", session="s-1", task_id=task.id)
+    served = Served(Path(project.directory), project, actor=agent)
     try:
         status, problem = served.post(f"/api/tasks/{task.id}/done")
         log = served.post(f"/api/tasks/{task.id}/log", {"message": "Working."})[1]
@@ -129,7 +129,7 @@ def test_a_server_that_an_agent_started_acts_as_an_agent(project: Project, monke
 
 
 def test_the_prompt_of_the_next_attempt_can_be_seen(served: Served) -> None:
-    task = served.project.add_task("Fix the parser", "It wants tabs.")
+    task = served.project.tasks.add("Fix the parser", "It wants tabs.")
 
     status, prompt = served.get(f"/api/tasks/{task.id}/prompt")
 
@@ -142,7 +142,7 @@ def test_the_prompt_of_the_next_attempt_can_be_seen(served: Served) -> None:
 @pytest.mark.parametrize("narrowed", ["", "&status=pending", "&ready=true"])
 def test_tasks_come_in_pages_each_once_most_urgent_first(served: Served, narrowed: str) -> None:
     for number in range(7):
-        served.project.add_task(f"Task {number}", priority=number % 3)
+        served.project.tasks.add(f"Task {number}", priority=number % 3)
 
     titles = [one["title"] for one in _all_pages(served, f"/api/tasks?limit=2{narrowed}")]
 
@@ -151,10 +151,10 @@ def test_tasks_come_in_pages_each_once_most_urgent_first(served: Served, narrowe
 
 def test_a_task_added_between_two_pages_moves_nothing(served: Served) -> None:
     for number in range(4):
-        served.project.add_task(f"Task {number}")
+        served.project.tasks.add(f"Task {number}")
     first = served.get("/api/tasks?limit=2")[1]
 
-    served.project.add_task("Urgent", priority=9)
+    served.project.tasks.add("Urgent", priority=9)
 
     second = served.get(f"/api/tasks?limit=2&cursor={first['next']}")[1]
     assert [one["title"] for one in second["items"]] == ["Task 2", "Task 3"]
@@ -249,7 +249,7 @@ def test_the_status_figures_and_lift_are_given(served: Served) -> None:
 
 
 def test_projects_are_listed_and_seen_by_name_id_or_as_this_one(served: Served) -> None:
-    served.project.add_task("One")
+    served.project.tasks.add("One")
     listed = served.get("/api/projects")[1]["items"]
     (own,) = [one for one in listed if one["is_here"]]
 
@@ -266,7 +266,7 @@ def test_another_project_of_the_database_is_listed_but_its_tasks_are_not_found(
         (tmp_path / name).mkdir()
         init_project(tmp_path / name)
     with Project.open(tmp_path / "other") as other:
-        theirs = other.add_task("Theirs")
+        theirs = other.tasks.add("Theirs")
     with Project.open(tmp_path / "own") as own:
         served = Served(tmp_path / "own", own)
         try:
@@ -276,7 +276,7 @@ def test_another_project_of_the_database_is_listed_but_its_tasks_are_not_found(
             with served.stream("/api/events?since=0-0") as stream:
                 assert stream.readline() == b"retry: 2000\n"
                 assert stream.readline() == b"id: 0-0\n"
-                own.add_task("Ours")
+                own.tasks.add("Ours")
                 lines = [stream.readline() for _ in range(4)]
             assert b'"title":"Ours"' in lines[3]
         finally:
@@ -406,7 +406,7 @@ def test_a_task_that_makes_no_sense_is_refused(served: Served, sent: Any, expect
 
 
 def test_a_change_that_changes_nothing_is_refused(served: Served) -> None:
-    path = f"/api/tasks/{served.project.add_task('One').id}"
+    path = f"/api/tasks/{served.project.tasks.add('One').id}"
 
     assert served.put(path, {})[0] == 422
     assert served.put(path, {"title": ""})[0] == 422
@@ -446,9 +446,9 @@ def _all_pages(served: Served, path: str) -> list[Any]:
 def _worked(project: Project, attempts: int, notes: str = "") -> list[Attempt]:
     """Let so many attempts at a few tasks fail, in turn in one of two ways."""
     store = project.store
-    if not project.tasks():
+    if not project.tasks.list():
         for number in range(2):
-            project.add_task(f"Task {number}")
+            project.tasks.add(f"Task {number}")
     run = store.attempts.start_run("test")
     made = []
     for number in range(attempts):
@@ -476,16 +476,16 @@ def _sessions(project: Project, count: int) -> None:
 
 
 def test_a_page_of_the_journal_takes_the_newest_of_both_kinds(project: Project) -> None:
-    past = Past(project.store, project.sessions)
-    assert past.journal(5) == ([], None)
+    journal = project.journal
+    assert journal.list(Page(limit=5)) == []
 
     later = timestamp(4_000_000_000)
     project.store.sessions.put(AgentSession(id="s-late", agent="claude", prompts=1, started_at=now(), last_at=later))
     attempts = _worked(project, 2)
 
-    entries, place = past.journal(2)
+    entries = journal.list(Page(limit=2))
     assert entries[0].session
     assert entries[0].session.id == "s-late"
-    rest, end = past.journal(2, place)
+    rest = journal.list(Page(limit=2, after=entries.next))
     assert rest[0].attempt
-    assert (rest[0].attempt.iteration, end) == (attempts[0].iteration, None)
+    assert (rest[0].attempt.iteration, rest.next) == (attempts[0].iteration, None)

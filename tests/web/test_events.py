@@ -49,7 +49,7 @@ def test_a_run_is_told_with_its_attempts_and_tasks_as_they_are(served: Served) -
     with served.stream(PATH) as stream:
         told = _events(stream)
         next(told)
-        task = served.project.add_task("One")
+        task = served.project.tasks.add("One")
         run = store.attempts.start_run("test")
         claimed, attempt = begin(store, run.id)
         store.attempts.note(attempt)
@@ -105,10 +105,10 @@ def test_who_comes_back_gets_what_was_missed_in_order_and_each_once(served: Serv
     with served.stream(PATH) as stream:
         told = _events(stream)
         next(told)
-        project.add_task("First")
+        project.tasks.add("First")
         last = next(told)[0]
     for number in range(5):
-        project.add_task(f"Task {number}")
+        project.tasks.add(f"Task {number}")
         project.memory.add(f"Fact number {number} stands alone.")
 
     for way in ({"headers": {"Last-Event-ID": last}}, {"path": f"{PATH}?since={last}"}):
@@ -141,7 +141,7 @@ def test_as_many_missed_events_as_are_kept_all_come_once_and_in_order(served: Se
         told = _events(stream)
         next(told)
         seen = [next(told)[2]["event"] for _ in range(MANY)]
-        served.project.add_task("And one more")
+        served.project.tasks.add("And one more")
         last = next(told)[2]
 
     assert [one["task_id"] for one in seen] == [f"t-{number}" for number in range(MANY)]
@@ -151,7 +151,7 @@ def test_as_many_missed_events_as_are_kept_all_come_once_and_in_order(served: Se
 
 def test_an_event_of_a_memory_is_told_as_its_history_tells_it(served: Served) -> None:
     memory = served.project.memory.add("Tabs are wanted.", files=["src/a.py"]).memory
-    served.project.memory.edit(memory.id, body="Tabs are wanted everywhere.", why="clearer")
+    served.project.memory.edit(memory.id, content="Tabs are wanted everywhere.", why="clearer")
     _, history = served.get(f"/api/memories/{memory.id}/history")
 
     with served.stream(f"{PATH}?since=0-0") as stream:
@@ -170,7 +170,7 @@ def test_who_comes_back_too_late_is_told_once_that_something_was_missed(
 ) -> None:
     monkeypatch.setattr(run_events, "MOST_KEPT", 5)
     for number in range(20):
-        served.project.add_task(f"Task {number}")
+        served.project.tasks.add(f"Task {number}")
     served.project.store.events.forget_old()
     memory = served.project.memory.add("Tabs are wanted.").memory
 
@@ -206,7 +206,7 @@ def test_many_who_listen_all_hear_the_same(served: Served) -> None:
         thread.start()
     ready.wait()
     for number in range(20):
-        served.project.add_task(f"Task {number}")
+        served.project.tasks.add(f"Task {number}")
     for thread in threads:
         thread.join(20)
 
@@ -286,12 +286,12 @@ def test_other_ways_to_ask_are_refused(served: Served) -> None:
 
 
 def test_an_event_that_is_not_there_yet_means_from_now_on(served: Served) -> None:
-    served.project.add_task("Before")
+    served.project.tasks.add("Before")
     with served.stream(f"{PATH}?since=4000000-4000000") as stream:
         told = _events(stream)
         next(told)
         time.sleep(0.3)
-        served.project.add_task("After")
+        served.project.tasks.add("After")
 
         assert next(told)[2]["task"]["title"] == "After"
 

@@ -29,7 +29,7 @@ def write(served: Served, path: str, text: str) -> None:
 def test_a_broken_entry_is_told_until_it_is_mended_whichever_thread_is_asked(served: Served) -> None:
     assert warnings(served) == []
     write(served, ".agent/memories.md", BROKEN)
-    served.project.memory.sync()  # somebody else has brought the files in step before anybody asks here
+    served.project.files.sync()  # somebody else has brought the files in step before anybody asks here
 
     told = [warnings(served) for _ in range(20)]
 

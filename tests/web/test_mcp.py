@@ -17,6 +17,7 @@ import pytest
 from mcp import Client
 
 from ralph.cli import main
+from ralph.core.actor import AGENT
 from ralph.core.errors import RalphError
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
@@ -71,7 +72,7 @@ def test_the_official_client_works_with_it(project: Project, served: Server, mod
 
     added, found, wrong, prime, tools = talk(over_http(served.url, served.token, mode), speak)
 
-    (memory,) = project.memory.find(Wanted())
+    (memory,) = project.memory.list(Wanted())
     assert added.structured_content["id"] == memory.id
     assert found.structured_content["memories"][0]["id"] == memory.id
     assert wrong.is_error
@@ -89,7 +90,7 @@ def test_many_clients_at_once_each_get_their_own_answer(project: Project, served
 
     assert all(answer["id"] == number for number, answer in answers)
     assert all(f"Task {number}" in answer["result"]["content"][0]["text"] for number, answer in answers)
-    assert len(project.tasks()) == 36
+    assert len(project.tasks.list()) == 36
 
 
 def test_one_connection_carries_many_requests(served: Server) -> None:
@@ -151,14 +152,14 @@ def test_names_of_this_machine_are_fine(served: Server, headers: dict[str, str])
 
 def test_it_is_for_this_machine_alone(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="--host"):
-        Server(str(tmp_path), "0.0.0.0", 0)
+        Server(str(tmp_path), "0.0.0.0", 0, AGENT)
     with pytest.raises(RalphError, match="--port"):
-        Server(str(tmp_path), "127.0.0.1", 65_536)
+        Server(str(tmp_path), "127.0.0.1", 65_536, AGENT)
 
 
 def test_a_port_that_is_taken_is_said_to_be(served: Server) -> None:
     with pytest.raises(RalphError, match="--port"):
-        Server(served.root, "127.0.0.1", int(served.server_address[1]))
+        Server(served.root, "127.0.0.1", int(served.server_address[1]), AGENT)
 
 
 # --- what is asked ------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def test_a_client_that_breaks_off_does_no_harm(served: Server, capfd: pytest.Cap
         b"\x16\x03\x01",
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
     ):
-        with socket.create_connection(("127.0.0.1", int(served.server_address[1]))) as connection:
+        with socket.create_connection(("127.0.0.1", int(served.server_address[1]), AGENT)) as connection:
             connection.sendall(piece)
 
     assert send(served).status == 200
@@ -297,9 +298,9 @@ def test_a_token_that_others_could_read_or_that_is_lost_is_made_anew(project: Pr
 
 def test_a_start_that_fails_does_not_use_up_the_only_showing_of_the_token(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RalphError, match="--port"):
-        Server(project.directory, "127.0.0.1", taken.getsockname()[1])
+        Server(project.directory, "127.0.0.1", taken.getsockname()[1], AGENT)
 
-    with Server(project.directory, "127.0.0.1", 0) as server:
+    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
         assert server.is_token_new
 
 

@@ -60,12 +60,12 @@ def rows(page: Page) -> list[str]:
 
 def a_worked_project(project: Project, text: str) -> str:
     """Fill a project with one of everything, each field holding a text; give the id of a memory that was used."""
-    project.add_feature(text[:60])
-    project.add_task(text, text)
-    project.add_task(f"Blocked {text}")
-    project.block(project.tasks()[1].id, text)
+    project.features.add(text[:60])
+    project.tasks.add(text, text)
+    project.tasks.add(f"Blocked {text}")
+    project.tasks.block(project.tasks.list()[1].id, text)
     memory = project.memory.add(text, title=text, tags=(text[:40], "tests"), files=(text[:50],)).memory
-    project.memory.edit(memory.id, body=f"Changed {text}", why=text)
+    project.memory.edit(memory.id, content=f"Changed {text}", why=text)
     run = project.store.attempts.start_run(text)
     task, attempt = begin(project.store, run.id)
     report = a_report(attempt, text, tried=text, category=text[:20], trace=text)
@@ -103,7 +103,7 @@ def test_a_page_of_an_empty_project_says_what_to_do(served: Served, path: str) -
 
 def test_html_in_any_field_is_shown_as_text(served: Served) -> None:
     id = a_worked_project(served.project, EVIL)
-    task = served.project.tasks()[0].id
+    task = served.project.tasks.list()[0].id
 
     for path in (*PAGES, f"/memories/{id}", f"/memories/{id}?task={task}", f"/memories?q={quote(EVIL)}"):
         page = page_of(served, path)
@@ -181,7 +181,7 @@ def test_the_overview_says_where_the_project_stands(served: Served) -> None:
 
 
 def test_the_overview_links_to_what_runs_now(served: Served) -> None:
-    served.project.add_task("Mend the parser")
+    served.project.tasks.add("Mend the parser")
     run = served.project.store.attempts.start_run("test")
     from ralph.loop.workers import worker_name
 
@@ -263,9 +263,9 @@ def test_a_search_works_without_scripts_and_says_why(served: Served) -> None:
 
 
 def test_filters_are_those_of_the_api_and_stay_chosen(served: Served) -> None:
-    fix = served.project.memory.add("Mend it so", kind="fix", tags=["a"]).memory
-    served.project.memory.add("Do it so", kind="pattern", tags=["b"])
-    gone = served.project.memory.add("Forget it", kind="fix").memory
+    fix = served.project.memory.add("Mend it so", type="fix", tags=["a"]).memory
+    served.project.memory.add("Do it so", type="pattern", tags=["b"])
+    gone = served.project.memory.add("Forget it", type="fix").memory
     served.project.memory.delete(gone.id)
 
     assert rows(page_of(served, "/memories?type=fix")) == [fix.id]
@@ -300,7 +300,7 @@ def test_more_memories_come_page_by_page(served: Served) -> None:
 def test_memories_of_another_project_are_a_choice_away(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RALPH_STORE_PROJECT", served.project.store.project_name)
     other = served.project.store.projects.add("elsewhere")
-    apart = served.project.neighbour("elsewhere")
+    apart = served.project.open_other("elsewhere")
     memory = apart.memory.add("Known elsewhere").memory
 
     page = page_of(served, f"/memories?project={other.id}")
@@ -340,7 +340,7 @@ def test_a_memory_out_of_use_offers_to_bring_it_back(served: Served) -> None:
 
 def test_a_memory_says_why_it_is_shown_for_a_task(served: Served) -> None:
     memory = served.project.memory.add("The parser wants tabs").memory
-    task = served.project.add_task("Mend the parser")
+    task = served.project.tasks.add("Mend the parser")
 
     page = page_of(served, f"/memories/{memory.id}?task={task.id}")
 
@@ -374,7 +374,7 @@ def test_any_words_can_be_searched_for(served: Served) -> None:
 
 
 def test_staging_shows_what_waits_with_its_origin_and_what_holds_it_back(served: Served) -> None:
-    task = served.project.add_task("Mend the parser")
+    task = served.project.tasks.add("Mend the parser")
     learned = a_memory("Use tabs", "Tabs it is.", kind="pattern", state=State.QUARANTINED, support=3)
     remember(
         served.project.store, replace(learned, origin_task=task.id, origin_run="run-1", state_reason="by an agent")
@@ -390,7 +390,7 @@ def test_staging_shows_what_waits_with_its_origin_and_what_holds_it_back(served:
 
 def test_what_was_rejected_can_be_put_back(served: Served) -> None:
     learned = remember(served.project.store, a_memory("Use tabs", "Tabs it is.", kind="pattern", state=State.STAGED))
-    served.project.learning.reject(learned.id, "We use spaces")
+    served.project.learnings.reject(learned.id, "We use spaces")
 
     page = page_of(served, "/staging?show=rejected")
 
@@ -443,10 +443,10 @@ def test_a_change_marks_the_words_that_changed() -> None:
 
 
 def test_a_memory_shows_its_marks_and_what_an_edit_changed(served: Served) -> None:
-    other = served.project.memory.add("All about tabs", kind="knowledge", title="Tabs").memory
+    other = served.project.memory.add("All about tabs", type="knowledge", title="Tabs").memory
     said = "Use `make`, see [[Tabs]] and [[Nowhere]]."
-    memory = served.project.memory.add(said, kind="knowledge", title="How to begin").memory
-    served.project.memory.edit(memory.id, body="Use `make db`, see [[Tabs]] and [[Nowhere]].")
+    memory = served.project.memory.add(said, type="knowledge", title="How to begin").memory
+    served.project.memory.edit(memory.id, content="Use `make db`, see [[Tabs]] and [[Nowhere]].")
 
     page = page_of(served, f"/memories/{memory.id}")
     links = {given.get("href") for given in page.all("a")}
@@ -460,7 +460,7 @@ def test_a_memory_shows_its_marks_and_what_an_edit_changed(served: Served) -> No
 
 def test_what_was_taken_back_can_be_done_again(served: Served) -> None:
     memory = served.project.memory.add("The parser wants tabs").memory
-    served.project.memory.edit(memory.id, body="The parser wants spaces")
+    served.project.memory.edit(memory.id, content="The parser wants spaces")
     edited = served.project.memory.history(memory.id)[-1].seq
     served.project.memory.undo(memory.id)
 
@@ -479,9 +479,9 @@ def test_a_memory_offers_to_be_shared_or_unshared(served: Served) -> None:
         return {given.get("data-act") for given in page.all("button")} & {"share", "unshare"}
 
     assert offered() == {"share"}
-    served.project.memory.share(memory.id)
+    served.project.memory.sharing.share(memory.id)
     assert offered() == {"unshare"}
-    served.project.memory.unshare(memory.id)
+    served.project.memory.sharing.unshare(memory.id)
     assert offered() == {"share"}
 
 

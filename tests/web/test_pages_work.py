@@ -88,12 +88,12 @@ def test_a_page_of_an_empty_project_says_what_to_do(served_once: Served, path: s
 
 def test_whatever_is_in_a_field_is_text_on_every_page(served: Served) -> None:
     project = served.project
-    project.add_feature(HTML)
-    first = project.add_task(HTML, HTML, feature=HTML)
-    project.add_task("Then", needs=[first.id])
+    project.features.add(HTML)
+    first = project.tasks.add(HTML, HTML, feature=HTML)
+    project.tasks.add("Then", needs=[first.id])
     task, attempt = attempted(served, Outcome.FAILED, HTML, notes=HTML, files=(HTML,), reason=HTML, model=HTML)
-    project.block(first.id, HTML)
-    project.log(first.id, HTML)
+    project.tasks.block(first.id, HTML)
+    project.tasks.log(first.id, HTML)
     session = AgentSession(id="s-1", agent=HTML, title=HTML, summary=HTML, prompts=1, started_at=now(), last_at=now())
     project.store.sessions.put(session)
 
@@ -143,9 +143,9 @@ def test_a_wrong_question_is_refused_with_a_sentence(served_once: Served, path: 
 
 
 def test_tasks_are_drawn_with_an_arrow_from_what_comes_first(served: Served) -> None:
-    first = served.project.add_task("Lay the ground")
-    then = served.project.add_task("Build on it", needs=[first.id])
-    part = served.project.add_task("One wall", parent=then.id)
+    first = served.project.tasks.add("Lay the ground")
+    then = served.project.tasks.add("Build on it", needs=[first.id])
+    part = served.project.tasks.add("One wall", parent=then.id)
 
     page = see(served, "/tasks")
 
@@ -162,11 +162,11 @@ def test_tasks_are_drawn_with_an_arrow_from_what_comes_first(served: Served) -> 
 
 def test_tasks_are_narrowed_by_status_and_feature(served: Served) -> None:
     project = served.project
-    project.add_feature("Door & lock")
-    inside = project.add_task("Hang the door", feature="Door & lock")
-    outside = project.add_task("Mow the lawn")
-    done = project.add_task("Buy a door", feature="Door & lock")
-    project.done(done.id)
+    project.features.add("Door & lock")
+    inside = project.tasks.add("Hang the door", feature="Door & lock")
+    outside = project.tasks.add("Mow the lawn")
+    done = project.tasks.add("Buy a door", feature="Door & lock")
+    project.tasks.done(done.id)
 
     assert set(see(served, "/tasks").all("data-task")) == {inside.id, outside.id, done.id}
     assert see(served, "/tasks?status=done").all("data-task") == [done.id]
@@ -179,8 +179,8 @@ def test_tasks_are_narrowed_by_status_and_feature(served: Served) -> None:
 
 def test_many_done_tasks_that_are_linked_to_nothing_are_only_listed(served: Served) -> None:
     for number in range(MOST_ALONE + 1):
-        served.project.done(served.project.add_task(f"Small {number}").id)
-    open_one = served.project.add_task("Large")
+        served.project.tasks.done(served.project.tasks.add(f"Small {number}").id)
+    open_one = served.project.tasks.add("Large")
 
     page = see(served, "/tasks")
 
@@ -191,7 +191,7 @@ def test_many_done_tasks_that_are_linked_to_nothing_are_only_listed(served: Serv
 
 
 def test_a_task_shows_what_was_tried_and_why_it_failed(served: Served) -> None:
-    served.project.add_task("Parse the file", "All of it.")
+    served.project.tasks.add("Parse the file", "All of it.")
     task, attempt = attempted(served, Outcome.FAILED, "The parser wants tabs.", notes="I tried spaces.")
 
     page = see(served, f"/tasks/{task.id}")
@@ -205,8 +205,8 @@ def test_a_task_shows_what_was_tried_and_why_it_failed(served: Served) -> None:
 
 
 def test_a_task_shows_the_prompt_of_its_next_attempt_on_demand(served: Served) -> None:
-    served.project.memory.add("The parser wants tabs, not spaces.", kind="fix")
-    task = served.project.add_task("Mend the parser", "It wants tabs.")
+    served.project.memory.add("The parser wants tabs, not spaces.", type="fix")
+    task = served.project.tasks.add("Mend the parser", "It wants tabs.")
 
     assert not see(served, f"/tasks/{task.id}").all("data-section")
     page = see(served, f"/tasks/{task.id}?show=prompt")
@@ -219,7 +219,7 @@ def test_a_task_shows_the_prompt_of_its_next_attempt_on_demand(served: Served) -
 
 def test_every_task_can_be_reached_in_the_list(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ralph.web.pages.tasks.MOST_LISTED", 10)
-    made = {served.project.add_task(f"Task {number}").id for number in range(25)}
+    made = {served.project.tasks.add(f"Task {number}").id for number in range(25)}
 
     assert "Choose a status" in see(served, "/tasks").text
     path, seen = "/tasks?status=ready", set()
@@ -232,10 +232,10 @@ def test_every_task_can_be_reached_in_the_list(served: Served, monkeypatch: pyte
 
 
 def test_failures_that_are_the_same_in_every_word_are_folded(served: Served) -> None:
-    served.project.add_task("Parse the file")
+    served.project.tasks.add("Parse the file")
     for why in ("No tabs.", "It crashed.", "It crashed.", "It crashed."):
         task, _ = attempted(served, Outcome.FAILED, why)
-    served.project.block(task.id, "failed 4 times")
+    served.project.tasks.block(task.id, "failed 4 times")
 
     page = see(served, f"/tasks/{task.id}")
 
@@ -248,8 +248,8 @@ def test_failures_that_are_the_same_in_every_word_are_folded(served: Served) -> 
 
 
 def test_tasks_to_choose_from_are_found_by_their_titles(served: Served) -> None:
-    first = served.project.add_task('Lay "the" ground')
-    task = served.project.add_task("Build on it", needs=[first.id])
+    first = served.project.tasks.add('Lay "the" ground')
+    task = served.project.tasks.add("Build on it", needs=[first.id])
 
     page = see(served, f"/tasks/{task.id}")
 
@@ -258,8 +258,8 @@ def test_tasks_to_choose_from_are_found_by_their_titles(served: Served) -> None:
 
 
 def test_a_done_task_can_only_be_reset(served: Served) -> None:
-    task = served.project.add_task("Rest")
-    served.project.done(task.id)
+    task = served.project.tasks.add("Rest")
+    served.project.tasks.done(task.id)
 
     page = see(served, f"/tasks/{task.id}")
 
@@ -277,7 +277,7 @@ def test_a_title_is_cut_to_the_room_there_is() -> None:
 
 
 def test_the_latest_run_is_shown_when_none_is_at_work(served: Served) -> None:
-    served.project.add_task("Do it")
+    served.project.tasks.add("Do it")
     task, attempt = attempted(served, end="nothing left that is ready")
 
     page = see(served, "/live")
@@ -290,7 +290,7 @@ def test_the_latest_run_is_shown_when_none_is_at_work(served: Served) -> None:
 
 
 def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
-    served.project.add_task("Do it")
+    served.project.tasks.add("Do it")
     run = served.project.store.attempts.start_run("test")
     begin(served.project.store, run.id)
     with run_log.Recording(served.root, lambda _: None) as tell:
@@ -306,7 +306,7 @@ def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
 
 def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None:
     project = served.project
-    project.add_task("Learn something")
+    project.tasks.add("Learn something")
     run = project.store.attempts.start_run("test")
     task, attempt = begin(project.store, run.id)
     memory = a_memory("Tabs", "The parser wants tabs.", id="mem-7-0000", origin_run=run.id)
@@ -327,9 +327,9 @@ def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None
 
 def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> None:
     for number in range(3):
-        served.project.add_task(f"Task {number}", priority=-number)
+        served.project.tasks.add(f"Task {number}", priority=-number)
         task, _ = attempted(served, Outcome.FAILED, f"It broke, {number}.")
-        served.project.block(task.id)
+        served.project.tasks.block(task.id)
 
     page = see(served, "/failures")
 
@@ -344,7 +344,7 @@ def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> 
 
 
 def test_older_failures_are_on_the_next_page(served: Served) -> None:
-    served.project.add_task("Try and try")
+    served.project.tasks.add("Try and try")
     for number in range(32):
         attempted(served, Outcome.FAILED, f"It broke, {number}.")
 
@@ -363,9 +363,9 @@ def test_older_failures_are_on_the_next_page(served: Served) -> None:
 def test_the_journal_is_narrowed_searched_and_paged(served: Served) -> None:
     project = served.project
     for number in range(52):
-        project.add_task(f"Task {number}", priority=-number)
+        project.tasks.add(f"Task {number}", priority=-number)
         attempted(served, notes="About zebras." if number == 20 else f"Note {number}.")
-    project.add_task("The last")
+    project.tasks.add("The last")
     failed, attempt = attempted(served, Outcome.FAILED, "No.", notes="It did not work.")
     session = AgentSession(id="s-1", agent="claude", title="Ask me", prompts=1, started_at=now(), last_at=now())
     project.store.sessions.put(session)

@@ -125,7 +125,7 @@ def test_who_says_nothing_loses_the_connection(project: Project, monkeypatch: py
         with one.stream(STREAMS[0].path) as stream:
             time.sleep(0.6)
             assert stream.status == 200
-            one.project.add_task("Something to tell")
+            one.project.tasks.add("Something to tell")
             assert stream.readline()
     finally:
         one.close()

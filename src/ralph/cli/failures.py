@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, whole_number
+from ralph.core.paging import Page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def list_reports(args: argparse.Namespace) -> None:
     """List failure reports, newest first."""
     with open_project(args) as project:
-        reports, _ = project.past.failures(
-            args.last, task=args.task, category=args.category, fingerprint=args.fingerprint
+        reports = project.journal.failures(
+            Page(limit=args.last), task=args.task, category=args.category, fingerprint=args.fingerprint
         )
     if args.format == "json":
         print_json(reports)
@@ -67,7 +68,7 @@ def show(args: argparse.Namespace) -> None:
     from ralph.loop.prompt import report_text
 
     with open_project(args) as project:
-        reports = project.failures_of(args.id, args.attempt)
+        reports = project.journal.failures_of(args.id, args.attempt)
     if args.format == "json":
         print_json(reports)
         return
@@ -80,7 +81,7 @@ def stats(args: argparse.Namespace) -> None:
         _print_fingerprints(args)
         return
     with open_project(args) as project:
-        counts = project.failure_counts()
+        counts = project.journal.failure_counts()
     if args.format == "json":
         print_json(counts)
     elif counts:
@@ -92,7 +93,7 @@ def stats(args: argparse.Namespace) -> None:
 
 def _print_fingerprints(args: argparse.Namespace) -> None:
     with open_project(args) as project:
-        groups = project.past.failure_groups()
+        groups = project.journal.failure_groups()
     if args.format == "json":
         print_json(groups)
     elif groups:

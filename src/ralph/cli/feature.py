@@ -40,7 +40,7 @@ def add(args: argparse.Namespace) -> None:
     spec = read_text(args.spec) if args.spec else ""
     plan = read_text(args.plan) if args.plan else ""
     with open_project(args) as project:
-        feature = project.add_feature(args.name, spec, plan)
+        feature = project.features.add(args.name, spec, plan)
     if args.format == "json":
         print_json(feature)
     else:
@@ -50,7 +50,7 @@ def add(args: argparse.Namespace) -> None:
 def list_features(args: argparse.Namespace) -> None:
     """List features."""
     with open_project(args) as project:
-        views = project.features()
+        views = project.features.list()
     if args.format == "json":
         print_json(views)
     elif views:
@@ -70,7 +70,7 @@ def list_features(args: argparse.Namespace) -> None:
 def show(args: argparse.Namespace) -> None:
     """Show a feature with its tasks."""
     with open_project(args) as project:
-        view = project.feature(args.feature)
+        view = project.features.show(args.feature)
     if args.format == "json":
         print_json(view)
         return
@@ -87,5 +87,5 @@ def show(args: argparse.Namespace) -> None:
 def delete(args: argparse.Namespace) -> None:
     """Delete a feature."""
     with open_project(args) as project:
-        feature = project.delete_feature(args.feature)
+        feature = project.features.delete(args.feature)
     print(f"Feature deleted: {feature.id}")

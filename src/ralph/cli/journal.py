@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, safe
+from ralph.core.paging import Page
 from ralph.core.records import FAILURES, AgentSession, Outcome
 
 TYPE_CHECKING = False
@@ -50,9 +51,11 @@ def list_entries(args: argparse.Namespace) -> None:
     entries: Sequence[Attempt | AgentSession]
     with open_project(args) as project:
         if is_filtered:
-            entries = project.journal(args.last, run=args.run, task=args.task, outcome=_outcome(args))
+            entries = project.journal.attempts(
+                Page(limit=args.last), run=args.run, task=args.task, outcome=_outcome(args)
+            )
         else:
-            entries = _records(project.past.journal(args.last)[0])
+            entries = _records(project.journal.list(Page(limit=args.last)))
     entries = entries[::-1]
     empty_message = "No entry matches." if is_filtered else "No entries yet. Start a run with: ralph run"
     _print(entries, args, empty_message)
@@ -61,7 +64,7 @@ def list_entries(args: argparse.Namespace) -> None:
 def search(args: argparse.Namespace) -> None:
     """Search entries by their notes, best match first."""
     with open_project(args) as project:
-        found = project.past.search(" ".join(args.query), args.last)
+        found = project.journal.search(" ".join(args.query), args.last)
     _print(_records(found), args, "No entry matches.")
 
 
@@ -73,7 +76,7 @@ def show(args: argparse.Namespace) -> None:
         if args.entry.startswith(SESSION):
             _print_session(project.sessions.get(args.entry.removeprefix(SESSION)), args)
             return
-        entry = project.journal_entry(args.entry)
+        entry = project.journal.get(args.entry)
     if args.format == "json":
         print_json(entry)
         return

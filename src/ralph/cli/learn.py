@@ -79,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the action, then print problems with the memory files."""
     with open_project(args) as project:
-        code = args.do(project, args) or 0
+        with project.synced():
+            code = args.do(project, args) or 0
         print_file_problems(project, in_full=args.action != "list")
     return code
 
@@ -99,15 +100,15 @@ def extract(project: Project, args: argparse.Namespace) -> None:
         )
     if args.from_hat is not None:
         text = read_text(args.file or "-")
-        _print_handed_over(project.learning.extract_handover(args.from_hat, args.to_hat, text), args)
+        _print_handed_over(project.learnings.extract_handover(args.from_hat, args.to_hat, text), args)
         return
     if args.state is not None:
         name = "standard input" if args.state == "-" else args.state
-        counts = project.learning.extract_state(read_text(args.state), name)
+        counts = project.learnings.extract_state(read_text(args.state), name)
     else:
-        name, counts = project.learning.extract(args.run)
-    checked = project.learning.validate() if args.promote else None
-    promoted, left = project.learning.promote() if args.promote else (None, 0)
+        name, counts = project.learnings.extract(args.run)
+    checked = project.learnings.validate() if args.promote else None
+    promoted, left = project.learnings.promote() if args.promote else (None, 0)
     if args.format == "json":
         print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if args.promote else {}))
         return
@@ -144,7 +145,7 @@ def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:
 
 def validate(project: Project, args: argparse.Namespace) -> None:
     """Validate pending learnings against the rules."""
-    counts = project.learning.validate()
+    counts = project.learnings.validate()
     if args.format == "json":
         print_json({name: getattr(counts, name) for name in ("validated", "rejected", "waiting")})
     else:
@@ -159,7 +160,7 @@ def _print_checked(counts: Counts) -> None:
 
 def promote(project: Project, args: argparse.Namespace) -> None:
     """Promote validated learnings to memories."""
-    counts, left = project.learning.promote(args.learning, validate_first=args.validate)
+    counts, left = project.learnings.promote(args.learning, validate_first=args.validate)
     if args.format == "json":
         print_json({"promoted": counts.promoted, "left": left})
     else:
@@ -179,7 +180,7 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
     from ralph.formats.public_memory import public_fields
     from ralph.memory.lifecycle.staging import held_back, status
 
-    found = [(learning, status(learning)) for learning in project.learning.listed(args.status)]
+    found = [(learning, status(learning)) for learning in project.learnings.list(args.status)]
     if args.format == "json":
         print_json([public_fields(learning) | {"status": learning_status} for learning, learning_status in found])
     elif found:
@@ -213,7 +214,7 @@ def review(project: Project, args: argparse.Namespace) -> None:
         raise UsageError(
             "A review needs a terminal. Without one, use: ralph learn promote --validate", code="no-terminal"
         )
-    waiting = project.learning.waiting()
+    waiting = project.learnings.list()
     counts = {"kept": 0, "rejected": 0, "skipped": 0}
     for position, learning in enumerate(waiting, start=1):
         decision = _decide(project, learning, f"{position}/{len(waiting)}")
@@ -244,14 +245,14 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
     while True:
         answer = _ask("[y]es [n]o [e]dit [s]kip [?] [q]uit: ")
         if answer in ("y", "yes"):
-            project.learning.accept(learning.id)
+            project.learnings.accept(learning.id)
             return "kept"
         if answer in ("n", "no"):
-            project.learning.reject(learning.id, _ask("Reason (Enter for none): ", ""))
+            project.learnings.reject(learning.id, _ask("Reason (Enter for none): ", ""))
             return "rejected"
         if answer in ("e", "edit"):
             if body := _ask_wording(learning):
-                project.learning.accept(learning.id, body)
+                project.learnings.accept(learning.id, body)
                 return "kept"
         elif answer in ("s", "skip"):
             return "skipped"
@@ -290,7 +291,7 @@ def clear(project: Project, args: argparse.Namespace) -> int:
         if _ask("Remove all learnings from the staging area? [y/N] ", "no") not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
-    count, change = project.learning.clear(yes=True)
+    count, change = project.learnings.clear(yes=True)
     if count:
         print(f"{plural(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")
     else:

@@ -6,11 +6,13 @@ import os
 import sys
 
 from ralph.cli.output import directory_of, whole_number
-from ralph.core.config import DOOR_VARIABLE
+from ralph.core.actor import actor_from_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+
+    from ralph.core.actor import Actor
 
 EPILOG = """\
 Agents start it themselves. Connect one with ralph setup claude, or by hand:
@@ -33,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or with --http until Ctrl+C."""
     # MCP clients count as agents, inside and outside the loop.
-    os.environ[DOOR_VARIABLE] = "mcp"
+    agent = actor_from_environment(os.environ, is_agent=True)
     directory = "." if args.directory == "." else str(directory_of(args))
     if args.http:
-        return _serve_http(args, directory)
+        return _serve_http(args, directory, agent)
     if args.host is not None or args.port is not None:
         from ralph.core.errors import UsageError
 
@@ -49,16 +51,16 @@ def run(args: argparse.Namespace) -> int:
         )
     from ralph.integrations.mcp.stdio import serve
 
-    serve(directory)
+    serve(directory, agent)
     return 0
 
 
-def _serve_http(args: argparse.Namespace, directory: str) -> int:
+def _serve_http(args: argparse.Namespace, directory: str, agent: Actor) -> int:
     from ralph.web.mcp import PORT, TOKEN_FILE, Server
     from ralph.workspace import FOLDER, find_root
 
     root = find_root(directory)
-    with Server(root, args.host or "127.0.0.1", PORT if args.port is None else args.port) as server:
+    with Server(root, args.host or "127.0.0.1", PORT if args.port is None else args.port, agent) as server:
         print(f"Serving {root} at {server.url}. Press Ctrl+C to stop.")
         if server.is_token_new:
             print("To connect Claude Code (the token is shown only once):")

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ralph.core.records import Memory, MemoryEvent, Recalled
-    from ralph.memory.service import Removal, Why
+    from ralph.loop.prompts import Explanation
+    from ralph.memory.maintenance import Removal
     from ralph.memory.sharing import SharedMemory
     from ralph.project import Project
     from ralph.store.memory_queries import Wanted
@@ -322,10 +323,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the action, then print problems with the memory files."""
     with open_project(args) as opened:
         other = getattr(args, "project", None)
-        project = opened if other is None else opened.neighbour(other)
-        code = args.do(project, args) or 0
+        project = opened if other is None else opened.open_other(other)
+        with project.synced():
+            code = args.do(project, args) or 0
         print_file_problems(project, in_full=args.action in _WRITE_ACTIONS)
-        if project.memory.is_unwritten and args.action in _WRITE_ACTIONS:
+        if project.files.is_unwritten and args.action in _WRITE_ACTIONS:
             print("The change is stored and will be written to the files by the next command.", file=sys.stderr)
             return 1
     return code
@@ -340,7 +342,7 @@ def add(project: Project, args: argparse.Namespace) -> None:
         raise UsageError("Pass the text of the memory exactly once: ralph memory add CONTENT")
     result = project.memory.add(
         _content(args.words if args.content is None else args.content),
-        kind=args.kind,
+        type=args.kind,
         title=args.title or "",
         tags=args.tags,
         files=args.files,
@@ -392,7 +394,7 @@ def edit(project: Project, args: argparse.Namespace) -> None:
         if body is None:
             print("Nothing was changed.")
             return
-    memory = project.memory.edit(args.memory, body=body, why=args.why, **changes).memory
+    memory = project.memory.edit(args.memory, content=body, why=args.why, **changes).memory
     print(f"Memory updated: {memory.id}")
     print(f"To undo: {undoing(memory.id, args)}")
 
@@ -429,7 +431,7 @@ def why(project: Project, args: argparse.Namespace) -> None:
     from ralph.formats.public_memory import public_fields
 
     if args.task:
-        found = project.memory.why(args.memory, args.task)
+        found = project.prompts.explain(args.memory, args.task)
         if args.format == "json":
             print_json(
                 {
@@ -482,20 +484,11 @@ def history(project: Project, args: argparse.Namespace) -> None:
 
 def undo(project: Project, args: argparse.Namespace) -> None:
     """Undo changes of one memory, or one change of several."""
-    undone = _undo(project, args)
+    undone = project.memory.undo(args.memory, to=args.to, only=args.only)
     for memory in undone[:SHOWN]:
         print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
     if len(undone) > SHOWN:
         print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
-
-
-def _undo(project: Project, args: argparse.Namespace) -> list[Memory]:
-    if not project.memory.is_change(args.memory):
-        return [project.memory.undo(args.memory, to=args.to, only=args.only)]
-    if args.to is not None or args.only is not None:
-        option = "--to" if args.to is not None else "--only"
-        raise UsageError(f"{args.memory} is a change of several memories. {option} needs the id of one memory.")
-    return project.memory.undo_change(args.memory)
 
 
 # --- shared memories -------------------------------------------------------------------------
@@ -504,14 +497,14 @@ def _undo(project: Project, args: argparse.Namespace) -> list[Memory]:
 def offer(project: Project, args: argparse.Namespace) -> None:
     """Share memories with all projects in the database."""
     messages = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Shared memory updated"}
-    for result in project.memory.share(*args.memory):
+    for result in project.memory.sharing.share(*args.memory):
         print(f"{messages.get(result.what, 'Already shared')}: {result.memory.id}")
     print("Other projects in this database receive it with their next command. To undo: ralph memory unshare ID")
 
 
 def withdraw(project: Project, args: argparse.Namespace) -> None:
     """Stop sharing memories."""
-    for memory in project.memory.unshare(*args.memory):
+    for memory in project.memory.sharing.unshare(*args.memory):
         print(f"No longer shared: {memory.id}")
 
 
@@ -522,12 +515,12 @@ def search(project: Project, args: argparse.Namespace) -> None:
     """Search memories, best match first."""
     limit = SHOWN if args.format == "table" and not args.all else sys.maxsize - 1
     hits = project.memory.search(
-        " ".join(args.query), _filter_from(project, args), limit + 1, args.ranker or "", args.task
+        " ".join(args.query), _filter_from(project, args), limit + 1, ranker=args.ranker or "", task_id=args.task
     )
     shown = hits[:limit]
     memories = [hit.memory for hit in shown]
     needs_reasons = args.task and (args.explain or args.format == "json")
-    whys = project.memory.why_each(memories, args.task) if needs_reasons else []
+    whys = project.prompts.explain_all(memories, args.task) if needs_reasons else []
     if args.format == "json":
         print_json(list(_hit_fields(shown, whys)))
     elif args.format == "markdown":
@@ -545,7 +538,7 @@ def search(project: Project, args: argparse.Namespace) -> None:
         print("No memory matches.")
 
 
-def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Why]) -> Iterator[dict[str, object]]:
+def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Explanation]) -> Iterator[dict[str, object]]:
     """Return search results for JSON output. `shown` and `reason` are only known for a task."""
     from ralph.formats.public_memory import public_fields
 
@@ -566,9 +559,9 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
 
     filter = _filter_from(project, args)
     if args.shared:
-        _list_shared(project.memory.shared(filter, args.last), args)
+        _list_shared(project.memory.sharing.list(filter, args.last), args)
         return
-    found = project.memory.find(filter, args.last)
+    found = project.memory.list(filter, args.last)
     if args.format == "json":
         _print_json_list(found)
     elif args.format == "markdown":
@@ -602,7 +595,7 @@ def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> 
 
 def prime(project: Project, args: argparse.Namespace) -> None:
     """Print the memories to put into a prompt, or nothing if there are none."""
-    from ralph.memory.service import days_ago
+    from ralph.memory.validation import days_ago
     from ralph.store.memory_queries import Wanted
 
     kinds = _known_kinds(project, args.kinds)
@@ -623,7 +616,7 @@ def prime(project: Project, args: argparse.Namespace) -> None:
 
 def verify(project: Project, args: argparse.Namespace) -> int:
     """Check the stored memories for damage. Returns 1 if any is damaged."""
-    problems = project.memory.verify()
+    problems = project.memory.maintenance.verify()
     if args.format == "json":
         print_json(problems)
     else:
@@ -647,7 +640,7 @@ def stats(project: Project, args: argparse.Namespace) -> None:
 
 def cleanup(project: Project, args: argparse.Namespace) -> None:
     """Delete memories that are old, unused or of low confidence."""
-    removal = project.memory.cleanup(
+    removal = project.memory.maintenance.cleanup(
         min_confidence=args.min_confidence,
         older_than_days=args.older_than,
         unused=args.unused,
@@ -659,12 +652,12 @@ def cleanup(project: Project, args: argparse.Namespace) -> None:
 
 def clear(project: Project, args: argparse.Namespace) -> None:
     """Delete all memories."""
-    _print_removal(project.memory.clear(yes=args.yes), args, "deleted", "There are no memories.")
+    _print_removal(project.memory.maintenance.clear(yes=args.yes), args, "deleted", "There are no memories.")
 
 
 def consolidate(project: Project, args: argparse.Namespace) -> None:
     """Merge near-duplicate memories."""
-    removal = project.memory.consolidate(yes=args.yes, dry_run=args.dry_run)
+    removal = project.memory.maintenance.consolidate(yes=args.yes, dry_run=args.dry_run)
     _print_removal(removal, args, "superseded", "Nothing to consolidate.")
 
 
@@ -676,7 +669,7 @@ def embed(project: Project, args: argparse.Namespace) -> None:
             print(f"\r{plural(done, 'memory')} ", end="", file=sys.stderr, flush=True)
         return True
 
-    made = project.memory.embed(show_progress)
+    made = project.memory.maintenance.embed(show_progress)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     up_to_date = "All memories have embeddings."
@@ -701,7 +694,7 @@ def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, 
 def watch(project: Project, args: argparse.Namespace) -> None:
     """Show changes of memories as they happen."""
     seconds = float("inf") if args.seconds is None else args.seconds
-    for event, memory in project.memory.follow(args.since, seconds, _print_status):
+    for event, memory in project.memory.events.follow(args.since, seconds, _print_status, project.files.sync):
         _print_event(event, memory, args)
 
 
@@ -727,7 +720,7 @@ def _print_event(event: MemoryEvent, memory: Memory | None, args: argparse.Names
 
 def init(project: Project, args: argparse.Namespace) -> None:
     """Create the Markdown file of the memories."""
-    print(f"Memories file created: {project.memory.init_file(force=args.force)}")
+    print(f"Memories file created: {project.files.create(force=args.force)}")
 
 
 def import_memories(project: Project, args: argparse.Namespace) -> int:
@@ -778,7 +771,9 @@ def _filter_from(project: Project, args: argparse.Namespace) -> Wanted:
 
 
 def _known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(project.memory.known_kind(kind) for kind in kinds)
+    from ralph.memory.validation import check_type
+
+    return tuple(check_type(kind, lambda: project.store.memories.counts("kind")) for kind in kinds)
 
 
 def _content(text: str) -> str:
@@ -850,9 +845,9 @@ def moment(text: str) -> str:
     """Parse a date, or a date and time. Without a time zone it is UTC."""
     import argparse
 
-    from ralph.memory.service import moment_said
+    from ralph.memory.validation import parse_date
 
     try:
-        return moment_said(text)
+        return parse_date(text)
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

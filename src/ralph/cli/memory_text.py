@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ralph.core.records import Memory, MemoryEvent, Recalled
+    from ralph.loop.prompts import Explanation
     from ralph.memory.lifecycle.timeline import Point
-    from ralph.memory.service import MemoryView, Stats, Why
+    from ralph.memory.queries import MemorySummary, MemoryView
     from ralph.store.database import Row
 
 WIDEST_TAGS = 30
@@ -84,7 +85,7 @@ def print_found(hits: Sequence[Recalled]) -> None:
         print_table(("ID", "TYPE", "CONF", "MEMORY"), rows)
 
 
-def print_explained(hits: Sequence[Recalled], whys: Sequence[Why] = ()) -> None:
+def print_explained(hits: Sequence[Recalled], whys: Sequence[Explanation] = ()) -> None:
     """Print search results with the components of their scores, and a legend of the components.
 
     With `whys`, also print why a prompt would omit them.
@@ -109,7 +110,7 @@ def print_explained(hits: Sequence[Recalled], whys: Sequence[Why] = ()) -> None:
             print(cut_to(f"{name:10}  {meaning}", width))
 
 
-def shares(scored: Recalled | Why) -> list[tuple[str, str]]:
+def shares(scored: Recalled | Explanation) -> list[tuple[str, str]]:
     """Return the components of a score with two decimals, so that they add up to the rounded score.
 
     All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
@@ -357,7 +358,7 @@ def _abbreviate(value: object, other: object, width: int) -> str:
 # --- why and stats ---------------------------------------------------------------------------
 
 
-def print_why(why: Why) -> None:
+def print_why(why: Explanation) -> None:
     """Print the score and rank of a memory for a task, and whether its prompt includes it."""
     print_heading(why.memory)
     if why.score is not None:
@@ -388,7 +389,7 @@ def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
         print("\nNo prompt has included it yet.")
 
 
-def print_stats(stats: Stats) -> None:
+def print_stats(stats: MemorySummary) -> None:
     """Print statistics about the memories."""
     rate = "" if stats.average_success_rate is None else f"{stats.average_success_rate:.0%}"
     print(f"{plural(stats.total, 'memory')}, used {plural(stats.uses, 'time')}")

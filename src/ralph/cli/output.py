@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from ralph.core.actor import Actor
     from ralph.project import Project
 
 _COLORS = {
@@ -47,11 +48,18 @@ LONGEST_UNIT = 2
 """Maximum length of a unit in a numeric cell, such as `kB`, in characters."""
 
 
+def actor() -> Actor:
+    """Return who runs this command: a person, or the agent whose session set the environment."""
+    from ralph.core.actor import actor_from_environment
+
+    return actor_from_environment(os.environ)
+
+
 def open_project(args: argparse.Namespace) -> Project:
     """Open the project of the command, and print warnings about its configuration."""
     from ralph.project import Project
 
-    project = Project.open("." if args.directory == "." else directory_of(args))
+    project = Project.open("." if args.directory == "." else directory_of(args), actor=actor())
     for warning in project.config.warnings:
         print(f"Warning: {safe(warning)}", file=sys.stderr)
     return project
@@ -60,7 +68,7 @@ def open_project(args: argparse.Namespace) -> Project:
 def print_file_problems(project: Project, *, in_full: bool) -> None:
     """Print the problems of the memory files, or for read-only commands (`in_full=False`) only their number."""
     sys.stdout.flush()
-    problems = project.memory.problems
+    problems = project.files.problems
     if in_full:
         for problem in problems:
             print(f"Warning: {safe(problem)}", file=sys.stderr)

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.projects import Neighbours
+    from ralph.projects import ProjectService
     from ralph.store.projects import ProjectSummary
 
 _NOUNS = {
@@ -42,15 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
-    from ralph.projects import Neighbours
+    from ralph.projects import ProjectService
 
-    with Neighbours.open(directory_of(args)) as projects:
+    with ProjectService.open(directory_of(args)) as projects:
         return int(args.do(projects, args) or 0)
 
 
-def list_projects(projects: Neighbours, args: argparse.Namespace) -> None:
+def list_projects(projects: ProjectService, args: argparse.Namespace) -> None:
     """List the projects."""
-    found = projects.all()
+    found = projects.list()
     if args.format == "json":
         print_json(found)
         return
@@ -72,7 +72,7 @@ def _suffix(project: ProjectSummary) -> str:
     return " (current)" if project.is_here else " (shared memories)" if project.is_shared else ""
 
 
-def show(projects: Neighbours, args: argparse.Namespace) -> None:
+def show(projects: ProjectService, args: argparse.Namespace) -> None:
     """Show a project."""
     found = projects.show(args.name)
     if args.format == "json":
@@ -89,7 +89,7 @@ def _print_summary(project: ProjectSummary) -> None:
     print(f"  created {moment(project.created_at)}, last active {moment(project.last_activity)}")
 
 
-def rename(projects: Neighbours, args: argparse.Namespace) -> None:
+def rename(projects: ProjectService, args: argparse.Namespace) -> None:
     """Rename a project."""
     renamed = projects.rename(args.old, args.new)
     print(f"Project renamed: {renamed.id} is now called {safe(renamed.name)}")
@@ -97,9 +97,9 @@ def rename(projects: Neighbours, args: argparse.Namespace) -> None:
         print(safe(note))
 
 
-def remove(projects: Neighbours, args: argparse.Namespace) -> int:
+def remove(projects: ProjectService, args: argparse.Namespace) -> int:
     """Delete a project after confirmation."""
-    entry = projects.refuse_removal(args.name)
+    entry = projects.check_removal(args.name)
     if not args.yes:
         _require_terminal()
         _print_summary(projects.show(entry.id))

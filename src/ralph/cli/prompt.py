@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the prompt of the next attempt, and a table of what it includes and omits."""
     with open_project(args) as project:
-        if project.task(args.id).task.status == "done":
+        if project.tasks.get(args.id).task.status == "done":
             print(f"{args.id} is done. This is the prompt it would get after a reset.", file=sys.stderr)
-        prompt = project.prompt(args.id, model=args.model, with_memory=not args.no_memory)
+        prompt = project.prompts.preview(args.id, model=args.model, with_memory=not args.no_memory)
     if args.format == "json":
         print_json(prompt)
         return

@@ -168,5 +168,5 @@ def run(args: argparse.Namespace) -> int:
         )
         with open_view(args.format) as view:
             ask = None if args.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
-            summary = project.run(options, view.tell, ask, resume=args.resume)
+            summary = project.runs.start(options, view.tell, ask, resume=args.resume)
     return summary.ending.exit_code

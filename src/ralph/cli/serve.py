@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.cli.output import directory_of, whole_number
+from ralph.cli.output import actor, directory_of, whole_number
 from ralph.core.errors import RalphError
 from ralph.web.tokens import SERVE_PORT
 
@@ -62,13 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
     root = find_root(directory_of(args))
     if args.print_token:
-        from ralph.core.actor import refuse_agents
         from ralph.web.tokens import own_token
 
-        refuse_agents("Who gets the token")
+        actor().require_person("see the token")
         print(own_token(token_path(root))[0])
         return 0
-    server = Server(root, args.host, args.port, args.allow_host)
+    server = Server(root, args.host, args.port, args.allow_host, actor())
     print(f"Serving {root}. Press Ctrl+C to stop.")
     print(f"  Dashboard  {server.link}")
     print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")

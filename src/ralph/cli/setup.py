@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import directory_of, safe, wrapped
+from ralph.cli.output import actor, directory_of, safe, wrapped
 from ralph.core.config import CONNECTABLE
 
 TYPE_CHECKING = False
@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
     """Connect or disconnect an agent after confirmation."""
     from pathlib import Path
 
-    from ralph.core.actor import refuse_agents
     from ralph.core.errors import UsageError
     from ralph.integrations.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
     from ralph.workspace import find_root
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
         print(plugin_folder())
         return 0
-    refuse_agents("What an agent is connected to")
+    actor().require_person("connect an agent")
     root = None if args.user else Path(find_root(directory_of(args)))
     wish = wish_for(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
     plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ralph.core.config import Config
-    from ralph.project import Overview
+    from ralph.loop.overview import Overview
 
 MOST = 5
 """Maximum number of tasks listed per section."""

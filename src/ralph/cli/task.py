@@ -111,7 +111,7 @@ def add(args: argparse.Namespace) -> None:
     """Add a task."""
     body = read_text("-") if args.body == "-" else args.body
     with open_project(args) as project:
-        task = project.add_task(
+        task = project.tasks.add(
             args.title,
             body,
             priority=args.priority,
@@ -130,7 +130,7 @@ def list_tasks(args: argparse.Namespace) -> None:
     """List tasks."""
     with open_project(args) as project:
         status = Status(args.status) if args.status else None
-        tasks = project.tasks(status=status, feature=args.feature, ready=args.ready)
+        tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready)
     if args.format == "json":
         print_json(tasks)
     elif args.format == "jsonl":
@@ -147,7 +147,7 @@ def list_tasks(args: argparse.Namespace) -> None:
 def show(args: argparse.Namespace) -> None:
     """Show a task with its attempts."""
     with open_project(args) as project:
-        view = project.task(args.id)
+        view = project.tasks.get(args.id)
     if args.format == "json":
         print_json(view)
         return
@@ -185,7 +185,7 @@ def _format_tasks(tasks: Sequence[Task]) -> str:
 def tree(args: argparse.Namespace) -> None:
     """Show tasks and their subtasks as a tree."""
     with open_project(args) as project:
-        tasks = project.tree(args.id)
+        tasks = project.tasks.tree(args.id)
     children: dict[str | None, list[Task]] = {}
     for task in tasks:
         children.setdefault(None if task.id == args.id else task.parent_id, []).append(task)
@@ -210,15 +210,15 @@ def update(args: argparse.Namespace) -> None:
     if args.body == "-":
         changes["body"] = read_text("-")
     with open_project(args) as project:
-        task = project.update_task(args.id, **changes)
+        task = project.tasks.update(args.id, **changes)
     print(f"Task updated: {task.id}")
 
 
 def deps(args: argparse.Namespace) -> None:
     """Show or change the dependencies of a task."""
     with open_project(args) as project:
-        task = project.change_needs(args.id, add=args.add, remove=args.remove)
-        needs = project.task(task.id).needs
+        task = project.tasks.change_needs(args.id, add=args.add, remove=args.remove)
+        needs = project.tasks.get(task.id).needs
     if args.format == "json":
         print_json({"id": task.id, "needs": needs})
     elif needs:
@@ -230,32 +230,32 @@ def deps(args: argparse.Namespace) -> None:
 def done(args: argparse.Namespace) -> None:
     """Mark a task as done."""
     with open_project(args) as project:
-        print(f"Task done: {project.done(args.id).id}")
+        print(f"Task done: {project.tasks.done(args.id).id}")
 
 
 def fail(args: argparse.Namespace) -> None:
     """Mark a task as failed."""
     with open_project(args) as project:
-        print(f"Task failed: {project.fail(args.id, args.reason).id}")
+        print(f"Task failed: {project.tasks.fail(args.id, args.reason).id}")
 
 
 def block(args: argparse.Namespace) -> None:
     """Block a task."""
     with open_project(args) as project:
-        print(f"Task blocked: {project.block(args.id, args.reason).id}")
+        print(f"Task blocked: {project.tasks.block(args.id, args.reason).id}")
 
 
 def reset(args: argparse.Namespace) -> None:
     """Set tasks back to pending."""
     with open_project(args) as project:
-        for task in project.reset_all(args.id):
+        for task in project.tasks.reset(args.id):
             print(f"Task reset: {task.id}")
 
 
 def delete(args: argparse.Namespace) -> None:
     """Delete a task."""
     with open_project(args) as project:
-        for id in project.delete_task(args.id):
+        for id in project.tasks.delete(args.id):
             print(f"Task deleted: {id}")
 
 
@@ -263,8 +263,8 @@ def log(args: argparse.Namespace) -> None:
     """Show the log of a task, or add a line to it."""
     with open_project(args) as project:
         if args.message is not None:
-            project.log(args.id, args.message)
-        entries = project.read_log(args.id)
+            project.tasks.log(args.id, args.message)
+        entries = project.tasks.read_log(args.id)
     for entry in entries:
         print(f"{moment(entry.at)}  {entry.who:6}  {safe(entry.message)}")
     if not entries:
@@ -277,7 +277,7 @@ def import_tasks(args: argparse.Namespace) -> int:
 
     text = read_text(args.file)
     with open_project(args) as project:
-        result = project.import_tasks(text, args.file)
+        result = project.tasks.import_(text, args.file)
     if args.format == "json":
         print_json(result)
     else:

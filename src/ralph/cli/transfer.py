@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ralph.memory.import_export import Brought
+    from ralph.memory.import_export import ImportResult
     from ralph.project import Project
     from ralph.store.memory_queries import Wanted
 
@@ -32,9 +32,13 @@ def import_memories(project: Project, args: argparse.Namespace) -> int:
         for path in _paths(args):
             if path == "-":
                 text = _standard_input()
-                imported = [project.bring(text, STANDARD_INPUT, stage=args.stage, force=args.force, format=format)]
+                imported = [
+                    project.transfer.import_text(
+                        text, STANDARD_INPUT, stage=args.stage, force=args.force, format=format
+                    )
+                ]
             else:
-                imported = project.bring_path(Path(path), stage=args.stage, force=args.force, format=format)
+                imported = project.transfer.import_path(Path(path), stage=args.stage, force=args.force, format=format)
             results.append((STANDARD_INPUT if path == "-" else path, imported))
     return _print_results(results, args, change)
 
@@ -57,11 +61,11 @@ def _standard_input() -> str:
 def merge(project: Project, args: argparse.Namespace) -> int:
     """Import all memories of another project."""
     with project.transfer.together() as change:
-        imported = project.merge(Path(args.path))
+        imported = project.transfer.merge(Path(args.path))
     return _print_results([(args.path, imported)], args, change)
 
 
-def _print_results(results: Sequence[tuple[str, Sequence[Brought]]], args: argparse.Namespace, change: str) -> int:
+def _print_results(results: Sequence[tuple[str, Sequence[ImportResult]]], args: argparse.Namespace, change: str) -> int:
     groups = [(path, group) for path, imported in results for group in _by_format(imported)]
     all_imported = [result for _, group in groups for result in group]
     has_changed = any(result.change_id for result in all_imported)
@@ -77,14 +81,14 @@ def _print_results(results: Sequence[tuple[str, Sequence[Brought]]], args: argpa
     return 1 if any(not any(map(_has_content, imported)) for _, imported in results) else 0
 
 
-def _by_format(results: Sequence[Brought]) -> list[list[Brought]]:
-    groups: dict[str, list[Brought]] = {}
+def _by_format(results: Sequence[ImportResult]) -> list[list[ImportResult]]:
+    groups: dict[str, list[ImportResult]] = {}
     for result in results:
         groups.setdefault(result.format, []).append(result)
     return list(groups.values())
 
 
-def _summary_line(path: str, group: Sequence[Brought]) -> str:
+def _summary_line(path: str, group: Sequence[ImportResult]) -> str:
     """Return the summary line of the files of one format."""
     format = group[0].format
     source = format if len(group) == 1 else plural(len(group), f"{format} file")
@@ -92,7 +96,7 @@ def _summary_line(path: str, group: Sequence[Brought]) -> str:
     return "; ".join([f"{safe(path)} ({source}): {_counts(format, group)}", *notes])
 
 
-def _counts(format: str, group: Sequence[Brought]) -> str:
+def _counts(format: str, group: Sequence[ImportResult]) -> str:
     """Summarize how many records were imported and what happened to the others, omitting zeros."""
 
     def count(name: str) -> int:
@@ -117,7 +121,7 @@ def _counts(format: str, group: Sequence[Brought]) -> str:
     return ", ".join([imported, *(f"{number:,} {label}" for label, number in others.items() if number)])
 
 
-def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
+def _fields(path: str, group: Sequence[ImportResult]) -> dict[str, object]:
     return {
         "path": path,
         "format": group[0].format,
@@ -137,7 +141,7 @@ def _fields(path: str, group: Sequence[Brought]) -> dict[str, object]:
     }
 
 
-def _problem_fields(group: Sequence[Brought], *, are_notes: bool) -> list[dict[str, object]]:
+def _problem_fields(group: Sequence[ImportResult], *, are_notes: bool) -> list[dict[str, object]]:
     return [
         {"file": result.name, "line": problem.line, "why": problem.why}
         for result in group
@@ -146,12 +150,12 @@ def _problem_fields(group: Sequence[Brought], *, are_notes: bool) -> list[dict[s
     ]
 
 
-def _has_content(result: Brought) -> bool:
+def _has_content(result: ImportResult) -> bool:
     has_memories = result.new or result.merged or result.revived or result.known or result.again or result.refused
     return bool(has_memories or result.tasks or result.staged) or not result.problems
 
 
-def _print_problems(results: Sequence[Brought]) -> None:
+def _print_problems(results: Sequence[ImportResult]) -> None:
     from ralph.formats.memory_files import BY_FORCE
 
     sys.stdout.flush()

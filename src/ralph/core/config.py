@@ -25,8 +25,6 @@ PLACE_NAME = f".ralph/{PLACE}"
 """File with the id of the working copy, its directory and its project."""
 STORE_VARIABLE = "RALPH_STORE"
 """Environment variable that overrides `store.url`."""
-DOOR_VARIABLE = "RALPH_DOOR"
-"""Environment variable set by entry points that only agents use, such as the MCP server."""
 LARGEST = 10**12
 """Largest number accepted as a value."""
 LARGEST_FILE = 1024 * 1024

@@ -6,7 +6,7 @@ ninety-nine tasks and one problem.
 
 from __future__ import annotations
 
-from ralph.core.records import Status, record
+from ralph.core.records import Status, Task, record
 from ralph.core.text import accept, one_line
 
 LONGEST_ENTRY = 1024 * 1024
@@ -40,6 +40,16 @@ class Unreadable:
     why: str
     was_read: bool = False
     """Whether the entry was imported despite the problem."""
+
+
+@record
+class TaskImport:
+    """Result of importing a task file."""
+
+    added: tuple[Task, ...]
+    known: int
+    """Number of tasks that already existed."""
+    unreadable: tuple[Unreadable, ...]
 
 
 Reading = tuple[tuple[PlannedTask, ...], tuple[Unreadable, ...]]

@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 
+from ralph.core.actor import actor_from_environment
 from ralph.core.config import CONNECTABLE
 from ralph.core.errors import ProjectNotFoundError, RalphError
 from ralph.core.records import record
@@ -280,12 +281,14 @@ def _handle(event: Event, response: _Response) -> None:
     """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
-    with Project.open(_root(event.directories), unasked=True) as project:
-        if os.environ.get("RALPH_SESSION"):
+    actor = actor_from_environment(os.environ, is_agent=True)
+    with Project.open(_root(event.directories), actor=actor, require_trust=True) as project:
+        if actor.is_loop_session:
             _restore_context(project, event, response)
             return
-        _ACTIONS[event.name](project, event, response)
-        response.is_stored = True
+        with project.synced():
+            _ACTIONS[event.name](project, event, response)
+            response.is_stored = True
         _store_queued(project)
         hook_errors.all_well(project.directory)
 
@@ -418,7 +421,7 @@ def _store_queued(project: Project) -> None:
     """Store what earlier hooks queued."""
     if not hook_errors.are_waiting(project.directory):
         return
-    from ralph.loop.settle import statement
+    from ralph.memory.capture.statements import statement
 
     for waiting, taken in hook_errors.take(project.directory):
         try:
@@ -475,7 +478,7 @@ def _unstored_statements(event: Event, response: _Response) -> list[hook_errors.
     """Return the statements of a session that are not stored yet."""
     from ralph.memory.sessions import stated_in
 
-    if os.environ.get("RALPH_SESSION"):
+    if actor_from_environment(os.environ).is_loop_session:
         return []  # The loop reads the output of its own sessions.
     if response.message is not None:
         text = response.message

@@ -1,38 +1,41 @@
 """Lazily opened project of one server thread.
 
-A store belongs to one thread, so each thread has its own `Opened`.
+A store belongs to one thread, so each thread has its own `ProjectHandle`.
 """
 
 from __future__ import annotations
 
 import os
 
+from ralph.core.actor import PERSON
 from ralph.core.config import TOML_NAME, YAML_NAMES
 from ralph.core.errors import StoreError, SystemResourceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeVar
 
+    from ralph.core.actor import Actor
     from ralph.project import Project
 
     R = TypeVar("R")
 
 
-class Opened:
+class ProjectHandle:
     """Project directory whose project is opened on first use."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, actor: Actor = PERSON) -> None:
         self._directory = directory
+        self._actor = actor
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
 
-    def use(self, work: Callable[[Project], R]) -> R:
-        """Call a function with the project and return its result.
+    def use(self, work: Callable[[Project], R], *, sync: bool = True, problems: Sequence[str] = ()) -> R:
+        """Call a function with the project, its memory files synced before and after, and return its result.
 
-        The project is reopened after a store error and when its configuration has changed. OS errors are raised
-        as `RalphError`.
+        Without `sync`, another thread syncs the files, and `problems` are what it found. The project is reopened
+        after a store error and when its configuration has changed. OS errors are raised as `RalphError`.
         """
         try:
             if self._project is not None and self._settings != _stamps(self._project):
@@ -40,9 +43,12 @@ class Opened:
             if self._project is None:
                 from ralph.project import Project
 
-                self._project = Project.open(self._directory)
+                self._project = Project.open(self._directory, actor=self._actor)
                 self._settings = _stamps(self._project)
-            result = work(self._project)
+            self._project.files.is_paused = not sync
+            self._project.files.problems = [] if sync else list(problems)
+            with self._project.synced() as project:
+                result = work(project)
             if self._project.store.database.hindrance:
                 self.close()  # reopen next time: it may be writable again
             return result

@@ -13,7 +13,7 @@ from ralph.formats.sync import sync
 from ralph.loop.interrupt import Interrupts
 from ralph.loop.options import RunEnding
 from ralph.loop.progress import event, forgiving
-from ralph.memory.sharing import take_in
+from ralph.memory.sharing import import_shared
 from ralph.store.retry import patiently
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Crew:
 
     def _sync(self, store: Store) -> None:
         if self.config.memories.shared:
-            self.patiently(lambda: take_in(store))
+            self.patiently(lambda: import_shared(store))
         if not self.config.memories.files:
             return
         for problem in self.patiently(lambda: sync(store, self.root)).problems:

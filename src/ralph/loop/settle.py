@@ -17,21 +17,18 @@ from ralph.core.records import (
     FailureReport,
     Memory,
     Outcome,
-    Source,
-    State,
     Status,
     TaskMetrics,
     Used,
-    memory_id,
     record,
     replace,
 )
-from ralph.core.text import TRACE_CHARACTERS, accept, cut, one_line, paths_in, title_of
+from ralph.core.text import TRACE_CHARACTERS, accept, cut, one_line
 from ralph.formats.sigils import without_sigils
 from ralph.loop.hats import Turn, handover_text
 from ralph.loop.limits import left_of_task, used_by_task, used_up
 from ralph.loop.options import Order
-from ralph.memory.lifecycle.confidence import START
+from ralph.memory.capture.statements import NO_REASON, stated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +44,6 @@ SAID_IN_FULL = ("findings", "verification", "not_verified", "merge_conflict", "n
 MOST_COUNTS = 4
 """Number of failure counts read from the end of an output, where the summary is."""
 NO_SIGIL = "no sigil"
-NO_REASON = "the agent gave no reason"
 UNSAID = (
     "The session ended without a task-done or task-failed sigil. Its work may be complete:"
     " check what is there, finish it, and end with the sigil."
@@ -488,28 +484,3 @@ def _from_attempt(memory: Memory, attempt: Attempt) -> Memory:
 def memories_of(sigils: Sigils, attempt: Attempt, at: str) -> list[Memory]:
     """Return the memories that the agent of an attempt stated."""
     return [_from_attempt(memory, attempt) for memory in stated(sigils, at)]
-
-
-def stated(sigils: Sigils, at: str) -> list[Memory]:
-    """Return the memories stated in sigils, without an origin."""
-    statements = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
-    statements += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
-    statements += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
-    return [statement(kind, title, body, tags, at) for kind, title, body, tags in statements]
-
-
-def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) -> Memory:
-    """Return a memory that an agent stated explicitly."""
-    return Memory(
-        id=memory_id(),
-        kind=kind,
-        title=title,
-        body=body,
-        tags=tags,
-        files=tuple(dict.fromkeys(paths_in(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
-        source=Source.EXPLICIT,
-        state=State.ACTIVE,
-        confidence=START[Source.EXPLICIT],
-        created_at=at,
-        updated_at=at,
-    )

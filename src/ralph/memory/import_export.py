@@ -1,7 +1,7 @@
-"""Memories on their way in from elsewhere and out again, in every format.
+"""Import and export of memories, in every format.
 
-Importing the same thing twice changes nothing the second time. What an agent brings in
-waits for a person.
+Importing the same file twice changes nothing the second time. What an agent imports is quarantined until a person
+reviews it.
 """
 
 from __future__ import annotations
@@ -9,134 +9,192 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from ralph.core.actor import by, in_session, origin
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.records import Memory, MemoryEvent, State, now, record, replace
 from ralph.core.text import one_line
-from ralph.store.memories import BATCH, change_id
+from ralph.store.memories import BATCH, Change, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from ralph.core.actor import Actor
     from ralph.formats.memory_files import Format
-    from ralph.formats.planned import Unreadable
-    from ralph.memory.service import Remembering
+    from ralph.formats.planned import TaskImport, Unreadable
+    from ralph.formats.sources import SourceFile
+    from ralph.memory.learning_service import LearningService
+    from ralph.memory.service import MemoryService
     from ralph.store import Store
     from ralph.store.memory_queries import Wanted
 
 WHOLE = ("bundle", "store")
-"""Where memories come from with all that is known of them."""
+"""Formats that carry a memory with its whole history."""
 BULK = 50
-"""An import of more than this is preceded by a backup."""
+"""Number of new memories from which an import makes a backup first."""
 SQLITE = b"SQLite format 3\0"
-"""How a database file begins."""
+"""First bytes of a SQLite file."""
 
 
 @record
-class Brought:
-    """What an import came to."""
+class ImportResult:
+    """Result of importing one file."""
 
     name: str
     format: str
     new: int = 0
     merged: int = 0
     revived: int = 0
-    """Were out of use, and are in use again."""
+    """Number that were pruned and are active again."""
     known: int = 0
     again: int = 0
-    """Said more than once in the file."""
+    """Number of repeated entries in the file."""
     refused: int = 0
-    """A person has deleted them here, so they stay deleted."""
+    """Number that a person has deleted here, so they stay deleted."""
     quarantined: int = 0
-    """Of the new ones, those that wait for a person, because an agent brought them."""
+    """Number of new ones that wait for review, because an agent imported them."""
     problems: tuple[Unreadable, ...] = ()
     tasks: int = 0
-    """Tasks that were added, when the file was one of tasks."""
+    """Number of tasks added from a task file."""
     staged: int = 0
-    """Learnings that were staged, when the file was the state of a loop."""
+    """Number of learnings staged from the state of a loop."""
     change_id: str = ""
     note: str = ""
 
 
 @record
-class Exported:
-    """Memories in a format for elsewhere."""
+class ExportResult:
+    """Memories in an export format."""
 
     files: Iterable[tuple[str, Iterable[str]]]
-    """Name and pieces of each file; a format of one file gives it no name."""
+    """Name and chunks of each file; the name is empty for formats of a single file."""
     count: int
     left_out: int
-    """Of the wanted memories, those the format has no place for."""
+    """Number of memories the format cannot express."""
 
 
 def states_in(form: str) -> tuple[State, ...]:
-    """Give in which states memories are exported in a format, unless somebody says otherwise."""
+    """Return the states that a format exports by default."""
     return (State.STAGED, State.REJECTED) if form == "staging" else (State.ACTIVE,)
 
 
-class Transferring:
-    """The way in and out of one opened project's memory."""
+class ImportExport:
+    """Import into and export from the memory of one opened project."""
 
-    def __init__(self, store: Store, memory: Remembering) -> None:
+    def __init__(
+        self,
+        store: Store,
+        memory: MemoryService,
+        learnings: LearningService,
+        actor: Actor,
+        *,
+        import_tasks: Callable[[str, str], TaskImport],
+        open_project: Callable[[Path], Store | None],
+    ) -> None:
+        """`open_project` opens the store of a project directory, and returns None for any other directory."""
         self._store = store
         self._memories = store.memories
         self._memory = memory
-        self._together = ""
+        self._learnings = learnings
+        self._actor = actor
+        self._import_tasks = import_tasks
+        self._open_project = open_project
+        self._change_id = ""
         self._has_backup = False
 
     @contextmanager
     def together(self) -> Iterator[str]:
-        """Make all that is imported inside one change, whose id is given; the files are brought in step around it."""
-        self._memory.sync()
-        self._memory.is_paused = True
-        self._together = change_id()
+        """Make all imports inside the block one change, and yield its id."""
+        self._change_id = change_id()
         try:
-            yield self._together
+            yield self._change_id
         finally:
-            self._together = ""
+            self._change_id = ""
             self._has_backup = False
-            self._memory.is_paused = False
-            self._memory.sync()
 
-    def bring(
+    def import_text(
         self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
-    ) -> Brought:
-        """Keep the memories of a file from elsewhere; doing it once more changes nothing."""
+    ) -> ImportResult:
+        """Import the text of a file, whatever it holds: memories, learnings, tasks, or the state of a loop."""
         from ralph.formats.memory_files import Format, read_memories, recognise
 
-        if (format or recognise(text, name)) is Format.BUNDLE:
+        found = format or recognise(text, name)
+        if found is Format.TASKS:
+            tasks = self._import_tasks(text, name)
+            return ImportResult(
+                name=name, format=found.value, tasks=len(tasks.added), known=tasks.known, problems=tasks.unreadable
+            )
+        if found is Format.LOOP_STATE:
+            counts = self._learnings.extract_state(text, name)
+            note = "staged; review them with: ralph learn review"
+            staged = counts.extracted - counts.merged
+            return ImportResult(name=name, format=found.value, staged=staged, merged=counts.merged, note=note)
+        if found is Format.BUNDLE:
             rows = text.split("\n")
-            return self.bring_bundle(lambda: rows, name, stage=stage, force=force)
-        form, (memories, problems) = read_memories(text, name, now(), format, force=force)
-        return self.bring_all(memories, name, form.value, problems=problems, stage=stage)
+            return self._import_bundle(lambda: rows, name, stage=stage, force=force)
+        form, (memories, problems) = read_memories(text, name, now(), found, force=force)
+        return self.import_memories(memories, name, form.value, problems=problems, stage=stage)
 
-    def bring_bundle(
+    def import_path(
+        self, path: Path, *, stage: bool = False, force: bool = False, format: Format | None = None
+    ) -> list[ImportResult]:
+        """Import a file, or every file of a folder that holds something to remember."""
+        from ralph.formats.sources import sources
+
+        return [self._import_source(source, stage, force, format) for source in sources(path)]
+
+    def _import_source(self, source: SourceFile, stage: bool, force: bool, format: Format | None) -> ImportResult:
+        from ralph.formats.bundle import is_bundle
+        from ralph.formats.memory_files import Format, recognise
+
+        if format is Format.BUNDLE or (format is None and is_bundle(source.start())):
+            return self._import_bundle(source.lines, source.name, stage=stage, force=force)
+        text = source.text()
+        found = format or recognise(text, source.name)
+        if found in (Format.LEARNINGS, Format.UNKNOWN) and source.path.with_name(source.path.name + ".bak").exists():
+            return self._import_learnings(source.path, source.name, stage=stage, force=force)
+        return self.import_text(text, source.name, stage=stage, force=force, format=found)
+
+    def merge(self, path: Path) -> list[ImportResult]:
+        """Import all memories of another project, or of anything else that can be imported."""
+        from ralph.store.external import open_copy
+
+        if is_store(path):
+            with open_copy(path) as other:
+                return [self.import_memories(other.memories.everything(), str(path), "store")]
+        other_project = self._open_project(path)
+        if other_project is None:
+            return self.import_path(path)
+        try:
+            return [self.import_memories(other_project.memories.everything(), str(path), "store")]
+        finally:
+            other_project.close()
+
+    def _import_bundle(
         self, lines: Callable[[], Iterable[str]], name: str, *, stage: bool = False, force: bool = False
-    ) -> Brought:
-        """Keep the memories of a bundle, however large, as its lines come; one that was changed only by force."""
+    ) -> ImportResult:
+        """Import a bundle of any size, line by line; one that was tampered with only with `force`."""
         from ralph.formats.bundle import read_bundle, verify_bundle
         from ralph.formats.memory_files import BY_FORCE
         from ralph.formats.planned import Unreadable
 
         if not force and (why := verify_bundle(lines())):
             problem = Unreadable(line=1, why=f"{why} What can be read of it {BY_FORCE}")
-            return Brought(name=name, format="bundle", problems=(problem,))
-        return self.bring_all(read_bundle(lines()), name, "bundle", stage=stage)
+            return ImportResult(name=name, format="bundle", problems=(problem,))
+        return self.import_memories(read_bundle(lines()), name, "bundle", stage=stage)
 
-    def bring_learnings(self, path: Path, name: str, *, stage: bool = False, force: bool = False) -> Brought:
-        """Keep the learnings of a file that has a backup next to it; the backup is read when the file is damaged."""
+    def _import_learnings(self, path: Path, name: str, *, stage: bool = False, force: bool = False) -> ImportResult:
+        """Import a learnings file that has a backup next to it, which is read when the file is damaged."""
         from ralph.formats.learnings_json import load_learnings
 
         try:
             file, note = load_learnings(path, now())
         except ValueError:
-            return self.bring(path.read_bytes().decode("utf-8", "replace"), name, stage=stage, force=force)
-        brought = self.bring_all(file.memories, name, "learnings", problems=file.problems, stage=stage)
-        return replace(brought, note=note)
+            return self.import_text(path.read_bytes().decode("utf-8", "replace"), name, stage=stage, force=force)
+        result = self.import_memories(file.memories, name, "learnings", problems=file.problems, stage=stage)
+        return replace(result, note=note)
 
-    def bring_all(
+    def import_memories(
         self,
         items: Iterable[Memory | MemoryEvent | Unreadable],
         name: str,
@@ -144,25 +202,25 @@ class Transferring:
         *,
         problems: Sequence[Unreadable] = (),
         stage: bool = False,
-    ) -> Brought:
-        """Keep memories from elsewhere, a batch at a time; events are the history of the memory before them."""
-        self._memory.sync()
-        change = replace(by(f"imported from {one_line(name, 100)}"), id=self._together or change_id())
+    ) -> ImportResult:
+        """Import memories in batches; events are the history of the memory before them."""
+        change = Change(
+            who=self._actor.kind, why=f"imported from {one_line(name, 100)}", id=self._change_id or change_id()
+        )
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
         held = 0
-        complaints = list(problems)
-        for number, batch in enumerate(_batches(items, complaints)):
-            arriving = [(_arriving(memory, stage, form), events) for memory, events in batch]
-            if number == 0 and not self._has_backup and self._memories.count_news([one for one, _ in arriving]) > BULK:
+        unreadable = list(problems)
+        for number, batch in enumerate(_batches(items, unreadable)):
+            incoming = [(self._incoming(memory, stage, form), events) for memory, events in batch]
+            if number == 0 and not self._has_backup and self._memories.count_news([one for one, _ in incoming]) > BULK:
                 self._store.backup(f"before importing {one_line(name, 40)}")
-                self._has_backup = bool(self._together)
-            for one in self._memories.bring(arriving, change):
+                self._has_backup = bool(self._change_id)
+            for one in self._memories.bring(incoming, change):
                 counts[one.what] += 1
                 held += one.what == "added" and one.memory.state is State.QUARANTINED
         if counts["added"] > BATCH:
             self._store.database.tidy(whole=True)
-        self._memory.sync()
-        return Brought(
+        return ImportResult(
             name=name,
             format=form,
             new=counts["added"],
@@ -172,51 +230,53 @@ class Transferring:
             again=counts["again"],
             refused=counts["refused"],
             quarantined=held,
-            problems=tuple(complaints),
+            problems=tuple(unreadable),
             change_id=change.id if counts["added"] or counts["merged"] or counts["revived"] else "",
         )
 
-    def merge(self, path: Path) -> Brought:
-        """Take in all memories of another project; they are the same whether brought once or twice."""
-        from ralph.store.external import open_copy
+    def _incoming(self, memory: Memory, stage: bool, form: str) -> Memory:
+        """Return a memory as it is stored: active when a person imports it, quarantined when an agent does."""
+        if form not in WHOLE and memory.verified_at is None:
+            # Somebody vouches for it today, however old it is: it must not decay before it was ever used here.
+            memory = replace(memory, verified_at=now())
+        if self._actor.is_agent:
+            state = State.QUARANTINED if memory.state in (State.ACTIVE, State.STAGED) else memory.state
+            reason = "imported by an agent"
+            return replace(memory, id="", state=state, state_reason=reason, validated_at=None, **self._actor.origin)
+        if memory.state is State.ACTIVE and stage:
+            return replace(memory, state=State.STAGED)
+        return memory
 
-        with open_copy(path) as other:
-            return self.merge_store(other, str(path))
-
-    def merge_store(self, other: Store, name: str) -> Brought:
-        """Take in all memories of another project that is open."""
-        return self.bring_all(other.memories.everything(), name, "store")
-
-    def export(self, form: str, wanted: Wanted) -> Exported:
-        """Give the wanted memories in a format for elsewhere, oldest first."""
-        found = self._memory.find(wanted)[::-1]
+    def export(self, form: str, filter: Wanted) -> ExportResult:
+        """Export the memories that match a filter, oldest first."""
+        found = self._memory.list(filter, oldest=True)
         if form == "knowledge":
             kept = [one for one in found if one.kind == "knowledge" and one.tags]
-            return Exported(files=_notes(kept), count=len(kept), left_out=len(found) - len(kept))
-        kept, pieces = self._written(form, found)
-        return Exported(files=[("", pieces)], count=len(kept), left_out=len(found) - len(kept))
+            return ExportResult(files=_notes(kept), count=len(kept), left_out=len(found) - len(kept))
+        kept, pieces = self._render(form, found)
+        return ExportResult(files=[("", pieces)], count=len(kept), left_out=len(found) - len(kept))
 
     def bundle(self, memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]]) -> Iterator[str]:
-        """Give the lines of a bundle of memories with their history, as they come."""
+        """Yield the lines of a bundle of memories with their history."""
         from ralph.formats.bundle import write_bundle
 
         return write_bundle(memories, self._store.project_name, now())
 
     def with_history(self, memories: Iterable[Memory]) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
-        """Give memories, each with all that happened to it."""
+        """Yield memories, each with its history."""
         return ((memory, self._memories.history(memory.id)) for memory in memories)
 
-    def save(self, exported: Exported, form: str, to: Path, *, force: bool = False) -> None:
-        """Write what was exported to a file, or for a format of many files to a folder."""
+    def save(self, exported: ExportResult, form: str, to: Path, *, force: bool = False) -> None:
+        """Write an export to a file, or to a folder for formats of many files."""
         from ralph.core.files import write_whole
         from ralph.formats.learnings_json import save_learnings
 
         files = [(to / name if name else to, "".join(pieces)) for name, pieces in exported.files]
-        # The programs that share these two files expect the one before as a backup next to it.
+        # Other programs that use these two files expect the previous version as a backup next to it.
         has_backup = form in ("learnings", "staging")
         taken = next((path for path, _ in files if os.path.lexists(path)), None)
         if taken and not force and not has_backup:
-            raise UsageError(f"{taken} is there already: replace it with --force.")
+            raise UsageError(f"{taken} already exists. To replace it: --force", code="file-exists")
         try:
             for path, text in files:
                 if has_backup:
@@ -224,10 +284,10 @@ class Transferring:
                 else:
                     write_whole(path, text.encode("utf-8", "replace"))
         except OSError as error:
-            raise RalphError(f"{to} cannot be written: {error.strerror}.") from error
+            raise RalphError(f"{to} cannot be written: {error.strerror}.", code="file-unusable") from error
 
-    def _written(self, form: str, found: list[Memory]) -> tuple[list[Memory], Iterable[str]]:
-        """Give those of the memories that a format has a place for, and what it makes of them."""
+    def _render(self, form: str, found: list[Memory]) -> tuple[list[Memory], Iterable[str]]:
+        """Return the memories that a format can express, and the text it makes of them."""
         if form == "bundle":
             return found, self.bundle(self.with_history(found))
         if form == "json":
@@ -254,7 +314,7 @@ class Transferring:
 
 
 def is_store(path: Path) -> bool:
-    """Say whether a path is a project with a store, or the file of one."""
+    """Return whether a path is a database file, or a directory that contains one."""
     if path.is_dir():
         return any((path / name).is_file() for name in ("ralph.db", ".ralph/ralph.db"))
     try:
@@ -265,7 +325,7 @@ def is_store(path: Path) -> bool:
 
 
 def _notes(memories: Iterable[Memory]) -> Iterator[tuple[str, list[str]]]:
-    """Give knowledge entries as files, each under a name of its own."""
+    """Yield knowledge entries as files, each under a unique name."""
     from ralph.formats.knowledge_md import Note, file_name, new_note
 
     taken: set[str] = set()
@@ -277,9 +337,9 @@ def _notes(memories: Iterable[Memory]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _batches(
-    items: Iterable[Memory | MemoryEvent | Unreadable], complaints: list[Unreadable]
+    items: Iterable[Memory | MemoryEvent | Unreadable], unreadable: list[Unreadable]
 ) -> Iterator[list[tuple[Memory, list[MemoryEvent]]]]:
-    """Give memories with their history, so many at a time that any number takes the same room."""
+    """Yield memories with their history in batches, so that memory use does not grow with the import."""
     batch: list[tuple[Memory, list[MemoryEvent]]] = []
     for item in items:
         if isinstance(item, Memory):
@@ -291,19 +351,6 @@ def _batches(
             if batch:
                 batch[-1][1].append(item)
         else:
-            complaints.append(item)
+            unreadable.append(item)
     if batch:
         yield batch
-
-
-def _arriving(memory: Memory, stage: bool, form: str) -> Memory:
-    """Give a memory as it comes in: active when a person brings it, held back when an agent does."""
-    if form not in WHOLE and memory.verified_at is None:
-        # Somebody vouches for it today, however old it is: it must not fade before it was ever used here.
-        memory = replace(memory, verified_at=now())
-    if in_session():
-        held = State.QUARANTINED if memory.state in (State.ACTIVE, State.STAGED) else memory.state
-        return replace(memory, id="", state=held, state_reason="brought in by an agent", validated_at=None, **origin())
-    if memory.state is State.ACTIVE and stage:
-        return replace(memory, state=State.STAGED)
-    return memory

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from ralph.core.paging import ResultList, paged
 from ralph.core.records import AgentSession, now, record, replace, timestamp
 from ralph.core.text import CHARACTERS_PER_TOKEN, accept, cut, one_line, paths_in
 from ralph.store.memory_queries import Wanted
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ralph.core.config import Config
+    from ralph.core.paging import Page
     from ralph.core.records import Memory
     from ralph.memory.recall.query import Context
-    from ralph.memory.service import Remembering
+    from ralph.memory.service import MemoryService
     from ralph.store import Store
     from ralph.store.memories import Kept
 
@@ -66,10 +68,10 @@ class Told:
     ids: tuple[str, ...] = ()
 
 
-class Attending:
+class SessionService:
     """Agent sessions of one opened project that do not belong to the loop."""
 
-    def __init__(self, store: Store, memory: Remembering, config: Config) -> None:
+    def __init__(self, store: Store, memory: MemoryService, config: Config) -> None:
         self._store = store
         self._memory = memory
         self._config = config
@@ -113,7 +115,6 @@ class Attending:
             return Told()
         known = self._store.sessions.find(id) if id else None
         query = _query(prompt, id, known.shown if known else ())
-        self._memory.sync()
         memories = self._memory.matching(query, Wanted(), FEWER // CHARACTERS_PER_TOKEN, MOST_MATCHES)
         return self._build(MATCHING, memories)
 
@@ -189,8 +190,6 @@ class Attending:
                     said=(*session.said, *map(_statement_hash, statements)),
                     summary=summary or session.summary,
                 )
-        if results:
-            self._memory.sync()
         return results
 
     def _new_statements(self, session: AgentSession, statements: list[Memory]) -> list[Memory]:
@@ -252,13 +251,17 @@ class Attending:
         """Return a session by its id or a unique prefix of it."""
         return self._store.sessions.get(id)
 
+    def list(self, page: Page) -> ResultList[AgentSession]:
+        """Return sessions outside the loop, newest first."""
+        return paged(self._store.sessions.placed(page.limit + 1, page.after), page)
+
 
 def stated_in(text: str) -> list[Memory]:
     """Return the memories stated in a text by sigils and MEMORY lines."""
     if not _may_have_statements(text):
         return []
     from ralph.formats.sigils import read_sigils
-    from ralph.loop.settle import stated
+    from ralph.memory.capture.statements import stated
 
     return stated(read_sigils(text), now())
 

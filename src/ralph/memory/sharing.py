@@ -1,13 +1,14 @@
-"""Memories that the projects of one database share, because a person chose them.
+"""Memories that a person shares with all projects of a database.
 
-What is shared is copied into a project of its own, in which nobody works. Every other one takes in what is new there
-before it recalls, as a copy that is its own from then on: what was edited or deleted here stays so.
+Shared memories are copied into a project of their own. Every other project imports what is new there before it
+recalls. The copy is its own from then on: what was edited or deleted in a project stays so.
 """
 
 from __future__ import annotations
 
 from ralph.core.errors import ConflictError, RalphError
 from ralph.core.records import State, now, record, replace
+from ralph.memory.lifecycle.confidence import faded
 from ralph.store.memories import LIVE, Change, Kept, change_id
 from ralph.store.shared import Shared
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ralph.core.actor import Actor
     from ralph.core.records import Memory, MemoryEvent
     from ralph.store import Store
     from ralph.store.memory_queries import Wanted
@@ -24,7 +26,7 @@ SHARED_FROM = "shared from "
 NO_LONGER = "no longer shared"
 RALPH = "ralph"
 MOST_USES = 1_000
-"""Of so many of the latest attempts a memory was shown to it is looked whether one got its task done."""
+"""Number of the latest uses searched for an attempt that succeeded."""
 _TEXT = ("kind", "title", "body", "content", "tags", "files", "task_type")
 _NOT_CARRIED = {
     "feature": None,
@@ -41,36 +43,63 @@ _NOT_CARRIED = {
     "stale": "",
     "state_reason": "",
 }
-"""What a memory has to do with its own project means nothing in another one."""
+"""Fields that mean nothing in another project, with their defaults."""
 
 
 @record
 class SharedMemory:
-    """A memory that all projects get, and the one it came from."""
+    """A shared memory and the project it came from."""
 
     memory: Memory
     project: str
-    """The name of that project when the memory was shared."""
+    """Name of that project when the memory was shared."""
 
 
-# --- giving --------------------------------------------------------------------------------
+class SharingService:
+    """Sharing of memories, for one opened project."""
+
+    def __init__(self, store: Store, actor: Actor) -> None:
+        self._store = store
+        self._actor = actor
+
+    def share(self, *ids: str) -> list[Kept]:
+        """Share memories with all projects of the database; return what became of each."""
+        self._actor.require_person("share memories with other projects")
+        return share(self._store, ids, self._actor.kind)
+
+    def unshare(self, *ids: str) -> list[Memory]:
+        """Stop sharing memories; other projects keep what they have made their own."""
+        self._actor.require_person("change what other projects get")
+        return unshare(self._store, ids, self._actor.kind)
+
+    def list(self, filter: Wanted, limit: int = 0) -> list[SharedMemory]:
+        """Return the shared memories that match a filter, newest first."""
+        found = shared_memories(self._store, filter)
+        at = now()
+        confident = [one for one in found if faded(one.memory, at) >= filter.min_confidence]
+        return confident[:limit] if limit else confident
+
+
+# --- sharing -------------------------------------------------------------------------------
 
 
 def share(store: Store, ids: Sequence[str], who: str) -> list[Kept]:
-    """Offer memories to all projects of the database, or offer them again as they are now: all or none.
+    """Share memories with all projects of the database, or share them again as they are now: all or none.
 
-    Gives each as the others get it: `added`, `revived`, `edited`, or `known` when it was shared already.
+    Each result is `added`, `revived`, `edited`, or `known` when it was shared already.
     """
     own = [store.memories.get(id) for id in dict.fromkeys(ids)]
     for memory in own:
         if memory.state is not State.ACTIVE:
-            raise ConflictError(f"{memory.id} is {memory.state}, and only what is in use can be shared.")
+            raise ConflictError(
+                f"{memory.id} is {memory.state}, and only active memories can be shared.", code="not-active"
+            )
     name = store.project_name
     store.projects.add_shared()
     change = Change(who=who, why=f"{SHARED_FROM}{name}", id=change_id())
     shared = Shared(store.scope)
     agreed = {own_id: id for id, (own_id, _) in shared.agreed().items()}
-    # Only who has the turn of the shared project may write there: its events are followed by their numbers.
+    # Writers to the shared project must hold its lock: readers follow its events by their numbers.
     with store.database.transaction(shared.memories.scope.project_id):
         return [_share(shared, memory, agreed.get(memory.id, ""), name, change) for memory in own]
 
@@ -89,7 +118,7 @@ def _share(shared: Shared, memory: Memory, known_as: str, name: str, change: Cha
 
 
 def _known(shared: Shared, memory: Memory, known_as: str, name: str) -> Memory | None:
-    """Give the shared memory that this one is, or says the same as."""
+    """Return the shared memory that is a copy of this one, or says the same."""
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
     if known_as and (known := shared.memories.find_one(known_as)):
@@ -103,7 +132,7 @@ def _known(shared: Shared, memory: Memory, known_as: str, name: str) -> Memory |
 
 
 def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
-    """Share memories no longer, all or none; ids are those here or those they are shared under."""
+    """Stop sharing memories, all or none; ids are those of this project or of the shared one."""
     shared = Shared(store.scope)
     agreed = {own_id: id for id, (own_id, _) in shared.agreed().items()}
     why = f"{NO_LONGER} ({store.project_name})"
@@ -113,13 +142,13 @@ def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
         for shared_id, id in names.items():
             known = shared.memories.find_one(shared_id)
             if known is None or known.state is not State.ACTIVE:
-                raise RalphError(f"{id} is not shared. What is: ralph memory list --shared")
+                raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
         fields = {"state": State.PRUNED, "state_reason": why, "updated_at": now()}
         return [shared.memories.change(id, "unshared", change, **fields) for id in names]
 
 
 def is_shared(store: Store, id: str) -> bool:
-    """Say whether a memory of this project is one that all projects get."""
+    """Return whether a memory of this project is shared."""
     shared = Shared(store.scope)
     known = shared.memories.find_one(id)
     if known is None:
@@ -128,26 +157,26 @@ def is_shared(store: Store, id: str) -> bool:
     return known is not None and known.state is State.ACTIVE
 
 
-def shared_memories(store: Store, wanted: Wanted) -> list[SharedMemory]:
-    """Give the wanted memories that are shared, newest first, each with where it came from."""
+def shared_memories(store: Store, filter: Wanted) -> list[SharedMemory]:
+    """Return shared memories that match a filter, newest first, each with its project."""
     memories = Shared(store.scope).memories
-    found = memories.find(wanted, order="created_at")
+    found = memories.find(filter, order="created_at")
     return [SharedMemory(memory=one, project=source_of(memories.history(one.id))) for one in found]
 
 
 def source_of(events: Sequence[MemoryEvent]) -> str:
-    """Give the name of the project that shared a memory last; empty when none did."""
-    told = [event.why for event in events if event.why.startswith(SHARED_FROM)]
-    return told[-1].removeprefix(SHARED_FROM) if told else ""
+    """Return the name of the project that shared a memory last; empty when none did."""
+    reasons = [event.why for event in events if event.why.startswith(SHARED_FROM)]
+    return reasons[-1].removeprefix(SHARED_FROM) if reasons else ""
 
 
-# --- taking in -----------------------------------------------------------------------------
+# --- importing shared memories -------------------------------------------------------------
 
 
-def take_in(store: Store) -> int:
-    """Take in what was shared, changed or unshared since the last time; give how many memories here that changed.
+def import_shared(store: Store) -> int:
+    """Import what was shared, changed or unshared since the last time; return the number of memories changed here.
 
-    When nothing was, that costs one look.
+    Costs one query when there is nothing new.
     """
     shared = Shared(store.scope)
     if not shared.news():
@@ -156,13 +185,13 @@ def take_in(store: Store) -> int:
         news = shared.news()  # somebody else may have been quicker
         if not news:
             return 0
-        count = _Taking(store, shared).take(shared.touched(*news))
+        count = _SharedImport(store, shared).take(shared.touched(*news))
         shared.note(news[1])
     return count
 
 
-class _Taking:
-    """One look at what is shared, inside a transaction of the project that takes it in."""
+class _SharedImport:
+    """One import of shared memories, inside a transaction of the importing project."""
 
     def __init__(self, store: Store, shared: Shared) -> None:
         self._memories = store.memories
@@ -170,30 +199,30 @@ class _Taking:
         self._agreed = shared.agreed()
 
     def take(self, touched: Sequence[tuple[Memory, str]]) -> int:
-        """Take in shared memories, each with why it was last touched; give how many of ours that changed."""
+        """Import shared memories, each with the reason of its last change; return the number changed here."""
         count = 0
         new: dict[str, list[Memory]] = {}
         known = self._memories.seqs_of([one.id for one, _ in touched])
         for one, why in touched:
             own_id = self._own_id(one, one.id in known)
             if one.state is not State.ACTIVE:
-                count += bool(own_id) and self._let_go(one, own_id)
+                count += bool(own_id) and self._withdraw(one, own_id)
             elif own_id:
                 count += self._renew(one, own_id, why)
             else:
                 new.setdefault(why, []).append(one)
         for why, memories in new.items():
-            count += self._bring(memories, Change(who=RALPH, why=why))
+            count += self._import(memories, Change(who=RALPH, why=why))
         return count
 
     def _own_id(self, one: Memory, is_known: bool) -> str:
-        """Give the id of our copy of a shared memory, if we have one."""
+        """Return the id of this project's copy of a shared memory, or an empty string."""
         if one.id in self._agreed:
             return self._agreed[one.id][0]
-        # What was agreed on may be lost, after a backup was brought back for example.
+        # The mapping may be lost, after a backup was restored for example.
         return one.id if is_known and _came_by_sharing(self._memories.history(one.id)) else ""
 
-    def _bring(self, memories: Sequence[Memory], change: Change) -> int:
+    def _import(self, memories: Sequence[Memory], change: Change) -> int:
         kept = self._memories.bring([(memory, ()) for memory in memories], change)
         for one, ours in zip(memories, kept, strict=True):
             if ours.what != "refused":  # what a person has deleted here stays deleted
@@ -201,23 +230,23 @@ class _Taking:
         return sum(ours.what in ("added", "merged", "revived") for ours in kept)
 
     def _renew(self, one: Memory, own_id: str, why: str) -> bool:
-        """Let our copy follow the shared one, unless it was edited here or taken out of use."""
+        """Update our copy from the shared one, unless it was edited or pruned here."""
         ours = self._memories.get(own_id)
         _, before = self._agreed.get(one.id, ("", ""))
         is_live = ours.state in LIVE
-        was_let_go = not is_live and self._memories.history(own_id)[-1].what == "unshared"
-        is_as_it_came = is_live and _mark(ours) in (before, _mark(one))
-        if not before or was_let_go or is_as_it_came:
+        was_withdrawn = not is_live and self._memories.history(own_id)[-1].what == "unshared"
+        is_unchanged = is_live and _mark(ours) in (before, _mark(one))
+        if not before or was_withdrawn or is_unchanged:
             self._shared.agree(one.id, own_id, _mark(one))
-        if not was_let_go and (not is_as_it_came or _mark(ours) == _mark(one)):
+        if not was_withdrawn and (not is_unchanged or _mark(ours) == _mark(one)):
             return False
-        fields = _text_of(one) | ({"state": State.ACTIVE, "state_reason": ""} if was_let_go else {})
+        fields = _text_of(one) | ({"state": State.ACTIVE, "state_reason": ""} if was_withdrawn else {})
         change = Change(who=RALPH, why=why)
-        self._memories.change(own_id, "revived" if was_let_go else "edited", change, **fields, updated_at=now())
+        self._memories.change(own_id, "revived" if was_withdrawn else "edited", change, **fields, updated_at=now())
         return True
 
-    def _let_go(self, one: Memory, own_id: str) -> bool:
-        """Take our copy of what is no longer shared out of use, unless it has become our own."""
+    def _withdraw(self, one: Memory, own_id: str) -> bool:
+        """Prune our copy of a memory that is no longer shared, unless it has been edited or has helped here."""
         self._shared.forget(one.id)
         ours = self._memories.get(own_id)
         events = self._memories.history(own_id)
@@ -232,12 +261,12 @@ class _Taking:
 
 
 def _is_ours(event: MemoryEvent) -> bool:
-    """Say whether it was the sharing that did something to a memory, and nobody else."""
+    """Return whether sharing, and nobody else, made a change."""
     return event.who == RALPH and event.why.startswith((SHARED_FROM, NO_LONGER))
 
 
 def _came_by_sharing(events: Sequence[MemoryEvent]) -> bool:
-    """Say whether a memory is here only because another project shared it."""
+    """Return whether a memory is here only because another project shared it."""
     return bool(events) and _is_ours(events[0])
 
 
@@ -246,9 +275,9 @@ def _text_of(memory: Memory) -> dict[str, Any]:
 
 
 def _mark(memory: Memory) -> str:
-    """Give what tells whether the text of a memory was changed."""
+    """Return a hash of the text of a memory."""
     import hashlib
     import json
 
-    said = json.dumps(_text_of(memory), ensure_ascii=False)
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
+    text = json.dumps(_text_of(memory), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

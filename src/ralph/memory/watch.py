@@ -1,7 +1,7 @@
-"""Follow what happens to the memories of a project, as it happens, whoever does it and on whichever machine.
+"""Changes of memories as a stream, whoever makes them and on whichever machine.
 
-Events are numbered in the order they became visible. Who follows reads on from the last number seen: being woken
-only says that it is worth looking, so nothing is missed when a connection is lost.
+Events are numbered in the order they became visible. A reader continues after the last number it saw; a wake-up only
+says that it is worth looking, so a lost connection loses nothing.
 """
 
 from __future__ import annotations
@@ -14,43 +14,64 @@ from ralph.store.retry import patiently
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from ralph.core.records import Memory, MemoryEvent
     from ralph.store import Store
 
-    Happened = Sequence[tuple[MemoryEvent, Memory | None]]
-
-WAIT_SECONDS = 1.0
-"""So often it is looked without being woken: nobody wakes us when a file is edited."""
+POLL_SECONDS = 1.0
+"""Time between looks without a wake-up: editing a file wakes nobody."""
 
 
-def follow(
-    store: Store,
-    happened: Callable[[int], Happened],
-    since: int,
-    seconds: float,
-    tell: Callable[[str], None],
-) -> Iterator[tuple[MemoryEvent, Memory | None]]:
-    """Give what happens to memories after an event, for so long, each with the memory as it is now.
+class MemoryEvents:
+    """The stream of changes to the memories of one opened project."""
 
-    `happened` gives what happened after an event. A store that cannot be reached is waited for; `tell` gets a sentence
-    then, and another one when it is back.
-    """
-    deadline = time.monotonic() + seconds
-    watch = store.watch(FEED)
-    try:
-        while True:
-            found = patiently(
-                partial(happened, since), lambda _: time.monotonic() > deadline, lambda message, _: tell(message)
-            )
-            yield from found
-            left = deadline - time.monotonic()
-            if found:
-                since = found[-1][0].seq  # there may be more already
-            elif left <= 0:
-                return
-            else:
-                watch.wait(min(WAIT_SECONDS, left))
-    finally:
-        watch.close()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def last(self) -> int:
+        """Return the number of the newest event, or 0."""
+        return self._store.memories.last_event()
+
+    def since(self, seq: int, limit: int = 500) -> list[tuple[MemoryEvent, Memory | None]]:
+        """Return events after one, oldest first, each with its memory as it is now."""
+        events = self._store.memories.events(seq, limit)
+        memories = {one.id: one for one in self._store.memories.find_each(event.memory_id for event in events)}
+        return [(event, memories.get(event.memory_id)) for event in events]
+
+    def follow(
+        self,
+        since: int | None,
+        seconds: float,
+        tell: Callable[[str], None],
+        sync: Callable[[], None] = lambda: None,
+    ) -> Iterator[tuple[MemoryEvent, Memory | None]]:
+        """Yield events after one, or from now on, as they happen, for that many seconds.
+
+        `sync` runs before each look, to see edits of the files. `tell` gets a message when the store becomes
+        unreachable, and another one when it is back.
+        """
+        seq = self.last() if since is None else since
+        deadline = time.monotonic() + seconds
+        watch = self._store.watch(FEED)
+        try:
+            while True:
+                found = patiently(
+                    partial(self._synced_since, seq, sync),
+                    lambda _: time.monotonic() > deadline,
+                    lambda message, _: tell(message),
+                )
+                yield from found
+                left = deadline - time.monotonic()
+                if found:
+                    seq = found[-1][0].seq  # there may be more already
+                elif left <= 0:
+                    return
+                else:
+                    watch.wait(min(POLL_SECONDS, left))
+        finally:
+            watch.close()
+
+    def _synced_since(self, seq: int, sync: Callable[[], None]) -> list[tuple[MemoryEvent, Memory | None]]:
+        sync()
+        return self.since(seq)

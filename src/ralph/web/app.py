@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError
 from ralph.core.records import record
 from ralph.web.api import CALLS, STREAMS
@@ -47,9 +48,11 @@ class Built:
     """Skip work at shutdown that the next command can do."""
 
 
-def build(root: str, token: str, *, name: str, cookie: str, hosts: Collection[str] = ()) -> Built:
+def build(
+    root: str, token: str, *, name: str, cookie: str, hosts: Collection[str] = (), actor: Actor = PERSON
+) -> Built:
     """Create the application for the project in a directory."""
-    threads = Threads(root)
+    threads = Threads(root, actor)
     feed = Feed(threads)
 
     @contextlib.asynccontextmanager

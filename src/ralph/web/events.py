@@ -18,8 +18,8 @@ from starlette.responses import Response
 
 from ralph.core.errors import RalphError
 from ralph.core.records import record
-from ralph.integrations.project_handle import Opened
-from ralph.loop.journal import Happening
+from ralph.integrations.project_handle import ProjectHandle
+from ralph.loop.runs import RunUpdate
 from ralph.store.database import FEED, RUN_FEED
 from ralph.web.endpoints import Query, encode, query_of
 from ralph.web.problems import InvalidValueError, Refused
@@ -87,25 +87,22 @@ class Page:
 
 def position(project: Project) -> Cursor:
     """Return the cursor of the newest events."""
-    return project.memory.last_event(), project.last_event()
+    return project.memory.events.last(), project.runs.last_event()
 
 
 def read(project: Project, cursor: Cursor) -> Page:
     """Return the page of events after a cursor, oldest first."""
-    project.memory.sync()  # include edits of the memory files
-    events = project.memory.events(cursor[0], PAGE)
-    memories = {one.id: one for one in project.store.memories.find_each(one.memory_id for one in events)}
     memory_events = [
-        MemoryHappening(memory_occurrence(one), public(memories[one.memory_id]) if one.memory_id in memories else None)
-        for one in events
+        MemoryHappening(memory_occurrence(event), public(memory) if memory else None)
+        for event, memory in project.memory.events.since(cursor[0], PAGE)
     ]
-    run_events = project.past.since(cursor[1], PAGE)
+    run_events = project.runs.events(cursor[1], PAGE)
     if not memory_events and not run_events:
         # Numbers only grow: a cursor beyond the newest event belongs to a database that was replaced.
         newest = position(project)
         return Page(text=b"", cursor=(min(cursor[0], newest[0]), min(cursor[1], newest[1])))
     parts: list[bytes] = []
-    if run_events and (missed := project.past.missed_until(cursor[1], run_events[0].event.seq)):
+    if run_events and (missed := project.runs.missed_until(cursor[1], run_events[0].event.seq)):
         cursor = (cursor[0], missed)
         parts.append(b"id: %d-%d\nevent: missed\ndata: {}\n\n" % cursor)
     length = 0
@@ -121,10 +118,10 @@ def read(project: Project, cursor: Cursor) -> Page:
 
 
 def _merge_by_time(
-    memory_events: list[MemoryHappening], run_events: list[Happening]
-) -> Iterator[MemoryHappening | Happening]:
+    memory_events: list[MemoryHappening], run_events: list[RunUpdate]
+) -> Iterator[MemoryHappening | RunUpdate]:
     """Merge both kinds by time, keeping the order within each even if clocks disagreed."""
-    both: Iterator[MemoryHappening | Happening] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
+    both: Iterator[MemoryHappening | RunUpdate] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
     return both
 
 
@@ -227,7 +224,7 @@ class _Watcher(threading.Thread):
         self._loop = loop
         self._wake = wake
         self._ended = threading.Event()
-        self._opened = Opened(root)
+        self._opened = ProjectHandle(root)
         self._project: Project | None = None
         self._watch: Watch | None = None
 
@@ -365,7 +362,7 @@ _OPERATION: dict[str, Any] = {
     "operationId": "listen",
     "summary": "Stream events of memories, runs and tasks as server-sent events.",
     "description": (
-        "Each event has an `id`; `event` is `memory` or `run`, and `data` is JSON, a MemoryHappening or a Happening:"
+        "Each event has an `id`; `event` is `memory` or `run`, and `data` is JSON, a MemoryHappening or a RunUpdate:"
         " the event and the current state of its subject. A client that reconnects with the ID of the last event it"
         " saw, in the header Last-Event-ID or as `since`, receives all events it missed, in order. Without either,"
         " the stream starts now. About 10,000 run and task events are retained: a client that resumes before them"
@@ -392,4 +389,4 @@ _OPERATION: dict[str, Any] = {
     },
 }
 
-STREAM = Stream(path="/api/events", open=_open_stream, description=_OPERATION, tells=(MemoryHappening, Happening))
+STREAM = Stream(path="/api/events", open=_open_stream, description=_OPERATION, tells=(MemoryHappening, RunUpdate))

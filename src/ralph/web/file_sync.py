@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ralph.core.errors import RalphError
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +41,11 @@ class Keeper:
         self.problems: tuple[str, ...] = ()
         """Problems with the files of a large project."""
         self._rest = rest
-        self._opened = Opened(root)
+        self._opened = ProjectHandle(root)
         self._requested = threading.Event()
         self._ended = threading.Event()
         self._is_hurried = threading.Event()
-        self._opened.use(self._update_size)
+        self._opened.use(self._update_size, sync=False)
         self._thread = threading.Thread(target=self._run, name="ralph-files", daemon=True)
         self._thread.start()
 
@@ -90,19 +90,17 @@ class Keeper:
         """Sync the files and return how long it took."""
         started = time.monotonic()
         try:
-            self._opened.use(self._sync)
+            self._opened.use(self._check, sync=self.is_large)
         except RalphError as error:
             # Requests report store errors themselves; the files are retried after the next one.
             print(f"Warning: could not sync the memory files: {error}", file=sys.stderr)
         return time.monotonic() - started
 
-    def _sync(self, project: Project) -> None:
+    def _check(self, project: Project) -> None:
         self._update_size(project)
-        if self.is_large:
-            project.memory.sync()
-            if not self._ended.is_set():
-                project.memory.look_at_files()
-                self.problems = tuple(project.memory.problems)
+        if self.is_large and not self._ended.is_set():
+            project.files.check()
+            self.problems = tuple(project.files.problems)
 
     def _update_size(self, project: Project) -> None:
         self.is_large = project.store.memories.count() > LARGE

@@ -12,6 +12,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from ralph.core.actor import Actor
 from ralph.core.errors import RalphError, UsageError
 from ralph.integrations.mcp.protocol import (
     HEADER_MISMATCH,
@@ -31,7 +32,7 @@ from ralph.integrations.mcp.protocol import (
     request_id,
     write,
 )
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.web.tokens import HIGHEST_PORT, LOOPBACK, bearer_in, is_token, name_in, own_token, url_of
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, root: str, host: str, port: int) -> None:
+    def __init__(self, root: str, host: str, port: int, actor: Actor) -> None:
         import socket
         from pathlib import Path
 
@@ -103,6 +104,7 @@ class Server(ThreadingHTTPServer):
         if not 0 <= port <= HIGHEST_PORT:
             raise UsageError(f"--port must be between 0 and {HIGHEST_PORT}.")
         self.root = root
+        self.actor = actor
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -213,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self._input = _RequestInput(self.connection)
         self.rfile = io.BufferedReader(self._input)
-        self._opened = Opened(self.server.root)
+        self._opened = ProjectHandle(self.server.root, self.server.actor)
 
     def handle_one_request(self) -> None:
         """Wait for a request and handle it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
+from ralph.core.paging import Page
 from ralph.web.endpoints import Query
 from ralph.web.problems import InvalidValueError
 
@@ -30,6 +31,16 @@ class Paged(Query):
 
     limit: Limit = 50
     cursor: Cursor = ""
+
+
+class _HasPage(Protocol):
+    limit: Limit
+    cursor: Cursor
+
+
+def page_of(query: _HasPage, cursor: Any) -> Page:
+    """Return the requested page; its cursor must be of the given type."""
+    return Page(limit=query.limit, after=place_in(query.cursor, cursor))
 
 
 def cursor_to(place: object) -> str | None:

@@ -8,9 +8,9 @@ import msgspec
 
 from ralph.core.records import Memory, MemoryEvent, Recalled, now
 from ralph.formats.public_memory import public_fields
+from ralph.loop.prompts import Explanation
 from ralph.memory.lifecycle.confidence import faded
 from ralph.memory.lifecycle.timeline import changed_fields
-from ralph.memory.service import Why
 from ralph.store.memories import Changed, Kept
 
 
@@ -130,7 +130,7 @@ class WhyShown(msgspec.Struct, kw_only=True):
     """Reason it is not included; empty if it is."""
 
 
-def why_shown(why: Why) -> WhyShown:
+def why_shown(why: Explanation) -> WhyShown:
     """Convert an explanation to its public form."""
     return WhyShown(
         memory=public(why.memory),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.files import kept_for
 from ralph.project import Project
@@ -45,7 +46,14 @@ def token_path(root: str) -> Path:
 class Server:
     """Server of a project that listens on creation and answers while it runs."""
 
-    def __init__(self, root: str, host: str = "127.0.0.1", port: int = SERVE_PORT, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        root: str,
+        host: str = "127.0.0.1",
+        port: int = SERVE_PORT,
+        hosts: Collection[str] = (),
+        actor: Actor = PERSON,
+    ) -> None:
         if host not in LOOPBACK and not hosts:
             raise UsageError(
                 f"{host} is reachable from other machines. Name the host they may use with --allow-host NAME,"
@@ -57,6 +65,7 @@ class Server:
             self._name = project.store.project_name
         hosts = [_host_name(name) for name in hosts]
         self.root = root
+        self._actor = actor
         self._host = host
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -88,7 +97,9 @@ class Server:
         """Serve until Ctrl+C or a signal."""
         # Client errors are answered and not logged; internal errors are printed by the application.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-        built = build(self.root, self.token, name=self._name, cookie=f"ralph-{self.port}", hosts=self._hosts)
+        built = build(
+            self.root, self.token, name=self._name, cookie=f"ralph-{self.port}", hosts=self._hosts, actor=self._actor
+        )
         config = uvicorn.Config(
             built.app,
             loop="asyncio",

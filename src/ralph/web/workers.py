@@ -10,7 +10,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from ralph.integrations.project_handle import Opened
+from ralph.core.actor import PERSON, Actor
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.web.file_sync import Keeper
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ WRITERS = 4
 class Threads:
     """Worker threads of a server for one project directory."""
 
-    def __init__(self, root: str, count: int = THREADS) -> None:
+    def __init__(self, root: str, actor: Actor = PERSON, count: int = THREADS) -> None:
         self.root = root
+        self._actor = actor
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="ralph")
         self._local = threading.local()
-        self._all: list[Opened] = []
+        self._all: list[ProjectHandle] = []
         self._writer_slots = asyncio.Semaphore(WRITERS)
         self._keeper = Keeper(root, self._release_idle)
         self.hurry = self._keeper.hurry
@@ -50,20 +52,14 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
 
     def _run(self, work: Callable[[Project], R]) -> R:
-        opened: Opened | None = getattr(self._local, "opened", None)
-        if opened is None:
-            opened = self._local.opened = Opened(self.root)
-            self._all.append(opened)
+        handle: ProjectHandle | None = getattr(self._local, "handle", None)
+        if handle is None:
+            handle = self._local.handle = ProjectHandle(self.root, self._actor)
+            self._all.append(handle)
         try:
-            return opened.use(lambda project: self._run_without_file_sync(project, work))
+            return handle.use(work, sync=not self._keeper.is_large, problems=self._keeper.problems)
         finally:
             self._keeper.ask()
-
-    def _run_without_file_sync(self, project: Project, work: Callable[[Project], R]) -> R:
-        """Run a function with the project, leaving the files of a large project to the keeper."""
-        project.memory.is_paused = self._keeper.is_large
-        project.memory.problems = list(self._keeper.problems if self._keeper.is_large else ())
-        return work(project)
 
     def _release_idle(self) -> None:
         """Release the store resources of every thread while there are no requests."""
@@ -75,8 +71,8 @@ class Threads:
                 barrier.wait(REST_SECONDS)
             except threading.BrokenBarrierError:
                 return  # some threads are busy with requests again
-            if opened := getattr(self._local, "opened", None):
-                opened.rest()
+            if handle := getattr(self._local, "handle", None):
+                handle.rest()
 
         for _ in self._all:
             try:

@@ -43,7 +43,7 @@ def test_a_damaged_file_deletes_nothing_and_is_named(project: Project, damage: b
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_many_files_gone_at_once_are_not_believed(project: Project) -> None:
     for n in range(8):
-        project.memory.add(f"Body {n}", kind="knowledge", title=f"Title {n}", tags=["x"])
+        project.memory.add(f"Body {n}", type="knowledge", title=f"Title {n}", tags=["x"])
     for path in (project.root / ".ralph/knowledge").glob("*.md"):
         path.unlink()
 
@@ -72,8 +72,8 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
 def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(project: Project) -> None:
-    kept = project.memory.add("Stays.", kind="knowledge", title="Stays", tags=["x"]).memory
-    gone = project.memory.add("Goes.", kind="knowledge", title="Goes", tags=["x"]).memory
+    kept = project.memory.add("Stays.", type="knowledge", title="Stays", tags=["x"]).memory
+    gone = project.memory.add("Goes.", type="knowledge", title="Goes", tags=["x"]).memory
     path = project.root / ".ralph/knowledge/goes.md"
     text = path.read_text()
     path.unlink()
@@ -87,7 +87,7 @@ def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(p
 
 
 def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) -> None:
-    memory = project.memory.add("Base.", kind="knowledge", title="Base", tags=["x"]).memory
+    memory = project.memory.add("Base.", type="knowledge", title="Base", tags=["x"]).memory
     path = project.root / ".ralph/knowledge/base.md"
     path.write_text(path.read_text().replace("Base.\n", "<<<<<<< HEAD\nOurs.\n=======\nTheirs.\n>>>>>>> other\n"))
 
@@ -99,18 +99,18 @@ def test_a_knowledge_file_with_conflict_markers_is_left_alone(project: Project) 
 
 def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
     edited = project.memory.add("Good text.").memory
-    deleted = project.memory.add("Wanted.", kind="fix").memory
-    note = project.memory.add("Good note.", kind="knowledge", title="Note", tags=["x"]).memory
+    deleted = project.memory.add("Wanted.", type="fix").memory
+    note = project.memory.add("Good note.", type="knowledge", title="Note", tags=["x"]).memory
     backup_project(project.root)
-    project.memory.edit(edited.id, body="Bad text.")
-    project.memory.edit(note.id, body="Bad note.")
+    project.memory.edit(edited.id, content="Bad text.")
+    project.memory.edit(note.id, content="Bad note.")
     project.memory.delete(deleted.id)
     project.close()
 
     restore_project(project.root)
 
     with Project.open(project.root) as again:
-        again.memory.sync()
+        again.files.sync()
         assert bodies(again) == ["Good note.", "Good text.", "Wanted."]
         assert "> Good text." in file(again).read_text()
         assert "> Wanted." in file(again).read_text()
@@ -128,7 +128,7 @@ def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Proje
     restore_project(project.root)
 
     with Project.open(project.root) as again:
-        again.memory.sync()
+        again.files.sync()
         assert bodies(again) == ["After.", "Before."]
         assert again.store.memories.get(later.id).body == "After."
 

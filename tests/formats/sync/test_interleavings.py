@@ -68,10 +68,10 @@ class World:
         assert not missing, f"written by a person and lost: {missing}"
 
     def add(self) -> None:
-        self.project.memory.add(self.text(), kind=self.chance.choice(list(SECTIONS)))
+        self.project.memory.add(self.text(), type=self.chance.choice(list(SECTIONS)))
 
     def add_knowledge(self) -> None:
-        self.project.memory.add(self.text(), kind="knowledge", title=f"Title {self.count}", tags=("x",))
+        self.project.memory.add(self.text(), type="knowledge", title=f"Title {self.count}", tags=("x",))
 
     def change(self) -> None:
         if id := self.pick():
@@ -198,8 +198,8 @@ class World:
     def check(self) -> None:
         self.sync()
         again = sync(self.store, self.root)
-        self.project.memory.look_at_files()
-        if any("too many for a deliberate deletion" in problem for problem in self.project.memory.problems):
+        self.project.files.check()
+        if any("too many for a deliberate deletion" in problem for problem in self.project.files.problems):
             return  # nothing is deleted then, and nothing written back: a person has to say which
         assert (again.taken, again.written) == (0, 0)
         active = {one.id: (one.kind, one.body) for one in self.store.memories.all() if one.kind in SECTIONS}

@@ -23,7 +23,7 @@ def path(project: Project) -> Path:
 
 
 def add(project: Project, body: str, kind: str = "pattern", tags: tuple[str, ...] = ()) -> Memory:
-    return project.memory.add(body, kind=kind, tags=tags).memory
+    return project.memory.add(body, type=kind, tags=tags).memory
 
 
 def bodies(project: Project) -> list[str]:
@@ -157,7 +157,7 @@ def test_malformed_blocks_and_other_text_are_kept_byte_for_byte(project: Project
     path(project).write_bytes(foreign)
 
     add(project, "New.")
-    problems = project.memory.problems
+    problems = project.files.problems
 
     assert path(project).read_bytes().replace(b"\xff\xfe", b"").startswith(foreign.replace(b"\xff\xfe", b"")[:-1])
     assert b"\xff\xfe broken bytes" in path(project).read_bytes()
@@ -191,9 +191,9 @@ def test_the_same_block_twice_is_one_memory_and_goes_as_one(project: Project) ->
 def test_a_memory_that_changes_its_kind_moves_or_leaves_the_file(project: Project) -> None:
     memory = add(project, "Moves.")
 
-    project.memory.edit(memory.id, kind="fix")
+    project.memory.edit(memory.id, type="fix")
     moved = path(project).read_text()
-    project.memory.edit(memory.id, kind="pitfall")
+    project.memory.edit(memory.id, type="pitfall")
 
     assert moved.index("## Fixes") < moved.index("> Moves.") < moved.index("## Context")
     assert "> Moves." not in path(project).read_text()
@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_used_is_a_problem_and_nothing_is_lost(project: Pr
 
     assert bodies(project) == ["Kept."]
     assert outside.read_text() == "# Memories\n"
-    assert "points outside the project" in project.memory.problems[0]
+    assert "points outside the project" in project.files.problems[0]
 
 
 def test_a_folder_in_the_place_of_the_file_is_a_problem(project: Project) -> None:
@@ -244,7 +244,7 @@ def test_a_folder_in_the_place_of_the_file_is_a_problem(project: Project) -> Non
     add(project, "Kept.")
 
     assert bodies(project) == ["Kept."]
-    assert "not a regular file" in project.memory.problems[0]
+    assert "not a regular file" in project.files.problems[0]
 
 
 def test_without_files_nothing_is_written(project: Project) -> None:

@@ -32,12 +32,12 @@ def copy(tmp_path: Path) -> Copy:
 
 def learn(directory: Path, *contents: str, kind: str = "pattern") -> list[str]:
     with Project.open(directory) as project:
-        return [project.memory.add(one, kind=kind, tags=("t",)).memory.id for one in contents]
+        return [project.memory.add(one, type=kind, tags=("t",)).memory.id for one in contents]
 
 
 def known(directory: Path) -> set[str]:
     with Project.open(directory) as project:
-        project.memory.sync()
+        project.files.sync()
         return {memory.body for memory in project.store.memories.all()}
 
 
@@ -99,7 +99,7 @@ def test_an_old_text_in_a_fresh_clone_does_not_win_over_the_store(copy: Copy) ->
     (id,) = learn(one, "Docker first")
     old = (one / MEMORIES).read_bytes()
     with Project.open(one) as project:
-        project.memory.edit(id, body="Podman first")
+        project.memory.edit(id, content="Podman first")
 
     clone = copy("clone")
     (clone / ".agent").mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from ralph.integrations.mcp.protocol import answer
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ def tool_call(name: str, number: object = 1, /, **arguments: Any) -> Json:
     return request("tools/call", number, name=name, arguments=arguments)
 
 
-def result_of(opened: Opened, method: str, **params: Any) -> Json:
+def result_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
     """Give the result of a method, in this process."""
     found = answer(request(method, **params), opened)
     assert isinstance(found, dict)
@@ -47,7 +47,7 @@ def result_of(opened: Opened, method: str, **params: Any) -> Json:
     return result
 
 
-def error_of(opened: Opened, method: str, **params: Any) -> Json:
+def error_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
     """Give the fault that a method is answered with, in this process."""
     found = answer(request(method, **params), opened)
     assert isinstance(found, dict)
@@ -55,7 +55,7 @@ def error_of(opened: Opened, method: str, **params: Any) -> Json:
     return error
 
 
-def called(opened: Opened, name: str, **arguments: Any) -> str:
+def called(opened: ProjectHandle, name: str, **arguments: Any) -> str:
     """Give the text of a tool's result that is no error, in this process."""
     result = result_of(opened, "tools/call", name=name, arguments=arguments)
     assert not result["isError"], result
@@ -63,7 +63,7 @@ def called(opened: Opened, name: str, **arguments: Any) -> str:
     return text
 
 
-def refused(opened: Opened, name: str, **arguments: Any) -> str:
+def refused(opened: ProjectHandle, name: str, **arguments: Any) -> str:
     """Give the sentence a tool refuses a call with, in this process."""
     result = result_of(opened, "tools/call", name=name, arguments=arguments)
     assert result["isError"], result

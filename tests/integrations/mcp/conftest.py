@@ -7,15 +7,16 @@ from threading import Thread
 
 import pytest
 
-from ralph.integrations.project_handle import Opened
+from ralph.core.actor import AGENT
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from ralph.web.mcp import Server
 
 
 @pytest.fixture
-def opened(project: Project) -> Iterator[Opened]:
+def opened(project: Project) -> Iterator[ProjectHandle]:
     """Give a project as one thread of the server has it."""
-    one = Opened(project.directory)
+    one = ProjectHandle(project.directory, AGENT)
     yield one
     one.close()
 
@@ -23,7 +24,7 @@ def opened(project: Project) -> Iterator[Opened]:
 @pytest.fixture
 def served(project: Project) -> Iterator[Server]:
     """Give a server over HTTP on a port of its own."""
-    with Server(project.directory, "127.0.0.1", 0) as server:
+    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         yield server

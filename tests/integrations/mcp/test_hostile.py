@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ralph.integrations.mcp.protocol import answer, read, write
 from ralph.integrations.mcp.tools import TOOLS, Tool
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.mcp import Server
@@ -72,8 +72,8 @@ def test_half_of_a_character_is_refused_in_every_argument_and_the_server_goes_on
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
     assert not last["result"]["isError"]
     assert (err, code) == ("", 0)
-    assert not project.memory.find(Wanted())
-    assert not project.tasks()
+    assert not project.memory.list(Wanted())
+    assert not project.tasks.list()
 
 
 def test_half_of_a_character_is_refused_over_http_as_well(project: Project, served: Server) -> None:
@@ -92,10 +92,10 @@ def test_half_of_a_character_is_refused_over_http_as_well(project: Project, serv
     assert all(said.endswith("contains an unpaired surrogate.") for said in refusals(answers))
     assert len(refusals(answers)) == len(TEXTS)
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
-    assert not project.memory.find(Wanted())
+    assert not project.memory.list(Wanted())
 
 
-def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: Opened) -> None:
+def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: ProjectHandle) -> None:
     error = error_of(opened, "resources/read", uri=f"ralph://memory/{HALF}")
 
     assert (error["code"], error["message"]) == (
@@ -104,7 +104,7 @@ def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: Open
     )
 
 
-def test_a_number_that_json_cannot_write_is_no_id(opened: Opened) -> None:
+def test_a_number_that_json_cannot_write_is_no_id(opened: ProjectHandle) -> None:
     answered = answer(read(b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}'), opened)
 
     assert isinstance(answered, dict)
@@ -163,11 +163,11 @@ def _values(schema: Json, known: list[str]) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_arguments_get_an_answer_of_any_tool(opened: Opened, project: Project, data: st.DataObject) -> None:
-    if not project.tasks():
+def test_any_arguments_get_an_answer_of_any_tool(opened: ProjectHandle, project: Project, data: st.DataObject) -> None:
+    if not project.tasks.list():
         called(opened, "add_task", title="First", body="A body.", priority=1)
         called(opened, "remember", content="The parser wants tabs.", tags=["parser"])
-    known = [project.tasks()[0].id, project.memory.find(Wanted())[0].id]
+    known = [project.tasks.list()[0].id, project.memory.list(Wanted())[0].id]
     tool = data.draw(st.sampled_from(TOOLS))
     must = {name: _values(tool.takes[name], known) for name in tool.needs}
     may = {name: _values(schema, known) for name, schema in tool.takes.items() if name not in must}
@@ -182,7 +182,7 @@ def test_any_arguments_get_an_answer_of_any_tool(opened: Opened, project: Projec
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(end=_ANY_TEXT | _ODD_TEXT, kind=st.sampled_from(["memory", "task", "prime", "other"]))
-def test_any_address_gets_an_answer(opened: Opened, end: str, kind: str) -> None:
+def test_any_address_gets_an_answer(opened: ProjectHandle, end: str, kind: str) -> None:
     found = answer(request("resources/read", uri=f"ralph://{kind}/{end}"), opened)
 
     assert isinstance(found, dict)
@@ -190,7 +190,7 @@ def test_any_address_gets_an_answer(opened: Opened, end: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_nul_in_any_text_is_answered(opened: Opened, tool: Tool) -> None:
+def test_a_nul_in_any_text_is_answered(opened: ProjectHandle, tool: Tool) -> None:
     for name, schema in tool.takes.items():
         if schema["type"] == "integer":
             continue

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.integrations.mcp.protocol import VERSIONS, WITH_HANDSHAKE, Fault, answer, read, write
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 from tests.integrations.mcp.asking import ALONE, INITIALIZE, error_of, request, result_of
 
-NOWHERE = Opened("/nowhere")
+NOWHERE = ProjectHandle("/nowhere")
 
 
 @pytest.mark.parametrize("version", WITH_HANDSHAKE)
@@ -155,7 +155,7 @@ def test_any_params_get_an_answer(tmp_path: Path, method: str, params: Any, name
     if method == "tools/call":
         message["params"] = {"name": name, "arguments": params}
 
-    answered = answer(message, Opened(str(tmp_path)))
+    answered = answer(message, ProjectHandle(str(tmp_path)))
 
     assert isinstance(answered, dict)
     assert ("result" in answered) != ("error" in answered)

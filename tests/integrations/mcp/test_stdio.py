@@ -24,7 +24,7 @@ MODES = ["auto", "legacy", "2026-07-28"]
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_official_client_lists_and_uses_all_there_is(project: Project, mode: str) -> None:
-    project.memory.add("The parser wants tabs.", kind="pitfall")
+    project.memory.add("The parser wants tabs.", type="pitfall")
 
     async def speak(client: Client) -> dict[str, Any]:
         added = await client.call_tool("add_task", {"title": "Fix the parser"})
@@ -71,18 +71,18 @@ def test_what_is_remembered_through_it_is_the_word_of_an_agent(project: Project)
     with Served(project.root) as served:
         served.ask(tool_call("remember", content="The parser wants tabs."))
 
-    (memory,) = project.memory.find(Wanted())
+    (memory,) = project.memory.list(Wanted())
     assert memory.source == "explicit"
     assert project.memory.history(memory.id)[0].who == "agent"
 
 
 def test_a_session_of_the_loop_is_named_with_what_it_remembers(project: Project) -> None:
-    task = project.add_task("Fix the parser")
+    task = project.tasks.add("Fix the parser")
     with Served(project.root, RALPH_SESSION="s-1", RALPH_TASK_ID=task.id) as served:
         served.ask(tool_call("remember", content="The parser wants tabs."))
         refused = served.ask(tool_call("finish_task", id=task.id))
 
-    (memory,) = project.memory.find(Wanted())
+    (memory,) = project.memory.list(Wanted())
     assert (memory.origin_task, memory.origin_session) == (task.id, "s-1")
     assert refused["result"]["isError"]
     assert "the loop" in refused["result"]["content"][0]["text"]
@@ -126,7 +126,7 @@ def test_all_that_was_asked_before_the_input_ended_is_answered(project: Project)
 
     assert [one["id"] for one in answers] == list(range(9))
     assert (err, code) == ("", 0)
-    assert len(project.tasks()) == 8
+    assert len(project.tasks.list()) == 8
 
 
 def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_while_a_call_waits_a_ping_is_answered_and_what_is_cancelled_is_not_done
     assert during["id"] == "p"
     assert after["id"] == "first"
     assert rest == []
-    assert [task.title for task in project.tasks()] == ["First"]
+    assert [task.title for task in project.tasks.list()] == ["First"]
 
 
 def test_a_cancellation_of_something_unknown_does_no_harm(tmp_path: Path) -> None:

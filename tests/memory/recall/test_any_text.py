@@ -41,7 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     set_up_project(directory)
     with Project.open(directory) as opened:
         for name, text in TEXTS.items():
-            opened.memory.add(text, kind="fix", tags=[name])
+            opened.memory.add(text, type="fix", tags=[name])
         yield opened
 
 

@@ -50,7 +50,7 @@ def encoder() -> Encoder:
 
 
 def test_without_the_extra_there_is_no_encoder_and_a_sentence_says_what_to_type() -> None:
-    program = "from ralph import meaning; print(embeddings.load()); print(embeddings.missing())"
+    program = "from ralph.memory.recall import embeddings; print(embeddings.load()); print(embeddings.missing())"
     source = Path(embeddings.__file__).parents[1]
 
     # -S leaves out all installed packages, so the extra is not there even where it is installed.
@@ -68,7 +68,7 @@ def test_without_the_extra_there_is_no_encoder_and_a_sentence_says_what_to_type(
 
 
 def test_importing_the_room_does_not_import_numpy() -> None:
-    program = "import sys; from ralph import meaning; print('numpy' in sys.modules)"
+    program = "import sys; from ralph.memory.recall import embeddings; print('numpy' in sys.modules)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -175,7 +175,10 @@ def test_nothing_gives_nothing(encoder: Encoder) -> None:
 
 def test_the_environment_is_as_it_was(encoder: Encoder) -> None:
     assert encoder.model
-    program = "import os; before = dict(os.environ); from ralph import meaning; embeddings.load(); print(before == os.environ)"
+    program = (
+        "import os; before = dict(os.environ); from ralph.memory.recall import embeddings;"
+        " embeddings.load(); print(before == os.environ)"
+    )
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -129,7 +129,7 @@ def prompt(project: Project, id: str, config: Config) -> Prompt:
 
 
 def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> None:
-    task = project.add_task("Mend the parser")
+    task = project.tasks.add("Mend the parser")
     for n in range(6):
         memory = a_memory(f"Parser {n}", "parser " * 60, id=f"mem-1-{n:04}", tags=("parser",))
         remember(project.store, memory)
@@ -151,12 +151,12 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
 
 
 def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
-    task = project.add_task("A")
+    task = project.tasks.add("A")
     run = project.store.attempts.start_run("test")
     for outcome in (Outcome.DONE, Outcome.FAILED, Outcome.FAILED, Outcome.FAILED):
         finish(project.store, *begin(project.store, run.id), outcome, difficulty=Difficulty.HARD)
 
-    text = project.prompt(task.id).text
+    text = project.prompts.preview(task.id).text
 
     assert "Last 4 attempts in this project: 25% done, 75% failed" in text
     assert "Attempt 5 at this task, 3 failed in a row" in text

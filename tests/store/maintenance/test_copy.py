@@ -16,7 +16,7 @@ import pytest
 from ralph.core.config import Config
 from ralph.core.errors import ClaimLostError, StoreError, UsageError
 from ralph.core.records import AgentSession, Outcome, Status
-from ralph.projects import Neighbours
+from ralph.projects import ProjectService
 from ralph.store import Store, create_store, open_database, open_store
 from ralph.store.database import Scope
 from ralph.store.maintenance.backup import back_up
@@ -356,7 +356,7 @@ def test_a_task_added_while_a_project_is_filled_stays(
     assert "Mine" in [task.title for task in worker.tasks.all()]
     worker.close()
     (tmp_path / ".ralph").mkdir()
-    assert Neighbours(tmp_path, Config(), there).remove("alpha").backup  # it holds what is nowhere else
+    assert ProjectService(tmp_path, Config(), there).remove("alpha").backup  # it holds what is nowhere else
 
 
 def test_two_copies_that_begin_at_once_do_not_harm_each_other(
@@ -436,7 +436,7 @@ def test_a_restore_and_a_removal_may_take_their_time(
     learn(server_store, "Learned since")
     restore_rows(server_store)
     (tmp_path / ".ralph").mkdir()
-    removed = Neighbours(tmp_path, Config(), server_store.database).remove("alpha")
+    removed = ProjectService(tmp_path, Config(), server_store.database).remove("alpha")
 
     assert removed.gone["memory"] == 20
 

@@ -151,8 +151,8 @@ def _build(directory: Path, with_memory: bool, watcher: Watcher) -> list[tuple[T
         tasks: list[Task] = []
         for name, plan in PLANS.items():
             watcher.begin_run(name)
-            tasks += project.import_tasks((directory / plan).read_text(encoding="utf-8"), plan).added
-            summary = project.run(Order(with_memory=with_memory), _Listener(project, watcher).hear)
+            tasks += project.tasks.import_((directory / plan).read_text(encoding="utf-8"), plan).added
+            summary = project.runs.start(Order(with_memory=with_memory), _Listener(project, watcher).hear)
             if summary.ending is RunEnding.INTERRUPTED:
                 raise KeyboardInterrupt
             _commit(directory, name)

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from ralph.integrations.project_handle import Opened
+    from ralph.integrations.project_handle import ProjectHandle
 
     Answer = dict[str, Any] | list[dict[str, Any]] | None
 
@@ -96,7 +96,7 @@ def fault_answer(fault: Fault, id: object = None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
-def answer(message: object, opened: Opened) -> Answer:
+def answer(message: object, opened: ProjectHandle) -> Answer:
     """Handle a message or a batch; return None if it needs no response."""
     if not isinstance(message, list):
         return _answer_one(message, opened)
@@ -121,7 +121,7 @@ def envelope(message: object) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _answer_one(message: object, opened: Opened) -> dict[str, Any] | None:
+def _answer_one(message: object, opened: ProjectHandle) -> dict[str, Any] | None:
     id = request_id(message)
     try:
         if not isinstance(message, dict):
@@ -147,7 +147,7 @@ def _check(message: dict[str, Any]) -> None:
         raise Fault(INVALID_PARAMS, "The params of a message must be an object.")
 
 
-def _result(message: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _result(message: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     method, params = message["method"], message.get("params") or {}
     meta = envelope(message)
     is_stateless = VERSION_KEY in meta or method == "server/discover"
@@ -198,7 +198,7 @@ def _capabilities() -> dict[str, Any]:
     return {"capabilities": {"tools": {}, "resources": {}}, "instructions": INSTRUCTIONS}
 
 
-def _initialize(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _initialize(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
         raise Fault(INVALID_PARAMS, "initialize requires protocolVersion, a string.")
@@ -206,22 +206,22 @@ def _initialize(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
     return {"protocolVersion": version, "serverInfo": _server_info(), **_capabilities()}
 
 
-def _discover(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _discover(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     return {"supportedVersions": list(reversed(VERSIONS)), **_capabilities()}
 
 
-def _ping(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _ping(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     return {}
 
 
-def _list_tools(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _list_tools(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.tools import listing
 
     _reject_cursor(params)
     return {"tools": listing()}
 
 
-def _call_tool(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _call_tool(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.tools import call
 
     name, arguments = params.get("name"), params.get("arguments")
@@ -235,21 +235,21 @@ def _call_tool(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
     return result
 
 
-def _list_resources(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _list_resources(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import RESOURCES
 
     _reject_cursor(params)
     return {"resources": RESOURCES}
 
 
-def _list_templates(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _list_templates(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import TEMPLATES
 
     _reject_cursor(params)
     return {"resourceTemplates": TEMPLATES}
 
 
-def _read_resource(params: dict[str, Any], opened: Opened) -> dict[str, Any]:
+def _read_resource(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     from ralph.integrations.mcp.resources import read_resource
 
     uri = params.get("uri")

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.integrations.project_handle import Opened
+    from ralph.integrations.project_handle import ProjectHandle
     from ralph.project import Project
 
 CANNOT_READ = -32603
@@ -48,7 +48,7 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
-def read_resource(opened: Opened, uri: str) -> dict[str, Any]:
+def read_resource(opened: ProjectHandle, uri: str) -> dict[str, Any]:
     """Return the contents of the resource at a URI."""
     if len(uri) > LONGEST_URI:
         raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")

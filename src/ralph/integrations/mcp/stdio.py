@@ -19,12 +19,13 @@ from ralph.integrations.mcp.protocol import (
     request_id,
     write,
 )
-from ralph.integrations.project_handle import Opened
+from ralph.integrations.project_handle import ProjectHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ralph.core.actor import Actor
     from ralph.integrations.mcp.protocol import Answer
 
 LONGEST_LINE = 8_000_000
@@ -35,10 +36,10 @@ IDLE_SECONDS = 60.0
 """Time without messages after which store resources are released, in seconds."""
 
 
-def serve(directory: str) -> None:
+def serve(directory: str, actor: Actor) -> None:
     """Handle messages from standard input until it ends."""
     into, out = _take_over_streams()
-    Line(Opened(directory), into, out).serve()
+    Line(ProjectHandle(directory, actor), into, out).serve()
 
 
 def _take_over_streams() -> tuple[int, int]:
@@ -55,7 +56,7 @@ def _take_over_streams() -> tuple[int, int]:
 class Line:
     """Server for one client connected by two pipes."""
 
-    def __init__(self, opened: Opened, into: int, out: int) -> None:
+    def __init__(self, opened: ProjectHandle, into: int, out: int) -> None:
         from queue import SimpleQueue
         from threading import Lock
 

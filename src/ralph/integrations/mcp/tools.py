@@ -10,6 +10,7 @@ best as text, such as a whole memory, have no fields.
 from __future__ import annotations
 
 from ralph.core.errors import RalphError
+from ralph.core.paging import Page, ResultList
 from ralph.core.records import KINDS, Status, record
 from ralph.core.text import one_line
 from ralph.integrations.mcp.arguments import checked, worded
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.core.records import Memory, Recalled, Task
-    from ralph.integrations.project_handle import Opened
-    from ralph.project import Project, TaskView
+    from ralph.integrations.project_handle import ProjectHandle
+    from ralph.loop.tasks import TaskView
+    from ralph.project import Project
 
     Arguments = dict[str, Any]
     ToolResult = tuple[str, dict[str, Any] | None]
@@ -111,7 +113,7 @@ def listing() -> list[dict[str, Any]]:
     return [tool.listed for tool in TOOLS]
 
 
-def call(opened: Opened, name: str, arguments: Arguments) -> dict[str, Any] | None:
+def call(opened: ProjectHandle, name: str, arguments: Arguments) -> dict[str, Any] | None:
     """Call a tool and return its result, which may describe an error; return None if there is no such tool."""
     tool = next((one for one in TOOLS if one.name == name), None)
     if tool is None:
@@ -131,7 +133,7 @@ def call(opened: Opened, name: str, arguments: Arguments) -> dict[str, Any] | No
 def _remember(project: Project, arguments: Arguments) -> ToolResult:
     result = project.memory.add(
         arguments["content"],
-        kind=arguments.get("type"),
+        type=arguments.get("type"),
         title=arguments.get("title", ""),
         tags=arguments.get("tags", ()),
         files=arguments.get("files", ()),
@@ -141,7 +143,7 @@ def _remember(project: Project, arguments: Arguments) -> ToolResult:
         "added": f"Remembered as {memory.id}",
         "revived": f"Restored {memory.id}",
     }.get(result.what, f"Already known as {memory.id}, learned {memory.support} times")
-    note = " The next command will write it to the memory files." if project.memory.is_unwritten else ""
+    note = " The next command will write it to the memory files." if project.files.is_unwritten else ""
     return f"{summary}: {_escape(memory.title)}.{note}", {**_brief(memory), "what": result.what}
 
 
@@ -236,7 +238,7 @@ def prime_text(
 def _report_failure(project: Project, arguments: Arguments) -> ToolResult:
     category = arguments.get("category", "unknown")
     if "task" in arguments:
-        attempt, task = project.report_failure(
+        attempt, task = project.tasks.report_failure(
             arguments["task"],
             arguments["tried"],
             arguments["why"],
@@ -250,7 +252,7 @@ def _report_failure(project: Project, arguments: Arguments) -> ToolResult:
     trace = f"\n\n```\n{arguments['trace']}\n```" if "trace" in arguments else ""
     result = project.memory.add(
         f"{arguments['tried'].strip()}\n\nWhy it failed: {arguments['why'].strip()}{trace}",
-        kind="pitfall",
+        type="pitfall",
         tags=() if category == "unknown" else (category,),
         files=arguments.get("files", ()),
     )
@@ -264,9 +266,9 @@ def _report_failure(project: Project, arguments: Arguments) -> ToolResult:
 def _list_tasks(project: Project, arguments: Arguments) -> ToolResult:
     which = arguments.get("status", OPEN)
     status = None if which in (OPEN, READY, ALL) else Status(which)
-    tasks = project.tasks(status=status, feature=arguments.get("feature"), ready=which == READY)
+    tasks = project.tasks.list(status=status, feature=arguments.get("feature"), ready=which == READY or None)
     if which == OPEN:
-        tasks = [task for task in tasks if task.status is not Status.DONE]
+        tasks = ResultList(task for task in tasks if task.status is not Status.DONE)
     shown = tasks[: arguments.get("limit", LISTED)]
     fields = {"tasks": [_task_fields(task) for task in shown], "total": len(tasks)}
     if not tasks:
@@ -304,7 +306,7 @@ def task_text(project: Project, id: str) -> str:
     """Return a task with its details and previous failures as text."""
     from ralph.loop.prompt import report_text
 
-    view = project.task(id)
+    view = project.tasks.get(id)
     task = view.task
     facts = {
         "Priority": task.priority,
@@ -320,7 +322,7 @@ def task_text(project: Project, id: str) -> str:
     lines = [f"{task.id} [{task.status}] {_escape(task.title)}", *_fact_lines(facts)]
     if task.body:
         lines += ["", _escape(_truncate(task.body))]
-    if reports := project.failures(SHOWN_REPORTS, task=id):
+    if reports := project.journal.failures(Page(limit=SHOWN_REPORTS), task=id):
         lines += ["", "Previous failures, latest first:", "", *map(report_text, reports)]
     return "\n".join(lines).rstrip()
 
@@ -335,7 +337,7 @@ def _attempts(view: TaskView) -> str:
 
 
 def _add_task(project: Project, arguments: Arguments) -> ToolResult:
-    task = project.add_task(
+    task = project.tasks.add(
         arguments["title"],
         arguments.get("body", ""),
         priority=arguments.get("priority", 0),
@@ -347,7 +349,7 @@ def _add_task(project: Project, arguments: Arguments) -> ToolResult:
 
 
 def _finish_task(project: Project, arguments: Arguments) -> ToolResult:
-    task = project.done(arguments["id"])
+    task = project.tasks.done(arguments["id"])
     return f"Task done: {task.id} {_escape(task.title)}", _task_fields(task)
 
 

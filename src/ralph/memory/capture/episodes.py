@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ralph.core.records import FAILURES, Outcome
-from ralph.loop.settle import NO_REASON
 from ralph.memory.capture.extract import is_strategy
+from ralph.memory.capture.statements import NO_REASON
 from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
 from ralph.memory.lifecycle.task_type import type_of_work
 

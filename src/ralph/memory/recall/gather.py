@@ -89,6 +89,18 @@ def context_of(
     )
 
 
+def next_context(store: Store, task_id: str) -> Context:
+    """Return the recall query of the next attempt at a task."""
+    reports = store.attempts.reports(REPORTS, task=task_id)
+    return context_of(store, store.tasks.get(task_id), run_id=running_id(store), reports=reports)
+
+
+def running_id(store: Store) -> str:
+    """Return the id of the active run, or an empty string."""
+    runs = store.attempts.runs(1)
+    return runs[0].id if runs and runs[0].ended_at is None else ""
+
+
 def known_for(store: Store, context: Context, config: Config) -> Recall:
     """Recall the memories to show for a context, filtered by the project's settings."""
     settings = config.memories.filter

@@ -10,7 +10,7 @@ from ralph.core.errors import NotFoundError, UsageError
 from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 from ralph.core.records import Source, State
 from ralph.core.text import accept
-from ralph.memory.service import moment_said
+from ralph.memory.validation import check_type, parse_date
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.endpoints import Query
@@ -68,7 +68,7 @@ class Filters(Query):
 
 def chosen(project: Project, name: str) -> Project:
     """Return the project a request names; `-` is the served one."""
-    return project if name == HERE else project.neighbour(nameable("Project", name))
+    return project if name == HERE else project.open_other(nameable("Project", name))
 
 
 def nameable(noun: str, id: str) -> str:
@@ -105,7 +105,7 @@ def known_kinds(project: Project, types: list[str]) -> tuple[str, ...]:
         InvalidValueError: If a type is unknown.
     """
     try:
-        return tuple(project.memory.known_kind(one) for one in types)
+        return tuple(check_type(one, lambda: project.store.memories.counts("kind")) for one in types)
     except UsageError as error:
         raise InvalidValueError(f"type: {error}") from None
 
@@ -125,6 +125,6 @@ def _moment(name: str, value: str, alias_value: str) -> str:
     if value and alias_value:
         raise InvalidValueError(f"{name} and {name}_date are the same; use only one of them.")
     try:
-        return moment_said(value or alias_value) if value or alias_value else ""
+        return parse_date(value or alias_value) if value or alias_value else ""
     except UsageError as error:
         raise InvalidValueError(f"{name if value else f'{name}_date'}: {error}.") from None

@@ -7,9 +7,10 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from ralph.core.text import count_tokens
+from ralph.memory.maintenance import Removal
 from ralph.memory.recall.prime import primed
 from ralph.memory.recall.rankers import PROFILES
-from ralph.memory.service import Removal, days_ago
+from ralph.memory.validation import days_ago
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.api.filters import (
@@ -27,7 +28,7 @@ from ralph.web.api.filters import (
     wanted_by,
 )
 from ralph.web.endpoints import Body, Calls, Listing, Query
-from ralph.web.paging import Cursor, Limit, cursor_to, place_in
+from ralph.web.paging import Cursor, Limit, cursor_to, page_of
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
     FoundMemory,
@@ -89,8 +90,8 @@ def list_memories(project: Project, name: str, query: MemoriesQuery) -> Listing[
     """List memories, newest first."""
     target = chosen(project, name)
     filters = wanted_by(target, query)
-    found, place = target.memory.page(filters, query.limit, place_in(query.cursor, tuple[CursorPart, CursorPart]))
-    return Listing([public(one) for one in found], cursor_to(place))
+    found = target.memory.list(filters, page_of(query, tuple[CursorPart, CursorPart]))
+    return Listing([public(one) for one in found], cursor_to(found.next))
 
 
 @calls.get("/api/projects/{project}/memories/search")
@@ -103,7 +104,7 @@ def search_memories(project: Project, name: str, query: MemorySearch) -> Listing
     if query.ranker and query.ranker not in PROFILES:
         raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
     task = nameable("Task", query.task) or None
-    found = target.memory.search(query.q, wanted_by(target, query), query.limit, query.ranker, task)
+    found = target.memory.search(query.q, wanted_by(target, query), query.limit, ranker=query.ranker, task_id=task)
     return Listing([found_memory(one) for one in found])
 
 
@@ -125,7 +126,7 @@ class OfferedMemory(Struct):
 def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Listing[OfferedMemory]:
     """List memories shared with all projects of the database, newest first."""
     target = chosen(project, name)
-    found = target.memory.shared(wanted_by(target, query), query.limit)
+    found = target.memory.sharing.list(wanted_by(target, query), query.limit)
     return Listing([OfferedMemory(memory=public(one.memory), shared_from=one.project) for one in found])
 
 
@@ -189,7 +190,7 @@ class Verified(Struct):
 @calls.get("/api/projects/{project}/memories/verify")
 def verify_memories(project: Project, name: str) -> Verified:
     """Verify the integrity of the stored memories, which takes a while for large projects."""
-    return Verified(chosen(project, name).memory.verify())
+    return Verified(chosen(project, name).memory.maintenance.verify())
 
 
 # --- prime ----------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
     """Add a memory; if an equivalent one exists, that one gains confidence instead."""
     kept = chosen(project, name).memory.add(
         body.content,
-        kind=body.type or None,
+        type=body.type or None,
         title=body.title,
         tags=body.tags,
         files=body.file_refs,
@@ -306,7 +307,7 @@ class RemovedMemories(Struct):
 @calls.post("/api/projects/{project}/memories/cleanup")
 def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemories:
     """Remove memories of little value; removing more than a fifth of all requires `yes`."""
-    removal = chosen(project, name).memory.cleanup(
+    removal = chosen(project, name).memory.maintenance.cleanup(
         min_confidence=body.min_confidence,
         older_than_days=body.older_than_days,
         unused=body.unused,
@@ -319,13 +320,13 @@ def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemo
 @calls.post("/api/projects/{project}/memories/consolidate")
 def consolidate_memories(project: Project, name: str, body: Consolidation) -> RemovedMemories:
     """Merge near-duplicate memories into one; removing more than a fifth of all requires `yes`."""
-    return _removed(chosen(project, name).memory.consolidate(yes=body.yes, dry_run=body.dry_run))
+    return _removed(chosen(project, name).memory.maintenance.consolidate(yes=body.yes, dry_run=body.dry_run))
 
 
 @calls.post("/api/projects/{project}/memories/clear")
 def clear_memories(project: Project, name: str, body: Clearance) -> RemovedMemories:
     """Remove all memories, which requires `yes`; undoing that change restores them."""
-    return _removed(chosen(project, name).memory.clear(yes=body.yes))
+    return _removed(chosen(project, name).memory.maintenance.clear(yes=body.yes))
 
 
 def _removed(removal: Removal) -> RemovedMemories:

@@ -140,13 +140,13 @@ def undo_memory(project: Project, id: str, query: OfProject, body: UndoTo) -> Pu
 
     To revert a change just made, pass its `event` as `only`: nothing is reverted if there was a later change.
     """
-    return public(chosen(project, query.project).memory.undo(id, to=body.to, only=body.only))
+    return public(chosen(project, query.project).memory.undo(id, to=body.to, only=body.only)[0])
 
 
 @calls.post("/api/changes/{id}/undo")
 def undo_change(project: Project, id: str, query: OfProject) -> Undone:
     """Undo all changes made together, such as an import or a cleanup."""
-    undone = chosen(project, query.project).memory.undo_change(nameable("Change", id))
+    undone = chosen(project, query.project).memory.undo(nameable("Change", id))
     return Undone(count=len(undone), items=[public(one) for one in undone[:MOST_UNDONE]])
 
 
@@ -217,7 +217,7 @@ def confirm_memory(project: Project, id: str, query: OfProject, body: Confirmati
 @calls.post("/api/memories/{id}/share")
 def share_memory(project: Project, id: str, query: OfProject) -> KeptMemory:
     """Share a memory with all projects of the database, or update the shared copy; return the shared memory."""
-    result = chosen(project, query.project).memory.share(id)[0]
+    result = chosen(project, query.project).memory.sharing.share(id)[0]
     return kept_memory(replace(result, event=None))  # reverted by unshare, not by undo
 
 
@@ -225,7 +225,7 @@ def share_memory(project: Project, id: str, query: OfProject) -> KeptMemory:
 def unshare_memory(project: Project, id: str, query: OfProject) -> PublicMemory:
     """Stop sharing a memory; projects that used or edited it keep their copy."""
     of = chosen(project, query.project)
-    return public(of.memory.unshare(nameable("Memory", id))[0])
+    return public(of.memory.sharing.unshare(nameable("Memory", id))[0])
 
 
 # --- explain --------------------------------------------------------------------------
@@ -247,10 +247,10 @@ class RankingQuery(Query):
 def explain_memory(project: Project, id: str, query: WhyQuery) -> WhyShown:
     """Explain a memory's score and rank for a task, and why its prompt does not include it."""
     of = chosen(project, query.project)
-    return why_shown(of.memory.why(id, nameable("Task", query.task)))
+    return why_shown(of.prompts.explain(id, nameable("Task", query.task)))
 
 
 @calls.get("/api/tasks/{id}/ranking")
 def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[WhyShown]:
     """List the memories relevant to a task, best first: which ones its next prompt includes, and why not others."""
-    return Listing([why_shown(one) for one in project.memory.ranking(nameable("Task", id), query.limit)])
+    return Listing([why_shown(one) for one in project.prompts.ranking(nameable("Task", id), query.limit)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ralph.project import SHOWN_TASKS, Overview, Project
+from ralph.loop.overview import Overview
+from ralph.project import Project
 from ralph.store.projects import ProjectSummary
 from ralph.web.api.filters import HERE
 from ralph.web.endpoints import Calls, Listing
 
 calls = Calls("projects")
+
+SHOWN_TASKS = 20
+"""Maximum number of tasks in each list of the status."""
 
 
 @calls.get("/api/status")
@@ -17,17 +21,17 @@ def show_status(project: Project) -> Overview:
     Of the tasks that are ready, need attention or have problems, only the first are included, with their total number.
     GET /api/tasks returns all of them.
     """
-    project.memory.look_at_files()
+    project.files.check()
     return project.overview(SHOWN_TASKS)
 
 
 @calls.get("/api/projects")
 def list_projects(project: Project) -> Listing[ProjectSummary]:
     """List all projects of the database, oldest first, followed by the shared memories."""
-    return Listing(project.neighbours.all())
+    return Listing(project.projects.list())
 
 
 @calls.get("/api/projects/{project}")
 def show_project(project: Project, name: str) -> ProjectSummary:
     """Return a summary of a project by ID or name; `-` is the served one."""
-    return project.neighbours.show("" if name == HERE else name)
+    return project.projects.show("" if name == HERE else name)

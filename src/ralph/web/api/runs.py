@@ -9,12 +9,13 @@ import msgspec
 from ralph.core.errors import NotFoundError
 from ralph.core.records import AgentSession, Attempt, FailureReport, Outcome
 from ralph.loop import run_log
-from ralph.loop.journal import FailureGroup, JournalEntry, RunView
+from ralph.loop.journal import FailureGroup, JournalEntry
 from ralph.loop.progress import Event
+from ralph.loop.runs import RunView
 from ralph.loop.stats import RunStats
 from ralph.project import Project
 from ralph.web.endpoints import Calls, Listing, Query
-from ralph.web.paging import Limit, Moment, Name, Number, Paged, cursor_to, place_in
+from ralph.web.paging import Limit, Moment, Name, Number, Paged, cursor_to, page_of
 from ralph.web.problems import InvalidValueError
 
 runs = Calls("runs")
@@ -56,16 +57,16 @@ class AttemptsQuery(Paged):
 def list_runs(project: Project, query: Paged) -> Listing[RunStats]:
     """List the results of runs, newest first."""
     try:
-        runs, place = project.past.runs(query.limit, place_in(query.cursor, Name))
+        runs = project.runs.list(page_of(query, Name))
     except NotFoundError:
         raise InvalidValueError("cursor: its run no longer exists. Start again without a cursor.") from None
-    return Listing(runs, cursor_to(place))
+    return Listing(runs, cursor_to(runs.next))
 
 
 @runs.get("/api/runs/{id}")
 def show_run(project: Project, id: str) -> RunView:
     """Return a run with its statistics."""
-    return project.past.run(id)
+    return project.runs.get(id)
 
 
 @runs.get("/api/runs/{id}/live")
@@ -80,15 +81,14 @@ def watch_run(project: Project, id: str, query: LiveQuery) -> Live:
 @runs.get("/api/attempts")
 def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
     """List attempts, including running ones, newest first."""
-    before = place_in(query.cursor, Number)
-    attempts, place = project.past.attempts(query.limit, before, run=query.run, task=query.task, outcome=query.outcome)
-    return Listing(attempts, cursor_to(place))
+    attempts = project.journal.attempts(page_of(query, Number), run=query.run, task=query.task, outcome=query.outcome)
+    return Listing(attempts, cursor_to(attempts.next))
 
 
 @runs.get("/api/runs/{run}/attempts/{iteration}")
 def show_attempt(project: Project, run: str, iteration: str) -> Attempt:
     """Return one attempt by run and iteration."""
-    return project.journal_entry(f"{run}/{iteration}")
+    return project.journal.get(f"{run}/{iteration}")
 
 
 # --- journal --------------------------------------------------------------------------
@@ -107,21 +107,21 @@ def list_journal(project: Project, query: AttemptsQuery) -> Listing[JournalEntry
     if query.run or query.task or query.outcome:
         attempts = list_attempts(project, query)
         return Listing([JournalEntry(at=one.started_at, attempt=one) for one in attempts.items], attempts.next)
-    entries, place = project.past.journal(query.limit, place_in(query.cursor, tuple[Number | None, Moment, Number]))
-    return Listing(entries, cursor_to(place))
+    entries = project.journal.list(page_of(query, tuple[Number | None, Moment, Number]))
+    return Listing(entries, cursor_to(entries.next))
 
 
 @journal.get("/api/journal/search")
 def search_journal(project: Project, query: SearchQuery) -> Listing[JournalEntry]:
     """Search attempts and sessions by words in their notes, tasks and files, best match first."""
-    return Listing(project.past.search(query.q, query.limit))
+    return Listing(project.journal.search(query.q, query.limit))
 
 
 @journal.get("/api/sessions")
 def list_sessions(project: Project, query: Paged) -> Listing[AgentSession]:
     """List agent sessions outside the loop, newest first."""
-    sessions, place = project.past.sessions(query.limit, place_in(query.cursor, tuple[Moment, Number]))
-    return Listing(sessions, cursor_to(place))
+    sessions = project.sessions.list(page_of(query, tuple[Moment, Number]))
+    return Listing(sessions, cursor_to(sessions.next))
 
 
 @journal.get("/api/sessions/{id}")
@@ -162,17 +162,16 @@ class FailureCounts(msgspec.Struct):
 @failures.get("/api/failures")
 def list_failures(project: Project, query: FailuresQuery) -> Listing[FailureReport]:
     """List failure reports, newest first."""
-    before = place_in(query.cursor, Number)
-    reports, place = project.past.failures(
-        query.limit, before, task=query.task, category=query.category, fingerprint=query.fingerprint
+    reports = project.journal.failures(
+        page_of(query, Number), task=query.task, category=query.category, fingerprint=query.fingerprint
     )
-    return Listing(reports, cursor_to(place))
+    return Listing(reports, cursor_to(reports.next))
 
 
 @failures.get("/api/failures/counts")
 def count_failures(project: Project) -> FailureCounts:
     """Count failures by category and identical failures, most frequent first."""
     return FailureCounts(
-        [CategoryCount(**row) for row in project.failure_counts()],
-        project.past.failure_groups(),
+        [CategoryCount(**row) for row in project.journal.failure_counts()],
+        project.journal.failure_groups(),
     )

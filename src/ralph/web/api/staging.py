@@ -13,7 +13,7 @@ from ralph.web.api.filters import Content, Reason, nameable
 from ralph.web.api.memories import CursorPart
 from ralph.web.api.memory import MemoryEdit, edited
 from ralph.web.endpoints import Body, Calls, Listing
-from ralph.web.paging import Paged, cursor_to, place_in
+from ralph.web.paging import Paged, cursor_to, page_of
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import ChangedMemory, KeptMemory, PublicMemory, changed_memory, kept_memory, public
 
@@ -46,10 +46,9 @@ class StagedLearning(Struct):
 @calls.get("/api/staging")
 def list_staging(project: Project, query: StagingQuery) -> Listing[StagedLearning]:
     """List learnings that need a decision or were rejected, oldest first."""
-    after = place_in(query.cursor, tuple[CursorPart, CursorPart])
-    page, place = project.learning.page(query.limit, after, status=query.status)
-    items = [StagedLearning(memory=public(one), status=status(one), reason=held_back(one)) for one in page]
-    return Listing(items, cursor_to(place))
+    found = project.learnings.list(query.status, page_of(query, tuple[CursorPart, CursorPart]))
+    items = [StagedLearning(memory=public(one), status=status(one), reason=held_back(one)) for one in found]
+    return Listing(items, cursor_to(found.next))
 
 
 # --- decisions on one -----------------------------------------------------------------
@@ -70,19 +69,19 @@ class Rejection(Body):
 @calls.put("/api/staging/{id}")
 def edit_learning(project: Project, id: str, body: MemoryEdit) -> ChangedMemory:
     """Edit a staged learning, which stays staged."""
-    return edited(project.learning.edit, id, body)
+    return edited(project.learnings.edit, id, body)
 
 
 @calls.post("/api/staging/{id}/approve")
 def approve_learning(project: Project, id: str, body: Approval) -> ChangedMemory:
     """Approve a learning, with a replacement text if given; undo its `event` to revert that."""
-    return changed_memory(project.learning.accept(id, body.content))
+    return changed_memory(project.learnings.accept(id, body.content))
 
 
 @calls.post("/api/staging/{id}/reject")
 def reject_learning(project: Project, id: str, body: Rejection) -> ChangedMemory:
     """Reject a learning; undo its `event` to revert that."""
-    return changed_memory(project.learning.reject(id, body.reason))
+    return changed_memory(project.learnings.reject(id, body.reason))
 
 
 # --- bulk operations ------------------------------------------------------------------
@@ -143,7 +142,7 @@ class Extracted(Struct, kw_only=True):
 @calls.post("/api/staging/validate")
 def validate_learnings(project: Project) -> Validated:
     """Validate pending learnings against the rules."""
-    counts = project.learning.validate()
+    counts = project.learnings.validate()
     return Validated(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
 
 
@@ -151,7 +150,7 @@ def validate_learnings(project: Project) -> Validated:
 def promote_learnings(project: Project, body: Promotion) -> Promoted:
     """Promote validated learnings to memories: all of them, or those with the given IDs."""
     ids = [nameable("Memory", id) for id in body.ids]
-    counts, left = project.learning.promote(ids, validate_first=body.validate)
+    counts, left = project.learnings.promote(ids, validate_first=body.validate)
     return Promoted(promoted=counts.promoted, left=left)
 
 
@@ -165,11 +164,11 @@ def extract_learnings(project: Project, body: Extraction) -> Extracted:
     if bool(body.text) != bool(body.from_hat):
         raise InvalidValueError("A handover requires from_hat, to_hat and text.")
     if body.from_hat:
-        return _handover_result(project.learning.extract_handover(body.from_hat, body.to_hat, body.text), body)
+        return _handover_result(project.learnings.extract_handover(body.from_hat, body.to_hat, body.text), body)
     if body.state:
-        source, counts = body.name, project.learning.extract_state(body.state, body.name)
+        source, counts = body.name, project.learnings.extract_state(body.state, body.name)
     else:
-        source, counts = project.learning.extract(nameable("Run", body.run) or None)
+        source, counts = project.learnings.extract(nameable("Run", body.run) or None)
     extracted = Extracted(source=source, extracted=counts.extracted, merged=counts.merged)
     if body.promote:
         extracted.checked = validate_learnings(project)
@@ -201,4 +200,4 @@ class Emptied(Struct):
 @calls.post("/api/staging/clear")
 def clear_staging(project: Project, body: Emptying) -> Emptied:
     """Remove all staged learnings, which requires `yes`; undoing that change restores them."""
-    return Emptied(*project.learning.clear(yes=body.yes))
+    return Emptied(*project.learnings.clear(yes=body.yes))

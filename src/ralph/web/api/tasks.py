@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from ralph.core.records import Feature, LogEntry, Prompt, Status, Task
-from ralph.project import FeatureCounts, FeatureView, Project, TaskGraph, TaskView
+from ralph.loop.features import FeatureCounts, FeatureView
+from ralph.loop.tasks import TaskGraph, TaskView
+from ralph.project import Project
 from ralph.web.endpoints import Body, Calls, Listing, Query
-from ralph.web.paging import Name, Number, Paged, cursor_to, place_in
+from ralph.web.paging import Name, Number, Paged, cursor_to, page_of
 from ralph.web.problems import InvalidValueError
 
 calls = Calls("tasks")
@@ -90,17 +92,15 @@ class Deleted(msgspec.Struct):
 @calls.get("/api/tasks")
 def list_tasks(project: Project, query: TasksQuery) -> Listing[Task]:
     """List tasks ordered by priority."""
-    after = place_in(query.cursor, tuple[Number, Number])
-    tasks, place = project.task_page(
-        query.limit, after, status=query.status, feature=query.feature, ready=query.ready or None
-    )
-    return Listing(tasks, cursor_to(place))
+    page = page_of(query, tuple[Number, Number])
+    tasks = project.tasks.list(page, status=query.status, feature=query.feature, ready=query.ready or None)
+    return Listing(tasks, cursor_to(tasks.next))
 
 
 @calls.post("/api/tasks", 201)
 def add_task(project: Project, body: NewTask) -> Task:
     """Add a task."""
-    return project.add_task(
+    return project.tasks.add(
         body.title,
         body.body,
         priority=body.priority,
@@ -117,13 +117,13 @@ def show_task_graph(project: Project, query: GraphQuery) -> TaskGraph:
 
     If there are more tasks than the limit, the oldest done ones are left out.
     """
-    return project.task_graph(query.limit, feature=query.feature)
+    return project.tasks.graph(query.limit, feature=query.feature)
 
 
 @calls.get("/api/tasks/{id}")
 def show_task(project: Project, id: str) -> TaskView:
     """Return a task with its latest attempts, parts and dependencies."""
-    return project.task(id)
+    return project.tasks.get(id)
 
 
 @calls.put("/api/tasks/{id}")
@@ -132,56 +132,56 @@ def change_task(project: Project, id: str, body: TaskChange) -> Task:
     changes: dict[str, Any] = msgspec.structs.asdict(body)
     if all(value is None for value in changes.values()):
         raise InvalidValueError(f"Nothing to change. Set at least one of {', '.join(changes)}.")
-    return project.update_task(id, **changes)
+    return project.tasks.update(id, **changes)
 
 
 @calls.delete("/api/tasks/{id}")
 def delete_task(project: Project, id: str) -> Deleted:
     """Delete a task with its parts and attempts; what was learned stays."""
-    return Deleted(project.delete_task(id))
+    return Deleted(project.tasks.delete(id))
 
 
 @calls.post("/api/tasks/{id}/done")
 def finish_task(project: Project, id: str) -> Task:
     """Mark a task as done."""
-    return project.done(id)
+    return project.tasks.done(id)
 
 
 @calls.post("/api/tasks/{id}/fail")
 def fail_task(project: Project, id: str, body: Reason) -> Task:
     """Mark a task as permanently failed."""
-    return project.fail(id, body.reason)
+    return project.tasks.fail(id, body.reason)
 
 
 @calls.post("/api/tasks/{id}/block")
 def block_task(project: Project, id: str, body: Reason) -> Task:
     """Block a task until it is reset."""
-    return project.block(id, body.reason)
+    return project.tasks.block(id, body.reason)
 
 
 @calls.post("/api/tasks/{id}/reset")
 def reset_task(project: Project, id: str) -> Task:
     """Set a task back to pending with all its retries; a worker that has claimed it loses the claim."""
-    return project.reset(id)
+    return project.tasks.reset(id)[0]
 
 
 @calls.put("/api/tasks/{id}/needs")
 def change_needs(project: Project, id: str, body: NeedsChange) -> Task:
     """Change the dependencies of a task atomically."""
-    return project.change_needs(id, add=body.add, remove=body.remove)
+    return project.tasks.change_needs(id, add=body.add, remove=body.remove)
 
 
 @calls.get("/api/tasks/{id}/log")
 def show_task_log(project: Project, id: str) -> Listing[LogEntry]:
     """Return the log of a task, oldest line first."""
-    return Listing(project.read_log(id))
+    return Listing(project.tasks.read_log(id))
 
 
 @calls.post("/api/tasks/{id}/log", 201)
 def add_to_task_log(project: Project, id: str, body: LogLine) -> Listing[LogEntry]:
     """Add a line to the log of a task and return the log."""
-    project.log(id, body.message)
-    return Listing(project.read_log(id))
+    project.tasks.log(id, body.message)
+    return Listing(project.tasks.read_log(id))
 
 
 class PromptQuery(Query):
@@ -194,7 +194,7 @@ class PromptQuery(Query):
 @calls.get("/api/tasks/{id}/prompt")
 def show_prompt(project: Project, id: str, query: PromptQuery) -> Prompt:
     """Return the prompt of the next attempt at a task, with what was left out and why; nothing is changed."""
-    return project.prompt(id, model=query.model, with_memory=query.with_memory)
+    return project.prompts.preview(id, model=query.model, with_memory=query.with_memory)
 
 
 # --- features -------------------------------------------------------------------------
@@ -211,22 +211,22 @@ class NewFeature(Body):
 @features.get("/api/features")
 def list_features(project: Project) -> Listing[FeatureCounts]:
     """List features with their number of tasks by status, oldest first."""
-    return Listing(project.feature_counts())
+    return Listing(project.features.counts())
 
 
 @features.post("/api/features", 201)
 def add_feature(project: Project, body: NewFeature) -> Feature:
     """Add a feature whose spec and plan are included in the prompts of its tasks."""
-    return project.add_feature(body.name, body.spec, body.plan)
+    return project.features.add(body.name, body.spec, body.plan)
 
 
 @features.get("/api/features/{id}")
 def show_feature(project: Project, id: str) -> FeatureView:
     """Return a feature with its tasks, by ID or name."""
-    return project.feature(id)
+    return project.features.show(id)
 
 
 @features.delete("/api/features/{id}")
 def delete_feature(project: Project, id: str) -> Feature:
     """Delete a feature; its tasks remain."""
-    return project.delete_feature(id)
+    return project.features.delete(id)

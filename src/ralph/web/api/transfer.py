@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from ralph.core.paging import Page
 from ralph.core.records import Memory, MemoryEvent, now, replace
 from ralph.formats.memories_json import VERSION, export_fields
 from ralph.formats.memory_files import Format
-from ralph.memory.import_export import Brought, states_in
+from ralph.memory.import_export import ImportResult, states_in
 from ralph.project import Project
 from ralph.store.memory_queries import Wanted
 from ralph.web.api.filters import Filters, chosen, wanted_by
@@ -154,9 +155,10 @@ class _Bundle:
     def _memories(self) -> Iterator[tuple[Memory, Sequence[MemoryEvent]]]:
         position = None
         while True:
-            found, position = self._project.memory.page(
-                _filters(self._project, self._query), A_PIECE, position, oldest=True
+            found = self._project.memory.list(
+                _filters(self._project, self._query), Page(limit=A_PIECE, after=position), oldest=True
             )
+            position = found.next
             for one in found:
                 # A store belongs to one thread, and the next memory may be read in another one.
                 yield from self._project.transfer.with_history([one])
@@ -188,25 +190,27 @@ def export_knowledge(project: Project, name: str, query: Filters) -> Listing[Kno
 def _export_piece(project: Project, name: str, query: Filters, before: bytes, after: tuple[str, str] | None) -> Piece:
     """Return the next memories of an export after a position."""
     target = chosen(project, name)
-    found, position = target.memory.page(wanted_by(target, query), A_PIECE, after, oldest=True)
+    found = target.memory.list(wanted_by(target, query), Page(limit=A_PIECE, after=after), oldest=True)
     text = before + b",".join(encode(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
-    if position is None:
+    if found.next is None:
         return Piece(text=text + b"]}", then=None)
-    return Piece(text=text, then=lambda project: _export_piece(project, name, query, b",", position))
+    return Piece(text=text, then=lambda project: _export_piece(project, name, query, b",", found.next))
 
 
 @calls.post("/api/projects/{project}/memories/import")
 def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOutcome:
     """Import memories from a file of any supported format; importing it again changes nothing."""
     form = None if body.format is Format.UNKNOWN else body.format
-    result = chosen(project, name).bring(body.text, body.name, stage=body.stage, force=body.force, format=form)
+    result = chosen(project, name).transfer.import_text(
+        body.text, body.name, stage=body.stage, force=body.force, format=form
+    )
     counts = {one: getattr(result, one) for one in _COUNTS}
     if result.problems and not any(counts.values()):
         raise InvalidValueError(f"text: {result.problems[0].why}")
     return _outcome(result, counts)
 
 
-def _outcome(result: Brought, counts: dict[str, int]) -> ImportOutcome:
+def _outcome(result: ImportResult, counts: dict[str, int]) -> ImportOutcome:
     return ImportOutcome(
         name=result.name,
         format=result.format,

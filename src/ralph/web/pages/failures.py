@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.paging import Page
 from ralph.project import Project
 from ralph.web.endpoints import Query
 from ralph.web.page_routes import Pages, View
@@ -27,16 +28,15 @@ class FailuresQuery(Query):
 @pages.page("/failures")
 def show_failures(project: Project, query: FailuresQuery) -> View:
     """Show failures by category, groups of identical ones, and the reports."""
-    reports, place = project.past.failures(
-        ON_A_PAGE,
-        place_in(query.cursor, Number),
+    reports = project.journal.failures(
+        Page(limit=ON_A_PAGE, after=place_in(query.cursor, Number)),
         task=query.task or None,
         category=query.category or None,
         fingerprint=query.fingerprint or None,
     )
     groups = [
         one
-        for one in project.past.failure_groups()
+        for one in project.journal.failure_groups()
         if query.category in ("", one.category) and query.fingerprint in ("", one.fingerprint)
     ]
     filters = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
@@ -44,14 +44,14 @@ def show_failures(project: Project, query: FailuresQuery) -> View:
     def narrowed(**change: str) -> str:
         return address("/failures", **(filters | change))
 
-    cursor = cursor_to(place)
+    cursor = cursor_to(reports.next)
     return View(
         template="failures.html",
         values={
             "query": query,
             "is_narrowed": any(filters.values()),
             "narrowed": narrowed,
-            "categories": project.failure_counts(),
+            "categories": project.journal.failure_counts(),
             "groups": [] if query.task else groups,
             "reports": reports,
             "titles": titles_of(project, [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]),

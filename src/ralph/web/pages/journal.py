@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ralph.core.paging import Page
 from ralph.core.records import Outcome
 from ralph.loop.journal import JournalEntry
 from ralph.project import Project
@@ -87,7 +88,7 @@ def _search(project: Project, query: JournalQuery) -> list[JournalEntry]:
     """Return search results that match the filters."""
     if not query.q.strip():
         return []
-    return [one for one in project.past.search(query.q, MOST_FOUND) if _matches(one, query)]
+    return [one for one in project.journal.search(query.q, MOST_FOUND) if _matches(one, query)]
 
 
 def _matches(entry: JournalEntry, query: JournalQuery) -> bool:
@@ -104,16 +105,19 @@ def _matches(entry: JournalEntry, query: JournalQuery) -> bool:
 def _page(project: Project, query: JournalQuery) -> tuple[list[JournalEntry], str | None]:
     """Return a page of entries and the cursor of the next page."""
     if query.outcome == SESSIONS:
-        sessions, after = project.past.sessions(ON_A_PAGE, place_in(query.cursor, tuple[Moment, Number]))
-        return [JournalEntry(at=one.last_at, session=one) for one in sessions], cursor_to(after)
+        sessions = project.sessions.list(_page_at(query, tuple[Moment, Number]))
+        return [JournalEntry(at=one.last_at, session=one) for one in sessions], cursor_to(sessions.next)
     if query.run or query.task or query.outcome:
-        attempts, position = project.past.attempts(
-            ON_A_PAGE,
-            place_in(query.cursor, Number),
+        attempts = project.journal.attempts(
+            _page_at(query, Number),
             run=query.run or None,
             task=query.task or None,
             outcome=Outcome(query.outcome) if query.outcome else None,
         )
-        return [JournalEntry(at=one.started_at, attempt=one) for one in attempts], cursor_to(position)
-    entries, following = project.past.journal(ON_A_PAGE, place_in(query.cursor, tuple[Number | None, Moment, Number]))
-    return entries, cursor_to(following)
+        return [JournalEntry(at=one.started_at, attempt=one) for one in attempts], cursor_to(attempts.next)
+    entries = project.journal.list(_page_at(query, tuple[Number | None, Moment, Number]))
+    return entries, cursor_to(entries.next)
+
+
+def _page_at(query: JournalQuery, cursor: Any) -> Page:
+    return Page(limit=ON_A_PAGE, after=place_in(query.cursor, cursor))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.paging import Page
 from ralph.loop import run_log
 from ralph.project import Project
 from ralph.web.endpoints import Query
@@ -29,8 +30,8 @@ def show_live(project: Project, query: LiveQuery) -> View:
     run = run_log.to_watch(project.store, query.run)
     if run is None:
         return View(template="live.html", values={"run": None, "others": [], "run_command": run_command(project)})
-    view = project.past.run(run.id)
-    attempts, more = project.past.attempts(MOST_ATTEMPTS, run=run.id)
+    view = project.runs.get(run.id)
+    attempts = project.journal.attempts(Page(limit=MOST_ATTEMPTS), run=run.id)
     running = project.store.attempts.running()
     unfinished = [one for one in project.store.attempts.runs(LATEST) if one.ended_at is None and one.id != run.id]
     others = [one for one in unfinished if run_log.goes_on(one, [each for each in running if each.run_id == one.id])]
@@ -43,7 +44,7 @@ def show_live(project: Project, query: LiveQuery) -> View:
             "is_at_work": run_log.goes_on(run, view.running),
             "is_here": run.id in run_log.runs(project.directory),
             "attempts": attempts,
-            "has_more": more is not None,
+            "has_more": attempts.next is not None,
             "titles": titles_of(project, [one.task_id for one in attempts]),
             "others": project.stats.of(others),
             "run_command": run_command(project),

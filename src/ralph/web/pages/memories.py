@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from ralph.core.paging import Page
 from ralph.core.records import KINDS, State, record
 from ralph.core.text import one_line
 from ralph.memory.lifecycle.timeline import changed_fields
@@ -89,8 +90,9 @@ def memories(project: Project, query: MemoriesPage) -> View:
         hits = here.memory.search(query.q, filters, A_PAGE)
         rows = [Row(memory=public(one.memory), score=one.score, because=one.because) for one in hits]
     else:
-        page, place = here.memory.page(filters, A_PAGE, place_in(query.cursor, tuple[CursorPart, CursorPart]))
-        rows, next_cursor = [Row(memory=public(one)) for one in page], cursor_to(place)
+        after = place_in(query.cursor, tuple[CursorPart, CursorPart])
+        found = here.memory.list(filters, Page(limit=A_PAGE, after=after))
+        rows, next_cursor = [Row(memory=public(one)) for one in found], cursor_to(found.next)
     facets = here.memory.facets()
     return View(
         template="memories.html",
@@ -167,8 +169,8 @@ def memory(project: Project, id: str, query: MemoryQuery) -> View:
                 for one in here.memory.confidence_over_time(id)
             ],
             "tasks": here.store.tasks.some(task_ids),
-            "choices": here.task_page(MOST_CHOICES)[0],
-            "why": here.memory.why(id, nameable("Task", query.task)) if query.task else None,
+            "choices": here.tasks.list(Page(limit=MOST_CHOICES)),
+            "why": here.prompts.explain(id, nameable("Task", query.task)) if query.task else None,
             "asked_task": query.task,
             "link_ids": dict(view.links),
             "is_shared": is_shared(here.store, id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ralph.core.paging import Page
 from ralph.core.records import State, Status, record
 from ralph.project import Project
 from ralph.web.page_routes import Pages, View
@@ -41,9 +42,9 @@ class Bar:
 @pages.page("/")
 def overview(project: Project) -> View:
     """Show runs, success, cost, memories and the impact of memory."""
-    project.memory.look_at_files()
+    project.files.check()
     overview = project.overview(MOST)
-    attempts = project.journal(LATEST)
+    attempts = project.journal.attempts(Page(limit=LATEST))
     states = project.store.memories.counts("state")
     lift = project.stats.lift()
     runs = project.stats.runs()[::-1]

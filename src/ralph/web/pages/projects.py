@@ -13,5 +13,5 @@ def projects(project: Project) -> View:
     """Show all projects of the database with their contents."""
     return View(
         template="projects.html",
-        values={"projects": project.neighbours.all(), "where": project.neighbours.where},
+        values={"projects": project.projects.list(), "where": project.projects.where},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.paging import Page
 from ralph.core.records import now
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.project import Project
@@ -31,14 +32,14 @@ class RunsQuery(Query):
 @pages.page("/runs")
 def show_runs(project: Project, query: RunsQuery) -> View:
     """Show the results of runs, newest first."""
-    runs, place = project.past.runs(ON_A_PAGE, place_in(query.cursor, Name))
+    runs = project.runs.list(Page(limit=ON_A_PAGE, after=place_in(query.cursor, Name)))
     return View(
         template="runs.html",
         values={
             "runs": runs,
             "running": {one.run_id for one in project.store.attempts.running()},
             "is_first": not query.cursor,
-            "next": address("/runs", cursor=cursor_to(place)) if place else "",
+            "next": address("/runs", cursor=cursor_to(runs.next)) if runs.next else "",
             "run_command": run_command(project),
         },
     )
@@ -47,8 +48,8 @@ def show_runs(project: Project, query: RunsQuery) -> View:
 @pages.page("/runs/{id}")
 def show_run(project: Project, id: str) -> View:
     """Show a run with its attempts, models and learned memories."""
-    view = project.past.run(id)
-    attempts, more = project.past.attempts(MOST_ATTEMPTS, run=id)
+    view = project.runs.get(id)
+    attempts = project.journal.attempts(Page(limit=MOST_ATTEMPTS), run=id)
     return View(
         template="run.html",
         values={
@@ -56,10 +57,10 @@ def show_run(project: Project, id: str) -> View:
             "stats": view.stats,
             "running": view.running,
             "attempts": attempts,
-            "has_more": more is not None,
+            "has_more": attempts.next is not None,
             "titles": titles_of(project, [one.task_id for one in attempts]),
             "models": view.models,
-            "learned": project.memory.of_run(id, MOST_LEARNED),
+            "learned": project.runs.memories(id, MOST_LEARNED),
             "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralph.core.paging import Page
 from ralph.core.records import Memory, State, record
 from ralph.memory.lifecycle.staging import held_back, refusal, status
 from ralph.project import Project
@@ -41,10 +42,10 @@ def staging(project: Project, query: StagingQuery) -> View:
     """Show learnings that need a decision, oldest first, or rejected ones."""
     if query.show not in SHOWN:
         raise InvalidValueError(f"show: must be one of {', '.join(SHOWN)}.")
-    counts = project.learning.counts()
+    counts = project.learnings.counts()
     waiting = counts["pending"] + counts["validated"] + counts["quarantined"]
     is_waiting = query.show == "waiting"
-    found, _ = project.learning.page(MOST, status=None if is_waiting else "rejected", newest=not is_waiting)
+    found = project.learnings.list(None if is_waiting else "rejected", Page(limit=MOST), newest=not is_waiting)
     return View(
         template="staging.html",
         values={

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
+from ralph.core.paging import Page, ResultList
 from ralph.core.records import Status, record, replace
 from ralph.project import Project
 from ralph.web.endpoints import Query
@@ -19,7 +20,8 @@ from ralph.web.problems import InvalidValueError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ralph.core.records import Attempt, FailureReport, Task
+    from ralph.core.paging import Page, ResultList
+from ralph.core.records import Attempt, FailureReport, Task
 
 MOST_DRAWN = 500
 """Maximum number of tasks in the graph; the oldest done ones are left out first."""
@@ -99,11 +101,12 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
     if query.status and query.status not in STATUSES:
         raise InvalidValueError(f"status: must be one of {', '.join(STATUSES)}.")
     feature = query.feature or None
-    counts, ready_count = project.task_counts(feature)
+    counts = project.tasks.counts(feature)
+    ready_count = project.tasks.count_ready(feature)
     in_scope = sum(counts.values())
-    listed, position = _page(project, query, feature)
-    cursor = cursor_to(position)
-    drawn = _worth_drawing(project.task_graph(MOST_DRAWN, feature=feature).tasks)
+    listed = _page(project, query, feature)
+    cursor = cursor_to(listed.next)
+    drawn = _worth_drawing(project.tasks.graph(MOST_DRAWN, feature=feature).tasks)
     drawing = draw([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
     ready = project.store.tasks.ready_among(one.id for one in (*listed, *drawn) if one.status is Status.PENDING)
     looks = {task.id: look_of(task, ready) for task in (*listed, *drawn)}
@@ -129,7 +132,7 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
             "looks": looks,
             "names": names,
             "finished": {task.id for task in names.values() if task.status is Status.DONE},
-            "choices": project.task_page(MOST_CHOICES)[0],
+            "choices": project.tasks.list(Page(limit=MOST_CHOICES)),
             "drawing": drawing,
             "boxes": _boxes(
                 drawing,
@@ -148,8 +151,8 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
 @pages.page("/tasks/{id}")
 def show_task(project: Project, id: str, query: TaskQuery) -> View:
     """Show a task with its attempts and the prompt of the next one."""
-    view = project.task(id)
-    reports = {(one.run_id, one.iteration): one for one in project.failures_of(id)}
+    view = project.tasks.get(id)
+    reports = {(one.run_id, one.iteration): one for one in project.journal.failures_of(id)}
     parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
     related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
     ready = project.store.tasks.ready_among(one.id for one in related if one.status is Status.PENDING)
@@ -166,12 +169,14 @@ def show_task(project: Project, id: str, query: TaskQuery) -> View:
             ),
             "picked": [(task.id, task.title) for task in view.needs],
             "run_command": run_command(project),
-            "log": project.read_log(id)[::-1],
+            "log": project.tasks.read_log(id)[::-1],
             "features": project.store.features.all(),
-            "choices": [task for task in project.task_page(MOST_CHOICES + 1)[0] if task.id != id][:MOST_CHOICES],
+            "choices": [task for task in project.tasks.list(Page(limit=MOST_CHOICES + 1)) if task.id != id][
+                :MOST_CHOICES
+            ],
             "show": query.show,
-            "prompt": project.prompt(id) if query.show == "prompt" else None,
-            "ranking": project.memory.ranking(id, MOST_RANKED) if query.show == "ranking" else None,
+            "prompt": project.prompts.preview(id) if query.show == "prompt" else None,
+            "ranking": project.prompts.ranking(id, MOST_RANKED) if query.show == "ranking" else None,
         },
     )
 
@@ -206,17 +211,18 @@ def _matches(task: Task, status: str, ready: Collection[str]) -> bool:
     return status in ("", task.status.value, look_of(task, ready))
 
 
-def _page(project: Project, query: TasksQuery, feature: str | None) -> tuple[list[Task], tuple[int, int] | None]:
-    """Return a page of tasks with one status and the next position, or the first tasks of several statuses."""
+def _page(project: Project, query: TasksQuery, feature: str | None) -> ResultList[Task]:
+    """Return a page of tasks with one status, or the first tasks of several statuses."""
     looks = _LOOKS_BY_STATUS.get(query.status, (query.status,))
     if len(looks) == 1:
         after = place_in(query.cursor, tuple[Number, Number])
-        return project.task_page(MOST_LISTED, after, feature=feature, **_FILTERS_BY_LOOK[looks[0]])
-    listed: list[Task] = []
+        return project.tasks.list(Page(limit=MOST_LISTED, after=after), feature=feature, **_FILTERS_BY_LOOK[looks[0]])
+    listed: ResultList[Task] = ResultList()
     for look in looks:
         if len(listed) < MOST_LISTED:
-            listed += project.task_page(MOST_LISTED - len(listed), feature=feature, **_FILTERS_BY_LOOK[look])[0]
-    return listed, None
+            page = Page(limit=MOST_LISTED - len(listed))
+            listed += project.tasks.list(page, feature=feature, **_FILTERS_BY_LOOK[look])
+    return listed
 
 
 def _counts(counts: dict[Status, int], ready: int) -> list[tuple[str, str, int]]:

@@ -1,0 +1,77 @@
+"""Imports tasks from a file, resolving their links against the tasks that already exist."""
+
+from __future__ import annotations
+
+from ralph.core.records import Status, task_id
+from ralph.formats.planned import TaskImport, Unreadable
+from ralph.formats.task_files import read_tasks
+from ralph.store.tasks import NewTask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ralph.formats.planned import PlannedTask
+    from ralph.store import Store
+
+
+def import_tasks(store: Store, text: str, name: str) -> TaskImport:
+    """Add the new tasks of a file."""
+    planned, unreadable = read_tasks(text, name)
+    with store.transaction():
+        new, known, problems = _resolve(store, planned)
+        added = store.tasks.add_all(new)
+    found = sorted([*unreadable, *problems], key=lambda one: one.line)
+    return TaskImport(added=tuple(added), known=known, unreadable=tuple(found))
+
+
+def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[NewTask], int, list[Unreadable]]:
+    """Return the planned tasks that are new, with ids and resolved links, and the links that lead nowhere."""
+    existing = store.tasks.all()
+    known_ids = {task.id for task in existing}
+    ids = {key: key for key in (*known_ids, *(plan.key for plan in planned if not plan.key.startswith("#")))}
+    by_title = {(task.title, task.parent_id): task.id for task in existing}
+    features = {key: feature.id for feature in store.features.all() for key in (feature.name, feature.id)}
+    fresh: list[PlannedTask] = []
+    for plan in planned:
+        parent = ids.get(plan.parent_key) if plan.parent_key else None
+        is_nameless = plan.key.startswith("#")
+        known = by_title.get((plan.title, parent)) if is_nameless else plan.key if plan.key in known_ids else None
+        ids[plan.key] = known or (task_id() if is_nameless else plan.key)
+        by_title.setdefault((plan.title, parent), ids[plan.key])
+        if not known:
+            fresh.append(plan)
+            if plan.feature and plan.feature not in features:
+                features[plan.feature] = store.features.add(plan.feature).id
+    missing = {plan.key: [other for other in plan.needs_keys if other not in ids] for plan in fresh}
+    new = [_new_task(plan, ids, features, missing[plan.key]) for plan in fresh]
+    return new, len(planned) - len(fresh), _problems(fresh, ids, missing)
+
+
+def _new_task(plan: PlannedTask, ids: Mapping[str, str], features: Mapping[str, str], missing: list[str]) -> NewTask:
+    return NewTask(
+        id=ids[plan.key],
+        title=plan.title,
+        body=plan.body,
+        # A task must not start before a dependency that cannot be found.
+        status=Status.BLOCKED if missing and plan.status is Status.PENDING else plan.status,
+        reason=f"needs {', '.join(missing)}, which was not found" if missing else "",
+        priority=plan.priority,
+        parent_id=ids.get(plan.parent_key) if plan.parent_key else None,
+        feature_id=features[plan.feature] if plan.feature else None,
+        needs=tuple(ids[other] for other in plan.needs_keys if other in ids),
+    )
+
+
+def _problems(
+    fresh: Sequence[PlannedTask], ids: Mapping[str, str], missing: Mapping[str, list[str]]
+) -> list[Unreadable]:
+    problems = []
+    for plan in fresh:
+        for other in missing[plan.key]:
+            why = f"{plan.title!r} needs {other}, which was not found; added as blocked."
+            problems.append(Unreadable(line=plan.line, why=why, was_read=True))
+        if plan.parent_key and plan.parent_key not in ids:
+            why = f"{plan.title!r} is part of {plan.parent_key}, which was not found."
+            problems.append(Unreadable(line=plan.line, why=why, was_read=True))
+    return problems

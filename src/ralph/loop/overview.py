@@ -1,0 +1,140 @@
+"""Where a project stands: tasks by status, active attempts, tasks in trouble, totals."""
+
+from __future__ import annotations
+
+from ralph.core.records import Status, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralph.core.config import Config
+    from ralph.core.records import Attempt, Run, Task, TaskMetrics
+    from ralph.loop.stuck import Trouble
+    from ralph.loop.tasks import TaskService
+    from ralph.store import Store
+
+
+@record
+class TaskTrouble:
+    """A task that has failed, how stuck it is, and what happens next."""
+
+    task: Task
+    metrics: TaskMetrics
+    trouble: Trouble
+    is_stuck: bool
+    next_step: str
+    model: str | None
+    """Model of the next attempt."""
+    model_reason: str
+
+
+@record
+class Overview:
+    """Where a project stands."""
+
+    root: str
+    counts: dict[Status, int]
+    running: tuple[Attempt, ...]
+    left: tuple[Attempt, ...]
+    """Attempts whose worker is gone; the next run retries their tasks."""
+    ready: tuple[Task, ...]
+    """Tasks that can start now, by priority; possibly only the first ones, as for the lists below."""
+    ready_count: int
+    waiting: tuple[Task, ...]
+    """Tasks that need a person."""
+    waiting_count: int
+    strategy: str
+    """How models are chosen."""
+    takes_model: bool
+    """Whether the agent can be told which model to use."""
+    trouble: tuple[TaskTrouble, ...]
+    """Open tasks that have failed since they last succeeded, worst first."""
+    trouble_count: int
+    attempts: int
+    done: int
+    failed: int
+    seconds: float
+    cost_usd: float
+    memories: int
+    last_run: Run | None
+    warnings: tuple[str, ...]
+
+
+class OverviewService:
+    """Computes the overview of one opened project, and caches what is expensive."""
+
+    def __init__(
+        self, store: Store, config: Config, root: str, tasks: TaskService, takes_model: Callable[[], bool]
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._root = root
+        self._tasks = tasks
+        self._takes_model = takes_model
+        self._trouble: tuple[object, tuple[TaskTrouble, ...], int] | None = None
+        """Tasks in trouble, with the event they were found after."""
+
+    def __call__(self, most: int | None = None, *, problems: tuple[str, ...] = ()) -> Overview:
+        """Return where the project stands, with up to `most` tasks in each list."""
+        from ralph.loop.strategy import strategy_name
+        from ralph.loop.workers import vanished
+
+        takes_model = self._takes_model()
+        tasks, attempts = self._store.tasks, self._store.attempts
+        totals = attempts.totals()
+        runs = attempts.runs(1)
+        running = attempts.running()
+        gone = vanished({one.worker for one in running if one.worker})
+        blocked = tasks.in_status(Status.BLOCKED, most)
+        given_up = tasks.in_status(Status.FAILED, most)
+        trouble, trouble_count = self._in_trouble(takes_model)
+        return Overview(
+            root=self._root,
+            counts=tasks.counts(),
+            running=tuple(one for one in running if one.worker not in gone),
+            left=tuple(one for one in running if one.worker in gone),
+            ready=tuple(tasks.ready(most)),
+            ready_count=self._tasks.count_ready(),
+            waiting=(*blocked, *given_up)[:most],
+            waiting_count=tasks.count_in_status(Status.BLOCKED) + tasks.count_in_status(Status.FAILED),
+            strategy=strategy_name(self._config.models, self._config.agent.model),
+            takes_model=takes_model,
+            trouble=trouble,
+            trouble_count=trouble_count,
+            attempts=totals["attempts"],
+            done=totals["done"],
+            failed=totals["failed"],
+            seconds=totals["seconds"],
+            cost_usd=totals["cost_usd"],
+            memories=self._store.memories.count(),
+            last_run=runs[0] if runs else None,
+            warnings=(*self._config.warnings, *problems),
+        )
+
+    def _in_trouble(self, takes_model: bool) -> tuple[tuple[TaskTrouble, ...], int]:
+        """Return the tasks in most trouble, and the number of tasks in any."""
+        key = self._store.events.last(), takes_model
+        if self._trouble is None or self._trouble[0] != key:
+            worst, count = self._store.attempts.in_trouble()
+            tasks = self._store.tasks.some(one.task_id for one in worst)
+            found = (self._trouble_of(tasks[one.task_id], one, takes_model) for one in worst if one.task_id in tasks)
+            self._trouble = key, tuple(found), count
+        return self._trouble[1:]
+
+    def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
+        from ralph.loop.choose_model import next_attempt
+        from ralph.loop.strategy import next_step, strategy_name
+        from ralph.loop.stuck import Step
+
+        plan = next_attempt(self._store, self._config, task, metrics, takes_model=takes_model)
+        strategy = strategy_name(self._config.models, self._config.agent.model)
+        return TaskTrouble(
+            task=task,
+            metrics=metrics,
+            trouble=plan.trouble,
+            is_stuck=plan.trouble.step in (Step.DECOMPOSE, Step.PERSON),
+            next_step=next_step(plan.trouble, strategy, takes_model=takes_model),
+            model=plan.choice.model,
+            model_reason=plan.choice.reason,
+        )

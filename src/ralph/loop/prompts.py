@@ -1,0 +1,156 @@
+"""What the next attempt at a task would be told, and why."""
+
+from __future__ import annotations
+
+import sys
+
+from ralph.core.records import State, now, record
+from ralph.loop.prepare import prepare
+from ralph.memory.lifecycle.confidence import days_between
+from ralph.memory.recall.gather import known_for, next_context, running_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ralph.core.config import Config
+    from ralph.core.records import Memory, Prompt
+    from ralph.loop.prepare import Prepared
+    from ralph.memory.queries import MemoryQueries
+    from ralph.memory.recall.query import Context
+    from ralph.store import Store
+
+
+@record
+class Explanation:
+    """Why a memory is, or is not, shown for a task."""
+
+    memory: Memory
+    task_id: str
+    score: float | None
+    because: tuple[tuple[str, float], ...]
+    rank: int | None
+    """Its position in the ranking, from 1."""
+    ranked: int
+    """Number of memories in the ranking."""
+    is_shown: bool
+    reason: str
+    """Why it is not shown; empty when it is."""
+
+
+class PromptService:
+    """Previews of the prompts of one opened project. Changes nothing."""
+
+    def __init__(self, store: Store, config: Config, memory: MemoryQueries, takes_model: Callable[[], bool]) -> None:
+        self._store = store
+        self._config = config
+        self._memory = memory
+        self._takes_model = takes_model
+
+    def preview(self, task_id: str, *, model: str | None = None, with_memory: bool = True) -> Prompt:
+        """Return the prompt that the next attempt at a task would get."""
+        runs = self._store.attempts.runs(1)
+        active = runs[0] if runs and runs[0].ended_at is None else None
+        return self._prepare(
+            task_id,
+            run_id=active.id if active else "",
+            iteration=(active.iterations if active else 0) + 1,
+            model=model,
+            with_memory=with_memory,
+            takes_model=self._takes_model(),
+        ).prompt
+
+    def explain(self, memory_id: str, task_id: str) -> Explanation:
+        """Return how a memory scores for a task, its rank, and why it is not shown."""
+        return self.explain_all([self._memory.get(memory_id)], task_id)[0]
+
+    def ranking(self, task_id: str, limit: int) -> list[Explanation]:
+        """Return the memories that match a task, in the order of its next prompt, shown or not."""
+        found = [one.memory for one in self._memory.search("", limit=limit, task_id=task_id)]
+        return sorted(self.explain_all(found, task_id), key=lambda one: one.rank or sys.maxsize)
+
+    def explain_all(self, memories: Sequence[Memory], task_id: str) -> list[Explanation]:
+        """Return for each memory how it scores for a task, and why the next prompt does not show it."""
+        context = next_context(self._store, task_id)
+        prepared = self._prepare(task_id, run_id=running_id(self._store), iteration=1)
+        shown, left_out = prepared.known.memories, prepared.known.left_out
+        if not self._config.injects:
+            found = known_for(self._store, context, self._config)
+            shown, left_out = found.shown, found.left_out
+        no_room = {
+            left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
+        }
+        ranked = {left.id: (left.score, left.because, left.place, left.why) for left in left_out}
+        for one in shown:
+            fits = one.memory.id in prepared.prompt.shown
+            reason = "" if fits else no_room.get(one.memory.id, "no room left for it")
+            ranked[one.memory.id] = (one.score, one.because, one.place, reason)
+        explanations = []
+        for memory in memories:
+            unranked = None, (), None, "" if memory.id in ranked else _why_unranked(memory, context)
+            score, because, place, reason = ranked.get(memory.id, unranked)
+            reason = self._why_excluded(memory) or reason
+            explanations.append(
+                Explanation(
+                    memory=memory,
+                    task_id=task_id,
+                    score=score,
+                    because=because,
+                    rank=place,
+                    ranked=len(ranked),
+                    is_shown=not reason,
+                    reason=reason,
+                )
+            )
+        return explanations
+
+    def _prepare(
+        self,
+        task_id: str,
+        *,
+        run_id: str,
+        iteration: int,
+        model: str | None = None,
+        with_memory: bool = True,
+        takes_model: bool = True,
+    ) -> Prepared:
+        metrics = self._store.attempts.metrics(task_id)
+        return prepare(
+            self._store,
+            self._config,
+            self._store.tasks.get(task_id),
+            metrics,
+            run_id=run_id,
+            iteration=iteration,
+            attempt_number=metrics.total_attempts + 1,
+            model=model,
+            with_memory=with_memory,
+            takes_model=takes_model,
+        )
+
+    def _why_excluded(self, memory: Memory) -> str:
+        """Return why no prompt at all shows a memory; empty when one might."""
+        settings, only = self._config.memories, self._config.memories.filter
+        if memory.state is not State.ACTIVE:
+            return f"is {memory.state}: {memory.state_reason}".rstrip(": ")
+        if not self._config.injects:
+            setting = f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
+            return f"the settings put no memories into prompts ({setting})"
+        if only.types and memory.kind not in only.types:
+            return f"the settings allow only some types (memories.filter.types = {', '.join(only.types)})"
+        if only.recent and days_between(memory.created_at, now()) > only.recent:
+            return f"the settings allow only recent ones (memories.filter.recent = {only.recent})"
+        return ""
+
+
+def _why_unranked(memory: Memory, context: Context) -> str:
+    """Return why a memory is not in the ranking for a context."""
+    from ralph.core.tokenize import path_words, words
+    from ralph.memory.recall.candidates import CANDIDATES
+    from ralph.memory.recall.query import question
+
+    held = {*words("\n".join((memory.title, memory.body, *memory.tags)))}
+    held |= {word for path in memory.files for word in path_words(path)}
+    if held.isdisjoint(question(context).words):
+        return "has no distinctive word in common with the task"
+    return f"not among the {CANDIDATES} that have the most words in common with the task"

@@ -1,0 +1,75 @@
+"""Records a failed attempt that was made outside the loop."""
+
+from __future__ import annotations
+
+from ralph.core.errors import ConflictError
+from ralph.core.records import Ending, Reply, Sigils, Status, Verdict
+from ralph.loop.options import Order, with_limits
+from ralph.loop.settle import Setting, conclude
+from ralph.loop.workers import vanished, worker_name
+from ralph.store.attempts import OUTSIDE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralph.core.config import Config
+    from ralph.core.records import Attempt, Report, Task
+    from ralph.store import Store
+
+
+def record_failure(
+    store: Store, config: Config, id: str, report: Report, lease_seconds: float, at: str
+) -> tuple[Attempt, Task]:
+    """Record a failure of a pending task; return the attempt and the task as it is now."""
+    attempts, tasks = store.attempts, store.tasks
+    tasks.expire()
+    attempts.recover(vanished({one.worker for one in attempts.running() if one.task_id == id and one.worker}))
+    _require_pending(tasks.get(id))
+    run = attempts.start_run(OUTSIDE)
+    try:
+        claim = attempts.begin(run.id, worker_name(), lease_seconds, agent=OUTSIDE, only=id)
+        if claim is None:
+            _require_pending(tasks.get(id))
+            raise _not_ready(store, id)
+        capture = conclude(
+            claim.task,
+            claim.attempt,
+            Reply(text="", ending=Ending.FINISHED, files=report.files),
+            Sigils(failed_ids=(id,), report=report),
+            Verdict(),
+            Setting(
+                metrics=claim.metrics,
+                max_retries=config.execution.max_retries,
+                order=with_limits(Order(), config.limits),
+                used=attempts.used_by(claim.task),
+            ),
+            at=at,
+        )
+        attempts.finish(capture, claim.task.claim_token)
+    finally:
+        attempts.end_run(run.id, "reported from outside the loop")
+    return capture.attempt, tasks.get(id)
+
+
+def _require_pending(task: Task) -> None:
+    if task.status is Status.IN_PROGRESS:
+        worker = f" by {task.claimed_by}" if task.claimed_by else ""
+        raise ConflictError(f"{task.id} is in progress{worker}: its worker reports how it went.", code="task-claimed")
+    if task.status is not Status.PENDING:
+        raise ConflictError(
+            f"{task.id} is {task.status}. To work on it again, first: ralph task reset {task.id}", code="task-closed"
+        )
+
+
+def _not_ready(store: Store, id: str) -> ConflictError:
+    """Return why a pending task could not be claimed."""
+    parts = store.tasks.parts(id)
+    if parts:
+        return ConflictError(
+            f"{id} is split into parts: report the failure for {parts[0].id} or another part.", code="task-has-parts"
+        )
+    task = store.tasks.get(id)
+    needed = store.tasks.some(task.needs)
+    waits = [other for other in task.needs if other in needed and needed[other].status is not Status.DONE]
+    return ConflictError(
+        f"{id} cannot start yet: {', '.join(waits) or 'a task above it'} comes first.", code="task-not-ready"
+    )

@@ -1,0 +1,206 @@
+"""Runs of the loop: start, resume, list, follow."""
+
+from __future__ import annotations
+
+from ralph.core.config import with_flags
+from ralph.core.errors import UsageError
+from ralph.core.paging import Page, ResultList
+from ralph.core.records import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralph.core.config import Config
+    from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
+    from ralph.loop.options import Order, Summary
+    from ralph.loop.progress import Tell
+    from ralph.loop.stats import ModelStats, RunStats, Stats
+    from ralph.store import Store
+
+
+@record
+class RunView:
+    """A run with its statistics and unfinished attempts."""
+
+    run: Run
+    stats: RunStats
+    models: tuple[ModelStats, ...]
+    """What each model did in it, the one with the most attempts first."""
+    running: tuple[Attempt, ...]
+    """Its attempts that have not ended."""
+
+
+@record
+class RunUpdate:
+    """An event of a run or task, with what it is about as that is now."""
+
+    event: RunEvent
+    run: Run | None
+    attempt: Attempt | None
+    task: Task | None
+    """None as well when the task was deleted since."""
+
+
+class RunService:
+    """The runs of one opened project."""
+
+    def __init__(self, store: Store, config: Config, root: str, stats: Stats) -> None:
+        self._store = store
+        self._config = config
+        self._root = root
+        self._stats = stats
+
+    def start(
+        self,
+        options: Order,
+        tell: Tell | None = None,
+        ask: Callable[[Task], str] | None = None,
+        *,
+        resume: str | None = None,
+    ) -> Summary:
+        """Run the loop over the project's tasks with the configured agent, and return what came of it.
+
+        `resume` is the id of a run to continue, or empty for the latest one.
+        """
+        from pathlib import Path
+
+        from ralph.agents import open_agent
+        from ralph.loop.options import options_of, with_limits
+        from ralph.loop.run import Loop
+        from ralph.loop.run_log import Recording
+        from ralph.loop.workers import worker_name
+
+        if options.only:
+            self._store.tasks.get(options.only)
+        before = self._run_to_resume(resume) if resume is not None else None
+        options = self._resumed_options(options, before) if before else options
+        config = with_flags(
+            self._config,
+            agent=options.agent,
+            program=options.program,
+            gates=options.gates,
+            verify=options.verify,
+            review=options.review,
+            strategy=options.strategy,
+        )
+        directory = Path(self._root)
+        agent = open_agent(config.agent, directory, config.models)
+        agent.check()
+        with Recording(self._root, tell or (lambda _: None)) as told:
+            return Loop(
+                store=self._store,
+                agent=agent,
+                config=config,
+                directory=directory,
+                order=with_limits(options, config.limits),
+                tell=told,
+                ask=ask,
+                resumes=before,
+                options=options_of(options, worker_name()),
+            ).run()
+
+    def get(self, id: str) -> RunView:
+        """Return a run with its statistics and unfinished attempts."""
+        run = self._store.attempts.run(id)
+        return RunView(
+            run=run,
+            stats=self._stats.of([run])[0],
+            models=tuple(self._stats.models(id)),
+            running=tuple(one for one in self._store.attempts.running() if one.run_id == id),
+        )
+
+    def memories(self, id: str, limit: int) -> list[Memory]:
+        """Return the memories that a run taught, in any state, newest first."""
+        self._store.attempts.run(id)
+        return self._store.memories.of_run(id, limit)
+
+    def takes_model(self) -> bool:
+        """Return whether the configured agent, or else that of the latest run, can be told which model to use."""
+        from ralph.agents import takes_model
+
+        if self._config.agent.command or self._config.agent.name != "command":
+            return takes_model(self._config.agent, self._root, self._config.models)
+        from ralph.loop.options import Order, resumed
+
+        runs = self._store.attempts.runs(1)
+        last = resumed(Order(), runs[0].options) if runs else Order()
+        config = with_flags(self._config, agent=last.agent, program=last.program)
+        return takes_model(config.agent, self._root, config.models)
+
+    # --- events ----------------------------------------------------------------------
+
+    def last_event(self) -> int:
+        """Return the number of the newest event of runs and tasks, or 0."""
+        return self._store.events.last()
+
+    def missed_until(self, seq: int, next: int) -> int:
+        """Return the last forgotten event between two events, or 0 when none was forgotten."""
+        return next - 1 if next > seq + 1 and self._store.events.has_forgotten(seq) else 0
+
+    def events(self, seq: int, limit: int) -> list[RunUpdate]:
+        """Return events of runs and tasks after one, oldest first, each with what it is about as that is now."""
+        events = self._store.events.since(seq, limit)
+        if not events:
+            return []
+        until = events[-1].seq
+        runs = {one.id: one for one in self._store.attempts.runs_told_of(seq, until)}
+        attempts = {(one.run_id, one.iteration): one for one in self._store.attempts.told_of(seq, until)}
+        tasks = {one.id: one for one in self._store.tasks.told_of(seq, until)}
+        return [
+            RunUpdate(
+                event=one,
+                run=runs.get(one.run_id),
+                attempt=attempts.get((one.run_id, one.iteration or 0)),
+                task=tasks.get(one.task_id or ""),
+            )
+            for one in events
+        ]
+
+    # --- resuming --------------------------------------------------------------------
+
+    def _run_to_resume(self, id: str) -> Run:
+        attempts = self._store.attempts
+        runs = [attempts.run(id)] if id else attempts.runs(1)
+        if not runs:
+            raise UsageError("There is no run to resume yet. Start one with: ralph run", code="no-run")
+        if runs[0].ended_at is None and self._is_active(runs[0]):
+            raise UsageError(f"{runs[0].id} is still active: it cannot be resumed.", code="run-active")
+        return runs[0]
+
+    def _resumed_options(self, options: Order, run: Run) -> Order:
+        """Return the options completed by those the run was started with.
+
+        What other machines can write must not decide which programs run on this one.
+        """
+        from ralph.loop.options import resumed
+
+        merged = resumed(options, run.options)
+        gates = merged.gates if merged.verify else options.gates
+        if self._store.is_shared and (merged.program, gates) != (options.program, options.gates):
+            raise UsageError(
+                f"{run.id} was started with a program or gates of its own, which are not taken from a shared database:"
+                " repeat them, as in ralph run --resume --gate COMMAND -- PROGRAM.",
+                code="shared-run-options",
+            )
+        return merged
+
+    def _is_active(self, run: Run) -> bool:
+        """Return whether a worker is busy with a run or waits for tasks in it."""
+        from ralph.loop.options import worker_of
+        from ralph.loop.workers import is_at_work, vanished
+
+        if is_at_work(worker_of(run.options)):
+            return True
+        self._store.tasks.expire()  # a worker that vanished on another machine keeps its task until its lease ends
+        claims = {(task.id, task.claimed_by) for task in self._store.tasks.claimed()}
+        running = [one for one in self._store.attempts.running() if one.run_id == run.id]
+        gone = vanished({one.worker for one in running if one.worker})
+        return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
+
+    def list(self, page: Page) -> ResultList[RunStats]:
+        """Return runs with their statistics, newest first."""
+        if page.after:
+            self._store.attempts.run(page.after)
+        found = self._stats.runs(page.limit + 1, page.after or "")
+        return ResultList(found[: page.limit], found[page.limit - 1].id if len(found) > page.limit else None)

@@ -1,0 +1,321 @@
+"""Tasks: what there is to do, in which order, and how far it is."""
+
+from __future__ import annotations
+
+from ralph.core.errors import UsageError
+from ralph.core.paging import ResultList, paged
+from ralph.core.records import Status, now, record
+from ralph.core.text import accept, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ralph.core.actor import Actor
+    from ralph.core.config import Config
+    from ralph.core.paging import Page
+    from ralph.core.records import Attempt, Feature, LogEntry, Task, TaskMetrics
+    from ralph.formats.planned import TaskImport
+    from ralph.store import Store
+
+SHOWN_ATTEMPTS = 20
+REPORT_LEASE_SECONDS = 60.0
+"""Time a task is claimed while a failure outside the loop is recorded."""
+_OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
+_UNDECIDED = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED)
+
+
+@record
+class TaskView:
+    """A task with its attempts and the tasks it is linked to."""
+
+    task: Task
+    metrics: TaskMetrics
+    attempts: tuple[Attempt, ...]
+    """Latest attempts, newest first."""
+    parts: tuple[Task, ...]
+    needs: tuple[Task, ...]
+    needed_by: tuple[Task, ...]
+    feature: Feature | None
+
+
+@record
+class TaskLink:
+    """Which of two tasks comes first."""
+
+    first: str
+    then: str
+    kind: str
+    """`needs`, or `part` when the first is a part of the other."""
+
+
+@record
+class TaskGraph:
+    """Tasks and how they depend on each other."""
+
+    tasks: tuple[Task, ...]
+    links: tuple[TaskLink, ...]
+    is_whole: bool
+    """Whether these are all tasks of the project."""
+
+
+class TaskService:
+    """The tasks of one opened project."""
+
+    def __init__(self, store: Store, config: Config, actor: Actor) -> None:
+        self._store = store
+        self._tasks = store.tasks
+        self._config = config
+        self._actor = actor
+        self._ready_count: tuple[int, int] | None = None
+        """Number of ready tasks, with the event they were counted after."""
+
+    # --- reading ---------------------------------------------------------------------
+
+    def get(self, id: str) -> TaskView:
+        """Return a task with its attempts and links."""
+        task = self._tasks.get(id)
+        needed_by = self._tasks.needed_by(id)
+        linked = self._tasks.some((*task.needs, *needed_by))
+        return TaskView(
+            task=task,
+            metrics=self._store.attempts.metrics(id),
+            attempts=tuple(self._store.attempts.latest(SHOWN_ATTEMPTS, task=id)),
+            parts=tuple(self._tasks.parts(id)),
+            needs=tuple(linked[other] for other in task.needs if other in linked),
+            needed_by=tuple(linked[other] for other in needed_by if other in linked),
+            feature=self._store.features.get(task.feature_id) if task.feature_id else None,
+        )
+
+    def tree(self, id: str | None = None) -> list[Task]:
+        """Return a task with all tasks below it, or all tasks."""
+        return self._tasks.below(id) if id else self._tasks.all()
+
+    def graph(self, limit: int, *, feature: str | None = None) -> TaskGraph:
+        """Return tasks and their links; beyond the limit, the oldest finished tasks are left out."""
+        found = self._tasks.foremost(limit + 1, self._feature_id(feature))
+        tasks = found[:limit]
+        ids = {task.id for task in tasks}
+        needs = [TaskLink(first=id, then=task.id, kind="needs") for task in tasks for id in task.needs if id in ids]
+        wholes = [(task.id, task.parent_id) for task in tasks if task.parent_id and task.parent_id in ids]
+        parts = [TaskLink(first=part, then=whole, kind="part") for part, whole in wholes]
+        return TaskGraph(tasks=tuple(tasks), links=(*needs, *parts), is_whole=len(found) <= limit)
+
+    def counts(self, feature: str | None = None) -> dict[Status, int]:
+        """Return the number of tasks by status, of one feature if given."""
+        wanted = self._feature_id(feature)
+        return self._tasks.counts() if wanted is None else self._tasks.counts_by_feature().get(wanted, {})
+
+    def count_ready(self, feature: str | None = None) -> int:
+        """Return the number of tasks that can start now, of one feature if given."""
+        wanted = self._feature_id(feature)
+        if wanted is not None:
+            return self._tasks.count_ready(wanted)
+        last = self._store.events.last()
+        if self._ready_count is None or self._ready_count[0] != last:
+            self._ready_count = last, self._tasks.count_ready()
+        return self._ready_count[1]
+
+    def read_log(self, id: str) -> list[LogEntry]:
+        """Return the log of a task, oldest first."""
+        return self._tasks.read_log(id)
+
+    # --- changing --------------------------------------------------------------------
+
+    def add(
+        self,
+        title: str,
+        body: str = "",
+        *,
+        priority: int = 0,
+        parent: str | None = None,
+        feature: str | None = None,
+        needs: Sequence[str] = (),
+        id: str | None = None,
+    ) -> Task:
+        """Add a task; `feature` is a name or an id.
+
+        With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
+        """
+        from ralph.store.tasks import NewTask
+
+        return self._tasks.add(
+            NewTask(
+                id=_check_id(id) if id else None,
+                title=_clean_title(title),
+                body=accept(body),
+                priority=priority,
+                parent_id=parent,
+                feature_id=self._feature_id(feature),
+                needs=tuple(needs),
+            )
+        )
+
+    def update(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        body: str | None = None,
+        priority: int | None = None,
+        parent: str | None = None,
+        feature: str | None = None,
+        needs: Sequence[str] | None = None,
+    ) -> Task:
+        """Change a task; None leaves a field as it is, an empty parent or feature removes the link.
+
+        `needs` replaces all tasks it depends on.
+        """
+        return self._tasks.update(
+            id,
+            title=_clean_title(title) if title is not None else None,
+            body=accept(body) if body is not None else None,
+            priority=priority,
+            parent_id=parent,
+            feature_id=self._feature_id(feature) if feature else feature,
+            needs=needs,
+        )
+
+    def change_needs(self, id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Task:
+        """Add and remove dependencies of a task; return the task."""
+        if add or remove:
+            with self._store.transaction():
+                self._tasks.remove_needs(id, remove)
+                self._tasks.add_needs(id, add)
+        return self._tasks.get(id)
+
+    def done(self, id: str) -> Task:
+        """Mark a task as done."""
+        if self._actor.is_loop_session:
+            raise UsageError(
+                f"A session of the loop cannot mark {id} as done: the loop does, once the gates pass.",
+                code="loop-session",
+            )
+        if self._actor.is_agent and self._tasks.claimed():
+            # It may be an agent of that run that connected through a server somebody else started.
+            raise UsageError(
+                "While a run is active, only the run marks tasks as done, once their gates pass.", code="run-active"
+            )
+        return self._move(id, Status.DONE, _OPEN, "")
+
+    def fail(self, id: str, reason: str = "") -> Task:
+        """Mark a task as failed for good."""
+        return self._move(id, Status.FAILED, _UNDECIDED, reason)
+
+    def block(self, id: str, reason: str = "") -> Task:
+        """Hold a task back until somebody resets it."""
+        return self._move(id, Status.BLOCKED, _UNDECIDED, reason)
+
+    def reset(self, *ids: str) -> list[Task]:
+        """Put tasks back to pending with all their retries, all or none; workers lose their claims."""
+        with self._store.transaction():
+            return [self._move(id, Status.PENDING, tuple(Status), "") for id in ids]
+
+    def _move(self, id: str, status: Status, allowed: Iterable[Status], reason: str) -> Task:
+        reason = accept(reason)
+        self._reject_own_task(id)
+        with self._store.transaction():
+            task = self._tasks.move(id, status, allowed, reason)
+            message = f"Set to {status} by hand" + (f": {reason}" if reason else ".")
+            self._tasks.log(id, message, self._actor.kind)
+        return task
+
+    def delete(self, id: str) -> list[str]:
+        """Delete a task with its parts and attempts; return their ids. What was learned stays."""
+        self._reject_own_task(id)
+        return self._tasks.delete(id)
+
+    def log(self, id: str, message: str) -> None:
+        """Add a line to the log of a task."""
+        text = accept(message)
+        if not text:
+            raise UsageError("The log message is empty.", code="empty-message")
+        self._tasks.log(id, text, self._actor.kind)
+
+    def import_(self, text: str, name: str) -> TaskImport:
+        """Add the tasks of a file; tasks that already exist stay as they are."""
+        from ralph.loop.import_tasks import import_tasks
+
+        return import_tasks(self._store, text, name)
+
+    def report_failure(
+        self, id: str, tried: str, why: str, *, category: str = "", files: Sequence[str] = (), trace: str = ""
+    ) -> tuple[Attempt, Task]:
+        """Record a failed attempt made outside the loop; return it and the task as it is now.
+
+        The task goes back to pending, or waits for a person once its retries are used up.
+        """
+        from ralph.core.records import Report
+        from ralph.loop.report_failure import record_failure
+
+        if self._actor.is_loop_session:
+            raise UsageError(
+                f"A session of the loop cannot report a failure of {id}: write a <failure-report> in the answer.",
+                code="loop-session",
+            )
+        report = Report(
+            tried=_required(tried, "what was tried"),
+            why=_required(why, "why it failed"),
+            category="_".join(accept(category).lower().split())[:50] or "unknown",
+            files=tuple(dict.fromkeys(filter(None, map(accept, files)))),
+            trace=trace,
+        )
+        return record_failure(self._store, self._config, id, report, REPORT_LEASE_SECONDS, at=now())
+
+    # --- helpers ---------------------------------------------------------------------
+
+    def _feature_id(self, feature: str | None) -> str | None:
+        return self._store.features.get(feature).id if feature else None
+
+    def _reject_own_task(self, id: str) -> None:
+        """Raise if an agent tries to settle its own task by command, which the gates would not see."""
+        if self._actor.is_loop_session and self._actor.task_id == id:
+            raise UsageError(
+                f"{id} is this session's own task: end it with the task-done or task-failed sigil.", code="own-task"
+            )
+
+    def list(
+        self,
+        page: Page | None = None,
+        *,
+        status: Status | None = None,
+        feature: str | None = None,
+        ready: bool | None = None,
+    ) -> ResultList[Task]:
+        """Return tasks ordered by priority, of one status or feature if given.
+
+        `ready` selects tasks that can start now; False selects pending tasks that wait for something.
+        """
+        found = self._tasks.placed(
+            page.limit + 1 if page else None,
+            page.after if page else None,
+            status=status,
+            feature_id=self._feature_id(feature),
+            ready=ready,
+        )
+        return paged(found, page)
+
+
+def _required(text: str, what: str) -> str:
+    cleaned = accept(text)
+    if not cleaned:
+        raise UsageError(f"A failure report must say {what}.", code="incomplete-report")
+    return cleaned
+
+
+def _check_id(text: str) -> str:
+    import re
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
+        raise UsageError(
+            "Invalid task id: use up to 64 letters, digits, dots, dashes or underscores, a letter or digit first.",
+            code="invalid-id",
+        )
+    return text
+
+
+def _clean_title(text: str) -> str:
+    title = one_line(accept(text))
+    if not title:
+        raise UsageError("A task needs a title.", code="empty-title")
+    return title

@@ -1,0 +1,313 @@
+"""Reading the memories of a project: one, many, searched, recalled. Nothing here writes."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+
+from ralph.core.actor import PERSON
+from ralph.core.errors import UsageError
+from ralph.core.paging import ResultList
+from ralph.core.records import Memory, MemoryEvent, Recalled, now, record, replace
+from ralph.core.text import count_tokens, paths_in
+from ralph.memory.lifecycle.confidence import faded
+from ralph.memory.validation import clean_query, days_ago
+from ralph.store.memory_queries import Wanted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from ralph.core.actor import Actor
+    from ralph.core.config import Config
+    from ralph.core.paging import Page
+    from ralph.memory.lifecycle.timeline import Point
+    from ralph.memory.recall.query import Context
+    from ralph.store import Store
+    from ralph.store.database import Row
+
+MAX_RANKED = 2_000
+"""Number of the newest memories that a published ranking formula sees."""
+MIN_TOKENS = 20
+"""Fewest tokens a memory takes in a prime; bounds how many are read."""
+SHOWN_ATTEMPTS = 20
+MAX_USES = 200
+"""Number of the latest uses that the confidence over time is computed from."""
+MAX_FACET_TAGS = 30
+MATCHES = ("words", "paths", "named", "title", "files", "folders", "together", "links", "meaning", "tags")
+"""Score components that show a memory is about the query; a search drops memories with none of them."""
+
+
+@record
+class MemoryView:
+    """A memory with its links and the attempts it was shown to."""
+
+    memory: Memory
+    confidence: float
+    """Confidence as of now, after decay."""
+    links: tuple[tuple[str, str | None], ...]
+    """Titles it links to, each with the id of the memory that has it."""
+    linked_from: tuple[Memory, ...]
+    shown_to: tuple[Row, ...]
+
+
+@record
+class MemorySummary:
+    """Counts and averages over all memories of a project."""
+
+    total: int
+    by_state: dict[str, int]
+    by_kind: dict[str, int]
+    by_task_type: dict[str, int]
+    by_source: dict[str, int]
+    average_confidence: float
+    average_success_rate: float | None
+    uses: int
+    most_used: Memory | None
+    last_updated: str | None
+
+
+@record
+class Facets:
+    """Number of memories by type, state, source and tag, most frequent first; all but `state` count active ones."""
+
+    type: dict[str, int]
+    state: dict[str, int]
+    source: dict[str, int]
+    tag: dict[str, int]
+    """The most frequent tags."""
+    stale: int
+    """Memories whose files have changed since, as of the last check."""
+
+
+class MemoryQueries:
+    """Read access to the memories of one opened project."""
+
+    def __init__(self, store: Store, root: Path | str, config: Config, actor: Actor = PERSON) -> None:
+        self._store = store
+        self._memories = store.memories
+        self._root = root
+        self._config = config
+        self._actor = actor
+        self._facets: tuple[int, Facets] | None = None
+        """Facets with the event they were counted after."""
+
+    # --- one memory ------------------------------------------------------------------
+
+    def get(self, id: str) -> Memory:
+        """Return one memory, whatever its state."""
+        return self._memories.get(id)
+
+    def show(self, id: str) -> MemoryView:
+        """Return a memory with its links and uses."""
+        memory = self._memories.get(id)
+        links, back = self._memories.links(id)
+        return MemoryView(
+            memory=memory,
+            confidence=faded(memory, now()),
+            links=tuple((title, other.id if other else None) for title, other in links),
+            linked_from=tuple(back),
+            shown_to=tuple(self._memories.shown_to(id, SHOWN_ATTEMPTS)),
+        )
+
+    def history(self, id: str) -> list[MemoryEvent]:
+        """Return all changes of a memory, oldest first."""
+        self._memories.get(id)
+        return self._memories.history(id)
+
+    def shown_to(self, id: str, limit: int = SHOWN_ATTEMPTS) -> list[Row]:
+        """Return the latest attempts a memory was shown to, newest first."""
+        self._memories.get(id)
+        return self._memories.shown_to(id, limit)
+
+    def confidence_over_time(self, id: str) -> list[Point]:
+        """Return the confidence of a memory from the day it was added until now."""
+        from ralph.memory.lifecycle.timeline import Use, confidence_over_time
+
+        memory = self.get(id)
+        uses = [
+            Use(at=row["ended_at"], won=row["outcome"] == "done")
+            for row in self._memories.shown_to(id, MAX_USES)
+            # The same uses that earn credit: interrupted attempts and hand-overs do not.
+            if row["ended_at"]
+            and row["outcome"] != "interrupted"
+            and not (row["outcome"] == "done" and row["handed_to"])
+        ]
+        return confidence_over_time(memory, self._memories.history(id), uses, now())
+
+    # --- many ------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        filter: Wanted | None = None,
+        limit: int = 20,
+        *,
+        ranker: str = "",
+        task_id: str | None = None,
+    ) -> list[Recalled]:
+        """Return memories that match a query, best first, then those that contain its text literally.
+
+        With `task_id`, the words of the task count too. With `ranker`, one of the published formulas ranks them.
+        """
+        filter = filter or Wanted()
+        query = clean_query(query)
+        if ranker:
+            return self._ranked(query, filter, ranker, task_id)[:limit]
+        if not query and not task_id:
+            from ralph.core.paging import Page
+
+            return [Recalled(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)]
+        recalled = self.recall(self._context_of(query, task_id), sys.maxsize, filter)
+        found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
+        if query and len(found) < limit:
+            found += islice(self._containing(query, filter, {one.memory.id for one in found}), limit - len(found))
+        return found
+
+    def _containing(self, query: str, filter: Wanted, seen: Collection[str]) -> Iterator[Recalled]:
+        at = now()
+        for one in self._memories.holding(filter, query):
+            if one.id not in seen and _is_confident(one, filter, at):
+                yield Recalled(memory=one, score=0.0, because=(("text", 0.0),))
+
+    def _ranked(self, query: str, filter: Wanted, ranker: str, task_id: str | None) -> list[Recalled]:
+        from ralph.memory.recall.rankers import PROFILES
+
+        if ranker not in PROFILES:
+            raise UsageError(f"Unknown ranker: {ranker!r}. Use one of {', '.join(PROFILES)}.", code="unknown-ranker")
+        context = self._context_of(query, task_id)
+        return PROFILES[ranker](list(islice(self._memories.find(filter), MAX_RANKED)), context)
+
+    # --- recall ------------------------------------------------------------------------
+
+    def recall(self, context: Context, limit: int, filter: Wanted | None = None) -> list[Recalled]:
+        """Return every memory that has something in common with a context, best first, with its score components."""
+        from ralph.memory.recall.candidates import ranked, recalled
+
+        filter = filter or Wanted()
+        at = context.at or now()
+        by_meaning = self._config.memories.meaning
+        ordered = map(recalled, ranked(self._store, replace(context, at=at), filter, by_meaning=by_meaning))
+        return list(islice((one for one in ordered if _is_confident(one.memory, filter, at)), limit))
+
+    def matching(self, context: Context, filter: Wanted, budget_tokens: int, most: int = 0) -> list[Memory]:
+        """Return the memories to show for a context, within a token budget; the settings complete the filter.
+
+        Uses full-text search only: this runs before every prompt, and an embedding model takes long to load.
+        """
+        from ralph.memory.recall.candidates import recall
+        from ralph.memory.recall.prime import primed
+        from ralph.memory.recall.select import MOST
+
+        filter = self._with_settings(filter)
+        chosen: list[Memory] = []
+        for one in recall(self._store, context, filter, most or MOST, tags=filter.tags).shown:
+            if not budget_tokens or count_tokens(primed([*chosen, one.memory])) <= budget_tokens:
+                chosen.append(one.memory)
+        return chosen
+
+    def prime(
+        self, filter: Wanted, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
+    ) -> list[Memory]:
+        """Return memories for the start of a session, within a token budget: the most certain of each type in turn.
+
+        With a task or a text, the ones a prompt for it would show, best first.
+        """
+        if task_id is not None or text is not None:
+            return self.matching(self._context_of(clean_query(text or ""), task_id), filter, budget_tokens)
+        if not budget_tokens:
+            return list(self._memories.find(filter))
+        from ralph.memory.recall.prime import within
+
+        return within(self._memories.surest(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now())
+
+    def surest(self, budget_tokens: int, besides: Collection[str] = (), after: str = "") -> list[Memory]:
+        """Return the most certain memories of each type, except `besides`, learned after a time if one is given."""
+        from ralph.memory.recall.prime import within
+
+        most = budget_tokens // MIN_TOKENS + 1 + len(besides)
+        found = self._memories.surest(self._with_settings(Wanted(after=after)), most)
+        return within([one for one in found if one.id not in besides], budget_tokens, now())
+
+    def _with_settings(self, filter: Wanted) -> Wanted:
+        """Return the filter with `memories.filter` of the settings for what it leaves open."""
+        setting = self._config.memories.filter
+        after = max(filter.after, days_ago(setting.recent)) if setting.recent else filter.after
+        return replace(filter, kinds=filter.kinds or setting.types, tags=filter.tags or setting.tags, after=after)
+
+    def _context_of(self, query: str, task_id: str | None) -> Context:
+        from ralph.memory.lifecycle.task_type import task_type
+        from ralph.memory.recall.query import Context
+
+        session = self._actor.session_key
+        if not task_id:
+            return Context(title=query, files=paths_in(query), task_type=task_type(query), session=session, at=now())
+        from ralph.memory.recall.gather import next_context
+
+        context = next_context(self._store, task_id)
+        return replace(context, session=session, title=f"{context.title} {query}".strip())
+
+    # --- counts ------------------------------------------------------------------------
+
+    def stats(self) -> MemorySummary:
+        """Return counts and averages over all memories."""
+        averages = self._memories.averages()
+        return MemorySummary(
+            total=averages["total"],
+            by_state=self._memories.counts("state"),
+            by_kind=self._memories.counts("kind"),
+            by_task_type=self._memories.counts("task_type"),
+            by_source=self._memories.counts("source"),
+            average_confidence=averages["confidence"] or 0.0,
+            average_success_rate=averages["success_rate"],
+            uses=averages["uses"],
+            most_used=self._memories.most_used(),
+            last_updated=averages["last_updated"],
+        )
+
+    def facets(self) -> Facets:
+        """Return the number of memories by type, state, source and tag."""
+        last = self._memories.last_event()
+        if self._facets is None or self._facets[0] != last:
+            self._facets = last, self._count_facets()
+        return replace(self._facets[1], stale=self._memories.count_stale())
+
+    def _count_facets(self) -> Facets:
+        from collections import Counter
+
+        from ralph.store.rows import from_json
+
+        sources: Counter[str] = Counter()
+        tags: Counter[str] = Counter()
+        for row in self._memories.counts_by_origin():
+            sources[row["source"]] += row["n"]
+            for tag in from_json(row["tags"]):
+                tags[tag] += row["n"]
+        return Facets(
+            type=self._memories.counts("kind"),
+            state=self._memories.counts("state"),
+            source=dict(sources.most_common()),
+            tag=dict(sorted(tags.items(), key=lambda one: (-one[1], one[0]))[:MAX_FACET_TAGS]),
+            stale=0,
+        )
+
+    def list(
+        self, filter: Wanted | None = None, page: Page | None = None, *, oldest: bool = False
+    ) -> ResultList[Memory]:
+        """Return the memories that match a filter, newest first unless `oldest`."""
+        filter = filter or Wanted()
+        at = now()
+        after = page.after if page else None
+        ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
+        matching = (one for one in ordered if _is_confident(one, filter, at))
+        if page is None:
+            return ResultList(matching)
+        found = list(islice(matching, min(page.limit + 1, sys.maxsize)))
+        items = found[: page.limit]
+        return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
+
+
+def _is_confident(memory: Memory, filter: Wanted, at: str) -> bool:
+    """Whether the decayed confidence, which SQL cannot compute, still passes the filter."""
+    return not filter.min_confidence or faded(memory, at) >= filter.min_confidence
