@@ -14,7 +14,7 @@ from ralph import live
 from ralph.location import init_project
 from ralph.loop.order import Order, options_of
 from ralph.loop.progress import event
-from ralph.loop.workers import _start_of, worker_name
+from ralph.loop.workers import _start_time, worker_name
 from ralph.past import Past
 from ralph.project import Project
 from ralph.records import AgentSession, Attempt, Outcome, Status, now, timestamp
@@ -306,7 +306,7 @@ def test_a_run_is_not_over_before_its_last_word_was_read(served: Served) -> None
     attempts = served.project.store.attempts
     with subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]) as worker:
         try:
-            name = f"{worker_name().rpartition('/')[0].rpartition('/')[0]}/{worker.pid}/{_start_of(worker.pid)}"
+            name = f"{worker_name().rpartition('/')[0].rpartition('/')[0]}/{worker.pid}/{_start_time(worker.pid)}"
             run = attempts.start_run("test", options_of(Order(), name))
             with live.Recording(served.root, lambda _: None) as tell:
                 tell(event("run_started", run_id=run.id))
