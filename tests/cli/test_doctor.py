@@ -255,9 +255,7 @@ def test_a_server_that_cannot_be_reached_is_a_finding_and_the_rest_is_looked_at(
 
     said = " ".join(ran.out.split())
     assert ran.code == 1
-    assert (
-        "FAIL database The database postgresql://someone@127.0.0.1:1/none cannot be reached: nothing answers" in said
-    )
+    assert "FAIL database The database postgresql://someone@127.0.0.1:1/none cannot be reached: nothing answers" in said
     assert "-> when it answers again" in said
     assert "settings understood" in said
     assert "backups none yet" in said

@@ -135,7 +135,12 @@ def test_what_setup_wrote_and_somebody_took_out_is_missed(
     (here / ".mcp.json").unlink()
 
     assert said() == [
-        ("claude", False, "the entries written by setup are missing from .claude/settings.local.json, .mcp.json", "ralph setup claude")
+        (
+            "claude",
+            False,
+            "the entries written by setup are missing from .claude/settings.local.json, .mcp.json",
+            "ralph setup claude",
+        )
     ]
 
 
