@@ -938,7 +938,7 @@ def test_hooks_without_a_list_are_refused_and_uninstall_leaves_them(
     path = put(here, ".claude/settings.local.json", f'{{"hooks": {{"Stop": [{group}]}}, "ralph": 1}}')
     before = path.read_bytes()
 
-    with pytest.raises(UsageError, match="without a list of hooks. Fix it first"):
+    with pytest.raises(UsageError, match=r"without a list of hooks\. Fix it first"):
         plan_setup("claude", wish())
     carry_out(plan_removal("claude", wish()))
 
