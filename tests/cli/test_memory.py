@@ -1119,7 +1119,7 @@ def test_an_import_says_what_stays_deleted_and_what_is_said_twice(tmp_path: Path
 
     assert (
         ran.out.splitlines()[0]
-        == f"{path} (json): 1 new, 1 duplicated in the file, 1 skipped because a person deleted them"
+        == f"{path} (json): 1 new, 1 duplicated in the file, 1 skipped (deleted earlier)"
     )
 
 
