@@ -255,7 +255,7 @@ def test_a_server_that_cannot_be_reached_is_a_finding_and_the_rest_is_looked_at(
 
     said = " ".join(ran.out.split())
     assert ran.code == 1
-    assert "WRONG database The database postgresql://someone@127.0.0.1:1/none cannot be reached: " in said
+    assert "FAIL database The database postgresql://someone@127.0.0.1:1/none cannot be reached: " in said
     assert "-> start the server" in said
     assert "settings valid" in said
     assert "backups none yet" in said

@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     sub = actions.add_parser("add", help="Add a feature", description="Add a feature.")
-    sub.add_argument("name")
+    sub.add_argument("name", help="name of the feature")
     sub.add_argument("--spec", metavar="FILE", help="file with the spec; - reads standard input")
     sub.add_argument("--plan", metavar="FILE", help="file with the implementation plan")
     sub.add_argument(

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--store",
         default="",
         metavar="URL",
-        help="database to use: postgresql://USER@HOST/DATABASE or a file (default: .ralph)",
+        help="database to use: postgresql://USER@HOST/DATABASE or a file (default: a file in .ralph)",
     )
     parser.add_argument(
         "--project", default="", metavar="NAME", help="name in the database; an existing project of that name is joined"

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = actions.add_parser(
         "search", help="Search entries by their notes", description="Search entries by their notes."
     )
-    sub.add_argument("query", nargs="+")
+    sub.add_argument("query", nargs="+", help="words to search for")
     sub.add_argument(
         "--last", type=count_of("entries"), default=20, metavar="N", help="maximum number of entries (default: 20)"
     )

@@ -101,7 +101,7 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument("--title", help="title (default: the first sentence)")
     sub.add_argument("--tags", type=words_of, default=(), help="comma-separated tags")
     sub.add_argument("--files", type=paths_of, default=(), help="comma-separated files it is about")
-    sub.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1 (default: 0.6)")
+    sub.add_argument("--confidence", type=share, metavar="X", help="confidence from 0 to 1 (default: 0.6)")
     _add_project(sub)
     sub.add_argument(
         "--format",
@@ -128,7 +128,9 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument("--last", type=count_of("memories"), default=0, metavar="N", help="show only the newest N")
     _add_state(sub)
     sub.add_argument("--task-type", metavar="TYPE", help="only memories learned from tasks of this type")
-    sub.add_argument("--min-success-rate", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    sub.add_argument(
+        "--min-success-rate", type=share, default=0.0, metavar="X", help="minimum success rate, from 0 to 1"
+    )
     sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
     sub.add_argument(
         "--stale", action="store_true", help="only memories whose files have changed, moved or been deleted since"
@@ -136,28 +138,28 @@ def _add_entries(action: Adder) -> None:
     _add_text_format(sub)
 
     sub = action("show", show, "Show a memory in full")
-    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("memory", metavar="ID", help="id of the memory")
     _add_project(sub)
     _add_text_format(sub)
 
     sub = action("edit", edit, "Edit a memory; without options, in your editor")
-    sub.add_argument("memory", metavar="ID")
-    sub.add_argument("--content", metavar="TEXT", help="- reads standard input")
-    sub.add_argument("--title")
-    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE")
-    sub.add_argument("--tags", type=words_of, help="comma-separated; '' removes all")
-    sub.add_argument("--files", type=paths_of, help="comma-separated; '' removes all")
-    sub.add_argument("--confidence", type=share, metavar="X", help="from 0 to 1")
+    sub.add_argument("memory", metavar="ID", help="id of the memory")
+    sub.add_argument("--content", metavar="TEXT", help="new text; - reads standard input")
+    sub.add_argument("--title", help="new title")
+    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help="new type")
+    sub.add_argument("--tags", type=words_of, help="new comma-separated tags; '' for none")
+    sub.add_argument("--files", type=paths_of, help="new comma-separated files; '' for none")
+    sub.add_argument("--confidence", type=share, metavar="X", help="new confidence from 0 to 1")
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
     _add_project(sub)
 
     sub = action("confirm", confirm, "Confirm that memories still hold although their files have changed")
-    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
     _add_project(sub)
 
     sub = action("delete", delete, "Delete memories; undo restores them")
-    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
     _add_project(sub)
 
@@ -185,13 +187,13 @@ def _add_views(action: Adder) -> None:
     sub.add_argument("--force", action="store_true", help="replace an existing file; the old one is kept as .bak")
 
     sub = action("why", why, "Explain where a memory comes from, or why a prompt includes or omits it")
-    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("memory", metavar="ID", help="id of the memory")
     sub.add_argument("--task", metavar="ID", help="show its score and rank for this task")
     _add_project(sub)
     add_format(sub)
 
     sub = action("history", history, "Show the history of a memory")
-    sub.add_argument("memory", metavar="ID")
+    sub.add_argument("memory", metavar="ID", help="id of the memory")
     sub.add_argument("--confidence", action="store_true", help="show the confidence over time")
     _add_project(sub)
     add_format(sub)
@@ -262,10 +264,10 @@ def _add_transfer(action: Adder) -> None:
     add_format(sub)
 
     sub = action("share", offer, "Share memories with all projects in the database, or update shared ones")
-    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     _add_project(sub)
     sub = action("unshare", withdraw, "Stop sharing memories; projects that used or edited them keep their copies")
-    sub.add_argument("memory", nargs="+", metavar="ID")
+    sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     _add_project(sub)
 
     sub = action("watch", watch, "Show changes of memories as they happen")
@@ -293,7 +295,9 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tags", type=words_of, default=(), help="only with any of these comma-separated tags")
     parser.add_argument("--after", type=moment, metavar="DATE", help="only created at this time (UTC) or later")
     parser.add_argument("--before", type=moment, metavar="DATE", help="only created at this time (UTC) or earlier")
-    parser.add_argument("--min-confidence", type=share, default=0.0, metavar="X", help="from 0 to 1")
+    parser.add_argument(
+        "--min-confidence", type=share, default=0.0, metavar="X", help="minimum confidence, from 0 to 1"
+    )
     parser.add_argument("--source", choices=tuple(Source), help="only from this source")
     _add_project(parser)
 

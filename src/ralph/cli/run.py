@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--max-task-{limit}",
             type=type_,
             metavar=metavar,
-            help=f"limit of {limit} per task; then the task is blocked",
+            help=f"maximum {limit} per task; then the task is blocked",
         )
     parser.add_argument("--wait", action="store_true", help="wait for new tasks when all are done")
     parser.add_argument("--no-memory", action="store_true", help="leave memory out of all prompts")

@@ -351,7 +351,9 @@ def _summarize_models(models: Sequence[ModelStats]) -> str:
 def _summarize_memory(memory: MemoryStats) -> str:
     if not memory.memories:
         return "none yet"
-    rate = f", {_percent(memory.success_rate)} of these attempts succeeded" if memory.success_rate is not None else ""
+    rate = (
+        f", {_percent(memory.success_rate)} of them in successful attempts" if memory.success_rate is not None else ""
+    )
     return f"{plural(memory.memories, 'memory')}, shown {plural(memory.shown, 'time')}{rate}"
 
 

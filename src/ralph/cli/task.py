@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return subparser
 
     sub = action("add", add, "Add a task")
-    sub.add_argument("title")
+    sub.add_argument("title", help="title of the task")
     sub.add_argument("--body", "-b", default="", help="description of the task; - reads standard input")
     sub.add_argument("--priority", "-p", type=whole_number, default=0, help="higher runs first (default: 0)")
     sub.add_argument("--parent", metavar="ID", help="parent task")
@@ -66,44 +66,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     sub = action("show", show, "Show a task with its attempts")
-    sub.add_argument("id")
+    sub.add_argument("id", help="id of the task")
     add_format(sub)
 
     sub = action("tree", tree, "Show tasks and their subtasks as a tree")
-    sub.add_argument("id", nargs="?")
+    sub.add_argument("id", nargs="?", help="root of the tree (default: all tasks)")
 
     sub = action("update", update, "Change a task")
-    sub.add_argument("id")
-    sub.add_argument("--title")
-    sub.add_argument("--body", "-b", help="- reads standard input")
-    sub.add_argument("--priority", "-p", type=whole_number)
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("--title", help="new title")
+    sub.add_argument("--body", "-b", help="new description; - reads standard input")
+    sub.add_argument("--priority", "-p", type=whole_number, help="new priority; higher runs first")
     sub.add_argument("--parent", metavar="ID", help="new parent task; '' for none")
     sub.add_argument("--feature", "-f", metavar="NAME", help="new feature; '' for none")
 
     sub = action("deps", deps, "Show or change the dependencies of a task")
-    sub.add_argument("id")
-    sub.add_argument("--add", metavar="ID", action="append", default=[])
-    sub.add_argument("--remove", metavar="ID", action="append", default=[])
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("--add", metavar="ID", action="append", default=[], help="dependency to add; repeatable")
+    sub.add_argument("--remove", metavar="ID", action="append", default=[], help="dependency to remove; repeatable")
     add_format(sub)
 
     sub = action("done", done, "Mark a task as done")
-    sub.add_argument("id")
+    sub.add_argument("id", help="id of the task")
     for name, act, text in (
         ("fail", fail, "Mark a task as failed"),
         ("block", block, "Block a task until it is reset"),
     ):
         sub = action(name, act, text)
-        sub.add_argument("id")
-        sub.add_argument("--reason", "-r", default="")
+        sub.add_argument("id", help="id of the task")
+        sub.add_argument("--reason", "-r", default="", help="reason, shown with the task")
     sub = action("reset", reset, "Set tasks back to pending and restore their retries")
-    sub.add_argument("id", nargs="+")
+    sub.add_argument("id", nargs="+", help="ids of the tasks")
     sub = action("delete", delete, "Delete a task with its subtasks and attempts; its memories are kept")
-    sub.add_argument("id")
+    sub.add_argument("id", help="id of the task")
     sub = action("log", log, "Show the log of a task, or add a line to it")
-    sub.add_argument("id")
-    sub.add_argument("message", nargs="?")
+    sub.add_argument("id", help="id of the task")
+    sub.add_argument("message", nargs="?", help="line to add")
     sub = action("import", import_tasks, "Add tasks from JSON lines or a Markdown checklist")
-    sub.add_argument("file", help="- reads standard input")
+    sub.add_argument("file", help="file to import; - reads standard input")
     add_format(sub)
 
 

@@ -114,7 +114,7 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
         "restored": count("revived"),
         known_label: count("known"),
         "duplicated in the file": count("again"),
-        "skipped because a person deleted them": count("refused"),
+        "skipped (deleted earlier)": count("refused"),
         "rejected": sum(not problem.was_read for result in group for problem in result.problems),
         "waiting for ralph learn review": count("quarantined"),
     }

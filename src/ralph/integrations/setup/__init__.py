@@ -340,9 +340,7 @@ def kept_for(agent: str, wish: Wish) -> Kept:
     """Return the store of an agent's original files."""
     if wish.root:
         if not is_inside(wish.root / FOLDER, wish.root):
-            raise UsageError(
-                f"{FOLDER} in {wish.root} is behind a symbolic link that leads out of the project. Remove the link."
-            )
+            raise UsageError(f"{FOLDER} in {wish.root} is behind a symbolic link out of the project. Remove the link.")
         return Kept(wish.root / FOLDER, agent)
     state = wish.environment.get("XDG_STATE_HOME") or wish.home / ".local" / "state"
     return Kept(Path(state) / "ralph" / "setup", agent)
