@@ -41,7 +41,7 @@ def read_checklist_md(text: str) -> Reading:
             parser.add_item(line, row, found[1].strip(), found[2] or "")
         else:
             parser.add_text(row, is_code)
-    return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda one: one.line))
+    return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda problem: problem.line))
 
 
 def has_boxes(text: str) -> bool:

@@ -203,7 +203,7 @@ def _to_line(value: object) -> str:
 
 def _to_tags(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
-        return tags_of([one if isinstance(one, list | dict) else str(one) for one in value if one is not None])
+        return tags_of([item if isinstance(item, list | dict) else str(item) for item in value if item is not None])
     return tags_of(value if value is None or isinstance(value, dict) else str(value))
 
 

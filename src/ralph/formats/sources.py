@@ -71,13 +71,13 @@ def sources(path: Path) -> list[SourceFile]:
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
     found = [path / name for name in OF_A_PROJECT if (path / name).exists()]
-    files = [one for place in found or [path] for one in (_list_files(place) if place.is_dir() else [place])]
+    files = [file for place in found or [path] for file in (_list_files(place) if place.is_dir() else [place])]
     if not files:
         raise UsageError(f"No files to import in {path}. Supported are {', '.join(ENDINGS)}.")
-    return [SourceFile(name=str(one.relative_to(path)), path=one) for one in files]
+    return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
 
 
 def _list_files(folder: Path) -> list[Path]:
-    files = sorted(one for one in folder.iterdir() if one.is_file() and one.suffix in ENDINGS)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in ENDINGS)
     # A backup is imported only if its file is missing.
-    return [one for one in files if one.suffix != ".bak" or one.with_suffix("") not in files]
+    return [file for file in files if file.suffix != ".bak" or file.with_suffix("") not in files]
