@@ -70,8 +70,8 @@ def sources(path: Path) -> list[SourceFile]:
     """Return the files to import, in order; raise `UsageError` if there are none."""
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
-    found = [path / name for name in OF_A_PROJECT if (path / name).exists()]
-    files = [file for place in found or [path] for file in (_list_files(place) if place.is_dir() else [place])]
+    existing = [path / name for name in OF_A_PROJECT if (path / name).exists()]
+    files = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
     if not files:
         raise UsageError(f"No files to import in {path}. Supported are {', '.join(ENDINGS)}.")
     return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]

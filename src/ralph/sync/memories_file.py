@@ -91,15 +91,15 @@ class MemoriesFile:
         """Return the entries by id, and new ids for entries whose id is already used with another text."""
         entries: dict[str, Entry] = {}
         new_ids: dict[int, str] = {}
-        for place, entry in enumerate(document.entries):
+        for index, entry in enumerate(document.entries):
             if not accept(entry.body) or accept(entry.id) != entry.id:
                 continue
             first = entries.get(entry.id)
             if first is None:
                 entries[entry.id] = entry
             elif _comparable(first) != _comparable(entry):
-                new_ids[place] = memory_id()
-                entries[new_ids[place]] = replace(entry, id=new_ids[place])
+                new_ids[index] = memory_id()
+                entries[new_ids[index]] = replace(entry, id=new_ids[index])
         return entries, new_ids
 
     def _decide(
