@@ -439,7 +439,9 @@ def _parse_price(source: str, name: str, value: object) -> tuple[float, ...]:
     if (
         isinstance(value, list)
         and len(value) == 2
-        and all(isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= LARGEST for one in value)
+        and all(
+            isinstance(price, int | float) and not isinstance(price, bool) and 0 <= price <= LARGEST for price in value
+        )
     ):
         return tuple(map(float, value))
     raise ConfigError(f"{source}: {name} must be two numbers like [3.0, 15.0], not {_display(value)}.")
@@ -459,8 +461,10 @@ def _convert(source: str, name: str, value: object, default: object) -> object:
         upper = f" and at most {maximum:,}" if name in _MAXIMUM else ""
         expected = f"a {'whole ' if isinstance(default, int) else ''}number of {minimum} or more{upper}"
     elif isinstance(default, tuple):
-        known = _CHOICES.get(name, ())
-        if isinstance(value, list) and all(isinstance(item, str) and (not known or item in known) for item in value):
+        choices = _CHOICES.get(name, ())
+        if isinstance(value, list) and all(
+            isinstance(item, str) and (not choices or item in choices) for item in value
+        ):
             if name in _UNIQUE_LISTS and not value:
                 raise ConfigError(f"{source}: {name} must not be empty.")
             if name in _UNIQUE_LISTS and (duplicate := _first_duplicate(value)):
@@ -468,12 +472,12 @@ def _convert(source: str, name: str, value: object, default: object) -> object:
             if name == "agent.environment":
                 _check_variable_names(source, value)
             return tuple(value)
-        expected = f"a list of {', '.join(known)}" if known else 'a list of strings like ["one", "two"]'
+        expected = f"a list of {', '.join(choices)}" if choices else 'a list of strings like ["one", "two"]'
     else:
-        words = _CHOICES.get(name, ())
-        if isinstance(value, str) and (not words or value in words):
+        choices = _CHOICES.get(name, ())
+        if isinstance(value, str) and (not choices or value in choices):
             return value
-        expected = " or ".join(filter(None, words)) if words else "a string"
+        expected = " or ".join(filter(None, choices)) if choices else "a string"
     raise ConfigError(f"{source}: {name} must be {expected}, not {_display(value)}.")
 
 

@@ -283,7 +283,7 @@ def _convert_fields(values: dict[str, Any], known: Fields, defaults: dict[str, A
             if not is_in_body and not _HARMLESS.fullmatch(value):
                 strings.append(value)
         elif type(value) is list:
-            strings += [one for one in value if type(one) is str and not _HARMLESS.fullmatch(one)]
+            strings += [item for item in value if type(item) is str and not _HARMLESS.fullmatch(item)]
     # Most bundles were written by us and are clean, so all texts are first checked at once.
     text = "\n".join(strings).strip()
     if accept(text) != text:
@@ -295,7 +295,7 @@ def _convert_fields(values: dict[str, Any], known: Fields, defaults: dict[str, A
 
 def _clean_value(value: Any) -> Any:
     if isinstance(value, list):
-        return [accept(one) if isinstance(one, str) else one for one in value]
+        return [accept(item) if isinstance(item, str) else item for item in value]
     return accept(value) if isinstance(value, str) else value
 
 
@@ -345,16 +345,18 @@ def _change(value: Any, name: str) -> str:
         fields = _decode(text)
     except InvalidEntryError as error:
         raise InvalidEntryError(f"its {name} is invalid: {error}") from None
-    known = {field: _clean_nested(one) for field, one in fields.items() if field in _MEMORY_FIELDS and field != "id"}
+    known = {
+        field: _clean_nested(value) for field, value in fields.items() if field in _MEMORY_FIELDS and field != "id"
+    }
     return _encode(known, text)
 
 
 def _clean_nested(value: Any) -> Any:
     """Return a value with all its strings cleaned, including strings that contain JSON."""
     if isinstance(value, dict):
-        return {accept(name): _clean_nested(one) for name, one in value.items()}
+        return {accept(name): _clean_nested(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_clean_nested(one) for one in value]
+        return [_clean_nested(item) for item in value]
     if not isinstance(value, str):
         return value
     if value.startswith(("[", "{")):
@@ -372,10 +374,10 @@ def _encode(value: Any, text: str) -> str:
 
 def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[str, ...]:
     items: dict[str, None] = {}
-    for one in value if type(value) is list else (None,):
-        if type(one) is not str or len(one) > longest:
+    for item in value if type(value) is list else (None,):
+        if type(item) is not str or len(item) > longest:
             raise InvalidEntryError(f"its {name} are not a list of strings of up to {longest} characters")
-        items[" ".join(one.split())] = None
+        items[" ".join(item.split())] = None
     items.pop("", None)
     if len(items) > most:
         raise InvalidEntryError(f"it has {len(items):,} {name}, and the limit is {most:,}")

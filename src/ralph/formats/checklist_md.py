@@ -41,7 +41,7 @@ def read_checklist_md(text: str) -> Reading:
             parser.add_item(line, row, found[1].strip(), found[2] or "")
         else:
             parser.add_text(row, is_code)
-    return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda one: one.line))
+    return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda problem: problem.line))
 
 
 def has_boxes(text: str) -> bool:
@@ -88,13 +88,13 @@ def _derive_parent_status(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
 class _Item:
     """A checklist item and the text below it."""
 
-    __slots__ = ("indent", "is_cancelled", "key", "rows", "section", "task")
+    __slots__ = ("indent", "is_canceled", "key", "rows", "section", "task")
 
     def __init__(self, indent: int, parent: _Item | None, section: str) -> None:
         self.indent = indent
         self.key: str | None = parent.key if parent else None
         """Key of the parent for items nested in this one; a skipped item keeps the key of its own parent."""
-        self.is_cancelled: bool = parent is not None and parent.is_cancelled
+        self.is_canceled: bool = parent is not None and parent.is_canceled
         self.section = section if self.key is None else ""
         self.task: PlannedTask | None = None
         self.rows: list[str] = []
@@ -130,10 +130,10 @@ class _ChecklistParser:
         title = _strip_emphasis(title)
 
         reason = ""
-        if item.is_cancelled:
+        if item.is_canceled:
             reason = "the item is part of a canceled one"
         elif mark == CANCELLED_MARK or (is_struck and mark not in DONE_MARKS):
-            item.is_cancelled = True
+            item.is_canceled = True
             reason = "the item is canceled"
         elif mark not in OPEN_MARKS and mark not in DONE_MARKS:
             reason = f"unknown mark {quote(f'[{mark}]')}"

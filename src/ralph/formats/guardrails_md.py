@@ -143,14 +143,14 @@ class _Sign:
     def body(self) -> str:
         """Return the fields as sentences, starting with trigger and instruction."""
         fields = self.fields()
-        trigger = next((one for one in fields if one[0].lower() in TRIGGERS), None)
-        instruction = next((one for one in fields if one[0].lower() in INSTRUCTIONS), None)
+        trigger = next((field for field in fields if field[0].lower() in TRIGGERS), None)
+        instruction = next((field for field in fields if field[0].lower() in INSTRUCTIONS), None)
         sentences: list[str] = []
         if trigger and instruction:
             trigger_text = trigger[1].rstrip(" .:")
             space = "\n" if _LIST_ITEM.match(instruction[1]) else " "
             sentences.append(f"{trigger_text[:1].upper()}{trigger_text[1:]}:{space}{instruction[1]}")
-            fields = [one for one in fields if one is not trigger and one is not instruction]
+            fields = [field for field in fields if field is not trigger and field is not instruction]
         sentences += [f"{label}: {text}" if label else text for label, text in fields if text]
         return "\n".join(map(_sentence, sentences))
 
@@ -207,13 +207,13 @@ def _opens_bullet(row: str, sign: _Sign | None) -> bool:
 def _unfence(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the rows, with code blocks that contain signs treated as text."""
     block: list[Row] = []
-    for one in rows:
-        if one[2] == CODE:
-            block.append(one)
+    for row in rows:
+        if row[2] == CODE:
+            block.append(row)
             continue
         yield from _unfence_block(block)
         block = []
-        yield one
+        yield row
     yield from _unfence_block(block)
 
 

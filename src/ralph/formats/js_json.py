@@ -71,8 +71,8 @@ def _write_items(
 ) -> None:
     inner = line + step
     pieces.append(opening)
-    for place, (label, item) in enumerate(items):
-        pieces.append(("," if place else "") + inner + label)
+    for index, (label, item) in enumerate(items):
+        pieces.append(("," if index else "") + inner + label)
         _write(item, step, inner, pieces)
     pieces.append(line + closing if items else closing)
 

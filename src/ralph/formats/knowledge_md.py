@@ -203,7 +203,7 @@ def _to_line(value: object) -> str:
 
 def _to_tags(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
-        return tags_of([one if isinstance(one, list | dict) else str(one) for one in value if one is not None])
+        return tags_of([item if isinstance(item, list | dict) else str(item) for item in value if item is not None])
     return tags_of(value if value is None or isinstance(value, dict) else str(value))
 
 
@@ -250,9 +250,9 @@ class _FrontMatterEditor:
             end = self._span(self._root.value[-1][1])[1]
             self._edits.append((end, end, f", {name}: {value}"))
         else:
-            place = self._line_end(self._span(self._pairs("tags")[-1][1])[1])
+            position = self._line_end(self._span(self._pairs("tags")[-1][1])[1])
             margin = " " * self._root.start_mark.column
-            self._edits.append((place, place, f"{margin}{name}: {value}{self._newline}"))
+            self._edits.append((position, position, f"{margin}{name}: {value}{self._newline}"))
 
     def remove(self, name: str) -> None:
         """Remove a key with its line, or set it to null if the line has other content."""
@@ -302,12 +302,12 @@ class _FrontMatterEditor:
         kept_tags = [tag for tag in tags if tag in lines]
         if kept_tags != [tag for tag in old if tag in tags]:
             kept_tags = []  # the order has changed, so all lines are rewritten
-        place = lines[old[0]][0]
+        position = lines[old[0]][0]
         for tag in tags:
             if tag in kept_tags:
-                place = lines[tag][1]
+                position = lines[tag][1]
             else:
-                self._edits.append((place, place, f"{margin}{_format_tag(tag)}{self._newline}"))
+                self._edits.append((position, position, f"{margin}{_format_tag(tag)}{self._newline}"))
         self._edits += [(*lines[tag], "") for tag in old if tag not in kept_tags]
         return True
 
@@ -324,5 +324,5 @@ class _FrontMatterEditor:
         start, end = node.start_mark.index, node.end_mark.index
         return start, start + len(self._text[start:end].rstrip())
 
-    def _line_end(self, place: int) -> int:
-        return self._text.index("\n", place) + 1
+    def _line_end(self, position: int) -> int:
+        return self._text.index("\n", position) + 1

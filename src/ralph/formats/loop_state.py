@@ -41,7 +41,7 @@ def read_loop_state(text: str) -> LoopHistory:
         loop_id=one_line(_text(state.get("loopId")), LONGEST_ID),
         objective=_text(state.get("objective")),
         iterations=tuple(
-            _iteration(position, one) for position, one in enumerate(iterations, 1) if isinstance(one, dict)
+            _iteration(position, fields) for position, fields in enumerate(iterations, 1) if isinstance(fields, dict)
         ),
         is_complete=_status(state) == "completed",
     )
@@ -90,7 +90,7 @@ def _text(value: object) -> str:
 
 def _texts(value: object) -> tuple[str, ...]:
     items = value[:MOST_TEXTS] if isinstance(value, list) else [value]
-    return tuple(text for one in items if (text := _text(one)))
+    return tuple(text for item in items if (text := _text(item)))
 
 
 def _paths(value: object) -> tuple[str, ...]:

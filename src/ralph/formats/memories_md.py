@@ -103,7 +103,7 @@ def edited(
     use the new ids, and apply to the first entry with an id. Entries that are split by a git conflict, and kinds
     without a section, are ignored.
     """
-    put_by_id = {header_id(one.id): one for one in put if one.kind in SECTIONS}
+    put_by_id = {header_id(entry.id): entry for entry in put if entry.kind in SECTIONS}
     removed_ids = {header_id(id) for id in remove} - put_by_id.keys()
     mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
     text = text.removeprefix(mark)
@@ -114,14 +114,14 @@ def edited(
         page.rename(number, header_id(id))
     editor = _PageEditor(page, "\r" if 2 * text.count("\r\n") > text.count("\n") else "")
     first = {page.entries[number].id: number for number in reversed(range(len(page.entries)))}
-    for id, one in put_by_id.items():
+    for id, entry in put_by_id.items():
         if id in first:
             if first[id] not in page.split:
-                editor.put(page.spans[first[id]], page.entries[first[id]], one)
+                editor.put(page.spans[first[id]], page.entries[first[id]], entry)
         elif id in page.without_text:
-            editor.put(*page.without_text[id], one)
+            editor.put(*page.without_text[id], entry)
         else:
-            editor.insert(one)
+            editor.insert(entry)
     for id in removed_ids & first.keys():
         if first[id] not in page.split:
             editor.remove(page.spans[first[id]])
@@ -162,17 +162,23 @@ def read_memories_md(text: str, at: str) -> Reading:
             problems.append(Unreadable(line=entry.line, why=f"Skipped entry {quote(entry.id)}: {error}."))
         else:
             memories.append(memory)
-    return tuple(memories), tuple(sorted(problems, key=lambda one: one.line))
+    return tuple(memories), tuple(sorted(problems, key=lambda problem: problem.line))
 
 
 def write_memories_md(memories: Iterable[Memory]) -> str:
     """Return a file with the memories whose kind has a section, newest first within each section."""
-    oldest_first = sorted(memories, key=lambda one: (one.created_at, one.id))
+    oldest_first = sorted(memories, key=lambda memory: (memory.created_at, memory.id))
     return edited(
         TEMPLATE,
         put=[
-            Entry(id=one.id, kind=one.kind, body=one.body or one.title, tags=one.tags, created=one.created_at[:10])
-            for one in oldest_first
+            Entry(
+                id=memory.id,
+                kind=memory.kind,
+                body=memory.body or memory.title,
+                tags=memory.tags,
+                created=memory.created_at[:10],
+            )
+            for memory in oldest_first
         ],
     )
 
@@ -345,7 +351,7 @@ def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None]
     starts = [0, *accumulate(len(row) + 1 for row in rows)]
     found: dict[str, dict[tuple[int, ...], tuple[Entry, Span]]] = {"ours": {}, "theirs": {}}
     for side in found:
-        numbers = [row for row, one in enumerate(sides) if one in ("", side)]
+        numbers = [row for row, row_side in enumerate(sides) if row_side in ("", side)]
         scan = _parse_rows([rows[row] for row in numbers], [visible[row] for row in numbers], has_code)
         for row, text in zip(numbers, scan.visible, strict=True):
             page.visible[row] = page.visible[row] or text
@@ -362,10 +368,10 @@ def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None]
         for kind, (first, last) in scan.sections.items():
             if not sides[numbers[first]]:
                 page.sections.setdefault(kind, (numbers[first], _consecutive_end(numbers, first, last)))
-        page.problems += [replace(one, line=numbers[one.line - 1] + 1) for one in scan.problems]
-    page.problems = sorted(set(page.problems), key=lambda one: one.line)
+        page.problems += [replace(problem, line=numbers[problem.line - 1] + 1) for problem in scan.problems]
+    page.problems = sorted(set(page.problems), key=lambda problem: problem.line)
     both = found["theirs"] | found["ours"]
-    for own, (entry, span) in sorted(both.items(), key=lambda one: (one[1][0].line, one[1][0].side)):
+    for own, (entry, span) in sorted(both.items(), key=lambda item: (item[1][0].line, item[1][0].side)):
         is_shared = own in found["ours"] and own in found["theirs"]
         if not is_shared and not all(sides[row] for row in own):
             page.split.add(len(page.entries))

@@ -138,8 +138,8 @@ def _read_bundle(text: str, force: bool) -> Reading:
     if not force and (why := verify_bundle(lines)):
         return _failure(f"{why} What can be read of it {BY_FORCE}")
     result = list(read_bundle(lines))
-    memories = tuple(one for one in result if isinstance(one, Memory))
-    return memories, tuple(one for one in result if isinstance(one, Unreadable))
+    memories = tuple(item for item in result if isinstance(item, Memory))
+    return memories, tuple(item for item in result if isinstance(item, Unreadable))
 
 
 def _read_learnings(text: str, at: str, format: Format, force: bool) -> Reading:
@@ -212,7 +212,7 @@ def _detect_json(text: str) -> Format:
             if is_whole_text and isinstance(value.get(field), list):
                 return format
         return Format.TASKS if _is_task(value) else Format.UNKNOWN
-    first = next((one for one in value if isinstance(one, dict)), None) if isinstance(value, list) else None
+    first = next((item for item in value if isinstance(item, dict)), None) if isinstance(value, list) else None
     if first is None:
         return Format.UNKNOWN
     if _is_memory(first):

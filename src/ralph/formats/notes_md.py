@@ -125,7 +125,7 @@ def read_notes_md(text: str, at: str) -> Reading:
 
 def _add_section(section: Section, heading: str, title: str, collector: Gathering) -> None:
     headings = [section.heading, *reversed(section.above)]
-    topics = [one for one in headings if one != title] or headings
+    topics = [text for text in headings if text != title] or headings
     parts = _parts(section)
     for number, body in enumerate(parts, start=1):
         if is_placeholder(body):
@@ -167,8 +167,8 @@ def is_placeholder(text: str) -> bool:
         return True
     if re.fullmatch(r"no (?:new )?(?:patterns|learnings|gotchas|issues|signs)(?: yet| so far| \w+)?", words):
         return True
-    is_emphasised = text.strip()[0] in "*_" and text.strip()[-1] in "*_"
-    return is_emphasised and words.startswith(("add ", "append ", "record ", "document ", "list ", "write "))
+    is_emphasized = text.strip()[0] in "*_" and text.strip()[-1] in "*_"
+    return is_emphasized and words.startswith(("add ", "append ", "record ", "document ", "list ", "write "))
 
 
 def kind_of_headings(headings: Iterable[str]) -> str:
@@ -273,7 +273,7 @@ def sections_of(text: str) -> list[Section]:
             continue
         while path and path[-1].level >= level:
             path.pop()
-        section = Section(line, level, heading_of(row), tuple(one.heading for one in path if one.heading))
+        section = Section(line, level, heading_of(row), tuple(parent.heading for parent in path if parent.heading))
         path.append(section)
         sections.append(section)
     return sections

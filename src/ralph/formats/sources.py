@@ -70,14 +70,14 @@ def sources(path: Path) -> list[SourceFile]:
     """Return the files to import, in order; raise `UsageError` if there are none."""
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
-    found = [path / name for name in OF_A_PROJECT if (path / name).exists()]
-    files = [one for place in found or [path] for one in (_list_files(place) if place.is_dir() else [place])]
+    existing = [path / name for name in OF_A_PROJECT if (path / name).exists()]
+    files = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
     if not files:
         raise UsageError(f"No files to import in {path}. Supported are {', '.join(ENDINGS)}.")
-    return [SourceFile(name=str(one.relative_to(path)), path=one) for one in files]
+    return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
 
 
 def _list_files(folder: Path) -> list[Path]:
-    files = sorted(one for one in folder.iterdir() if one.is_file() and one.suffix in ENDINGS)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in ENDINGS)
     # A backup is imported only if its file is missing.
-    return [one for one in files if one.suffix != ".bak" or one.with_suffix("") not in files]
+    return [file for file in files if file.suffix != ".bak" or file.with_suffix("") not in files]

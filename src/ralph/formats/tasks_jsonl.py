@@ -63,7 +63,7 @@ def read_tasks_jsonl(text: str) -> Reading:
         elif task:
             tasks[task.key] = task
         unreadable += [Unreadable(line=line, why=why) for why in problems]
-    return tuple(tasks.values()), tuple(sorted(unreadable, key=lambda one: one.line))
+    return tuple(tasks.values()), tuple(sorted(unreadable, key=lambda problem: problem.line))
 
 
 def write_tasks_jsonl(tasks: Iterable[Task]) -> str:
@@ -249,8 +249,8 @@ def _needs(fields: Fields, problems: list[str]) -> tuple[str, ...]:
         if not isinstance(listed, list):
             problems.append(f"Ignored {name}: not a list of ids.")
             continue
-        keys |= dict.fromkeys(key for one in listed if (key := _key(one)))
-        if not all(isinstance(one, str) or _key(one) for one in listed):
+        keys |= dict.fromkeys(key for item in listed if (key := _key(item)))
+        if not all(isinstance(item, str) or _key(item) for item in listed):
             problems.append(f"Ignored an item of {name}: not an id.")
     return tuple(keys)
 

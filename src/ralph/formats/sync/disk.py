@@ -100,10 +100,10 @@ class Disk:
         found: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(os.path.join(self._root, KNOWLEDGE)) as entries:  # noqa: PTH118
-                for one in entries:
-                    if one.name.endswith(".md") and not one.name.startswith("."):
-                        stat = one.stat()
-                        found[KNOWLEDGE + one.name] = stat.st_size, stat.st_mtime_ns
+                for entry in entries:
+                    if entry.name.endswith(".md") and not entry.name.startswith("."):
+                        stat = entry.stat()
+                        found[KNOWLEDGE + entry.name] = stat.st_size, stat.st_mtime_ns
         except OSError:
             pass  # missing, or unreadable, which the sync reports
         if size := self._stat(self.memories):
@@ -113,7 +113,7 @@ class Disk:
     def knowledge_paths(self) -> list[str]:
         """Return the relative paths of the knowledge files, sorted."""
         try:
-            names = sorted(one.name for one in (self.root / KNOWLEDGE).iterdir())
+            names = sorted(path.name for path in (self.root / KNOWLEDGE).iterdir())
         except OSError:
             return []
         return [KNOWLEDGE + name for name in names if name.endswith(".md") and not name.startswith(".")]

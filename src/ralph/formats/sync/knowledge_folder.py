@@ -72,7 +72,9 @@ class KnowledgeFolder:
         changed = self._read_changed(paths)
         self._follow_renames(changed, set(paths))
         with_file = {id for id, _ in self._base.values()}
-        self._without_file = {title_key(one.title): id for id, one in self._unmatched.items() if id not in with_file}
+        self._without_file = {
+            title_key(entry.title): id for id, entry in self._unmatched.items() if id not in with_file
+        }
         for path, file in changed.items():
             self._sync_file(path, file)
         for path in (self._held & set(self._base)) - set(paths):

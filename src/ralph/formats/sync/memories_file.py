@@ -61,7 +61,7 @@ class MemoriesFile:
         """Sync the file in its current form; return False if it changed meanwhile."""
         text = content.text if content else ""
         document = read_document(text)
-        self.problems = [f"{self._path}, line {one.line}: {one.why}" for one in document.problems]
+        self.problems = [f"{self._path}, line {problem.line}: {problem.why}" for problem in document.problems]
         if document.has_conflict:
             self._import_both_sides(document)
             self.problems.append(
@@ -75,7 +75,7 @@ class MemoriesFile:
         synced_texts, put, remove = self._decide(entries, unread, is_emptied)
         written = content
         after = edited(text, put=put, remove=remove, rename=new_ids) if put or remove or new_ids else text
-        while remove and (again := {one.id for one in read_document(after).entries} & set(remove)):
+        while remove and (again := {entry.id for entry in read_document(after).entries} & set(remove)):
             after = edited(after, remove=again)  # the file had the same entry twice
         if after != text:
             written = self._disk.write(self._path, after, content)
@@ -91,15 +91,15 @@ class MemoriesFile:
         """Return the entries by id, and new ids for entries whose id is already used with another text."""
         entries: dict[str, Entry] = {}
         new_ids: dict[int, str] = {}
-        for place, entry in enumerate(document.entries):
+        for index, entry in enumerate(document.entries):
             if not accept(entry.body) or accept(entry.id) != entry.id:
                 continue
             first = entries.get(entry.id)
             if first is None:
                 entries[entry.id] = entry
             elif _comparable(first) != _comparable(entry):
-                new_ids[place] = memory_id()
-                entries[new_ids[place]] = replace(entry, id=new_ids[place])
+                new_ids[index] = memory_id()
+                entries[new_ids[index]] = replace(entry, id=new_ids[index])
         return entries, new_ids
 
     def _decide(

@@ -38,14 +38,14 @@ def of_memories(root: Path, stored: Stored) -> Iterator[Flaw]:
     folder = (root / name).parent
     if os.path.lexists(folder) and not (folder.is_dir() and os.access(folder, os.W_OK)):
         says = f"cannot write {name}: {folder.name} is not a writable directory"
-        yield Flaw(says=says, mend="replace it by a directory, or make it writable")
+        yield Flaw(says=says, mend="replace it with a directory, or make it writable")
         return
     if not os.path.lexists(root / name):
         return
     try:
         text = mirrored(root, name).decode("utf-8", "replace")
     except FileUnusableError as error:
-        mend = "replace it by a readable text file, or delete it to have it created again"
+        mend = "replace it with a readable text file, or delete it to have it created again"
         yield Flaw(says=str(error).removesuffix("."), mend=mend)
         return
     document = read_document(text)
@@ -82,7 +82,7 @@ def of_knowledge(root: Path, stored: Stored) -> Iterator[Flaw]:
         try:
             read_note(mirrored(root, KNOWLEDGE + path.name).decode("utf-8", "replace"))
         except FileUnusableError as error:
-            yield Flaw(says=str(error).removesuffix("."), mend="replace it by a text file", file=path.name)
+            yield Flaw(says=str(error).removesuffix("."), mend="replace it with a text file", file=path.name)
         except InvalidEntryError as error:
             says = f"skipped {KNOWLEDGE}{path.name}: {error}"
             mend = "add front matter with a title and at least one tag"
