@@ -5,7 +5,6 @@ from __future__ import annotations
 from ralph.project import Project
 from ralph.server.calls import Query
 from ralph.server.pages.linking import address
-from ralph.server.pages.live import titles_of
 from ralph.server.paging import Cursor, Number, cursor_to, place_in
 from ralph.server.views import Pages, View
 
@@ -54,7 +53,9 @@ def show_failures(project: Project, query: FailuresQuery) -> View:
             "categories": project.failure_counts(),
             "groups": [] if query.task else groups,
             "reports": reports,
-            "titles": titles_of(project, [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]),
+            "titles": project.store.tasks.titles(
+                [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]
+            ),
             "next": narrowed(cursor=cursor) if cursor else "",
         },
     )

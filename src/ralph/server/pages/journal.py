@@ -9,7 +9,6 @@ from ralph.project import Project
 from ralph.records import Outcome
 from ralph.server.calls import Query
 from ralph.server.pages.linking import address
-from ralph.server.pages.live import titles_of
 from ralph.server.pages.telling import run_command
 from ralph.server.paging import Cursor, Moment, Number, cursor_to, place_in
 from ralph.server.problems import InvalidValueError
@@ -65,7 +64,7 @@ def show_journal(project: Project, query: JournalQuery) -> View:
             "runs": runs,
             "is_listed": _is_listed(query.run, runs),
             "entries": entries,
-            "titles": titles_of(project, [one.attempt.task_id for one in entries if one.attempt]),
+            "titles": project.store.tasks.titles([one.attempt.task_id for one in entries if one.attempt]),
             "next": narrowed(cursor=cursor) if cursor else "",
             "run_command": run_command(project),
         },

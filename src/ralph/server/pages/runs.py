@@ -7,7 +7,6 @@ from ralph.project import Project
 from ralph.records import now
 from ralph.server.calls import Query
 from ralph.server.pages.linking import address
-from ralph.server.pages.live import titles_of
 from ralph.server.pages.telling import run_command
 from ralph.server.paging import Cursor, Name, cursor_to, place_in
 from ralph.server.views import Pages, View
@@ -57,7 +56,7 @@ def show_run(project: Project, id: str) -> View:
             "running": view.running,
             "attempts": attempts,
             "has_more": more is not None,
-            "titles": titles_of(project, [one.task_id for one in attempts]),
+            "titles": project.store.tasks.titles([one.task_id for one in attempts]),
             "models": view.models,
             "learned": project.memory.of_run(id, MOST_LEARNED),
             "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
