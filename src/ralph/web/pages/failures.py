@@ -7,7 +7,6 @@ from ralph.project import Project
 from ralph.web.endpoints import Query
 from ralph.web.page_routes import Pages, View
 from ralph.web.pages.links import address
-from ralph.web.pages.live import titles_of
 from ralph.web.paging import Cursor, Number, cursor_to, place_in
 
 ON_A_PAGE = 30
@@ -54,7 +53,9 @@ def show_failures(project: Project, query: FailuresQuery) -> View:
             "categories": project.journal.failure_counts(),
             "groups": [] if query.task else groups,
             "reports": reports,
-            "titles": titles_of(project, [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]),
+            "titles": project.store.tasks.titles(
+                [*(one.task_id for one in reports), *(one.example.task_id for one in groups)]
+            ),
             "next": narrowed(cursor=cursor) if cursor else "",
         },
     )

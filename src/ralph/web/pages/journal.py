@@ -11,7 +11,6 @@ from ralph.project import Project
 from ralph.web.endpoints import Query
 from ralph.web.page_routes import Pages, View
 from ralph.web.pages.links import address
-from ralph.web.pages.live import titles_of
 from ralph.web.pages.sentences import run_command
 from ralph.web.paging import Cursor, Moment, Number, cursor_to, place_in
 from ralph.web.problems import InvalidValueError
@@ -66,7 +65,7 @@ def show_journal(project: Project, query: JournalQuery) -> View:
             "runs": runs,
             "is_listed": _is_listed(query.run, runs),
             "entries": entries,
-            "titles": titles_of(project, [one.attempt.task_id for one in entries if one.attempt]),
+            "titles": project.store.tasks.titles([one.attempt.task_id for one in entries if one.attempt]),
             "next": narrowed(cursor=cursor) if cursor else "",
             "run_command": run_command(project),
         },

@@ -45,13 +45,8 @@ def show_live(project: Project, query: LiveQuery) -> View:
             "is_here": run.id in run_log.runs(project.directory),
             "attempts": attempts,
             "has_more": attempts.next is not None,
-            "titles": titles_of(project, [one.task_id for one in attempts]),
+            "titles": project.store.tasks.titles([one.task_id for one in attempts]),
             "others": project.stats.of(others),
             "run_command": run_command(project),
         },
     )
-
-
-def titles_of(project: Project, ids: list[str | None]) -> dict[str, str]:
-    """Return the titles of existing tasks by ID."""
-    return project.store.tasks.titles(ids)

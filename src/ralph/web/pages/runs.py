@@ -9,7 +9,6 @@ from ralph.project import Project
 from ralph.web.endpoints import Query
 from ralph.web.page_routes import Pages, View
 from ralph.web.pages.links import address
-from ralph.web.pages.live import titles_of
 from ralph.web.pages.sentences import run_command
 from ralph.web.paging import Cursor, Name, cursor_to, place_in
 
@@ -58,7 +57,7 @@ def show_run(project: Project, id: str) -> View:
             "running": view.running,
             "attempts": attempts,
             "has_more": attempts.next is not None,
-            "titles": titles_of(project, [one.task_id for one in attempts]),
+            "titles": project.store.tasks.titles([one.task_id for one in attempts]),
             "models": view.models,
             "learned": project.runs.memories(id, MOST_LEARNED),
             "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
