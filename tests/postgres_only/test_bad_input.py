@@ -99,7 +99,7 @@ def test_a_port_that_never_answers_is_told_of(tmp_path: Path) -> None:
     [
         ("ann", f"not-{SECRET}", "db", "wrong user or password"),
         ("zed", SECRET, "db", "wrong user or password"),
-        ("ann", SECRET, "nowhere", "has no database called nowhere"),
+        ("ann", SECRET, "nowhere", "has no database 'nowhere'"),
         ("bob", SECRET, "db", "required grants are in docs/postgres.md"),
     ],
 )
@@ -114,7 +114,7 @@ def test_who_is_not_let_in_is_told_why(
 def test_an_unknown_role_is_named(tmp_path: Path, server: Server) -> None:
     machine = set_up(tmp_path, server.url("postgres", user="zed"))
 
-    assert "has no role called zed" in one_sentence(machine.ralph("status"))
+    assert "has no role 'zed'" in one_sentence(machine.ralph("status"))
 
 
 def test_a_missing_password_is_asked_for_and_may_come_from_the_environment(tmp_path: Path, strict: Server) -> None:
@@ -195,7 +195,7 @@ def test_a_role_that_owns_no_more_than_its_schema_can_do_everything_without_pgve
     assert "required grants" in refused
     assert "The parser wants tabs" in found
     assert doctor.code == 0, doctor.out + doctor.err
-    assert "pgvector   not used" in doctor.out
+    assert "pgvector   optional, not enabled" in doctor.out
     assert strict.run("SELECT COUNT(*) FROM pg_extension WHERE extname = 'vector'", "apart") == [(0,)]
 
 
@@ -412,5 +412,5 @@ def test_no_text_from_outside_breaks_the_database(tmp_path: Path, strict: Server
     for way, one in ran.items():
         assert "Traceback" not in one.err, (way, one.err)
         assert one.err.count("\n") <= 2, (way, one.err)
-    assert "ok     database   sound" in machine.ralph("doctor").out
+    assert "ok     database   intact" in machine.ralph("doctor").out
     assert strict.run("SELECT COUNT(*) >= 4 FROM memory", "texts") == [(True,)]

@@ -485,7 +485,8 @@ def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
     """Count the records that the old database has and the fresh one lacks; None if the old one is unreadable."""
     added: dict[str, int] = {}
     changed: dict[str, int] = {}
-    is_exact = all(_READABLE.search(one) or is_of_an_index(one) for one in _other_problems(health))
+    problems = health.problems[1:] if health.lost_changes else health.problems
+    is_exact = all(_READABLE.search(problem) or is_of_an_index(problem) for problem in problems)
     is_readable = False
     try:
         with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
@@ -505,10 +506,6 @@ def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
     gained = {name: count for name, count in added.items() if count}
     other = {name: count for name, count in changed.items() if count}
     return Gap(added=gained, changed=other, changes=health.lost_changes, is_exact=is_exact)
-
-
-def _other_problems(health: Health) -> Sequence[str]:
-    return health.problems[1:] if health.lost_changes else health.problems
 
 
 def _loss_message(old: Path, gap: Gap | None, made_at: str) -> str:

@@ -161,7 +161,7 @@ def lost_changes(connection: apsw.Connection, path: str) -> int:
         id, count, complement, identity, *_ = _read_last_change(path).split()
         # Read after the lock file: others may commit in between, and the database is never behind its lock file.
         rows: list[Any] = connection.execute("SELECT changes FROM writing WHERE id = ?", (id,)).fetchall()
-        if int(count) != -int(complement) or identity != _file_key(path) or not rows:
+        if int(count) != -int(complement) or identity != "{}:{}".format(*_identity(path)) or not rows:
             return 0  # the lock file belongs to another database that was at this path
         return max(0, int(count) - int(rows[0][0]))
     except (OSError, ValueError, apsw.SQLError):
@@ -184,10 +184,6 @@ def _read_last_change(path: str) -> str:
         return os.read(file, 200).decode()
     finally:
         os.close(file)
-
-
-def _file_key(path: str) -> str:
-    return "{}:{}".format(*_identity(path))
 
 
 def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -> None:
