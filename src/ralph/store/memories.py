@@ -74,7 +74,7 @@ class Changed:
 
 
 class Memories(KnownMemories):
-    """Reads and writes the memories of a project."""
+    """Memories of a project, with their history."""
 
     # --- adding ----------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class Wanted:
 
 
 class KnownMemories:
-    """Reads the memories of a project."""
+    """Read access to the memories of a project."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
