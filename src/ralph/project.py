@@ -92,9 +92,9 @@ class Project:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def synced(self) -> Synced:
+    def synced(self) -> SyncBracket:
         """Return a context that syncs the memory files before the block, and after it if it succeeds."""
-        return Synced(self)
+        return SyncBracket(self)
 
     # --- services --------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Project:
         return ProjectService(self.root, self.config, self.store.database, self.actor)
 
 
-class Synced:
+class SyncBracket:
     """Syncs the memory files before a block, and after it if it succeeds."""
 
     def __init__(self, project: Project) -> None:

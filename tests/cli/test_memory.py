@@ -1117,10 +1117,7 @@ def test_an_import_says_what_stays_deleted_and_what_is_said_twice(tmp_path: Path
 
     ran = ralph("import", str(path))
 
-    assert (
-        ran.out.splitlines()[0]
-        == f"{path} (json): 1 new, 1 duplicated in the file, 1 skipped (deleted earlier)"
-    )
+    assert ran.out.splitlines()[0] == f"{path} (json): 1 new, 1 duplicated in the file, 1 skipped (deleted earlier)"
 
 
 def test_the_undo_of_an_import_says_that_tasks_stay(tmp_path: Path, ralph: Ralph) -> None:

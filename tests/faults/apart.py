@@ -359,8 +359,8 @@ def operations(mine: Project) -> list[tuple[str, Callable[..., Any]]]:
     parts: list[object] = [
         store, store.tasks, store.features, store.attempts, store.events, store.sums, store.sessions, store.memories,
         Synced(store.scope), Shared(store.scope), Vectors(store.scope, MODEL, WIDTH),
-        mine, mine.memory, mine.memory.maintenance, mine.memory.sharing, mine.memory.events, mine.transfer, mine.sessions,
-        mine.learnings, mine.tasks, mine.features, mine.runs, mine.prompts, mine.journal, mine.stats,
+        mine, mine.memory, mine.memory.maintenance, mine.memory.sharing, mine.memory.events, mine.transfer,
+        mine.sessions, mine.learnings, mine.tasks, mine.features, mine.runs, mine.prompts, mine.journal, mine.stats,
     ]  # fmt: skip
     found = []
     for part in parts:

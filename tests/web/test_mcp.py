@@ -263,7 +263,7 @@ def test_a_client_that_breaks_off_does_no_harm(served: Server, capfd: pytest.Cap
         b"\x16\x03\x01",
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
     ):
-        with socket.create_connection(("127.0.0.1", int(served.server_address[1]), AGENT)) as connection:
+        with socket.create_connection(("127.0.0.1", int(served.server_address[1]))) as connection:
             connection.sendall(piece)
 
     assert send(served).status == 200
