@@ -10,15 +10,15 @@ from pathlib import Path
 import apsw
 
 from bench.measure import Table, seconds
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.config import Config
-from ralph.core.records import Memory, Reply, now
-from ralph.loop.options import Order
+from ralph.core.records import AgentReply, Memory, now
+from ralph.loop.options import RunOptions
 from ralph.loop.run import Loop
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.memories import Change
-from ralph.store.tasks import NewTask
+from ralph.store.memories import ChangeInfo
+from ralph.store.tasks import TaskDraft
 from ralph.workspace import init_project
 
 PAST = 10_000
@@ -37,18 +37,18 @@ class Idle:
     name = "idle"
     reports_cost = False
     reports_tokens = False
-    takes_model = False
+    accepts_model = False
 
     def __init__(self, knows_files: bool) -> None:
-        self.knows_files = knows_files
+        self.reports_files = knows_files
 
     def check(self) -> None:
         """Be there."""
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Say done."""
         text = f"<journal>Nothing to do.</journal><task-done>{session.environment['RALPH_TASK_ID']}</task-done>"
-        return Reply(text=text, files=() if self.knows_files else None)
+        return AgentReply(text=text, files=() if self.reports_files else None)
 
 
 def words(chance: random.Random, count: int) -> str:
@@ -60,7 +60,7 @@ def fill(store: Store) -> None:
     """Give the project a past: runs, attempts with notes, memories."""
     chance = random.Random(1)
     at = now()
-    tasks = store.tasks.add_all([NewTask(title=words(chance, 6)) for _ in range(PAST_TASKS)])
+    tasks = store.tasks.add_all([TaskDraft(title=words(chance, 6)) for _ in range(PAST_TASKS)])
     runs = [store.attempts.start_run("past").id for _ in range(50)]
     with store.transaction():
         for n in range(PAST):
@@ -102,25 +102,25 @@ def fill(store: Store) -> None:
                 created_at=at,
                 updated_at=at,
             )
-            store.memories.add(memory, Change(who="bench", why="bench"))
-        store.scope.change("tasks", "status = 'done'", "status = 'pending'")
+            store.memories.add(memory, ChangeInfo(who="bench", why="bench"))
+        store.scope.update_where("tasks", "status = 'done'", "status = 'pending'")
 
 
 def one_run(project: Project, *, words_each: int, knows_files: bool = True) -> float:
     """Give the time per iteration of one run over new tasks."""
     chance = random.Random(2)
     project.store.tasks.add_all(
-        [NewTask(title=words(chance, 6), body=words(chance, words_each - 6)) for _ in range(ITERATIONS)]
+        [TaskDraft(title=words(chance, 6), body=words(chance, words_each - 6)) for _ in range(ITERATIONS)]
     )
     loop = Loop(
         store=project.store,
         agent=Idle(knows_files),
         config=Config(),
         directory=project.root,
-        order=Order(iterations=ITERATIONS),
-        tell=lambda event: None,
+        run_options=RunOptions(iterations=ITERATIONS),
+        emit=lambda event: None,
     )
-    return seconds(loop.run) / ITERATIONS
+    return seconds(loop.run_loop) / ITERATIONS
 
 
 class RawCommits:

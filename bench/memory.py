@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 
 from bench.measure import Table, best, seconds
-from ralph.core.records import Memory, Source, now
+from ralph.core.records import Memory, MemorySource, now
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_md import write_memories_md
 from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.workspace import init_project
 
 MANY = 100_000
@@ -24,7 +24,7 @@ ENTRIES = 10_000
 ADDED = 200
 REPEATS = 5
 VOCABULARY = 20_000
-BENCH = Change(who="bench", why="bench")
+BENCH = ChangeInfo(who="bench", why="bench")
 
 
 def words(chance: random.Random, count: int) -> str:
@@ -43,7 +43,7 @@ def memories(count: int, first: int = 0, kind: str = "pitfall") -> list[Memory]:
             title=words(chance, 6),
             body=f"{words(chance, 20)} {first + n}",
             tags=(words(chance, 1), words(chance, 1)),
-            source=Source.IMPORTED,
+            source=MemorySource.IMPORTED,
             created_at=at,
             updated_at=at,
         )

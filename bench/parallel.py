@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 from bench.measure import Table, best, seconds
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.config import Config
-from ralph.core.records import Reply, Status
-from ralph.loop.options import Order
+from ralph.core.records import AgentReply, TaskStatus
+from ralph.loop.options import RunOptions
 from ralph.loop.run import Loop
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from ralph.workspace import init_project
 
 WORKERS = 8
@@ -35,36 +35,36 @@ class Sleeper:
     """An agent that thinks for a moment and then says done."""
 
     name = "sleeper"
-    knows_files = True
+    reports_files = True
     reports_cost = False
     reports_tokens = False
-    takes_model = False
+    accepts_model = False
 
     def check(self) -> None:
         """Be there."""
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Sleep, and say done."""
         time.sleep(SESSION_SECONDS)
         text = f"<journal>Nothing to do.</journal><task-done>{session.environment['RALPH_TASK_ID']}</task-done>"
-        return Reply(text=text, files=(), seconds=SESSION_SECONDS)
+        return AgentReply(text=text, files=(), seconds=SESSION_SECONDS)
 
 
 def one_run(directory: Path, workers: int) -> float:
     """Give how long a run over new tasks takes; nothing may be done twice or left."""
     with Project.open(directory) as project:
-        added = project.store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(TASKS)])
+        added = project.store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(TASKS)])
         loop = Loop(
             store=project.store,
             agent=Sleeper(),
             config=Config(),
             directory=project.root,
-            order=Order(parallel=workers),
-            tell=lambda event: None,
+            run_options=RunOptions(parallel=workers),
+            emit=lambda event: None,
         )
-        took = seconds(loop.run)
+        took = seconds(loop.run_loop)
         for task in added:
-            assert project.store.tasks.get(task.id).status is Status.DONE
+            assert project.store.tasks.get(task.id).status is TaskStatus.DONE
             assert project.store.attempts.metrics(task.id).total_attempts == 1
     return took
 
@@ -83,7 +83,7 @@ def make_repository(directory: Path) -> None:
 
 def fill(store: Store, attempts: int) -> None:
     """Give a project a past of so many attempts, most of them at tasks that are done."""
-    tasks = store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(attempts // ATTEMPTS_PER_TASK)])
+    tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(attempts // ATTEMPTS_PER_TASK)])
     run = store.attempts.start_run("past").id
     rows = [
         {
@@ -112,9 +112,9 @@ def fill(store: Store, attempts: int) -> None:
         for n in range(attempts)
     ]
     with store.transaction():
-        store.scope.insert_all("attempts", rows)
-        store.scope.change("tasks", "status = 'done'", "status = 'pending'")
-    store.tasks.add_all([NewTask(title=f"Open task {n}") for n in range(OPEN_TASKS)])
+        store.scope.insert_many("attempts", rows)
+        store.scope.update_where("tasks", "status = 'done'", "status = 'pending'")
+    store.tasks.add_all([TaskDraft(title=f"Open task {n}") for n in range(OPEN_TASKS)])
     store.attempts.end_run(run, "all tasks are done")
 
 
@@ -126,11 +126,11 @@ def ask_status(project: Project) -> None:
 
 def ask_strategy(project: Project) -> None:
     """Ask what a model has to be chosen by."""
-    from ralph.loop.choose_model import next_attempt
+    from ralph.loop.choose_model import plan_attempt
 
     task = project.store.tasks.ready()[0]
     for _ in range(ASKED):
-        next_attempt(project.store, project.config, task, project.store.attempts.metrics(task.id))
+        plan_attempt(project.store, project.config, task, project.store.attempts.metrics(task.id))
 
 
 def run(table: Table) -> None:

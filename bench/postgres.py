@@ -19,10 +19,10 @@ from tests.postgres import Server
 
 from bench.measure import Table, best
 from bench.recall_speed import Texts, fill, memories
-from ralph.memory.recall.query import Context
+from ralph.memory.recall.query import RecallContext
 from ralph.project import Project
 from ralph.store import open_store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from ralph.workspace import init_project
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _recall(table: Table, directory: Path, url: str) -> None:
             table.row(f"a recall, {what}", ours * 1000, ours / bare, RECALL_BAR)
 
 
-def _middle(work: Callable[[Context], object], asked: Sequence[Context]) -> float:
+def _middle(work: Callable[[RecallContext], object], asked: Sequence[RecallContext]) -> float:
     return median(best(lambda one=one: work(one), REPEATS) for one in asked)  # type: ignore[misc]
 
 
@@ -94,7 +94,7 @@ def _fill_bare(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     connection.execute("CREATE INDEX bare_words ON bare USING gin (words)")
 
 
-def _find_bare(connection: psycopg.Connection[tuple[object, ...]], context: Context) -> object:
+def _find_bare(connection: psycopg.Connection[tuple[object, ...]], context: RecallContext) -> object:
     words = dict.fromkeys(re.findall(r"[^\W_]+", f"{context.title} {context.body}".lower()))
     return connection.execute(
         """
@@ -123,7 +123,7 @@ def _claims(table: Table, directory: Path, url: str) -> None:
     ours, bare, begun = [], [], []
     for _ in range(ROUNDS):
         store = open_store(url, "claims")
-        store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
+        store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
         store.close()
         with closing(psycopg.connect(url, autocommit=True)) as connection:
             connection.execute(
@@ -134,7 +134,7 @@ def _claims(table: Table, directory: Path, url: str) -> None:
         bare.append(_together(_claim_bare, url))
         ours.append(_together(_claim, url))
         store = open_store(url, "claims")
-        store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
+        store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(WORKERS * CLAIMS)])
         store.close()
         begun.append(_together(_begin, url))
     table.row("a claim from a bare SKIP LOCKED queue", min(bare) * 1000, 1.0)

@@ -19,11 +19,11 @@ from typing import Any
 import apsw
 
 from bench.measure import Table, best
-from ralph.core.records import SIGNAL_KINDS, Memory, Source, now, timestamp
-from ralph.memory.recall.candidates import recall
-from ralph.memory.recall.query import Context
+from ralph.core.records import SIGNAL_TYPES, Memory, MemorySource, now, timestamp
+from ralph.memory.recall.candidates import recall_memories
+from ralph.memory.recall.query import RecallContext
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.workspace import init_project
 
 SMALL, MANY, LARGE = 10_000, 100_000, 1_000_000
@@ -34,7 +34,7 @@ SHOWN = 8
 VOCABULARY, NAMES, PATHS = 50_000, 20_000, 5_000
 START = 1_600_000_000
 MINUTES_APART = 4
-BENCH = Change(who="bench", why="bench")
+BENCH = ChangeInfo(who="bench", why="bench")
 
 SMALL_WORDS = (
     "the of and to a in is it that for on was with as be by this are from at not or have an which but has can if when"
@@ -110,28 +110,28 @@ class Texts:
         link = f" See [[Topic {chance.randint(0, number)}]]." if chance.random() < 0.05 else ""
         return Memory(
             id=f"mem-{number}-bench",
-            kind="knowledge" if is_knowledge else chance.choice(SIGNAL_KINDS),
+            kind="knowledge" if is_knowledge else chance.choice(SIGNAL_TYPES),
             title=f"Topic {number}" if is_knowledge else self.words(chance.randint(4, 10)),
             body=self.words(chance.randint(20, 120)) + link,
             tags=tuple(dict.fromkeys(chance.choices(_CONTENT_WORDS[:500], k=chance.randint(0, 3)))),
             files=self.paths(chance.randint(0, 3)),
-            source=Source.AUTOMATIC,
+            source=MemorySource.AUTOMATIC,
             confidence=chance.randint(30, 90) / 100,
             origin_session=f"session-{number // 3}",
             created_at=at,
             updated_at=at,
         )
 
-    def task(self) -> Context:
+    def task(self) -> RecallContext:
         """Give what a task asks: a title, and a text that may name a file."""
         chance = self._chance
         named = f" It is in {self.paths(1)[0]}." if chance.random() < 0.3 else ""
         title, body = self.words(chance.randint(6, 10)), self.words(chance.randint(20, 60))
-        return Context(title=title, body=body + named, at=now())
+        return RecallContext(title=title, body=body + named, at=now())
 
-    def search(self) -> Context:
+    def search(self) -> RecallContext:
         """Give what a search for ten words asks."""
-        return Context(title=self.words(10), at=now())
+        return RecallContext(title=self.words(10), at=now())
 
 
 def memories(first: int, end: int) -> Iterator[Memory]:
@@ -146,7 +146,7 @@ def fill(project: Project, first: int, end: int) -> int:
     size = 0
     for start in range(first, end, BATCH):
         some = list(memories(start, min(start + BATCH, end)))
-        project.store.memories.insert_all(some, BENCH)
+        project.store.memories.insert_all_unchecked(some, BENCH)
         size += sum(len(" ".join((one.title, one.body, *one.tags, *one.files)).encode()) for one in some)
     return size
 
@@ -170,7 +170,7 @@ class Bare:
             self._connection.execute("INSERT INTO f (f) VALUES ('rebuild')")
             self._connection.execute("INSERT INTO f (f) VALUES ('optimize')")
 
-    def find(self, context: Context, without: Collection[str] = ()) -> list[tuple[Any, ...]]:
+    def find(self, context: RecallContext, without: Collection[str] = ()) -> list[tuple[Any, ...]]:
         """Find the best twenty for all the words of a context."""
         words = dict.fromkeys(re.findall(r"[^\W_]+", f"{context.title} {context.body}".lower()))
         asked = " OR ".join(f'"{word}"' for word in words if word not in without)
@@ -199,7 +199,7 @@ def measure(table: Table, directory: Path, sizes: Sequence[int], queries: int = 
             present = size
             asked = _middle(lambda context: project.memory.recall(context, SHOWN), tasks)
             sought = _middle(lambda context: project.memory.recall(context, SHOWN), searches)
-            chosen = _middle(lambda context: recall(project.store, context), tasks)
+            chosen = _middle(lambda context: recall_memories(project.store, context), tasks)
             small = small or asked
             table.row("a recall for a task", asked * 1000, asked / small, 5.0 if place else None)
             table.row("the same, the few to show chosen", chosen * 1000, chosen / small)
@@ -209,12 +209,12 @@ def measure(table: Table, directory: Path, sizes: Sequence[int], queries: int = 
                 _size(table, project, text_bytes)
 
 
-def _middle(act: Callable[[Context], object], contexts: Sequence[Context]) -> float:
+def _middle(act: Callable[[RecallContext], object], contexts: Sequence[RecallContext]) -> float:
     """Give the median over the contexts of the shortest time of each."""
     return median(best(lambda context=context: act(context), REPEATS) for context in contexts)  # type: ignore[misc]
 
 
-def _against_a_bare_query(table: Table, bare: Bare, *asked: tuple[Sequence[Context], float]) -> None:
+def _against_a_bare_query(table: Table, bare: Bare, *asked: tuple[Sequence[RecallContext], float]) -> None:
     for what, (contexts, ours) in zip(("all words of a task", "ten words"), asked, strict=True):
         theirs = _middle(bare.find, contexts)
         table.row(f"a bare full-text query for {what}", theirs * 1000, 1.0)

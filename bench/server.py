@@ -24,11 +24,11 @@ from urllib.parse import quote
 
 from bench.measure import Table, best
 from bench.recall_speed import MANY, SMALL, Texts, fill
-from ralph.core.records import Attempt, FailureReport, Outcome, Run, Status, replace, timestamp
+from ralph.core.records import Attempt, AttemptOutcome, FailureReport, Run, TaskStatus, replace, timestamp
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from ralph.store.rows import to_columns
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from ralph.web.server import token_path
 from ralph.workspace import init_project
 
@@ -83,7 +83,7 @@ def _search(table: Table, directory: Path) -> None:
         with _bare(sample) as ask_bare:
             pairs = [
                 (
-                    best(lambda query=query: project.memory.search(query, Wanted(), SHOWN), REPEATS),  # type: ignore[misc]
+                    best(lambda query=query: project.memory.search(query, MemoryFilter(), SHOWN), REPEATS),  # type: ignore[misc]
                     best(lambda query=query: ask(paths[query]), REPEATS),  # type: ignore[misc]
                 )
                 for query in queries
@@ -113,7 +113,7 @@ def _pages(table: Table, directory: Path, small: Path) -> None:
         with Project.open(where) as project:
             _work(project, tasks, runs)
     with Project.open(directory) as project:
-        memory = next(iter(project.store.memories.newest(Wanted()))).id
+        memory = next(iter(project.store.memories.newest(MemoryFilter()))).id
     few = _page_times(small, "mem-0-bench")
     many = _page_times(directory, memory)
     for name, paths in PAGE_GROUPS.items():
@@ -140,10 +140,10 @@ def _work(project: Project, tasks: int, runs: int) -> None:
     for first in range(0, tasks, 10_000):
         store.tasks.add_all(
             [
-                NewTask(
+                TaskDraft(
                     id=f"t-{number:06x}",
                     title=f"Task {number} does something useful",
-                    status=Status.DONE if number % 3 else Status.PENDING,
+                    status=TaskStatus.DONE if number % 3 else TaskStatus.PENDING,
                     priority=number % 5,
                     needs=(f"t-{number - 1:06x}",) if number % 4 == 1 else (),
                 )
@@ -159,13 +159,13 @@ def _work(project: Project, tasks: int, runs: int) -> None:
                 numbers[task] += 1
                 attempt = _attempt(run, iteration, task, numbers[task])
                 attempts.append(to_columns(attempt))
-                if attempt.outcome is Outcome.FAILED:
+                if attempt.outcome is AttemptOutcome.FAILED:
                     reports.append(to_columns(_report(attempt, chance.randrange(300))))
             began, ended = attempts[0]["started_at"], attempts[-1]["ended_at"]
             whole = Run(id=f"run-{run:06x}", agent="bench", started_at=str(began), iterations=ATTEMPTS)
             store.scope.insert("runs", **to_columns(replace(whole, ended_at=ended, ending="nothing left")))
-            store.scope.insert_all("attempts", attempts)
-            store.scope.insert_all("failures", reports)
+            store.scope.insert_many("attempts", attempts)
+            store.scope.insert_many("failures", reports)
 
 
 def _attempt(run: int, iteration: int, task: int, number: int) -> Attempt:
@@ -177,7 +177,7 @@ def _attempt(run: int, iteration: int, task: int, number: int) -> Attempt:
         number=number,
         agent="bench",
         model=("small", "middle", "large")[iteration % 3],
-        outcome=Outcome.DONE if task % 3 else Outcome.FAILED,
+        outcome=AttemptOutcome.DONE if task % 3 else AttemptOutcome.FAILED,
         notes="Looked at the parser and changed three files.",
         with_memory=bool(iteration % 5),
         holdout=0.2,

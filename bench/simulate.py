@@ -29,10 +29,10 @@ from bench.world import (
 )
 from ralph.agents.rehearsal import PLAYBOOK
 from ralph.core.paging import Page
-from ralph.core.records import Attempt, Status, record
-from ralph.loop.options import Order
+from ralph.core.records import Attempt, TaskStatus, record
+from ralph.loop.options import RunOptions
 from ralph.loop.stats import Stats
-from ralph.loop.strategy import cost_of
+from ralph.loop.strategy import session_cost
 from ralph.memory.lifecycle.lift import Lift
 from ralph.project import Project
 from ralph.workspace import init_project
@@ -98,7 +98,7 @@ class Played:
 # --- playing -------------------------------------------------------------------------
 
 
-def play(world: World, name: str, *, strategy: str = "escalate", order: Order | None = None) -> Played:
+def play(world: World, name: str, *, strategy: str = "escalate", order: RunOptions | None = None) -> Played:
     """Run the loop once over all tasks of a world, in a project of its own that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="ralph-simulate-") as directory:
         _write(world, Path(directory), strategy)
@@ -106,7 +106,7 @@ def play(world: World, name: str, *, strategy: str = "escalate", order: Order | 
             project.tasks.import_(tasks_file(world), "tasks.jsonl")
             planted = [project.memory.add(one.body, type="pitfall", confidence=CONFIDENCE) for one in world.planted]
             random.seed(SEED)  # the holdout is drawn by chance
-            project.runs.start(order or Order(), tell=lambda event: None)
+            project.runs.start(order or RunOptions(), tell=lambda event: None)
             return Played(
                 tally=_tally(name, world, project),
                 credited=_credited(world, project, [kept.memory.id for kept in planted]),
@@ -141,7 +141,7 @@ def _tally(name: str, world: World, project: Project) -> Tally:
     return Tally(
         name=name,
         tasks=len(world.tasks),
-        done=len(project.tasks.list(status=Status.DONE)),
+        done=len(project.tasks.list(status=TaskStatus.DONE)),
         attempts=len(attempts),
         cost_usd=sum(one.cost_usd for one in attempts),
         cost_longer_usd=sum(_cost_longer(project, one, levels) for one in attempts),
@@ -152,7 +152,7 @@ def _tally(name: str, world: World, project: Project) -> Tally:
 def _cost_longer(project: Project, attempt: Attempt, levels: Mapping[str, int]) -> float:
     """Give what an attempt had cost if harder tasks took longer; a plan takes what it takes."""
     longer = 0 if attempt.handed_to else LONGER[levels[attempt.task_id or ""]] - THOUGHT
-    return attempt.cost_usd + (cost_of(project.config.models, attempt.model, 0, longer) or 0.0)
+    return attempt.cost_usd + (session_cost(project.config.models, attempt.model, 0, longer) or 0.0)
 
 
 def _credited(world: World, project: Project, ids: Sequence[str]) -> tuple[Credited, ...]:
@@ -181,7 +181,7 @@ def run(table: Table) -> None:
     print(f"{TASKS} tasks: {mix}; {trapped} of them with a trap; at most {MAX_RETRIES} retries")
     strategies = [play(world, name, strategy=name).tally for name in STRATEGIES]
     strongest, escalating = strategies[:2]
-    without = play(world, "escalate, no memory", order=Order(with_memory=False)).tally
+    without = play(world, "escalate, no memory", order=RunOptions(with_memory=False)).tally
     _tell_tallies("Memory, with the strategy escalate", [escalating, without])
     _check(table, "fewer attempts with memory", escalating.attempts < without.attempts)
     _check(table, "lower cost with memory", escalating.cost_usd < without.cost_usd)
@@ -228,7 +228,7 @@ def _tell_credit(table: Table, world: World) -> None:
 
 
 def _tell_lift(table: Table) -> None:
-    order = Order(holdout=HOLDOUT)
+    order = RunOptions(holdout=HOLDOUT)
     taught = play(make_world(TASKS, SEED), "taught", order=order).lift
     equal = play(make_world(TASKS, SEED, is_taught=False), "equal", order=order).lift
     print(f"\nLift of memory, left out of {HOLDOUT:.0%} of the attempts by chance")

@@ -16,7 +16,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 
-from ralph.agents.rehearsal import Edit, Idea, Part, Playbook
+from ralph.agents.rehearsal import Playbook, PlaybookEdit, PlaybookIdea, PlaybookTask
 from ralph.core.records import record, replace
 
 MODELS = ("haiku", "sonnet", "opus")
@@ -134,7 +134,9 @@ class World:
     def playbook(self) -> Playbook:
         """All that can be thought of in this world."""
         return Playbook(
-            parts=tuple(Part(about=f"**{task.id}**", ideas=tuple(_ideas(task, self.is_taught))) for task in self.tasks)
+            tasks=tuple(
+                PlaybookTask(about=f"**{task.id}**", ideas=tuple(_ideas(task, self.is_taught))) for task in self.tasks
+            )
         )
 
     def count(self, level: int) -> int:
@@ -189,9 +191,9 @@ def _tasks(count: int, themes: Sequence[Theme], chance: random.Random) -> Iterat
 # --- what comes to mind --------------------------------------------------------------
 
 
-def _ideas(task: SimTask, is_taught: bool) -> Iterator[Idea]:
+def _ideas(task: SimTask, is_taught: bool) -> Iterator[PlaybookIdea]:
     """Give the ideas for a task; each model thinks of its own only."""
-    yield Idea(says=_plan(task), hats=("planner",), tokens=PLAN_THOUGHT)
+    yield PlaybookIdea(says=_plan(task), hats=("planner",), tokens=PLAN_THOUGHT)
     weak, able = MODELS[: task.level], MODELS[task.level :]
     if weak:
         yield from (_failure(task, f"It is too much for me: {_symptom(task, n)}", n, models=weak) for n in range(TRIES))
@@ -200,7 +202,7 @@ def _ideas(task: SimTask, is_taught: bool) -> Iterator[Idea]:
         yield from _able(task, model, is_taught)
 
 
-def _able(task: SimTask, model: str, is_taught: bool) -> Iterator[Idea]:
+def _able(task: SimTask, model: str, is_taught: bool) -> Iterator[PlaybookIdea]:
     """Give what a model that is able to do the task thinks of, attempt after attempt."""
     one = (model,)
     if task.misleads:
@@ -216,7 +218,7 @@ def _able(task: SimTask, model: str, is_taught: bool) -> Iterator[Idea]:
     yield _success(task, models=one)
 
 
-def _with_plan(task: SimTask, models: tuple[str, ...], is_taught: bool) -> Iterator[Idea]:
+def _with_plan(task: SimTask, models: tuple[str, ...], is_taught: bool) -> Iterator[PlaybookIdea]:
     """Give what models think of that can do the task only by a plan; they know the trap by the failure it made."""
     plan, clue = f"Plan for {task.id}", f"following the plan for {task.id}, something is odd"
     if task.is_trapped:
@@ -235,11 +237,13 @@ def _plan(task: SimTask) -> str:
     return f'<hand-over to="creator">Plan for {task.id}: look at it, change it, check it.</hand-over>\n'
 
 
-def _success(task: SimTask, *, models: tuple[str, ...], knows: tuple[str, ...] = (), finds_out: bool = False) -> Idea:
+def _success(
+    task: SimTask, *, models: tuple[str, ...], knows: tuple[str, ...] = (), finds_out: bool = False
+) -> PlaybookIdea:
     said = f"<journal>{task.title}: done and checked.</journal>\n"
     if finds_out:
         said += _said(task.theme)
-    return Idea(
+    return PlaybookIdea(
         says=f"{said}<task-done>{{task_id}}</task-done>\n",
         edits=_edits(task, "right", "done"),
         knows=knows,
@@ -249,7 +253,9 @@ def _success(task: SimTask, *, models: tuple[str, ...], knows: tuple[str, ...] =
     )
 
 
-def _failure(task: SimTask, why: str, tried: int, *, models: tuple[str, ...], knows: tuple[str, ...] = ()) -> Idea:
+def _failure(
+    task: SimTask, why: str, tried: int, *, models: tuple[str, ...], knows: tuple[str, ...] = ()
+) -> PlaybookIdea:
     """Give an attempt that fails: at some tasks it believes itself done, and a gate finds out."""
     report = f"""\
 <failure-report>
@@ -259,7 +265,7 @@ error_category: logic_error
 </failure-report>
 """
     end = "done" if task.is_gated else "failed"
-    return Idea(
+    return PlaybookIdea(
         says=f"{report}<task-{end}>{{task_id}}</task-{end}>\n",
         edits=_edits(task, "wrong", f"try {0 if task.is_stubborn else tried}"),
         knows=knows,
@@ -269,10 +275,14 @@ error_category: logic_error
     )
 
 
-def _edits(task: SimTask, check: str, text: str) -> tuple[Edit, ...]:
+def _edits(task: SimTask, check: str, text: str) -> tuple[PlaybookEdit, ...]:
     folder, name = task.theme.area.replace(" ", "_"), task.title.split()[1]
-    edit = Edit(file=f"src/{folder}/{name}.txt", replace=None, text=f"{text}\n")
-    return (edit, Edit(file=f"checks/{task.id}.txt", replace=None, text=f"{check}\n")) if task.is_gated else (edit,)
+    edit = PlaybookEdit(file=f"src/{folder}/{name}.txt", replace=None, text=f"{text}\n")
+    return (
+        (edit, PlaybookEdit(file=f"checks/{task.id}.txt", replace=None, text=f"{check}\n"))
+        if task.is_gated
+        else (edit,)
+    )
 
 
 def _said(theme: Theme) -> str:
@@ -297,7 +307,7 @@ def tasks_file(world: World) -> str:
 def playbook_file(playbook: Playbook) -> str:
     """Give a playbook as its file."""
     lines: list[str] = []
-    for part in playbook.parts:
+    for part in playbook.tasks:
         lines += ["[[task]]", f"about = {json.dumps(part.about)}"]
         for idea in part.ideas:
             lines += ["[[task.idea]]", f"says = {json.dumps(idea.says)}", f"tokens = {idea.tokens}"]

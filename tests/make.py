@@ -9,24 +9,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ralph.agents import Limits, Session
+from ralph.agents import Limits, SessionOptions
 from ralph.core.actor import Actor
 from ralph.core.config import STORE_VARIABLE
 from ralph.core.records import (
+    AgentReply,
     Attempt,
-    Capture,
+    AttemptOutcome,
+    AttemptResult,
     FailureReport,
     Memory,
-    Outcome,
-    Reply,
-    Status,
     Task,
+    TaskStatus,
     now,
     replace,
 )
 from ralph.project import Project
 from ralph.store import Store, open_database
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.workspace import DATABASE, FOLDER, init_project
 
 
@@ -58,7 +58,7 @@ def a_memory(title: str, body: str = "", **fields: object) -> Memory:
 
 def remember(store: Store, memory: Memory, *, by_person: bool = False) -> Memory:
     """Keep a memory, as an attempt would; give it as it is kept."""
-    return store.memories.add(memory, Change(who="t", why="t"), by_person=by_person).memory
+    return store.memories.add(memory, ChangeInfo(who="t", why="t"), by_person=by_person).memory
 
 
 def begin(store: Store, run_id: str, worker: str = "w", lease_seconds: float = 60) -> tuple[Task, Attempt]:
@@ -71,15 +71,15 @@ def finish(
     store: Store,
     task: Task,
     attempt: Attempt,
-    outcome: Outcome,
-    status: Status = Status.PENDING,
+    outcome: AttemptOutcome,
+    status: TaskStatus = TaskStatus.PENDING,
     memories: tuple[Memory, ...] = (),
     report: FailureReport | None = None,
     **fields: object,
 ) -> None:
     ended = replace(attempt, outcome=outcome, ended_at=now(), **fields)
     store.attempts.finish(
-        Capture(attempt=ended, report=report, memories=memories, task_status=status), task.claim_token
+        AttemptResult(attempt=ended, report=report, memories=memories, task_status=status), task.claim_token
     )
 
 
@@ -98,14 +98,14 @@ def a_report(attempt: Attempt, why: str = "It broke.", **fields: object) -> Fail
     return replace(report, **fields)
 
 
-def a_session(directory: Path, **changes: object) -> Session:
-    session = Session(
+def a_session(directory: Path, **changes: object) -> SessionOptions:
+    session = SessionOptions(
         directory=directory,
         model=None,
         limits=Limits(seconds=20.0),
         environment={},
         should_stop=lambda: False,
-        heard=lambda text: None,
+        on_output=lambda text: None,
     )
     return replace(session, **changes)
 
@@ -114,27 +114,27 @@ class ScriptedAgent:
     """Answers in turn; an answer may be a text, a reply, an error to raise, or a function of prompt and session."""
 
     name = "scripted"
-    knows_files = True
+    reports_files = True
     reports_cost = True
     reports_tokens = True
-    takes_model = True
+    accepts_model = True
 
-    def __init__(self, *answers: str | Reply | Exception | Callable[[str, Session], str]) -> None:
+    def __init__(self, *answers: str | AgentReply | Exception | Callable[[str, SessionOptions], str]) -> None:
         self._answers = list(answers)
         self.prompts: list[str] = []
 
     def check(self) -> None:
         pass
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         self.prompts.append(prompt)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Reply):
+        if isinstance(answer, AgentReply):
             return replace(answer, text=answer.text.replace("TASK", session.environment["RALPH_TASK_ID"]))
         text = answer if isinstance(answer, str) else answer(prompt, session)
-        return Reply(text=text.replace("TASK", session.environment["RALPH_TASK_ID"]), seconds=0.1, files=())
+        return AgentReply(text=text.replace("TASK", session.environment["RALPH_TASK_ID"]), seconds=0.1, files=())
 
 
 def as_agent(project: Project, **fields: Any) -> Project:

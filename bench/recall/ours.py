@@ -8,12 +8,12 @@ from pathlib import Path
 
 from bench.recall.texts import Memory, Query
 from ralph.core.records import Memory as Kept
-from ralph.core.records import Source
-from ralph.memory.lifecycle.task_type import task_type
-from ralph.memory.recall.query import Context
+from ralph.core.records import MemorySource
+from ralph.memory.lifecycle.task_type import classify_objective
+from ralph.memory.recall.query import RecallContext
 from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from ralph.workspace import init_project
 
 MOST = 100
@@ -42,7 +42,7 @@ class Ralph:
                     body=memory["content"],
                     tags=tuple(memory["tags"]),
                     files=tuple(memory["file_refs"]),
-                    source=Source.EXPLICIT,
+                    source=MemorySource.EXPLICIT,
                     confidence=0.8,
                     created_at=memory["created_at"],
                     updated_at=memory["created_at"],
@@ -65,9 +65,9 @@ class RalphWithMeaning(Ralph):
     """The same with the extra installed; what memories mean is worked out when they are added."""
 
     def __init__(self) -> None:
-        from ralph.memory.recall.vector_search import encoder
+        from ralph.memory.recall.vector_search import cached_encoder
 
-        if encoder() is None:
+        if cached_encoder() is None:
             raise ImportError("ralph[semantic] is not installed")
         super().__init__(by_meaning=True)
 
@@ -86,17 +86,17 @@ class Profile(Ralph):
 
     def search(self, query: Query, budget_tokens: int) -> list[str]:
         """Give ids, best first."""
-        memories = self._project.memory.list(Wanted())
+        memories = self._project.memory.list(MemoryFilter())
         return [one.memory.id for one in self._rank(memories, _context(query))[:MOST]]
 
 
-def _context(query: Query) -> Context:
-    return Context(
+def _context(query: Query) -> RecallContext:
+    return RecallContext(
         title=query["title"],
         body=query["description"],
         files=tuple(query["files"]),
         errors=tuple(query["errors"]),
-        task_type=task_type(f"{query['title']} {query['description']}"),
+        task_type=classify_objective(f"{query['title']} {query['description']}"),
         at=query["now"],
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 
-MANY_OBJECTS = 100_000
+GC_THRESHOLD = 100_000
 """Garbage collection threshold, above what a short command allocates; collecting takes a tenth of its time."""
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
-    gc.set_threshold(MANY_OBJECTS)
+    gc.set_threshold(GC_THRESHOLD)
     try:
         if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
             from ralph.integrations.hooks import main as answer

@@ -16,8 +16,8 @@ from ralph.core.errors import ProjectNotFoundError, RalphError, StoreError, Usag
 from ralph.core.records import record
 from ralph.store import open_database
 from ralph.store.maintenance import backup, check, restore
-from ralph.store.projects import Projects
-from ralph.store.url import SQLITE, file_path, is_postgres
+from ralph.store.projects import ProjectStore
+from ralph.store.url import SQLITE_SCHEME, file_path, is_postgres
 from ralph.workspace import DATABASE, FOLDER, find_root, open_own_store, own_file, store_url, with_known_password
 
 TYPE_CHECKING = False
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.database import Database
     from ralph.store.maintenance.backup import Backup
-    from ralph.store.maintenance.check import Health
-    from ralph.store.maintenance.copy import Copied, Tell
-    from ralph.store.maintenance.restore import Restored
+    from ralph.store.maintenance.check import HealthReport
+    from ralph.store.maintenance.copy import CopyResult, ProgressCallback
+    from ralph.store.maintenance.restore import RestoreResult
 
 
 @record
-class Verified:
+class BackupCheck:
     """Result of checking a backup file."""
 
     path: str
@@ -41,7 +41,7 @@ class Verified:
 
 
 @record
-class Reindexed:
+class ReindexResult:
     """Number of indexed entries after a rebuild, and the time it took."""
 
     memories: int
@@ -55,7 +55,7 @@ def find_project(start: Path) -> Path:
     for directory in (start.absolute(), *start.absolute().parents):
         if os.path.exists(directory / FOLDER / DATABASE):  # noqa: PTH110
             break
-        if os.path.isdir(directory / FOLDER / backup.FOLDER):  # noqa: PTH112
+        if os.path.isdir(directory / FOLDER / backup.BACKUP_FOLDER):  # noqa: PTH112
             return directory  # its database is missing; a project further up is a different one
     return Path(find_root(start))
 
@@ -63,17 +63,17 @@ def find_project(start: Path) -> Path:
 # --- backups -------------------------------------------------------------------------------
 
 
-def backup_project(root: Path, reason: str = "by hand", keep: int = backup.KEEP) -> Backup:
+def backup_project(root: Path, reason: str = "by hand", keep: int = backup.DEFAULT_KEEP) -> Backup:
     """Make a verified backup, and delete the oldest backups beyond `keep`."""
     if not is_on_server(root):
         return backup.make_backup(_database(root), reason, keep)
     with _store(root) as store:
-        return backup.back_up(store, reason, keep)
+        return backup.back_up_store(store, reason, keep)
 
 
 def list_backups(root: Path) -> list[Backup]:
     """Return the readable backups, newest first."""
-    return backup.backups(_database(root))
+    return backup.readable_backups(_database(root))
 
 
 def count_backups(root: Path) -> int:
@@ -81,62 +81,62 @@ def count_backups(root: Path) -> int:
     return len(backup.backup_paths(_database(root)))
 
 
-def verify_backups(root: Path, name: str | None = None) -> list[Verified]:
+def verify_backups(root: Path, name: str | None = None) -> list[BackupCheck]:
     """Check one backup, or all of them, newest first."""
     path = _database(root)
     paths = [backup.backup_path(path, name)] if name else backup.backup_paths(path)
-    return [Verified(path=found, problems=check.check(found).problems) for found in paths]
+    return [BackupCheck(path=found, problems=check.check_database(found).problems) for found in paths]
 
 
-def preview_restore(root: Path, name: str | None = None) -> Restored:
+def preview_restore(root: Path, name: str | None = None) -> RestoreResult:
     """Return what a restore would do, without changing anything."""
     if not is_on_server(root):
         return restore.preview_restore(_database(root), name)
     with _store(root) as store:
-        return restore.preview_rows(store, name)
+        return restore.preview_project_restore(store, name)
 
 
-def restore_project(root: Path, name: str | None = None) -> Restored:
+def restore_project(root: Path, name: str | None = None) -> RestoreResult:
     """Replace the stored data with a backup and keep the replaced data; refuse during a run."""
     if not is_on_server(root):
-        from ralph.loop.workers import is_run_at_work
+        from ralph.loop.workers import is_run_active
 
-        if is_run_at_work(root):
+        if is_run_active(root):
             raise StoreError(
                 "A run is active in this project, and its changes would be lost. Stop it first.", code="run-active"
             )
         return restore.restore(_database(root), name)
     with _store(root) as store:
-        return restore.restore_rows(store, name)
+        return restore.restore_project_rows(store, name)
 
 
 # --- checking ------------------------------------------------------------------------------
 
 
-def check_project(root: Path, *, deep: bool = False) -> Health:
+def check_project(root: Path, *, deep: bool = False) -> HealthReport:
     """Check the stored data of a project."""
     if not is_on_server(root):
-        return check.check(_database(root), deep=deep)
+        return check.check_database(_database(root), deep=deep)
     with _store(root) as store:
         return check.check_store(store, deep=deep)
 
 
-def reindex_project(root: Path) -> Reindexed:
+def reindex_project(root: Path) -> ReindexResult:
     """Rebuild the search indexes from the texts, in one transaction."""
-    from ralph.store.index import forget_worked_out, rebuild
-    from ralph.store.vectors import compare_on_server
+    from ralph.store.index import delete_derived, rebuild_indexes
+    from ralph.store.vectors import enable_server_search
 
     started = time.perf_counter()
     if is_on_server(root):
         with _store(root) as store:
-            counts = rebuild(store.database, store.project_id)
-            compare_on_server(store.database)
+            counts = rebuild_indexes(store.database, store.project_id)
+            enable_server_search(store.database)
     else:
-        damaged_tables = check.worked_out_wrong(_database(root))
+        damaged_tables = check.damaged_derived_tables(_database(root))
         with closing(open_database(_database(root))) as database, database.transaction():
-            forget_worked_out(database, damaged_tables)
-            counts = rebuild(database)
-    return Reindexed(
+            delete_derived(database, damaged_tables)
+            counts = rebuild_indexes(database)
+    return ReindexResult(
         memories=counts["memory"],
         journal_entries=counts["attempt"],
         reports=counts["failure"],
@@ -148,7 +148,7 @@ def reindex_project(root: Path) -> Reindexed:
 
 
 @record
-class Place:
+class StoreLocation:
     """Database and project to copy from or to."""
 
     url: str
@@ -157,7 +157,7 @@ class Place:
 
 
 @record
-class StoreShown:
+class StoreInfo:
     """Location and size of a project's data."""
 
     database: str
@@ -172,16 +172,16 @@ class StoreShown:
     rows: dict[str, int]
 
 
-def show_store(root: Path) -> StoreShown:
+def show_store(root: Path) -> StoreInfo:
     """Return the location and size of a project's data."""
     from ralph.store.maintenance.copy import row_counts
 
     with _store(root) as store:
-        about = check.about(store.database)
+        about = check.database_info(store.database)
         project = store.projects.get(store.project_id)
-        return StoreShown(
+        return StoreInfo(
             database=about.database,
-            where=store.database.where,
+            where=store.database.display_url,
             version=about.version,
             schema=about.schema,
             project=project.name,
@@ -192,26 +192,28 @@ def show_store(root: Path) -> StoreShown:
 
 
 def copy_store(
-    source: str, target: str, project: str = "", name: str = "", tell: Tell = lambda *_: None
-) -> list[Copied]:
+    source: str, target: str, project: str = "", name: str = "", report_progress: ProgressCallback = lambda *_: None
+) -> list[CopyResult]:
     """Copy one project or all of them from one database to another; either may be given as a project directory."""
     from ralph.store.maintenance.copy import copy_project
 
     source_place, target_place = _place(source), _place(target)
     with closing(_opened(source_place)) as reading:
-        known, asked = Projects(reading), project or source_place.project
+        known, asked = ProjectStore(reading), project or source_place.project
         is_all = not asked and known.all()
-        chosen = [*known.all(), *filter(None, [known.shared()])] if is_all else [known.named(asked)]
+        chosen = [*known.all(), *filter(None, [known.find_shared()])] if is_all else [known.resolve(asked)]
         with closing(_opened(target_place, create=True)) as writing:
             target_name = _name_in_target(writing, target_place, name)
             if target_name and len(chosen) > 1:
-                raise UsageError(f"{reading.where} has {len(chosen)} projects. Choose the one to copy with --project.")
-            return [copy_project(reading, entry.id, writing, target_name, tell) for entry in chosen]
+                raise UsageError(
+                    f"{reading.display_url} has {len(chosen)} projects. Choose the one to copy with --project."
+                )
+            return [copy_project(reading, entry.id, writing, target_name, report_progress) for entry in chosen]
 
 
-def _name_in_target(database: Database, place: Place, name: str) -> str:
+def _name_in_target(database: Database, place: StoreLocation, name: str) -> str:
     """Return the name or id of the project in the target; empty if it keeps its own."""
-    if Path(place.url).parent.name != FOLDER or not (known := Projects(database).all()):
+    if Path(place.url).parent.name != FOLDER or not (known := ProjectStore(database).all()):
         return name or place.project
     # The file of a project directory has one project: no other one could be opened there.
     if name not in ("", known[0].name, known[0].id):
@@ -219,26 +221,26 @@ def _name_in_target(database: Database, place: Place, name: str) -> str:
     return known[0].id
 
 
-def _place(location: str) -> Place:
+def _place(location: str) -> StoreLocation:
     """Return the database for a URL, the path of a file, or a project directory."""
     if is_postgres(location):
-        return Place(url=with_known_password(location))
+        return StoreLocation(url=with_known_password(location))
     path = Path(file_path(location))
     if not path.is_dir():
-        if not location.startswith(SQLITE) and "://" in location:
+        if not location.startswith(SQLITE_SCHEME) and "://" in location:
             raise UsageError(
                 "A store must be a directory, a file, or a URL that begins with sqlite:/// or postgresql://."
             )
-        return Place(url=str(path))
+        return StoreLocation(url=str(path))
     path = path.parent if path.name == FOLDER else path
     config = load_config(path)
     url = store_url(path, config)
     if not config.store.url and not os.path.exists(url):  # noqa: PTH110
         raise ProjectNotFoundError(str(path))
-    return Place(url=url, project=config.store.project, direct_url=config.store.direct_url)
+    return StoreLocation(url=url, project=config.store.project, direct_url=config.store.direct_url)
 
 
-def _opened(place: Place, *, create: bool = False) -> Database:
+def _opened(place: StoreLocation, *, create: bool = False) -> Database:
     return open_database(place.url, direct_url=place.direct_url, create=create)
 
 

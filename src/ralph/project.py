@@ -69,9 +69,9 @@ class Project:
         if other.id == self.store.project_id:
             return self
         self.actor.require_person("work on another project")
-        store = self.store.beside(other.id)
+        store = self.store.for_project(other.id)
         # Its backups go into a folder of their own, so that restoring this project never picks one of them.
-        store.home = f"{self.store.home}/others/{other.id}" if self.store.home else ""
+        store.data_dir = f"{self.store.data_dir}/others/{other.id}" if self.store.data_dir else ""
         config = replace(self.config, memories=replace(self.config.memories, files=False))
         return Project(self.directory, store, config, self.actor, is_remote=True)
 

@@ -10,20 +10,20 @@ from pathlib import Path
 from shlex import quote
 
 from ralph.core.actor import PERSON
-from ralph.core.config import TOML_NAME, load_config, with_settings
+from ralph.core.config import TOML_NAME, load_config, set_toml_values
 from ralph.core.errors import NotFoundError, RalphError, UsageError
-from ralph.core.files import write_whole
+from ralph.core.files import write_atomically
 from ralph.core.records import record, replace
-from ralph.core.text import accept, one_line
+from ralph.core.text import one_line, sanitize
 from ralph.store import Store, open_database
-from ralph.store.projects import Projects, ProjectSummary, lock_tasks
+from ralph.store.projects import ProjectStore, ProjectSummary, lock_tasks
 from ralph.workspace import FOLDER, find_root, store_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
-    from ralph.store.database import Database, Scope
+    from ralph.store.database import Database, ProjectScope
     from ralph.store.projects import ProjectEntry
 
 VARIABLE = "RALPH_STORE_PROJECT"
@@ -65,12 +65,12 @@ class ProjectService:
         self._root = root
         self._config = config
         self._database = database
-        self._projects = Projects(database)
+        self._projects = ProjectStore(database)
 
     @property
     def where(self) -> str:
         """The database, in a form that is safe to print."""
-        return self._database.where
+        return self._database.display_url
 
     @classmethod
     def open(cls, start: Path, *, actor: Actor = PERSON) -> ProjectService:
@@ -91,7 +91,7 @@ class ProjectService:
 
     def show(self, id_or_name: str = "") -> ProjectSummary:
         """Return one project, by default that of this working copy."""
-        project_id = self._find(id_or_name).id if id_or_name else self._projects.named(self._setting()).id
+        project_id = self._find(id_or_name).id if id_or_name else self._projects.resolve(self._setting()).id
         found = next((one for one in self.list() if one.id == project_id), None)
         if found is None:
             raise NotFoundError("Project", id_or_name)  # it was just removed
@@ -102,7 +102,7 @@ class ProjectService:
         self._actor.require_person("rename projects")
         before = self._find(old)
         _refuse_shared(before, "renamed")
-        name = one_line(accept(new), len(new) + 1)
+        name = one_line(sanitize(new), len(new) + 1)
         if not name:
             raise UsageError("A project needs a name.", code="empty-name")
         if len(name) > LONGEST_NAME:
@@ -118,8 +118,8 @@ class ProjectService:
         if load_config(self._root, {}).store.project == old:
             path = self._root / TOML_NAME
             try:
-                text = with_settings(path.read_text(encoding="utf-8"), "store", {"project": new})
-                write_whole(path.resolve(), text.encode())
+                text = set_toml_values(path.read_text(encoding="utf-8"), "store", {"project": new})
+                write_atomically(path.resolve(), text.encode())
             except (OSError, ValueError) as error:
                 raise RalphError(
                     f"The project is called {new!r} now, but {TOML_NAME} cannot be changed ({error}): "
@@ -138,13 +138,13 @@ class ProjectService:
         """Delete a project after a backup; raises while somebody works on one of its tasks."""
         entry = self.check_removal(id_or_name)
         store = Store(self._database, entry.id)
-        store.home = str(self._home(entry))
+        store.data_dir = str(self._home(entry))
         backup = ""
         # One transaction: nothing can be added between the backup and the removal.
         with store.transaction():
-            self._database.take_time()
+            self._database.extend_idle_timeout()
             lock_tasks(store.scope)
-            self._projects.refuse_busy(entry.id)
+            self._projects.check_not_busy(entry.id)
             if with_backup and _is_worth_keeping(store.scope, entry):
                 backup = store.backup(f"before removing {one_line(entry.name, 30)}")
             gone = self._projects.remove(entry.id)
@@ -157,7 +157,7 @@ class ProjectService:
             return ""
         command = f"ralph store copy {quote(backup)}"
         if not self._config.store.url:
-            return f"{command} {quote(self._database.where)} --project {entry.id}"
+            return f"{command} {quote(self._database.display_url)} --project {entry.id}"
         # By the directory: how its database is reached may be more than can be shown.
         return f"{command} {quote(str(self._root))} --project {entry.id} --as {quote(entry.name)}"
 
@@ -180,11 +180,11 @@ class ProjectService:
         self._actor.require_person("remove projects")
         entry = self._find(id_or_name)
         _refuse_shared(entry, "removed")
-        self._projects.refuse_busy(entry.id)
+        self._projects.check_not_busy(entry.id)
         return entry
 
     def _find(self, id_or_name: str) -> ProjectEntry:
-        shared = self._projects.shared()
+        shared = self._projects.find_shared()
         if shared and id_or_name == shared.name:
             return shared
         return self._projects.get(id_or_name)
@@ -195,7 +195,7 @@ class ProjectService:
 
     def _own_id(self) -> str:
         try:
-            return self._projects.named(self._setting()).id
+            return self._projects.resolve(self._setting()).id
         except RalphError:
             return ""  # it was renamed or removed elsewhere
 
@@ -213,8 +213,8 @@ def _refuse_shared(entry: ProjectEntry, done: str) -> None:
         )
 
 
-def _is_worth_keeping(scope: Scope, entry: ProjectEntry) -> bool:
+def _is_worth_keeping(scope: ProjectScope, entry: ProjectEntry) -> bool:
     """Return whether a project holds data that is nowhere else; an unfinished copy does not."""
-    from ralph.store.maintenance.copy import is_worked_in
+    from ralph.store.maintenance.copy import is_copy_in_use
 
-    return not entry.copying or is_worked_in(scope, entry)
+    return not entry.copying or is_copy_in_use(scope, entry)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 
 from ralph.core.config import (
-    PLACE,
-    PLACE_NAME,
+    CONFIG_TEMPLATE,
     STORE_VARIABLE,
-    TEMPLATE,
     TOML_NAME,
+    WORKING_COPY_FILE,
+    WORKING_COPY_PATH,
     StoreConfig,
-    check_url,
+    check_store_url,
     load_config,
-    with_settings,
+    set_toml_values,
 )
 from ralph.core.errors import ProjectNotFoundError, RalphError, UsageError
-from ralph.core.files import is_inside, is_there, kept_for, make_folder, write_whole
+from ralph.core.files import is_inside, make_folder_durably, path_exists, state_path, write_atomically
 from ralph.store import Store, create_store, open_database, open_store
-from ralph.store.url import file_path, is_postgres, password_in, without_password
+from ralph.store.url import file_path, get_password, is_postgres, strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _absolute(path: str) -> str:
 
 def is_project(directory: Path | str) -> bool:
     """Say whether a directory is a project: its database is there, or it says where else it is."""
-    if is_there(_own_file(directory)):
+    if path_exists(_own_file(directory)):
         return True
     # Only a folder of ours is worth reading settings for.
     return os.path.isdir(f"{directory}/{FOLDER}") and bool(load_config(directory).store.url)  # noqa: PTH112
@@ -78,8 +78,8 @@ def open_own_store(root: Path | str, config: Config) -> Store:
     if not store.url:
         return open_store(own_file(root), store.project, is_own=True, may_only_read=True)
     opened = open_store(store_url(root, config), store.project, direct_url=store.direct_url, may_only_read=True)
-    opened.home = os.path.join(root, FOLDER)  # noqa: PTH118
-    opened.is_elsewhere = not opened.is_shared
+    opened.data_dir = os.path.join(root, FOLDER)  # noqa: PTH118
+    opened.is_external = not opened.is_shared
     return opened
 
 
@@ -98,7 +98,7 @@ def is_agreed(root: Path | str, config: Config) -> bool:
         if place.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
             return True
     try:
-        with open(kept_for(root, "agreed"), encoding="utf-8") as file:  # noqa: PTH123
+        with open(state_path(root, "agreed"), encoding="utf-8") as file:  # noqa: PTH123
             return file.read() == _agreement(config.store)
     except (OSError, ValueError):
         return False
@@ -108,16 +108,16 @@ def agree(root: Path | str, store: StoreConfig) -> None:
     """Note that a person agreed to where the project in this directory is kept."""
     from pathlib import Path
 
-    path = Path(kept_for(root, "agreed"))
+    path = Path(state_path(root, "agreed"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, _agreement(store).encode())
+        write_atomically(path, _agreement(store).encode())
     except OSError:
         pass  # Then hooks say that nobody has agreed, and what to do.
 
 
 def _agreement(store: StoreConfig) -> str:
-    return without_password(store.url) if is_postgres(store.url) else str(file_path(store.url))
+    return strip_password(store.url) if is_postgres(store.url) else str(file_path(store.url))
 
 
 def store_url(root: Path | str, config: Config) -> str:
@@ -188,21 +188,24 @@ def init_project(
     try:
         for folder in (FOLDER, f"{FOLDER}/knowledge", ".claude/skills"):
             if not (directory / folder).is_dir():
-                make_folder(directory / folder)
+                make_folder_durably(directory / folder)
                 done.append(f"created {folder}/")
         # The database stays out of git; knowledge is for people to commit.
-        for file, text in ((f"{FOLDER}/.gitignore", f"{DATABASE}*\n{PLACE}\n"), (TOML_NAME, TEMPLATE)):
+        for file, text in (
+            (f"{FOLDER}/.gitignore", f"{DATABASE}*\n{WORKING_COPY_FILE}\n"),
+            (TOML_NAME, CONFIG_TEMPLATE),
+        ):
             if not os.path.lexists(directory / file):
-                write_whole(directory / file, text.encode())
+                write_atomically(directory / file, text.encode())
                 done.append(f"created {file}")
         done += _move_skills(directory / FOLDER / "skills", directory / ".claude" / "skills")
     except OSError as error:
         raise RalphError(f"{directory} cannot be set up: {error.strerror}: {error.filename}.") from error
     if kept.url:
-        from ralph.formats.sync.location import place_of
+        from ralph.formats.sync.location import working_copy_id
 
         done += joined + _note_store(directory, config.store, kept, is_given=bool(url))
-        place_of(store, directory)
+        working_copy_id(store, directory)
         agree(directory, kept)
         return done
     path = Path(own_file(directory))
@@ -221,7 +224,7 @@ def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment
     chosen = url or before.url or (variable if name or not has_file else "")
     if name and not chosen:
         raise UsageError(f"Where is project {name!r} kept? Say it with --store URL, or set {STORE_VARIABLE}.")
-    check_url(chosen)
+    check_store_url(chosen)
     return StoreConfig(
         url=with_known_password(chosen, environment),
         project=name or before.project or directory.name or "project",
@@ -232,7 +235,7 @@ def _kept(directory: Path, before: StoreConfig, url: str, name: str, environment
 def with_known_password(url: str, environment: Mapping[str, str] = os.environ) -> str:
     """Give a URL with the password that RALPH_STORE has for it, if it has one."""
     variable = environment.get(STORE_VARIABLE, "").strip()
-    return variable if variable and without_password(variable) == without_password(url) else url
+    return variable if variable and strip_password(variable) == strip_password(url) else url
 
 
 def _join(directory: Path, kept: StoreConfig, *, is_asked_for: bool) -> tuple[Store, list[str]]:
@@ -240,16 +243,16 @@ def _join(directory: Path, kept: StoreConfig, *, is_asked_for: bool) -> tuple[St
 
     Gives its store, closed, and what was done.
     """
-    from ralph.store.projects import Projects
+    from ralph.store.projects import ProjectStore
 
-    name, where = kept.project, without_password(kept.url)
-    is_known_here = (directory / PLACE_NAME).exists()
+    name, where = kept.project, strip_password(kept.url)
+    is_known_here = (directory / WORKING_COPY_PATH).exists()
     file = directory / FOLDER / DATABASE
     url = kept.url if is_postgres(kept.url) else str(directory / file_path(kept.url))
     database = open_database(url, direct_url=kept.direct_url, create=True)
     try:
         with database.transaction():
-            known = Projects(database).find(name)
+            known = ProjectStore(database).find(name)
             if known and not is_asked_for:
                 raise UsageError(
                     f"There is already a project {name!r} in {where}. Join it with: ralph init --project {name}. "
@@ -260,7 +263,7 @@ def _join(directory: Path, kept: StoreConfig, *, is_asked_for: bool) -> tuple[St
                     f"{file} holds this project. Take it along: ralph store copy . {where} --as {name}, "
                     f"then ralph init --store {where} --project {name}. Or move that file away to start anew."
                 )
-            store = Store(database, (known or Projects(database).add(name)).id)
+            store = Store(database, (known or ProjectStore(database).add(name)).id)
     finally:
         database.close()
     told = f"{'joined' if known else 'created'} project {name!r} in {where}"
@@ -272,8 +275,8 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
     done = []
     settings: dict[str, str] = {}
     if is_given:
-        settings["url"] = without_password(kept.url)
-        if password_in(kept.url):
+        settings["url"] = strip_password(kept.url)
+        if get_password(kept.url):
             done.append(
                 f"note: the password was not written down; put it into {STORE_VARIABLE}, PGPASSWORD or ~/.pgpass"
             )
@@ -282,14 +285,14 @@ def _note_store(directory: Path, before: StoreConfig, kept: StoreConfig, *, is_g
     path = directory / TOML_NAME
     if settings:
         try:
-            text = with_settings(path.read_text(encoding="utf-8"), "store", settings)
-            write_whole(path.resolve(), text.encode())
+            text = set_toml_values(path.read_text(encoding="utf-8"), "store", settings)
+            write_atomically(path.resolve(), text.encode())
         except (OSError, ValueError) as error:
             raise RalphError(f"{TOML_NAME} cannot be changed: {error}.") from error
         done.append(f"noted in {TOML_NAME}: store {', '.join(settings)}")
     ignore = directory / FOLDER / ".gitignore"
-    if PLACE not in (lines := ignore.read_text(encoding="utf-8").splitlines()):
-        write_whole(ignore.resolve(), "\n".join([*lines, PLACE, ""]).encode())
+    if WORKING_COPY_FILE not in (lines := ignore.read_text(encoding="utf-8").splitlines()):
+        write_atomically(ignore.resolve(), "\n".join([*lines, WORKING_COPY_FILE, ""]).encode())
     return done
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ralph.agents import Limits, Session, acp_session, open_agent
+from ralph.agents import Limits, SessionOptions, acp_session, open_agent
 from ralph.agents.acp import AcpAgent
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.extras import how_to_install
-from ralph.core.records import Ending, Reply
+from ralph.core.extras import install_hint
+from ralph.core.records import AgentReply, SessionEnding
 from tests.agents.supervisor.test_process import is_alive, pids_in, wait_until
 
 pytestmark = pytest.mark.storeless
@@ -109,7 +109,7 @@ def work(
     name: str = "acp",
     permissions: str = "all",
     **options: Any,
-) -> Reply:
+) -> AgentReply:
     config = AgentConfig(name=name, command=tuple(command), permissions=permissions)
     settings: dict[str, Any] = {
         "directory": directory,
@@ -119,7 +119,7 @@ def work(
         "should_stop": lambda: False,
         "heard": lambda _: None,
     }
-    return AcpAgent(config, directory).work(prompt, Session(**{**settings, **options}))
+    return AcpAgent(config, directory).work(prompt, SessionOptions(**{**settings, **options}))
 
 
 def log(directory: Path) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def test_an_agent_is_given_the_prompt_in_the_directory_and_its_messages_are_the_
 
     reply = work(script(tmp_path, *turn), place, prompt="Grüße 🙂 " * 50_000, heard=heard.append)
 
-    assert (reply.text, reply.ending, reply.detail) == ("First words.\n\nLast words.", Ending.FINISHED, "")
+    assert (reply.text, reply.ending, reply.detail) == ("First words.\n\nLast words.", SessionEnding.FINISHED, "")
     assert (reply.session, reply.files, reply.exit_code) == ("s-1", None, 0)
     assert "".join(heard) == "First words.\n> Write a.txt\nLast words.\n"
     hello, new, prompt = log(tmp_path)
@@ -161,7 +161,7 @@ def test_text_is_heard_while_the_agent_works(tmp_path: Path) -> None:
     reply = work(command, tmp_path, heard=heard.append, should_stop=lambda: bool(heard))
 
     assert heard[0] == "At work."
-    assert (reply.ending, reply.detail.endswith("was stopped.")) == (Ending.STOPPED, True)
+    assert (reply.ending, reply.detail.endswith("was stopped.")) == (SessionEnding.STOPPED, True)
     assert reply.text == "At work.Never mind."
     assert log(tmp_path)[-1] == {"method": "session/cancel", "session": "s-1"}
 
@@ -194,7 +194,7 @@ def test_what_others_say_and_what_nobody_knows_is_no_answer(tmp_path: Path) -> N
 
     reply = work(script(tmp_path, *turn), tmp_path)
 
-    assert (reply.text, reply.ending) == ("The answer.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("The answer.", SessionEnding.FINISHED)
 
 
 def test_nothing_an_agent_sends_shows_up_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -208,14 +208,14 @@ def test_nothing_an_agent_sends_shows_up_on_the_terminal(tmp_path: Path, capfd: 
 def test_a_message_of_megabytes_arrives_and_its_middle_is_left_out(tmp_path: Path) -> None:
     reply = work(light(says("begin MEGABYTES <task-done>t</task-done>")), tmp_path)
 
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
     assert reply.text.startswith("begin x")
     assert reply.text.endswith(" <task-done>t</task-done>")
     assert len(reply.text) < 3_000_000
 
 
 def test_several_sessions_at_once_do_not_mix(tmp_path: Path) -> None:
-    replies: dict[int, Reply] = {}
+    replies: dict[int, AgentReply] = {}
 
     def one(number: int) -> None:
         place = tmp_path / str(number)
@@ -295,7 +295,7 @@ def test_an_agent_that_has_a_mode_for_what_it_may_do_is_put_into_it(tmp_path: Pa
     reply = work(script(tmp_path, session={"modes": modes}), tmp_path, name="codex-acp", read_only=True)
 
     chosen = [one for one in log(tmp_path) if one["method"] == "session/set_mode"]
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
     assert chosen == [{"method": "session/set_mode", "mode": "read-only", "session": "s-1"}]
 
 
@@ -323,7 +323,7 @@ def test_without_the_mode_that_keeps_it_to_what_it_may_do_an_agent_is_given_no_p
 ) -> None:
     reply = work(light(says("Never."), session=session), tmp_path, name=name, **options)
 
-    assert (reply.ending, reply.text) == (Ending.CRASHED, "")
+    assert (reply.ending, reply.text) == (SessionEnding.CRASHED, "")
     assert f" does not offer the mode {mode}, " in reply.detail
     assert "Install a newer version" in reply.detail
 
@@ -332,7 +332,7 @@ def test_without_the_mode_that_keeps_it_to_what_it_may_do_an_agent_is_given_no_p
 def test_an_agent_that_may_do_all_goes_on_without_a_mode_for_it(tmp_path: Path, name: str) -> None:
     reply = work(light(says("Done."), session=OTHER_MODES), tmp_path, name=name)
 
-    assert (reply.ending, reply.text) == (Ending.FINISHED, "Done.")
+    assert (reply.ending, reply.text) == (SessionEnding.FINISHED, "Done.")
 
 
 def test_a_file_that_the_prompt_names_is_not_put_into_it_by_claude(
@@ -377,14 +377,14 @@ def test_an_agent_that_goes_by_rules_is_given_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "ending", "why"),
     [
-        ("max_tokens", Ending.OUT_OF_TURNS, "output token limit"),
-        ("max_turn_requests", Ending.OUT_OF_TURNS, "limit of model requests"),
-        ("refusal", Ending.REFUSED, "refused"),
-        ("cancelled", Ending.CRASHED, "without being asked"),
-        ("bored", Ending.CRASHED, "invalid ACP response"),
+        ("max_tokens", SessionEnding.OUT_OF_TURNS, "output token limit"),
+        ("max_turn_requests", SessionEnding.OUT_OF_TURNS, "limit of model requests"),
+        ("refusal", SessionEnding.REFUSED, "refused"),
+        ("cancelled", SessionEnding.CRASHED, "without being asked"),
+        ("bored", SessionEnding.CRASHED, "invalid ACP response"),
     ],
 )
-def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: Ending, why: str) -> None:
+def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: SessionEnding, why: str) -> None:
     reply = work(light(says("Said so far."), end={"result": {"stopReason": reason}}), tmp_path)
 
     assert (reply.ending, reply.text) == (ending, "Said so far.")
@@ -394,21 +394,27 @@ def test_every_stop_reason_has_its_ending(tmp_path: Path, reason: str, ending: E
 @pytest.mark.parametrize(
     ("code", "message", "data", "ending", "why"),
     [
-        (-32000, "Authentication required", None, Ending.MODEL_FAILED, "log in"),
-        (-32603, "Internal error", {"details": "API Error: 529"}, Ending.MODEL_FAILED, "error: API Error: 529"),
-        (-32603, "API Error: Request timed out.", None, Ending.MODEL_FAILED, "which timed out: API Error: Request"),
-        (429, "slow down", None, Ending.MODEL_FAILED, "could not use its model: slow down"),
-        (400, '{"error": {"message": "no credit"}}', None, Ending.MODEL_FAILED, "model: no credit"),
-        (-32603, "x", {"errorKind": "max_output_tokens"}, Ending.OUT_OF_TURNS, "stopped: x"),
-        (-32603, "Reached maximum number of turns (3)", None, Ending.OUT_OF_TURNS, "turns (3)"),
-        (-32603, "The model ended with a refusal", None, Ending.REFUSED, "a refusal"),
-        (-32603, "undefined is not a function", None, Ending.CRASHED, "failed: undefined is not"),
-        (-32602, "Invalid params", "text", Ending.CRASHED, "rejected a protocol message: Invalid params: text"),
-        (None, None, [1], Ending.CRASHED, "failed: no reason given"),
+        (-32000, "Authentication required", None, SessionEnding.MODEL_FAILED, "log in"),
+        (-32603, "Internal error", {"details": "API Error: 529"}, SessionEnding.MODEL_FAILED, "error: API Error: 529"),
+        (
+            -32603,
+            "API Error: Request timed out.",
+            None,
+            SessionEnding.MODEL_FAILED,
+            "which timed out: API Error: Request",
+        ),
+        (429, "slow down", None, SessionEnding.MODEL_FAILED, "could not use its model: slow down"),
+        (400, '{"error": {"message": "no credit"}}', None, SessionEnding.MODEL_FAILED, "model: no credit"),
+        (-32603, "x", {"errorKind": "max_output_tokens"}, SessionEnding.OUT_OF_TURNS, "stopped: x"),
+        (-32603, "Reached maximum number of turns (3)", None, SessionEnding.OUT_OF_TURNS, "turns (3)"),
+        (-32603, "The model ended with a refusal", None, SessionEnding.REFUSED, "a refusal"),
+        (-32603, "undefined is not a function", None, SessionEnding.CRASHED, "failed: undefined is not"),
+        (-32602, "Invalid params", "text", SessionEnding.CRASHED, "rejected a protocol message: Invalid params: text"),
+        (None, None, [1], SessionEnding.CRASHED, "failed: no reason given"),
     ],
 )
 def test_every_error_has_its_ending(
-    tmp_path: Path, code: object, message: object, data: object, ending: Ending, why: str
+    tmp_path: Path, code: object, message: object, data: object, ending: SessionEnding, why: str
 ) -> None:
     error = {"code": code, "message": message, "data": data}
 
@@ -450,7 +456,7 @@ def test_an_agent_that_dies_in_the_middle_has_crashed_with_its_last_words(tmp_pa
 
     reply = work(script(tmp_path, *turn), tmp_path)
 
-    assert (reply.ending, reply.text, reply.exit_code) == (Ending.CRASHED, "Half a", 7)
+    assert (reply.ending, reply.text, reply.exit_code) == (SessionEnding.CRASHED, "Half a", 7)
     assert reply.detail.endswith("exited with 7: out of memory")
 
 
@@ -459,7 +465,7 @@ def test_an_agent_that_hangs_up_has_crashed(tmp_path: Path) -> None:
 
     reply = work(script(tmp_path, {"say": "Bye."}, {"sleep": 0.1}, {"hang_up": True}), tmp_path)
 
-    assert (reply.ending, reply.text) == (Ending.CRASHED, "Bye.")
+    assert (reply.ending, reply.text) == (SessionEnding.CRASHED, "Bye.")
     assert reply.detail.endswith("closed its output in the middle of the session.")
     assert time.monotonic() - began < 15
 
@@ -467,27 +473,27 @@ def test_an_agent_that_hangs_up_has_crashed(tmp_path: Path) -> None:
 def test_a_program_that_prints_something_else_has_crashed_with_what_it_printed(tmp_path: Path) -> None:
     reply = work(python("print('usage: try --help')"), tmp_path)
 
-    assert (reply.ending, reply.exit_code) == (Ending.CRASHED, 0)
+    assert (reply.ending, reply.exit_code) == (SessionEnding.CRASHED, 0)
     assert reply.detail.endswith("exited with 0: usage: try --help")
 
 
 def test_a_program_that_only_echoes_is_no_agent(tmp_path: Path) -> None:
     reply = work(["cat"], tmp_path)
 
-    assert (reply.ending, reply.detail) == (Ending.CRASHED, "cat rejected a protocol message: Method not found")
+    assert (reply.ending, reply.detail) == (SessionEnding.CRASHED, "cat rejected a protocol message: Method not found")
 
 
 def test_an_agent_of_another_version_is_not_talked_to(tmp_path: Path) -> None:
     reply = work(light(says("Never."), hello={"protocolVersion": 2}), tmp_path)
 
-    assert (reply.ending, reply.text) == (Ending.CRASHED, "")
+    assert (reply.ending, reply.text) == (SessionEnding.CRASHED, "")
     assert "speaks ACP version 2, but Ralph needs version 1" in reply.detail
 
 
 def test_an_answer_that_is_none_of_acp_is_told(tmp_path: Path) -> None:
     reply = work(light(hello=[1]), tmp_path)
 
-    assert reply.ending is Ending.CRASHED
+    assert reply.ending is SessionEnding.CRASHED
     assert reply.detail.endswith("sent an invalid ACP response to initialize: [1]")
 
 
@@ -502,11 +508,11 @@ def test_an_answer_that_is_none_of_acp_is_told(tmp_path: Path) -> None:
 def test_an_agent_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, why: str
 ) -> None:
-    monkeypatch.setattr(acp_session, "START_SECONDS", 0.3)
+    monkeypatch.setattr(acp_session, "REQUEST_TIMEOUT_SECONDS", 0.3)
 
     reply = work(python(code), tmp_path)
 
-    assert reply.ending is Ending.CRASHED
+    assert reply.ending is SessionEnding.CRASHED
     assert "did not answer initialize" in reply.detail
     assert reply.detail.endswith(why)
 
@@ -519,7 +525,7 @@ def test_a_program_that_hears_nothing_does_not_hold_a_huge_prompt_up(tmp_path: P
         limits=Limits(seconds=0.5, idle_seconds=30),
     )
 
-    assert reply.ending is Ending.TIMED_OUT
+    assert reply.ending is SessionEnding.TIMED_OUT
 
 
 # --- limits ------------------------------------------------------------------------
@@ -527,9 +533,14 @@ def test_a_program_that_hears_nothing_does_not_hold_a_huge_prompt_up(tmp_path: P
 
 @pytest.mark.parametrize(
     ("limits", "ending"),
-    [(Limits(seconds=2.0, idle_seconds=30.0), Ending.TIMED_OUT), (Limits(idle_seconds=2.0), Ending.WENT_SILENT)],
+    [
+        (Limits(seconds=2.0, idle_seconds=30.0), SessionEnding.TIMED_OUT),
+        (Limits(idle_seconds=2.0), SessionEnding.WENT_SILENT),
+    ],
 )
-def test_past_a_limit_the_agent_and_all_that_it_started_end(tmp_path: Path, limits: Limits, ending: Ending) -> None:
+def test_past_a_limit_the_agent_and_all_that_it_started_end(
+    tmp_path: Path, limits: Limits, ending: SessionEnding
+) -> None:
     pids = tmp_path / "pids"
 
     reply = work([*python(WAITING), str(pids)], tmp_path, limits=limits)
@@ -550,14 +561,14 @@ def test_an_agent_that_does_not_hear_of_its_cancelling_is_ended_all_the_same(
         script(tmp_path, {"start": str(pids)}, {"sleep": 60}), tmp_path, should_stop=lambda: bool(pids_in(pids))
     )
 
-    assert reply.ending is Ending.STOPPED
+    assert reply.ending is SessionEnding.STOPPED
     assert not any(map(is_alive, pids_in(pids)))
 
 
 def test_an_agent_that_prints_without_end_is_cut_short(tmp_path: Path) -> None:
     reply = work(python("while True: print('x' * 9999)"), tmp_path, limits=Limits(output_bytes=100_000))
 
-    assert reply.ending is Ending.FLOODED
+    assert reply.ending is SessionEnding.FLOODED
     assert "100,000 bytes" in reply.detail
 
 
@@ -567,7 +578,7 @@ def test_an_agent_that_kills_its_guard_is_ended_with_it(tmp_path: Path) -> None:
 
     reply = work([*python(code), str(pids)], tmp_path)
 
-    assert (reply.ending, reply.exit_code) == (Ending.CRASHED, None)
+    assert (reply.ending, reply.exit_code) == (SessionEnding.CRASHED, None)
     assert reply.detail.endswith("was terminated because its Ralph guard process was killed.")
     assert not any(map(is_alive, pids_in(pids)))
 
@@ -596,7 +607,7 @@ def test_nothing_stays_when_ralph_is_killed(tmp_path: Path) -> None:
 def test_a_model_is_chosen_by_its_value_or_its_name(tmp_path: Path, wanted: str) -> None:
     reply = work(script(tmp_path, session=MODELS), tmp_path, model=wanted)
 
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
     option = {"method": "session/set_config_option", "option": "brain", "session": "s-1", "value": "large-1"}
     assert option in log(tmp_path)
 
@@ -611,7 +622,7 @@ def test_a_model_that_is_not_offered_is_not_worked_with(tmp_path: Path) -> None:
     unknown = work(light(says("Never."), session=MODELS), tmp_path, model="huge-1")
     none = work(light(says("Never.")), tmp_path, model="huge-1")
 
-    assert (unknown.ending, none.ending) == (Ending.MODEL_FAILED, Ending.MODEL_FAILED)
+    assert (unknown.ending, none.ending) == (SessionEnding.MODEL_FAILED, SessionEnding.MODEL_FAILED)
     assert unknown.detail.endswith("does not offer the model huge-1. Choose one of: small-1, large-1.")
     assert none.detail.endswith("offers no choice of models. Remove the model from the configuration.")
     assert unknown.text == none.text == ""
@@ -627,13 +638,13 @@ def test_an_agent_of_before_there_were_options_is_told_its_model_all_the_same(tm
 
     reply = work([*python(LIGHT), json.dumps(given)], tmp_path, model="Pro")
 
-    assert reply.ending is Ending.MODEL_FAILED
+    assert reply.ending is SessionEnding.MODEL_FAILED
     assert reply.detail.endswith("rejected the model Pro: not today")
 
 
 def test_only_who_knows_the_usual_models_is_told_one_that_nobody_configured(tmp_path: Path) -> None:
     def takes_model(name: str, model: str) -> bool:
-        return open_agent(AgentConfig(name=name, model=model), tmp_path).takes_model
+        return open_agent(AgentConfig(name=name, model=model), tmp_path).accepts_model
 
     assert [takes_model(name, "") for name in ("claude-acp", "gemini-acp", "codex-acp", "acp")] == [True] + [False] * 3
     assert all(takes_model(name, "one") for name in ("claude-acp", "gemini-acp", "codex-acp", "acp"))
@@ -692,4 +703,4 @@ def test_without_the_sdk_the_way_to_install_it_is_told(tmp_path: Path) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
 
-    assert said.stdout == f"The Agent Client Protocol SDK is not installed: {how_to_install('acp')}\n"
+    assert said.stdout == f"The Agent Client Protocol SDK is not installed: {install_hint('acp')}\n"

@@ -14,7 +14,7 @@ from ralph.agents import Agent, Limits, claude, open_agent
 from ralph.agents.claude import ClaudeAgent
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Reply
+from ralph.core.records import AgentReply, SessionEnding
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless
@@ -120,7 +120,7 @@ def lines(*events: object) -> str:
     return "".join(f"{json.dumps(event)}\n" for event in events)
 
 
-def reply_to(directory: Path, *events: object, exit_code: int = 0, **session: object) -> Reply:
+def reply_to(directory: Path, *events: object, exit_code: int = 0, **session: object) -> AgentReply:
     agent = a_claude(directory, lines(*events), exit_code=exit_code)
     return agent.work("Do it.\n", a_session(directory, **session))
 
@@ -143,7 +143,7 @@ def test_all_that_the_agent_says_itself_is_the_answer(tmp_path: Path) -> None:
     )
 
     assert reply.text == "I ask.\n\n<learning>\n\nTabs.</learning>\n\n<task-done>t-000001</task-done>"
-    assert (reply.ending, reply.detail, reply.exit_code, reply.files) == (Ending.FINISHED, "", 0, None)
+    assert (reply.ending, reply.detail, reply.exit_code, reply.files) == (SessionEnding.FINISHED, "", 0, None)
     assert (reply.cost_usd, reply.tokens_in, reply.tokens_out) == (0.25, 4 * 3210, 50)
     assert (reply.turns, reply.session) == (2, SESSION)
     assert 0 < reply.seconds < 5
@@ -192,7 +192,7 @@ def test_words_are_heard_before_the_session_ends(tmp_path: Path) -> None:
     reply = agent.work("", a_session(tmp_path, heard=heard.append, should_stop=lambda: bool(heard)))
 
     assert heard == ["Half way.\n"]
-    assert (reply.ending, reply.text) == (Ending.STOPPED, "Half way.")
+    assert (reply.ending, reply.text) == (SessionEnding.STOPPED, "Half way.")
 
 
 def test_a_session_that_goes_on_after_a_result_is_judged_by_its_last_one(tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_a_session_that_goes_on_after_a_result_is_judged_by_its_last_one(tmp_pat
     ended_well = reply_to(tmp_path, *started, last)
     cut_off = reply_to(tmp_path, *started)
 
-    assert (ended_well.ending, ended_well.text) == (Ending.FINISHED, "Waiting.\n\nDone.")
+    assert (ended_well.ending, ended_well.text) == (SessionEnding.FINISHED, "Waiting.\n\nDone.")
     assert (ended_well.turns, ended_well.cost_usd) == (3, 0.75)
     assert (ended_well.tokens_in, ended_well.tokens_out) == (6420, 50)
-    assert (cut_off.ending, cut_off.cost_usd, cut_off.turns) == (Ending.CRASHED, 0.5, 2)
+    assert (cut_off.ending, cut_off.cost_usd, cut_off.turns) == (SessionEnding.CRASHED, 0.5, 2)
 
 
 def test_the_tokens_of_all_models_count(tmp_path: Path) -> None:
@@ -220,50 +220,50 @@ def test_the_tokens_of_all_models_count(tmp_path: Path) -> None:
 
 # --- how sessions end ------------------------------------------------------------------------
 
-ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
+ENDINGS: dict[str, tuple[SessionEnding, str, list[Event]]] = {
     "service failed": (
-        Ending.MODEL_FAILED,
+        SessionEnding.MODEL_FAILED,
         "API Error: 500 Broken.",
         [notice("API Error: 500 Broken."), failed("API Error: 500 Broken.", api_error_status=500)],
     ),
-    "no credit": (Ending.MODEL_FAILED, "Credit is low", [failed("Credit is low", api_error_status=400)]),
-    "gateway late": (Ending.MODEL_FAILED, "504 timeout", [failed("504 timeout", api_error_status=504)]),
-    "not logged in": (Ending.MODEL_FAILED, "Please log in", [notice("Please log in"), failed("Please log in")]),
-    "out of reach": (Ending.MODEL_FAILED, "Refused", [failed("Refused", api_error="connection_failed")]),
-    "late": (Ending.MODEL_FAILED, "timed out: Request timed out", [failed("Request timed out")]),
+    "no credit": (SessionEnding.MODEL_FAILED, "Credit is low", [failed("Credit is low", api_error_status=400)]),
+    "gateway late": (SessionEnding.MODEL_FAILED, "504 timeout", [failed("504 timeout", api_error_status=504)]),
+    "not logged in": (SessionEnding.MODEL_FAILED, "Please log in", [notice("Please log in"), failed("Please log in")]),
+    "out of reach": (SessionEnding.MODEL_FAILED, "Refused", [failed("Refused", api_error="connection_failed")]),
+    "late": (SessionEnding.MODEL_FAILED, "timed out: Request timed out", [failed("Request timed out")]),
     "stream stalled": (
-        Ending.MODEL_FAILED,
+        SessionEnding.MODEL_FAILED,
         "which timed out: No data.",
         [failed("No data.", api_error="stream_idle_timeout")],
     ),
     "prompt too long": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "Too long.",
         [failed("Too long.", reason="prompt_too_long", api_error_status=400)],
     ),
     "prompt too long, older": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "Prompt is too long",
         [{"type": "result", "subtype": "success", "is_error": True, "result": "Prompt is too long"}],
     ),
     "max turns": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "Reached 2",
         [failed(None, reason="max_turns", subtype="error_max_turns", stop_reason="tool_use", errors=["Reached 2"])],
     ),
     "max turns, older": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "error_max_turns",
         [{"type": "result", "subtype": "error_max_turns", "is_error": False}],
     ),
     "budget": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "Reached $1",
         [failed(None, reason="budget_exhausted", subtype="error_max_budget_usd", errors=["Reached $1"])],
     ),
-    "max tokens": (Ending.OUT_OF_TURNS, "Too much.", [failed("Too much.", api_error="max_output_tokens")]),
+    "max tokens": (SessionEnding.OUT_OF_TURNS, "Too much.", [failed("Too much.", api_error="max_output_tokens")]),
     "max tokens, older": (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "Too much.",
         [
             {**message(text("a")), "message": {"id": "m", "content": [text("a")], "stop_reason": "max_tokens"}},
@@ -271,7 +271,7 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
         ],
     ),
     "max tokens once, then another failure, older": (
-        Ending.MODEL_FAILED,
+        SessionEnding.MODEL_FAILED,
         "Broken.",
         [
             {**message(text("a")), "message": {"id": "m", "content": [text("a")], "stop_reason": "max_tokens"}},
@@ -280,12 +280,12 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
         ],
     ),
     "cut off after a result": (
-        Ending.CRASHED,
+        SessionEnding.CRASHED,
         "claude",
         [message(text("a")), result("a"), message(text("b"), id="msg_2")],
     ),
     "refused twice": (
-        Ending.REFUSED,
+        SessionEnding.REFUSED,
         "Flagged.",
         [
             message(text("I")),
@@ -296,7 +296,7 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
         ],
     ),
     "refused, older": (
-        Ending.REFUSED,
+        SessionEnding.REFUSED,
         "Not allowed.",
         [
             {**message(text("I")), "message": {"id": "m", "content": [text("I")], "stop_reason": "refusal"}},
@@ -305,13 +305,13 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
         ],
     ),
     "refused once, then silent": (
-        Ending.REFUSED,
+        SessionEnding.REFUSED,
         "refused",
         [message(text("I")), stopped("msg_1"), result("", safety_stops=1)],
     ),
-    "refused at once": (Ending.REFUSED, "refused", [result("", safety_stops=1)]),
+    "refused at once": (SessionEnding.REFUSED, "refused", [result("", safety_stops=1)]),
     "interrupted in a tool": (
-        Ending.CRASHED,
+        SessionEnding.CRASHED,
         "interrupted",
         [
             message(tool("Bash", command="sleep 9")),
@@ -319,7 +319,7 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
         ],
     ),
     "another error": (
-        Ending.CRASHED,
+        SessionEnding.CRASHED,
         "It broke",
         [failed(None, reason="turn_setup_failed", subtype="error_during_execution", errors=["It broke"])],
     ),
@@ -329,7 +329,7 @@ ENDINGS: dict[str, tuple[Ending, str, list[Event]]] = {
 @pytest.mark.parametrize(("ending", "words", "events"), ENDINGS.values(), ids=ENDINGS.keys())
 @pytest.mark.parametrize("exit_code", [0, 1])
 def test_each_way_to_end_is_told_apart(
-    tmp_path: Path, ending: Ending, words: str, events: list[Event], exit_code: int
+    tmp_path: Path, ending: SessionEnding, words: str, events: list[Event], exit_code: int
 ) -> None:
     reply = reply_to(tmp_path, init(), *events, exit_code=exit_code)
 
@@ -345,7 +345,7 @@ def test_one_who_goes_on_after_a_refusal_has_finished(tmp_path: Path) -> None:
 
     reply = reply_to(tmp_path, message(text("I")), stopped("msg_1"), goes_on, result("Else.", safety_stops=1))
 
-    assert (reply.ending, reply.text) == (Ending.FINISHED, "I\n\nElse.")
+    assert (reply.ending, reply.text) == (SessionEnding.FINISHED, "I\n\nElse.")
 
 
 def test_the_refusal_of_a_subagent_is_not_that_of_the_session(tmp_path: Path) -> None:
@@ -353,24 +353,24 @@ def test_the_refusal_of_a_subagent_is_not_that_of_the_session(tmp_path: Path) ->
 
     reply = reply_to(tmp_path, message(text("I")), of_subagent, result("I", safety_stops=1))
 
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
 
 
 def test_a_good_result_counts_though_the_program_then_fails(tmp_path: Path) -> None:
     reply = reply_to(tmp_path, message(text("Done.")), result("Done."), exit_code=1)
 
-    assert (reply.ending, reply.detail, reply.exit_code) == (Ending.FINISHED, "", 1)
+    assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 1)
 
 
 def test_what_it_said_counts_though_the_program_stays_after_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claude, "PARTING_SECONDS", 0.5)
+    monkeypatch.setattr(claude, "SILENCE_AFTER_RESULT_SECONDS", 0.5)
     agent = a_claude(tmp_path, lines(init(), message(text("All done.")), result()), then="sleep 60")
 
     reply = agent.work("Do it.\n", a_session(tmp_path))
 
-    assert (reply.ending, reply.text) == (Ending.FINISHED, "All done.")
+    assert (reply.ending, reply.text) == (SessionEnding.FINISHED, "All done.")
     assert reply.seconds < 20
 
 
@@ -382,7 +382,7 @@ def test_a_key_that_is_not_taken_ends_the_session_at_once(tmp_path: Path, status
 
     reply = agent.work("Do it.\n", a_session(tmp_path, heard=heard.append))
 
-    assert reply.ending is Ending.MODEL_FAILED
+    assert reply.ending is SessionEnding.MODEL_FAILED
     assert reply.detail == f"claude could not use its model: {status} authentication_failed"
     assert "".join(heard) == f"> API error: {status} authentication_failed, attempt 1 of 10\n"
     assert reply.seconds < 20
@@ -392,7 +392,7 @@ def test_a_key_that_is_not_taken_ends_the_session_at_once(tmp_path: Path, status
 def test_no_result_is_a_crash_whatever_the_exit_code(tmp_path: Path, exit_code: int, words: str) -> None:
     reply = reply_to(tmp_path, init(), message(text("I begin.")), exit_code=exit_code)
 
-    assert (reply.ending, reply.text, reply.exit_code) == (Ending.CRASHED, "I begin.", exit_code)
+    assert (reply.ending, reply.text, reply.exit_code) == (SessionEnding.CRASHED, "I begin.", exit_code)
     assert words in reply.detail
     assert (reply.tokens_in, reply.tokens_out, reply.turns, reply.session) == (3210, 1, 1, SESSION)
 
@@ -400,7 +400,7 @@ def test_no_result_is_a_crash_whatever_the_exit_code(tmp_path: Path, exit_code: 
 def test_a_killed_program_is_a_crash(tmp_path: Path) -> None:
     reply = a_claude(tmp_path, lines(message(text("I begin."))), then="kill -9 $$").work("", a_session(tmp_path))
 
-    assert (reply.ending, reply.text, reply.exit_code) == (Ending.CRASHED, "I begin.", -9)
+    assert (reply.ending, reply.text, reply.exit_code) == (SessionEnding.CRASHED, "I begin.", -9)
     assert reply.detail == "claude was killed by signal SIGKILL."
 
 
@@ -409,7 +409,7 @@ def test_why_it_did_not_start_is_in_the_detail(tmp_path: Path) -> None:
     reply = on_stderr.work("", a_session(tmp_path))
     on_stdout = a_claude(tmp_path, "Credit is low\n", exit_code=1).work("", a_session(tmp_path))
 
-    assert (reply.ending, reply.detail) == (Ending.CRASHED, "claude exited with 1: error: unknown option")
+    assert (reply.ending, reply.detail) == (SessionEnding.CRASHED, "claude exited with 1: error: unknown option")
     assert (reply.tokens_in, reply.turns, reply.session, reply.text) == (None, None, "", "")
     assert on_stdout.detail == "claude exited with 1; its last output was: Credit is low"
 
@@ -417,12 +417,12 @@ def test_why_it_did_not_start_is_in_the_detail(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "ending"),
     [
-        (Limits(seconds=0.5), Ending.TIMED_OUT),
-        (Limits(idle_seconds=0.5), Ending.WENT_SILENT),
-        (Limits(output_bytes=100), Ending.FLOODED),
+        (Limits(seconds=0.5), SessionEnding.TIMED_OUT),
+        (Limits(idle_seconds=0.5), SessionEnding.WENT_SILENT),
+        (Limits(output_bytes=100), SessionEnding.FLOODED),
     ],
 )
-def test_our_own_limits_count_more_than_what_it_says(tmp_path: Path, limits: Limits, ending: Ending) -> None:
+def test_our_own_limits_count_more_than_what_it_says(tmp_path: Path, limits: Limits, ending: SessionEnding) -> None:
     agent = a_claude(tmp_path, lines(message(text("Done.")), result("Done.")), then="sleep 60")
 
     reply = agent.work("", a_session(tmp_path, limits=limits))
@@ -455,7 +455,7 @@ def test_a_bad_line_costs_no_more_than_itself(tmp_path: Path, bad: bytes) -> Non
 
     reply = agent.work("", a_session(tmp_path))
 
-    assert (reply.ending, reply.text) == (Ending.FINISHED, "Before.\n\nAfter.")
+    assert (reply.ending, reply.text) == (SessionEnding.FINISHED, "Before.\n\nAfter.")
 
 
 def test_a_stream_cut_in_the_middle_of_a_line_keeps_what_was_said(tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_a_stream_cut_in_the_middle_of_a_line_keeps_what_was_said(tmp_path: Path
     for length in (len(GOOD) + 40, len(whole) - 40):
         reply = a_claude(tmp_path, whole[:length]).work("", a_session(tmp_path))
 
-        assert reply.ending is Ending.CRASHED
+        assert reply.ending is SessionEnding.CRASHED
         assert reply.text.startswith("Before.")
         assert "no result" in reply.detail
 
@@ -472,13 +472,13 @@ def test_a_stream_cut_in_the_middle_of_a_line_keeps_what_was_said(tmp_path: Path
 def test_the_last_line_may_lack_its_end(tmp_path: Path) -> None:
     reply = a_claude(tmp_path, (GOOD + END).rstrip("\n")).work("", a_session(tmp_path))
 
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
 
 
 def test_no_output_at_all_is_a_crash(tmp_path: Path) -> None:
     reply = a_claude(tmp_path, "").work("", a_session(tmp_path))
 
-    assert (reply.ending, reply.text, reply.tokens_in) == (Ending.CRASHED, "", None)
+    assert (reply.ending, reply.text, reply.tokens_in) == (SessionEnding.CRASHED, "", None)
     assert reply.detail == "claude stopped early: it gave no result."
 
 
@@ -511,7 +511,7 @@ def test_no_field_of_any_type_does_harm(tmp_path: Path) -> None:
     reply = reply_to(tmp_path, *wrong, message(text("Last."), id="msg_9"), result("Last."))
 
     assert len(wrong) > 500
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
     assert reply.text.endswith("Last.")
     assert reply.tokens_in is not None
     assert 0 <= reply.cost_usd < 1e12
@@ -526,7 +526,7 @@ def test_a_result_with_a_wrong_field_is_still_judged(tmp_path: Path, field: str,
 
     reply = reply_to(tmp_path, wrong, exit_code=1)
 
-    assert reply.ending is Ending.OUT_OF_TURNS
+    assert reply.ending is SessionEnding.OUT_OF_TURNS
 
 
 def test_however_much_it_prints_little_is_kept(tmp_path: Path) -> None:
@@ -541,7 +541,7 @@ def test_however_much_it_prints_little_is_kept(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert reply.ending is Ending.FINISHED
+    assert reply.ending is SessionEnding.FINISHED
     assert reply.text.startswith("Before.")
     assert reply.text.endswith("<task-done>t-000001</task-done>")
     assert "characters left out" in reply.text
@@ -714,7 +714,7 @@ def test_a_half_installed_program_is_to_be_installed_again(tmp_path: Path, scrip
 
 
 def test_a_program_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ralph.agents.programs.VERSION_SECONDS", 0.3)
+    monkeypatch.setattr("ralph.agents.programs.VERSION_TIMEOUT_SECONDS", 0.3)
     agent = a_claude(tmp_path, "")
     (tmp_path / "claude").write_text("#!/bin/sh\nsleep 60\n")
 
@@ -741,5 +741,5 @@ def test_the_usual_program_is_found_in_the_path(tmp_path: Path, monkeypatch: pyt
     agent.check()
 
     assert agent.work("", a_session(tmp_path)).text == "Here."
-    assert (agent.name, agent.knows_files, agent.reports_cost) == ("claude", False, True)
-    assert (agent.reports_tokens, agent.takes_model) == (True, True)
+    assert (agent.name, agent.reports_files, agent.reports_cost) == ("claude", False, True)
+    assert (agent.reports_tokens, agent.accepts_model) == (True, True)

@@ -7,7 +7,7 @@ import pytest
 from ralph.agents import Agent, Limits
 from ralph.agents.command import CommandAgent
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending
+from ralph.core.records import SessionEnding
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless
@@ -20,7 +20,7 @@ def test_the_prompt_goes_in_and_the_answer_comes_out(tmp_path: Path) -> None:
     reply = agent.work("fix the parser\n", a_session(tmp_path, heard=heard.append))
 
     assert agent.name == "command"
-    assert (reply.text, reply.ending, reply.exit_code) == ("FIX THE PARSER\n", Ending.FINISHED, 0)
+    assert (reply.text, reply.ending, reply.exit_code) == ("FIX THE PARSER\n", SessionEnding.FINISHED, 0)
     assert (reply.tokens_in, reply.tokens_out, reply.files, reply.detail) == (None, None, None, "")
     assert 0 < reply.seconds < 5
     assert heard == ["FIX THE PARSER\n"]
@@ -33,7 +33,7 @@ def test_a_crash_is_a_reply_and_its_text_is_kept(tmp_path: Path) -> None:
     reply = agent.work("", a_session(tmp_path))
 
     assert reply.text == "<task-done>t-000001</task-done>\n"
-    assert (reply.ending, reply.exit_code) == (Ending.CRASHED, 3)
+    assert (reply.ending, reply.exit_code) == (SessionEnding.CRASHED, 3)
     assert reply.detail == "sh exited with 3: out of credit"
 
 
@@ -47,7 +47,7 @@ def test_the_session_sets_directory_model_environment_and_limits(tmp_path: Path)
     reply = agent.work("", session)
 
     assert reply.text == f"{tmp_path}/worktree\n-m=opus red home\n"
-    assert reply.ending is Ending.WENT_SILENT
+    assert reply.ending is SessionEnding.WENT_SILENT
 
 
 def test_without_a_model_its_place_stays_empty(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_without_a_model_its_place_stays_empty(tmp_path: Path) -> None:
 def test_a_session_is_stopped_when_asked(tmp_path: Path) -> None:
     reply = CommandAgent(("sleep", "60"), tmp_path).work("", a_session(tmp_path, should_stop=lambda: True))
 
-    assert (reply.ending, reply.detail) == (Ending.STOPPED, "sleep was stopped.")
+    assert (reply.ending, reply.detail) == (SessionEnding.STOPPED, "sleep was stopped.")
 
 
 def test_a_program_is_looked_for_in_the_project_and_run_in_the_session_directory(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.agents import DRIVEN, Agent, Limits, open_agent, takes_model
+from ralph.agents import AGENT_SPECS, Agent, Limits, agent_accepts_model, open_agent
 from ralph.agents.headless import _STREAMS, HeadlessAgent
 from ralph.core.config import AGENTS, AgentConfig, ModelsConfig
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Reply
+from ralph.core.records import AgentReply, SessionEnding
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless
@@ -62,7 +62,7 @@ class Fake:
         (self.directory / "code").write_text(str(code))
         (self.directory / "said-to-stderr").write_text(stderr)
 
-    def reply(self, *events: object, code: int = 0, stderr: str = "") -> Reply:
+    def reply(self, *events: object, code: int = 0, stderr: str = "") -> AgentReply:
         """Give what comes of a session with these events."""
         self.prints(*events, code=code, stderr=stderr)
         return self.agent.work("Fix it.", a_session(self.directory))
@@ -113,7 +113,7 @@ def test_codex_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None:
 
     reply = codex.agent.work("Fix it.", a_session(codex.directory, heard=heard.append))
 
-    assert (reply.ending, reply.detail, reply.exit_code) == (Ending.FINISHED, "", 0)
+    assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I look.\n\n<task-done>t-000001</task-done>"
     assert (reply.tokens_in, reply.tokens_out, reply.cost_usd, reply.files) == (200, 40, 0.0, None)
     assert reply.session == "01a1-7113"
@@ -125,19 +125,27 @@ def test_codex_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None:
 @pytest.mark.parametrize(
     ("words", "ending", "told"),
     [
-        ('{"error": {"type": "x", "message": "Bad thing."}}', Ending.MODEL_FAILED, "Bad thing."),
-        ("unexpected status 401 Unauthorized: No key.", Ending.MODEL_FAILED, "401 Unauthorized"),
-        ("exceeded retry limit, last status: 429 Too Many Requests", Ending.MODEL_FAILED, "429"),
-        ("request timed out", Ending.MODEL_FAILED, "could not use its model, which timed out: request timed out"),
-        ("connect ETIMEDOUT", Ending.MODEL_FAILED, "which timed out: connect ETIMEDOUT"),
-        ("Missing environment variable: `KEY`.", Ending.MODEL_FAILED, "Missing environment variable"),
-        ("Incomplete response returned, reason: max_output_tokens", Ending.OUT_OF_TURNS, "max_output_tokens"),
-        ("Codex ran out of room in the model's context window.", Ending.OUT_OF_TURNS, "context window"),
-        ("Incomplete response returned, reason: content_filter", Ending.REFUSED, "content_filter"),
+        ('{"error": {"type": "x", "message": "Bad thing."}}', SessionEnding.MODEL_FAILED, "Bad thing."),
+        ("unexpected status 401 Unauthorized: No key.", SessionEnding.MODEL_FAILED, "401 Unauthorized"),
+        ("exceeded retry limit, last status: 429 Too Many Requests", SessionEnding.MODEL_FAILED, "429"),
+        (
+            "request timed out",
+            SessionEnding.MODEL_FAILED,
+            "could not use its model, which timed out: request timed out",
+        ),
+        ("connect ETIMEDOUT", SessionEnding.MODEL_FAILED, "which timed out: connect ETIMEDOUT"),
+        (
+            "Missing environment variable: `TOKEN`.",
+            SessionEnding.MODEL_FAILED,
+            "Missing environment variable",
+        ),
+        ("Incomplete response returned, reason: max_output_tokens", SessionEnding.OUT_OF_TURNS, "max_output_tokens"),
+        ("Codex ran out of room in the model's context window.", SessionEnding.OUT_OF_TURNS, "context window"),
+        ("Incomplete response returned, reason: content_filter", SessionEnding.REFUSED, "content_filter"),
     ],
 )
 def test_a_turn_of_codex_that_failed_is_told_by_its_words(
-    fake: Callable[[str], Fake], words: str, ending: Ending, told: str
+    fake: Callable[[str], Fake], words: str, ending: SessionEnding, told: str
 ) -> None:
     reply = fake("codex").reply(*CODEX_BEGIN, codex_says("Half."), *codex_fails(words), code=1)
 
@@ -152,7 +160,7 @@ def test_what_codex_recovers_from_is_no_failure(fake: Callable[[str], Fake]) -> 
 
     reply = fake("codex").reply(*CODEX_BEGIN, again, codex_says("Done."), {"type": "turn.completed"})
 
-    assert (reply.ending, reply.detail, reply.text) == (Ending.FINISHED, "", "Done.")
+    assert (reply.ending, reply.detail, reply.text) == (SessionEnding.FINISHED, "", "Done.")
     assert (reply.tokens_in, reply.tokens_out) == (None, None)
 
 
@@ -207,7 +215,7 @@ def test_gemini_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None
 
     reply = gemini.agent.work("Fix it.", a_session(gemini.directory, heard=heard.append))
 
-    assert (reply.ending, reply.detail, reply.exit_code) == (Ending.FINISHED, "", 0)
+    assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I write.\n\n<task-done>t-000001</task-done>"
     assert (reply.tokens_in, reply.tokens_out, reply.session) == (200, 90, "3213-769c")
     assert "".join(heard) == "I write.\n> write_file a.txt\n<task-done>t-000001</task-done>\n"
@@ -216,14 +224,14 @@ def test_gemini_tells_what_it_said_and_used(fake: Callable[[str], Fake]) -> None
 @pytest.mark.parametrize(
     ("words", "ending", "told"),
     [
-        ('[API Error: {"error":{"code":400,"message":"Bad thing."}}]', Ending.MODEL_FAILED, "Bad thing."),
-        ("[API Error: Slow down.]\nPlease wait and try again later.", Ending.MODEL_FAILED, "Slow down."),
-        ("[API Error: terminated]", Ending.MODEL_FAILED, "terminated"),
-        ("Reached max session turns for this session.", Ending.OUT_OF_TURNS, "session turns"),
+        ('[API Error: {"error":{"code":400,"message":"Bad thing."}}]', SessionEnding.MODEL_FAILED, "Bad thing."),
+        ("[API Error: Slow down.]\nPlease wait and try again later.", SessionEnding.MODEL_FAILED, "Slow down."),
+        ("[API Error: terminated]", SessionEnding.MODEL_FAILED, "terminated"),
+        ("Reached max session turns for this session.", SessionEnding.OUT_OF_TURNS, "session turns"),
     ],
 )
 def test_a_result_of_gemini_that_is_an_error_is_told_by_its_words(
-    fake: Callable[[str], Fake], words: str, ending: Ending, told: str
+    fake: Callable[[str], Fake], words: str, ending: SessionEnding, told: str
 ) -> None:
     reply = fake("gemini").reply(*GEMINI_BEGIN, *gemini_says("Half."), gemini_fails(words), code=144)
 
@@ -235,13 +243,13 @@ def test_a_result_of_gemini_that_is_an_error_is_told_by_its_words(
 @pytest.mark.parametrize(
     ("words", "ending"),
     [
-        ("The model response was blocked due to safety settings.", Ending.REFUSED),
-        ("Model response was truncated because it exceeded the token limit.", Ending.OUT_OF_TURNS),
-        ("Model stream ended without a finish reason.", Ending.MODEL_FAILED),
+        ("The model response was blocked due to safety settings.", SessionEnding.REFUSED),
+        ("Model response was truncated because it exceeded the token limit.", SessionEnding.OUT_OF_TURNS),
+        ("Model stream ended without a finish reason.", SessionEnding.MODEL_FAILED),
     ],
 )
 def test_gemini_exits_with_0_for_a_block_that_is_none_the_less_one(
-    fake: Callable[[str], Fake], words: str, ending: Ending
+    fake: Callable[[str], Fake], words: str, ending: SessionEnding
 ) -> None:
     error = {"type": "error", "severity": "error", "message": words}
 
@@ -257,7 +265,7 @@ def test_a_limit_that_gemini_calls_a_success_is_a_limit(fake: Callable[[str], Fa
     reply = fake("gemini").reply(*GEMINI_BEGIN, warning, {"type": "result", "status": "success"})
 
     assert (reply.ending, reply.detail) == (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         "gemini reached a limit: Loop detected, stopping execution",
     )
 
@@ -265,7 +273,7 @@ def test_a_limit_that_gemini_calls_a_success_is_a_limit(fake: Callable[[str], Fa
 def test_gemini_without_a_key_could_not_use_its_model(fake: Callable[[str], Fake]) -> None:
     reply = fake("gemini").reply(code=41, stderr="Set GEMINI_API_KEY.\n")
 
-    assert (reply.ending, reply.detail) == (Ending.MODEL_FAILED, "gemini exited with 41: Set GEMINI_API_KEY.")
+    assert (reply.ending, reply.detail) == (SessionEnding.MODEL_FAILED, "gemini exited with 41: Set GEMINI_API_KEY.")
 
 
 def test_gemini_reads_no_files_for_what_stands_behind_an_at_sign(fake: Callable[[str], Fake]) -> None:
@@ -332,7 +340,7 @@ def test_opencode_tells_what_it_said_used_and_cost(fake: Callable[[str], Fake]) 
 
     reply = opencode.agent.work("Fix it.", a_session(opencode.directory, heard=heard.append))
 
-    assert (reply.ending, reply.detail, reply.exit_code) == (Ending.FINISHED, "", 0)
+    assert (reply.ending, reply.detail, reply.exit_code) == (SessionEnding.FINISHED, "", 0)
     assert reply.text == "I write.\n\n<task-done>t-000001</task-done>"
     assert (reply.tokens_in, reply.tokens_out, reply.turns) == (200, 40, 2)
     assert reply.cost_usd == pytest.approx(0.0012)
@@ -343,16 +351,21 @@ def test_opencode_tells_what_it_said_used_and_cost(fake: Callable[[str], Fake]) 
 @pytest.mark.parametrize(
     ("events", "code", "ending", "told"),
     [
-        ([opencode_step("length")], 0, Ending.OUT_OF_TURNS, "reached a limit."),
-        ([opencode_step("content-filter"), opencode_error("ContentFilterError", "No.")], 1, Ending.REFUSED, "No."),
-        ([opencode_error("APIError", "No key.")], 1, Ending.MODEL_FAILED, "No key."),
-        ([opencode_error("MessageOutputLengthError", "")], 1, Ending.OUT_OF_TURNS, "MessageOutputLengthError"),
-        ([opencode_step("tool-calls")], 0, Ending.CRASHED, "stopped early."),
-        ([opencode_event("step_start")], 0, Ending.CRASHED, "it reported no ending"),
+        ([opencode_step("length")], 0, SessionEnding.OUT_OF_TURNS, "reached a limit."),
+        (
+            [opencode_step("content-filter"), opencode_error("ContentFilterError", "No.")],
+            1,
+            SessionEnding.REFUSED,
+            "No.",
+        ),
+        ([opencode_error("APIError", "No key.")], 1, SessionEnding.MODEL_FAILED, "No key."),
+        ([opencode_error("MessageOutputLengthError", "")], 1, SessionEnding.OUT_OF_TURNS, "MessageOutputLengthError"),
+        ([opencode_step("tool-calls")], 0, SessionEnding.CRASHED, "stopped early."),
+        ([opencode_event("step_start")], 0, SessionEnding.CRASHED, "it reported no ending"),
     ],
 )
 def test_opencode_is_judged_by_its_last_step_or_error(
-    fake: Callable[[str], Fake], events: list[object], code: int, ending: Ending, told: str
+    fake: Callable[[str], Fake], events: list[object], code: int, ending: SessionEnding, told: str
 ) -> None:
     reply = fake("opencode").reply(opencode_event("text", text="Half."), *events, code=code)
 
@@ -401,9 +414,9 @@ def test_who_says_nothing_of_its_end_has_not_finished(fake: Callable[[str], Fake
     silent = program.reply()
     crashed = program.reply("usage: no such option --json", '{"type": "', code=2, stderr="Cannot find module\n")
 
-    assert (silent.ending, silent.text, silent.exit_code) == (Ending.CRASHED, "", 0)
+    assert (silent.ending, silent.text, silent.exit_code) == (SessionEnding.CRASHED, "", 0)
     assert silent.detail == f"{name} stopped early: it reported no ending."
-    assert (crashed.ending, crashed.exit_code) == (Ending.CRASHED, 2)
+    assert (crashed.ending, crashed.exit_code) == (SessionEnding.CRASHED, 2)
     assert crashed.detail == f'{name} exited with 2: Cannot find module; its last output was: {{"type": "'
 
 
@@ -418,7 +431,7 @@ def test_a_session_that_waits_too_long_timed_out_and_says_what_it_waited_for(
 
     reply = program.agent.work("Fix it.", a_session(program.directory, limits=Limits(seconds=1.0)))
 
-    assert reply.ending is Ending.TIMED_OUT
+    assert reply.ending is SessionEnding.TIMED_OUT
     assert reply.detail == f"{name} was still running after 1 s and was terminated; its last output was: No network."
 
 
@@ -451,7 +464,7 @@ def test_only_opencode_says_what_it_cost(fake: Callable[[str], Fake]) -> None:
     agents = {name: fake(name).agent for name in NAMES}
 
     assert [name for name, agent in agents.items() if agent.reports_cost] == ["opencode"]
-    assert all(agent.reports_tokens and not agent.knows_files for agent in agents.values())
+    assert all(agent.reports_tokens and not agent.reports_files for agent in agents.values())
 
 
 KINDS = (
@@ -482,7 +495,7 @@ def test_events_of_any_shape_are_taken_in(events: list[tuple[str, dict[str, Any]
         stream.add(json.dumps({**rest, "type": kind}) + "\n")
     stream.finish()
 
-    assert isinstance(stream.said.text(), str)
+    assert isinstance(stream.messages.text(), str)
     assert stream.tokens_in is None or stream.tokens_in >= 0
     assert stream.cost_usd >= 0
 
@@ -490,29 +503,31 @@ def test_events_of_any_shape_are_taken_in(events: list[tuple[str, dict[str, Any]
 def test_they_are_told_a_model_only_when_a_person_has_named_one_since_the_usual_ones_mean_nothing_to_them(
     tmp_path: Path,
 ) -> None:
-    others = [name for name, one in DRIVEN.items() if one.by in ("headless", "acp") and not one.has_usual_models]
+    others = [
+        name for name, one in AGENT_SPECS.items() if one.module in ("headless", "acp") and not one.knows_default_models
+    ]
     assert {*NAMES, "acp", "gemini-acp"} <= set(others)
     for name in others:
         usual, own = ModelsConfig(), ModelsConfig(ladder=("small", "large"))
         bare, named = AgentConfig(name=name), AgentConfig(name=name, model="small")
         cases = ((bare, usual), (bare, own), (named, usual))
 
-        told = [open_agent(agent, tmp_path, models).takes_model for agent, models in cases]
+        told = [open_agent(agent, tmp_path, models).accepts_model for agent, models in cases]
 
         assert told == [False, True, True]
-        assert told == [takes_model(agent, tmp_path, models) for agent, models in cases]
+        assert told == [agent_accepts_model(agent, tmp_path, models) for agent, models in cases]
 
 
-@pytest.mark.parametrize("name", [name for name, one in DRIVEN.items() if one.has_usual_models])
+@pytest.mark.parametrize("name", [name for name, one in AGENT_SPECS.items() if one.knows_default_models])
 def test_who_knows_the_usual_models_is_told_one_in_any_case(tmp_path: Path, name: str) -> None:
     usual, bare = ModelsConfig(), AgentConfig(name=name)
 
-    assert open_agent(bare, tmp_path, usual).takes_model
-    assert takes_model(bare, tmp_path, usual)
+    assert open_agent(bare, tmp_path, usual).accepts_model
+    assert agent_accepts_model(bare, tmp_path, usual)
 
 
 def test_every_agent_that_can_be_configured_is_driven() -> None:
-    assert tuple(DRIVEN) == AGENTS
+    assert tuple(AGENT_SPECS) == AGENTS
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ralph.agents import Agent, Limits, open_agent
-from ralph.agents.rehearsal import PLAYBOOK, Edit, Idea, Part, Playbook, RehearsalAgent
+from ralph.agents.rehearsal import PLAYBOOK, Playbook, PlaybookEdit, PlaybookIdea, PlaybookTask, RehearsalAgent
 from ralph.core.config import AgentConfig
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Sigils, Task
+from ralph.core.records import SessionEnding, Sigils, Task
 from ralph.core.text import count_tokens
-from ralph.formats.sigils import read_sigils
-from ralph.loop.review import review_prompt
+from ralph.formats.sigils import parse_sigils
+from ralph.loop.review import build_review_prompt
 from tests.make import a_session
 
 pytestmark = pytest.mark.storeless
@@ -43,18 +43,22 @@ def a_prompt(task: str = "Fix the parser", attempt: int = 1, memory: str = "", p
 """
 
 
-def an_agent(*ideas: Idea, about: str = "the parser") -> RehearsalAgent:
-    return RehearsalAgent(Playbook(parts=(Part(about=about, ideas=ideas),)))
+def an_agent(*ideas: PlaybookIdea, about: str = "the parser") -> RehearsalAgent:
+    return RehearsalAgent(Playbook(tasks=(PlaybookTask(about=about, ideas=ideas),)))
 
 
-def a_write(file: str = "parser.py", text: str = "new\n") -> Edit:
-    return Edit(file=file, replace=None, text=text)
+def a_write(file: str = "parser.py", text: str = "new\n") -> PlaybookEdit:
+    return PlaybookEdit(file=file, replace=None, text=text)
 
 
 # --- which idea --------------------------------------------------------------------
 
 
-THREE = (Idea(says="spaces"), Idea(says="tabs", knows=("wants tabs",)), Idea(says="both", knows=("Tabs", "too slow")))
+THREE = (
+    PlaybookIdea(says="spaces"),
+    PlaybookIdea(says="tabs", knows=("wants tabs",)),
+    PlaybookIdea(says="both", knows=("Tabs", "too slow")),
+)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +91,10 @@ def test_the_same_prompt_gives_the_same_answer_whatever_was_asked_before(tmp_pat
 
 
 def test_a_part_is_chosen_by_the_task_and_not_by_what_else_the_prompt_says(tmp_path: Path) -> None:
-    agent = an_agent(Idea(says="done"))
+    agent = an_agent(PlaybookIdea(says="done"))
     prompt = a_prompt(task="Fix the lexer", memory="THE PARSER is slow.", prerequisite="Write the parser")
 
-    sigils = read_sigils(agent.work(prompt, a_session(tmp_path)).text, prompt)
+    sigils = parse_sigils(agent.work(prompt, a_session(tmp_path)).text, prompt)
 
     assert agent.work(a_prompt(task="Fix THE  Parser"), a_session(tmp_path)).text == "done"
     assert (sigils.done_ids, sigils.failed_ids) == ((), ("t-000001",))
@@ -99,11 +103,11 @@ def test_a_part_is_chosen_by_the_task_and_not_by_what_else_the_prompt_says(tmp_p
 
 
 MIXED = (
-    Idea(says="plan", hats=("planner",)),
-    Idea(says="too hard", models=("haiku",)),
-    Idea(says="wrong", models=("sonnet", "opus"), hats=("creator",)),
-    Idea(says="right", models=("sonnet", "opus"), hats=("creator",)),
-    Idea(says="told", models=("opus",), hats=("creator",), knows=("wants tabs",)),
+    PlaybookIdea(says="plan", hats=("planner",)),
+    PlaybookIdea(says="too hard", models=("haiku",)),
+    PlaybookIdea(says="wrong", models=("sonnet", "opus"), hats=("creator",)),
+    PlaybookIdea(says="right", models=("sonnet", "opus"), hats=("creator",)),
+    PlaybookIdea(says="told", models=("opus",), hats=("creator",), knows=("wants tabs",)),
 )
 
 
@@ -142,7 +146,7 @@ def test_without_an_idea_for_its_model_and_hat_it_says_that_it_cannot(
 ) -> None:
     session = a_session(tmp_path, model=model, environment={"RALPH_HAT": hat} if hat else {})
 
-    sigils = read_sigils(an_agent(*MIXED).work(a_prompt(), session).text)
+    sigils = parse_sigils(an_agent(*MIXED).work(a_prompt(), session).text)
 
     assert sigils.failed_ids == ("t-000001",)
     assert sigils.report
@@ -160,16 +164,16 @@ def test_an_attempt_that_only_handed_over_does_not_bring_the_next_idea(tmp_path:
 def test_it_takes_a_model_when_an_idea_tells_models_apart(tmp_path: Path) -> None:
     path = a_playbook(tmp_path, GOOD.replace("seconds = 0", 'models = ["opus"]'))
 
-    assert an_agent(*MIXED).takes_model
-    assert RehearsalAgent(path).takes_model
-    assert not an_agent(*THREE).takes_model
-    assert not RehearsalAgent(a_playbook(tmp_path, GOOD)).takes_model
-    assert not RehearsalAgent(a_playbook(tmp_path, "[[")).takes_model
-    assert not RehearsalAgent(tmp_path / "none.toml").takes_model
+    assert an_agent(*MIXED).accepts_model
+    assert RehearsalAgent(path).accepts_model
+    assert not an_agent(*THREE).accepts_model
+    assert not RehearsalAgent(a_playbook(tmp_path, GOOD)).accepts_model
+    assert not RehearsalAgent(a_playbook(tmp_path, "[[")).accepts_model
+    assert not RehearsalAgent(tmp_path / "none.toml").accepts_model
 
 
 def test_thought_costs_tokens_besides_those_of_the_answer(tmp_path: Path) -> None:
-    reply = an_agent(Idea(says="Done.", tokens=12_000)).work(a_prompt(), a_session(tmp_path))
+    reply = an_agent(PlaybookIdea(says="Done.", tokens=12_000)).work(a_prompt(), a_session(tmp_path))
 
     assert reply.tokens_out == 12_000 + count_tokens("Done.")
 
@@ -177,33 +181,35 @@ def test_thought_costs_tokens_besides_those_of_the_answer(tmp_path: Path) -> Non
 # --- verification ------------------------------------------------------------------
 
 
-def a_judged_task(directory: Path, part: Part, *, title: str = "Fix the parser") -> Sigils:
+def a_judged_task(directory: Path, part: PlaybookTask, *, title: str = "Fix the parser") -> Sigils:
     task = Task(id="t-000001", title=title, created_at="", updated_at="")
-    prompt = review_prompt(task, None, ("the lexer.py",), "Mended the lexer.")
-    agent = RehearsalAgent(Playbook(parts=(Part(about="the lexer", ideas=THREE, review="Wrong task."), part)))
+    prompt = build_review_prompt(task, None, ("the lexer.py",), "Mended the lexer.")
+    agent = RehearsalAgent(Playbook(tasks=(PlaybookTask(about="the lexer", ideas=THREE, review="Wrong task."), part)))
 
     reply = agent.work(prompt, a_session(directory, read_only=True))
 
     assert reply.files == ()
-    return read_sigils(reply.text)
+    return parse_sigils(reply.text)
 
 
 def test_a_session_that_only_looks_passes_the_work_and_changes_nothing(tmp_path: Path) -> None:
-    sigils = a_judged_task(tmp_path, Part(about="the parser", ideas=(Idea(says="done", edits=(a_write(),)),)))
+    sigils = a_judged_task(
+        tmp_path, PlaybookTask(about="the parser", ideas=(PlaybookIdea(says="done", edits=(a_write(),)),))
+    )
 
     assert sigils.verify_passed is True
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_session_that_only_looks_says_what_is_wrong_until_a_file_holds_what_it_should(tmp_path: Path) -> None:
-    part = Part(
+    part = PlaybookTask(
         about="the parser",
         ideas=THREE,
         review="Tabs are not read.",
         review_file="parser.py",
         review_holds="tab",
     )
-    always = Part(about="the parser", ideas=THREE, review="Tabs are not read.")
+    always = PlaybookTask(about="the parser", ideas=THREE, review="Tabs are not read.")
 
     missing = a_judged_task(tmp_path, part)
     (tmp_path / "parser.py").write_text("def tab(): ...\n")
@@ -215,7 +221,7 @@ def test_a_session_that_only_looks_says_what_is_wrong_until_a_file_holds_what_it
 
 
 def test_a_session_that_only_looks_does_not_pass_a_task_that_the_playbook_lacks(tmp_path: Path) -> None:
-    sigils = a_judged_task(tmp_path, Part(about="the parser", ideas=THREE), title="Fix the printer")
+    sigils = a_judged_task(tmp_path, PlaybookTask(about="the parser", ideas=THREE), title="Fix the printer")
 
     assert (sigils.verify_passed, sigils.verify_reason) == (False, "The playbook has no such task.")
 
@@ -228,11 +234,11 @@ def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Pat
     (tmp_path / "same.py").write_text("new\n")
     heard: list[str] = []
     agent: Agent = an_agent(
-        Idea(
+        PlaybookIdea(
             says="It is {done}.\n<task-done>{task_id}</task-done>",
             edits=(
-                Edit(file="parser.py", replace="1", text="2"),
-                Edit(file="parser.py", replace="b = 1", text="b = 3"),
+                PlaybookEdit(file="parser.py", replace="1", text="2"),
+                PlaybookEdit(file="parser.py", replace="b = 1", text="b = 3"),
                 a_write("same.py"),
                 a_write("tests/test_parser.py", "x\n"),
             ),
@@ -245,34 +251,37 @@ def test_its_edits_are_made_and_it_says_which_files_really_changed(tmp_path: Pat
     assert (tmp_path / "parser.py").read_text() == "a = 2\nb = 3\n"
     assert (tmp_path / "tests/test_parser.py").read_text() == "x\n"
     assert reply.files == ("parser.py", "tests/test_parser.py")
-    assert agent.knows_files
+    assert agent.reports_files
     assert reply.text == "It is {done}.\n<task-done>t-000001</task-done>"
     assert heard == [reply.text]
     assert (reply.tokens_in, reply.tokens_out) == (count_tokens(prompt), count_tokens(reply.text))
-    assert (reply.ending, reply.cost_usd) == (Ending.FINISHED, 0.0)
+    assert (reply.ending, reply.cost_usd) == (SessionEnding.FINISHED, 0.0)
 
 
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (Edit(file="parser.py", replace="gone", text=""), "parser.py does not contain the text to replace: gone."),
+        (
+            PlaybookEdit(file="parser.py", replace="gone", text=""),
+            "parser.py does not contain the text to replace: gone.",
+        ),
         (a_write("../outside.py"), "../outside.py is outside the project."),
         (a_write("/tmp/outside.py"), "/tmp/outside.py is outside the project."),
         (a_write("link/outside.py"), "link/outside.py is outside the project."),
     ],
 )
 def test_an_edit_that_cannot_be_made_is_a_failure_report_and_changes_nothing(
-    tmp_path: Path, edit: Edit, why: str
+    tmp_path: Path, edit: PlaybookEdit, why: str
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "parser.py").write_text("old\n")
     (project / "link").symlink_to(tmp_path)
-    agent = an_agent(Idea(says="<task-done>{task_id}</task-done>", edits=(a_write(), edit)))
+    agent = an_agent(PlaybookIdea(says="<task-done>{task_id}</task-done>", edits=(a_write(), edit)))
 
     reply = agent.work(a_prompt(), a_session(project))
 
-    sigils = read_sigils(reply.text)
+    sigils = parse_sigils(reply.text)
     assert (sigils.done_ids, sigils.failed_ids) == ((), ("t-000001",))
     assert sigils.report
     assert sigils.report.why == why
@@ -283,16 +292,18 @@ def test_an_edit_that_cannot_be_made_is_a_failure_report_and_changes_nothing(
 
 def test_a_missing_file_and_a_directory_in_the_way_are_failure_reports(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for edit in (Edit(file="none.py", replace="a", text="b"), a_write("folder")):
-        reply = an_agent(Idea(says="done", edits=(a_write("one.py"), edit))).work(a_prompt(), a_session(tmp_path))
+    for edit in (PlaybookEdit(file="none.py", replace="a", text="b"), a_write("folder")):
+        reply = an_agent(PlaybookIdea(says="done", edits=(a_write("one.py"), edit))).work(
+            a_prompt(), a_session(tmp_path)
+        )
 
-        assert read_sigils(reply.text).failed_ids == ("t-000001",)
+        assert parse_sigils(reply.text).failed_ids == ("t-000001",)
     assert reply.files == ("one.py",)
 
 
 def test_thinking_takes_its_time_and_is_cut_short_when_asked(tmp_path: Path) -> None:
-    agent = an_agent(Idea(says="done", seconds=0.2, edits=(a_write(),)))
-    slow = an_agent(Idea(says="done", seconds=60, edits=(a_write("slow.py"),)))
+    agent = an_agent(PlaybookIdea(says="done", seconds=0.2, edits=(a_write(),)))
+    slow = an_agent(PlaybookIdea(says="done", seconds=60, edits=(a_write("slow.py"),)))
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
     began = time.monotonic()
@@ -302,8 +313,8 @@ def test_thinking_takes_its_time_and_is_cut_short_when_asked(tmp_path: Path) -> 
     late = slow.work(a_prompt(), a_session(tmp_path, limits=Limits(seconds=0.1)))
 
     assert 0.2 <= reply.seconds < 2
-    assert (stopped.ending, stopped.detail, stopped.text) == (Ending.STOPPED, "The rehearsal was stopped.", "")
-    assert (late.ending, late.detail) == (Ending.TIMED_OUT, "The rehearsal took longer than 0.1 seconds.")
+    assert (stopped.ending, stopped.detail, stopped.text) == (SessionEnding.STOPPED, "The rehearsal was stopped.", "")
+    assert (late.ending, late.detail) == (SessionEnding.TIMED_OUT, "The rehearsal took longer than 0.1 seconds.")
     assert (stopped.files, late.files) == ((), ())
     assert not (tmp_path / "slow.py").exists()
     assert time.monotonic() - began < 10

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_at, text_at
+from ralph.agents.streams import JsonLinesParser, MessageBuffer, count_at, list_at, number_at, text_at, value_at
 
 # --- lines ---------------------------------------------------------------------------
 
@@ -13,17 +13,17 @@ from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_
 def test_objects_are_read_however_their_text_is_cut(size: int) -> None:
     events = [{"type": "a", "text": "Grüße\n世界 🙂"}, {"type": "b"}, {}]
     text = "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in events)
-    lines = JsonLines()
+    lines = JsonLinesParser()
 
     found = [event for start in range(0, len(text), size) for event in lines.add(text[start : start + size])]
 
     assert found == events
     assert lines.finish() == []
-    assert (lines.skipped, lines.stray) == (0, "")
+    assert (lines.skipped, lines.last_skipped) == (0, "")
 
 
 def test_an_object_is_given_as_soon_as_its_line_ends() -> None:
-    lines = JsonLines()
+    lines = JsonLinesParser()
 
     assert lines.add('{"a": 1}') == []
     assert lines.add('\n{"b"') == [{"a": 1}]
@@ -46,29 +46,29 @@ NO_OBJECTS = {
 
 @pytest.mark.parametrize("line", NO_OBJECTS.values(), ids=NO_OBJECTS.keys())
 def test_a_line_that_is_no_object_is_counted_and_skipped(line: str) -> None:
-    lines = JsonLines()
+    lines = JsonLinesParser()
 
     found = lines.add(f'{{"a": 1}}\n{line}\n{{"b": 2}}\n')
 
     assert found == [{"a": 1}, {"b": 2}]
     assert lines.skipped == 1
-    assert lines.stray[:10] == line[:10]
-    assert len(lines.stray) <= 200
+    assert lines.last_skipped[:10] == line[:10]
+    assert len(lines.last_skipped) <= 200
 
 
 def test_the_last_line_needs_no_end_but_has_to_be_whole() -> None:
-    whole, half = JsonLines(), JsonLines()
+    whole, half = JsonLinesParser(), JsonLinesParser()
     whole.add('{"a": 1}\n{"b": 2}')
     half.add('{"a": 1}\n{"b": "cut in the mid')
 
     assert whole.finish() == [{"b": 2}]
     assert half.finish() == []
     assert (whole.skipped, half.skipped) == (0, 1)
-    assert half.stray == '{"b": "cut in the mid'
+    assert half.last_skipped == '{"b": "cut in the mid'
 
 
 def test_a_line_that_is_too_long_is_skipped_and_not_kept() -> None:
-    lines = JsonLines(line_characters=1000)
+    lines = JsonLinesParser(line_characters=1000)
 
     found = lines.add('{"a": "')
     for _ in range(100):
@@ -83,23 +83,23 @@ def test_a_line_that_is_too_long_is_skipped_and_not_kept() -> None:
 def test_a_line_of_just_the_longest_length_is_read() -> None:
     line = json.dumps({"a": "x" * 100})
 
-    assert JsonLines(line_characters=len(line)).add(f"{line}\n") == [{"a": "x" * 100}]
-    assert JsonLines(line_characters=len(line) - 1).add(f"{line}\n") == []
+    assert JsonLinesParser(line_characters=len(line)).add(f"{line}\n") == [{"a": "x" * 100}]
+    assert JsonLinesParser(line_characters=len(line) - 1).add(f"{line}\n") == []
 
 
 def test_what_a_stray_line_says_is_clean() -> None:
-    lines = JsonLines()
+    lines = JsonLinesParser()
 
     lines.add("\x1b[31mno\tkey\x00\n")
 
-    assert lines.stray == "no key"
+    assert lines.last_skipped == "no key"
 
 
 # --- what was said -------------------------------------------------------------------
 
 
 def test_messages_are_kept_in_order_with_an_empty_line_between_them() -> None:
-    said = Said()
+    said = MessageBuffer()
 
     kept = [said.add(message) for message in ("One.\n", "", "  \n", "\n<a>\n\nb\x1b[0m</a>", "One.")]
 
@@ -108,12 +108,12 @@ def test_messages_are_kept_in_order_with_an_empty_line_between_them() -> None:
 
 
 def test_nothing_said_is_no_text() -> None:
-    assert Said().text() == ""
+    assert MessageBuffer().text() == ""
 
 
 @pytest.mark.parametrize("length", [3, 50, 999])
 def test_of_too_much_the_beginning_and_the_end_stay(length: int) -> None:
-    said = Said(characters=400)
+    said = MessageBuffer(characters=400)
     messages = [f"{number:04d}".ljust(length, ".") for number in range(2000)]
 
     for message in messages:
@@ -137,10 +137,10 @@ def test_of_too_much_the_beginning_and_the_end_stay(length: int) -> None:
 def test_a_field_is_found_where_it_is_and_nothing_where_it_is_not() -> None:
     event = {"a": {"b": {"c": "text"}}, "list": [1], "text": "t"}
 
-    assert at(event, "a", "b", "c") == "text"
-    assert at(event, "a", "x", "c") is None
-    assert at(event, "text", "b") is None
-    assert at([event], "a") is None
+    assert value_at(event, "a", "b", "c") == "text"
+    assert value_at(event, "a", "x", "c") is None
+    assert value_at(event, "text", "b") is None
+    assert value_at([event], "a") is None
     assert (text_at(event, "a", "b", "c"), text_at(event, "a", "b"), text_at(event, "list")) == ("text", "", "")
     assert (list_at(event, "list"), list_at(event, "text"), list_at(None, "list")) == ([1], [], [])
 

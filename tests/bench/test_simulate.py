@@ -9,7 +9,7 @@ from bench.simulate import STRONGEST, Played, play
 from bench.world import SHARES, World, make_world, plant, playbook_file
 
 from ralph.agents.rehearsal import RehearsalAgent, read_playbook
-from ralph.loop.options import Order
+from ralph.loop.options import RunOptions
 
 TASKS = 40
 THEMES = 4
@@ -36,11 +36,11 @@ def test_the_playbook_of_a_world_can_be_read_as_it_is_written(world: World, tmp_
     (tmp_path / "playbook.toml").write_text(playbook_file(world.playbook))
 
     assert read_playbook(tmp_path / "playbook.toml") == world.playbook
-    assert RehearsalAgent(world.playbook).takes_model
+    assert RehearsalAgent(world.playbook).accepts_model
 
 
 def test_memory_saves_attempts_and_money(world: World, escalating: Played) -> None:
-    without = play(world, "no memory", order=Order(with_memory=False)).tally
+    without = play(world, "no memory", order=RunOptions(with_memory=False)).tally
 
     assert escalating.tally.done == without.done == TASKS
     assert escalating.tally.attempts < without.attempts

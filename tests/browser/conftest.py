@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from ralph.web.tokens import drawn_from
+from ralph.web.tokens import derive_secret
 from tests.browser.sample import make
 from tests.web.asking import ServedApart
 
@@ -122,7 +122,7 @@ def open_page(browser: Browser, watched: Watched) -> Iterator[Open]:
         )
         contexts.append(context)
         context.set_default_timeout(MILLISECONDS)
-        ticket = drawn_from(server.token, "cookie")
+        ticket = derive_secret(server.token, "cookie")
         context.add_cookies([{"name": f"ralph-{server.port}", "value": ticket, "url": server.url}])
         page = context.new_page()
         page.on("console", watched.console)

@@ -14,25 +14,25 @@ from types import SimpleNamespace
 
 import ralph.core.records as records
 from ralph.core.records import (
-    SIGNAL_KINDS,
-    Ending,
-    Knowledge,
+    SIGNAL_TYPES,
+    AgentReply,
+    FailureReportSigil,
+    KnowledgeSigil,
     Memory,
-    Reply,
-    Report,
+    MemorySignal,
+    MemorySource,
+    MemoryState,
     Run,
+    SessionEnding,
     Sigils,
-    Signal,
-    Source,
-    State,
     Task,
-    Verdict,
+    VerificationResult,
     replace,
 )
-from ralph.loop.options import Order, with_limits
-from ralph.loop.settle import Setting, conclude
+from ralph.loop.options import RunOptions, apply_limits
+from ralph.loop.settle import OutcomeContext, capture_attempt
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.workspace import init_project
 
 DAYS = 21
@@ -289,7 +289,7 @@ class _Story:
         if begun is None:
             task = self._project.tasks.add(self._chance.choice(REPAIRS), "Found on the way; small.")
             begun = attempts.begin(
-                run.id, "worker-1", 3600.0, agent="claude", only=task.id, with_memory=with_memory, holdout=HOLDOUT
+                run.id, "worker-1", 3600.0, agent="claude", task_id=task.id, with_memory=with_memory, holdout=HOLDOUT
             )
         assert begun is not None
         shown = self._shown(begun.task) if with_memory else ()
@@ -297,22 +297,22 @@ class _Story:
         model = tuple(MODELS)[min(tries, 2)]
         reason = "the cheapest that got such tasks done" if tries == 0 else "the one before failed"
         attempt = replace(begun.attempt, model=model, model_reason=reason, shown=shown)
-        attempts.note(attempt)
+        attempts.record_start(attempt)
         seconds = self._chance.uniform(60, 900)
         self._clock.pass_by(seconds)
         odds = 0.3 + 0.42 * bool(shown) + 0.12 * tries
         won = self._chance.random() < odds
-        capture = conclude(
+        capture = capture_attempt(
             begun.task,
             attempt,
             self._reply(model, seconds),
             self._won(begun.task) if won else self._lost(begun.task),
-            Verdict(),
-            Setting(
+            VerificationResult(),
+            OutcomeContext(
                 metrics=begun.metrics,
                 max_retries=6,
-                order=with_limits(Order(), self._project.config.limits),
-                used=attempts.used_by(begun.task),
+                run_options=apply_limits(RunOptions(), self._project.config.limits),
+                used=attempts.usage_of_task(begun.task),
             ),
             at=records.now(),
         )
@@ -320,16 +320,16 @@ class _Story:
         return seconds
 
     def _shown(self, task: Task) -> tuple[str, ...]:
-        from ralph.store.memory_queries import Wanted
+        from ralph.store.memory_queries import MemoryFilter
 
-        found = self._project.memory.search(f"{task.title} {task.body}", Wanted(), 4)
+        found = self._project.memory.search(f"{task.title} {task.body}", MemoryFilter(), 4)
         return tuple(one.memory.id for one in found)
 
-    def _reply(self, model: str, seconds: float) -> Reply:
+    def _reply(self, model: str, seconds: float) -> AgentReply:
         cost = MODELS[model] * self._chance.uniform(0.6, 2.4)
-        return Reply(
+        return AgentReply(
             text="",
-            ending=Ending.FINISHED,
+            ending=SessionEnding.FINISHED,
             seconds=seconds,
             cost_usd=cost,
             tokens_in=int(cost * 220_000),
@@ -339,20 +339,20 @@ class _Story:
         )
 
     def _won(self, task: Task) -> Sigils:
-        knowledge: tuple[Knowledge, ...] = ()
-        signals: tuple[Signal, ...] = ()
+        knowledge: tuple[KnowledgeSigil, ...] = ()
+        signals: tuple[MemorySignal, ...] = ()
         if self._untold and self._chance.random() < 0.55:
             kind, title, body, tags = self._untold.pop(0)
-            if kind in SIGNAL_KINDS:
-                signals = (Signal(kind=kind, title=title, content=body),)
+            if kind in SIGNAL_TYPES:
+                signals = (MemorySignal(kind=kind, title=title, content=body),)
             else:
-                knowledge = (Knowledge(title=title, tags=tuple(tags.split(",")), body=body),)
+                knowledge = (KnowledgeSigil(title=title, tags=tuple(tags.split(",")), body=body),)
         journal = f"{task.title}: done, all tests pass. {self._chance.choice(NOTES)}"
         return Sigils(done_ids=(task.id,), journal=journal, knowledge=knowledge, signals=signals)
 
     def _lost(self, task: Task) -> Sigils:
         category, why, trace = self._chance.choice(REASONS)
-        report = Report(
+        report = FailureReportSigil(
             tried=f"{task.title} in billing/, with a test for it",
             why=why,
             category=category,
@@ -370,7 +370,7 @@ class _Story:
 
     def _stage(self) -> None:
         runs = self._store.attempts.runs(1)
-        change = Change(who="ralph", why=f"extracted from {runs[0].id}")
+        change = ChangeInfo(who="ralph", why=f"extracted from {runs[0].id}")
         for kind, title, body, tags in STAGED:
             memory = Memory(
                 id="",
@@ -378,8 +378,8 @@ class _Story:
                 title=title,
                 body=body,
                 tags=tuple(tags.split(",")),
-                source=Source.AUTOMATIC,
-                state=State.STAGED,
+                source=MemorySource.AUTOMATIC,
+                state=MemoryState.STAGED,
                 confidence=self._chance.uniform(0.45, 0.8),
                 support=self._chance.randint(1, 4),
                 origin_run=runs[0].id,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ralph.core.records import Memory, Outcome, State, Status, now
+from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, now
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.web.pages import PAGES
 from ralph.workspace import init_project
 from tests.browser.conftest import PHONE, Open
@@ -54,17 +54,19 @@ def fill(project: Project) -> None:
         kind="pitfall",
         title=ALL,
         body=ALL,
-        state=State.STAGED,
+        state=MemoryState.STAGED,
         state_reason=ALL,
         created_at=now(),
         updated_at=now(),
     )
-    project.store.memories.insert(staged, Change(who=ALL, why=ALL))
+    project.store.memories.insert_unchecked(staged, ChangeInfo(who=ALL, why=ALL))
     run = project.store.attempts.start_run(f"agent {ALL}", "{}")
-    for outcome, status in ((Outcome.RETRIED, Status.PENDING), (Outcome.DONE, Status.DONE)):
+    for outcome, status in ((AttemptOutcome.RETRIED, TaskStatus.PENDING), (AttemptOutcome.DONE, TaskStatus.DONE)):
         task, attempt = begin(project.store, run.id)
         report = (
-            a_report(attempt, ALL, tried=ALL, trace=ALL, category=PIECES[0]) if outcome is Outcome.RETRIED else None
+            a_report(attempt, ALL, tried=ALL, trace=ALL, category=PIECES[0])
+            if outcome is AttemptOutcome.RETRIED
+            else None
         )
         finish(
             project.store,

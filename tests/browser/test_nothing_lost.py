@@ -7,7 +7,7 @@ import threading
 
 from playwright.sync_api import Page, Request, Route, expect
 
-from ralph.core.records import State
+from ralph.core.records import MemoryState
 from ralph.project import Project
 from tests.browser.conftest import PHONE, Open, Watched
 from tests.browser.test_memories import SAID, toast, undo
@@ -56,7 +56,7 @@ def test_a_decision_is_taken_back_once_however_often_u_is_pressed(worked_on: Ser
     assert page.locator("#waiting-count").inner_text() == "5"
     expect(page.locator("#toasts [data-undo]")).to_have_count(0)
     with Project.open(worked_on.root) as project:
-        assert project.memory.show(id).memory.state is State.STAGED
+        assert project.memory.show(id).memory.state is MemoryState.STAGED
 
 
 def test_undoing_twice_does_not_take_back_that_it_was_learned(worked_on: ServedApart, open_page: Open) -> None:

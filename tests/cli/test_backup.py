@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from ralph.cli import main
-from ralph.loop.workers import OnlyRun
+from ralph.loop.workers import RunLock
 from ralph.project import Project
 from ralph.workspace import init_project
 from tests.make import set_up_project
@@ -360,7 +360,7 @@ def test_nothing_is_restored_under_a_run_at_work(here: Path, ralph: Ralph) -> No
     ralph("backup")
     before = (here / ".ralph/ralph.db").read_bytes()
 
-    with OnlyRun(here):
+    with RunLock(here):
         code, _, err = ralph("restore", "--yes")
 
     assert code == 1

@@ -15,8 +15,8 @@ import pytest
 
 from ralph.cli import COMMANDS, build_parser, main
 from ralph.cli.completion import _subcommands
-from ralph.cli.output import money
-from ralph.core.records import Status
+from ralph.cli.output import format_usd
+from ralph.core.records import TaskStatus
 from ralph.project import Project
 from tests.cli.ran import Ralph, run
 from tests.cli.terminal import at_terminal
@@ -328,12 +328,12 @@ def test_statuses_change_by_hand_and_wrong_changes_are_refused(here: Path, ralph
     assert ralph("task", "block", id, "--reason", "waits for the vendor").code == 0
     assert ralph("task", "fail", id).code == 0
     assert ralph("task", "block", id).code == 1
-    assert status() is Status.FAILED
+    assert status() is TaskStatus.FAILED
     assert ralph("task", "reset", id).code == 0
     assert ralph("task", "done", id).code == 0
     again = ralph("task", "done", id)
     assert (again.code, again.error) == (1, "same-status")
-    assert status() is Status.DONE
+    assert status() is TaskStatus.DONE
     log = ralph("task", "log", id).out
     assert "Set to blocked by hand: waits for the vendor" in log
 
@@ -558,7 +558,7 @@ def test_status_says_nothing_of_an_agent_before_there_is_one(here: Path, ralph: 
     [(0.0, "$0.00"), (1234.5, "$1,234.50"), (0.1, "$0.10"), (0.0028, "$0.0028"), (0.00002, "$0.000020")],
 )
 def test_an_amount_has_as_many_digits_as_it_takes(usd: float, said: str) -> None:
-    assert money(usd) == said
+    assert format_usd(usd) == said
 
 
 def test_init_and_help_show_both_ways_to_use_it(ralph: Ralph) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.agents.rehearsal import RehearsalAgent
 from ralph.cli import main
-from ralph.core.records import Attempt, Ending, Outcome, Reply, Status, record
+from ralph.core.records import AgentReply, Attempt, AttemptOutcome, SessionEnding, TaskStatus, record
 from ralph.project import Project
 
 pytestmark = pytest.mark.storeless
@@ -48,13 +48,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     prompts: dict[tuple[str, str, int], str] = {}
     work = RehearsalAgent.work
 
-    def listen(agent: RehearsalAgent, prompt: str, session: Session) -> Reply:
+    def listen(agent: RehearsalAgent, prompt: str, session: SessionOptions) -> AgentReply:
         known = session.environment
         prompts[session.directory.name, known["RALPH_TASK_ID"], int(known["RALPH_ATTEMPT"])] = prompt
         return work(agent, prompt, session)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as stdout:
-        patch.setattr("ralph.agents.rehearsal._wait", lambda seconds, session: (Ending.FINISHED, ""))
+        patch.setattr("ralph.agents.rehearsal._wait", lambda seconds, session: (SessionEnding.FINISHED, ""))
         patch.setattr(RehearsalAgent, "work", listen)
         patch.setenv("RALPH_AGENT_NAME", "command")
         patch.setenv("RALPH_MEMORIES_INJECT", "none")
@@ -66,7 +66,7 @@ def test_with_and_without_memory_every_task_gets_done_and_the_whole_test_suite_p
     for name in (WITHOUT, WITH):
         with Project.open(story.directory / name) as project:
             assert {task.id: task.status for task in project.store.tasks.all()} == dict.fromkeys(
-                ("lines", "overdue", "vat", "fees", "export"), Status.DONE
+                ("lines", "overdue", "vat", "fees", "export"), TaskStatus.DONE
             )
         tests = subprocess.run(
             [sys.executable, "-B", "-m", "unittest"], cwd=story.directory / name, capture_output=True, text=True
@@ -80,7 +80,7 @@ def test_the_first_task_fails_its_tests_and_the_next_attempt_is_told_why(story: 
     with Project.open(story.directory / WITH) as project:
         (report,) = project.store.attempts.reports(10, task="lines")
 
-    assert (first.outcome, second.outcome) == (Outcome.RETRIED, Outcome.DONE)
+    assert (first.outcome, second.outcome) == (AttemptOutcome.RETRIED, AttemptOutcome.DONE)
     assert first.files == second.files == ("billing/lines.py",)
     assert "Decimal('2.67') != Decimal('2.68') : money is rounded half up" in report.why
     assert "### Previous Attempts" not in story.prompts[WITH, "lines", 1]
@@ -97,7 +97,7 @@ def test_a_later_run_gets_it_right_at_once_with_what_the_first_run_learned(story
 
     assert (money.origin_task, clock.origin_task) == ("lines", "overdue")
     assert money.origin_run == clock.origin_run == attempts[0].run_id != vat.run_id == fees.run_id
-    assert vat.outcome is fees.outcome is Outcome.DONE
+    assert vat.outcome is fees.outcome is AttemptOutcome.DONE
     assert money.id in vat.shown
     assert {money.id, clock.id} <= set(fees.shown)
     assert money.body in story.prompts[WITH, "fees", 1]

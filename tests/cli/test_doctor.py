@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Memory, State, now
-from ralph.integrations.doctor import examine
+from ralph.core.records import Memory, MemoryState, now
+from ralph.integrations.doctor import diagnose
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project
 
@@ -33,8 +33,10 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 def stage(here: Path, body: str) -> None:
     with Project.open(here) as project:
         at = now()
-        memory = Memory(id="", kind="pitfall", title=body, body=body, state=State.STAGED, created_at=at, updated_at=at)
-        project.store.memories.insert(memory, Change(who="ralph", why="extracted"))
+        memory = Memory(
+            id="", kind="pitfall", title=body, body=body, state=MemoryState.STAGED, created_at=at, updated_at=at
+        )
+        project.store.memories.insert_unchecked(memory, ChangeInfo(who="ralph", why="extracted"))
 
 
 def test_a_sound_project_is_well(here: Path, ralph: Ralph) -> None:
@@ -236,7 +238,7 @@ def test_who_meets_a_damaged_index_is_told_what_mends_it(here: Path, ralph: Ralp
 
 @pytest.mark.postgres
 def test_the_server_is_looked_at_and_what_it_lacks_is_no_fault(here: Path, ralph: Ralph) -> None:
-    found = {one.about: one for one in examine(here)}
+    found = {one.about: one for one in diagnose(here)}
 
     assert found["postgres"].says.startswith("version 18.")
     assert "schema 8, project" in found["postgres"].says

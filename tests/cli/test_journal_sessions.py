@@ -26,10 +26,10 @@ def hold(here: Path, id: str, asked: str, said: str = "", ending: str = "exit") 
     """Let a session be held from its start to its end."""
     with Project.open(here) as project:
         sessions = project.sessions
-        sessions.note_start(id, "codex", sessions.on_start(id))
-        sessions.note_prompt(id, "codex", asked, sessions.on_prompt(id, asked))
-        sessions.keep(id, "codex", said)
-        sessions.note_end(id, "codex", ending)
+        sessions.record_start(id, "codex", sessions.start_context(id))
+        sessions.record_prompt(id, "codex", asked, sessions.prompt_context(id, asked))
+        sessions.store_message(id, "codex", said)
+        sessions.record_end(id, "codex", ending)
 
 
 def test_a_session_is_listed_with_what_was_asked_and_how_much_was_learned(here: Path, ralph: Ralph) -> None:
@@ -44,7 +44,7 @@ def test_a_session_is_listed_with_what_was_asked_and_how_much_was_learned(here: 
 def test_a_session_is_shown_by_a_beginning_of_its_id(here: Path, ralph: Ralph) -> None:
     hold(here, "0193f2aa-1111", "Fix the parser", "It wants tabs.\nMEMORY:fix:The parser wants tabs.")
     with Project.open(here) as project:
-        project.sessions.note_compaction("0193f2aa-1111", "codex", "We fixed the parser.")
+        project.sessions.record_compaction("0193f2aa-1111", "codex", "We fixed the parser.")
 
     shown = ralph("journal", "show", "session/0193f2aa").out
 

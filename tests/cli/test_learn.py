@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.progress import lines_of
-from ralph.core.records import Memory, Source, State, now
-from ralph.loop.progress import event
+from ralph.cli.progress import format_event
+from ralph.core.records import Memory, MemorySource, MemoryState, now
+from ralph.loop.progress import progress_event
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import set_up_project
@@ -44,14 +44,14 @@ def stage(here: Path, body: str, **fields: Any) -> str:
     settings: dict[str, Any] = {
         "kind": "pitfall",
         "title": body,
-        "source": Source.AUTOMATIC,
-        "state": State.STAGED,
+        "source": MemorySource.AUTOMATIC,
+        "state": MemoryState.STAGED,
         "created_at": now(),
         "updated_at": now(),
     }
     with Project.open(here) as project:
         memory = Memory(id="", body=body, **settings | fields)
-        return project.store.memories.insert(memory, Change(who="ralph", why="extracted")).id
+        return project.store.memories.insert_unchecked(memory, ChangeInfo(who="ralph", why="extracted")).id
 
 
 def loop_state(**fields: object) -> str:
@@ -141,7 +141,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(ralph: Ralph, words: tuple[
 def test_what_a_run_taught_adds_up() -> None:
     counts = {"extracted": 3, "merged": 2, "validated": 2, "rejected": 0, "waiting": 1, "promoted": 1}
 
-    lines = [line for _, line in lines_of(event("extracted", **counts))]
+    lines = [line for _, line in format_event(progress_event("extracted", **counts))]
 
     assert lines == [
         "Extracted 3 learnings (1 new, 2 already known).",
@@ -156,8 +156,8 @@ def test_learnings_are_listed_by_status(here: Path, ralph: Ralph) -> None:
     assert "No learnings are waiting." in ralph("list").out
     pending = stage(here, "Pending one")
     validated = stage(here, "Validated one", validated_at=now())
-    rejected = stage(here, "Rejected one", state=State.REJECTED, state_reason="too vague")
-    held = stage(here, "From the web", state=State.QUARANTINED, state_reason="brought in by an agent")
+    rejected = stage(here, "Rejected one", state=MemoryState.REJECTED, state_reason="too vague")
+    held = stage(here, "From the web", state=MemoryState.QUARANTINED, state_reason="brought in by an agent")
 
     def listed(*words: str) -> list[str]:
         return [one["id"] for one in ralph("list", *words, "--format", "json").json]

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from ralph.cli import main
-from ralph.cli.memory import IMPORTS, RANKERS
-from ralph.formats.memory_files import Format
+from ralph.cli.memory import IMPORT_FORMATS, RANKERS
+from ralph.formats.memory_files import ImportFormat
 from ralph.memory.recall.rankers import PROFILES
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import set_up_project
@@ -321,7 +321,7 @@ def test_the_table_shows_ten_unless_all_are_wanted(ralph: Ralph) -> None:
 
 def test_rankers_and_formats_are_those_there_are() -> None:
     assert set(RANKERS) == set(PROFILES)
-    assert {*IMPORTS, "unknown"} == set(Format)
+    assert {*IMPORT_FORMATS, "unknown"} == set(ImportFormat)
 
 
 @pytest.mark.parametrize("query", ['"', "a OR (b", "* NEAR/2", "%_\\", "'; DROP TABLE memory", "é" * 500, "-", "AND"])
@@ -742,7 +742,7 @@ def filled(here: Path) -> Path:
 
 def contents(root: Path, kinds: tuple[str, ...] = ()) -> set[tuple[object, ...]]:
     with Project.open(root) as project:
-        return {(m.kind, m.title, m.body, m.tags) for m in project.memory.list(Wanted(kinds=kinds))}
+        return {(m.kind, m.title, m.body, m.tags) for m in project.memory.list(MemoryFilter(kinds=kinds))}
 
 
 @pytest.mark.parametrize(
@@ -780,8 +780,8 @@ def test_what_is_exported_is_imported_once(
 def test_staged_learnings_are_exported_and_imported(filled: Path, tmp_path: Path, ralph: Ralph) -> None:
     there = another(tmp_path)
     with Project.open(filled) as project:
-        for memory in project.memory.list(Wanted(kinds=("strategy", "estimate"))):
-            project.store.memories.change(memory.id, "x", _person(), state="staged", validated_at=None)
+        for memory in project.memory.list(MemoryFilter(kinds=("strategy", "estimate"))):
+            project.store.memories.update(memory.id, "x", _person(), state="staged", validated_at=None)
         staged = {one.body for one in project.learnings.list()}
 
     ran = ralph("import", at=there, given=ralph("export", "--format", "staging").out)
@@ -793,9 +793,9 @@ def test_staged_learnings_are_exported_and_imported(filled: Path, tmp_path: Path
 
 
 def _person() -> Any:
-    from ralph.store.memories import Change
+    from ralph.store.memories import ChangeInfo
 
-    return Change(who="person", why="")
+    return ChangeInfo(who="person", why="")
 
 
 def test_knowledge_is_exported_to_a_folder_and_imported_from_one(filled: Path, tmp_path: Path, ralph: Ralph) -> None:

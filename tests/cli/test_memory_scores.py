@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.cli.memory_text import shares
-from ralph.core.records import Recalled, State, timestamp
-from ralph.core.text import paths_in
+from ralph.cli.memory_text import score_components
+from ralph.core.records import MemoryState, RecalledMemory, timestamp
+from ralph.core.text import find_paths
 from ralph.memory.queries import MATCHES
-from ralph.memory.recall.candidates import CANDIDATES
-from ralph.memory.recall.labels import MEANINGS
+from ralph.memory.recall.candidates import MAX_CANDIDATES
+from ralph.memory.recall.labels import SCORE_DESCRIPTIONS
 from ralph.memory.recall.rank import WEIGHTS
-from ralph.memory.recall.select import FLOOR, MOST
+from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import a_memory, set_up_project
@@ -59,14 +59,14 @@ def ralph(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def learned(here: Path, *texts: str, **fields: object) -> list[str]:
     """Keep memories, each learned on a day of its own; give their ids."""
     with Project.open(here) as project:
-        first = len(project.memory.list(Wanted(states=tuple(State))))
+        first = len(project.memory.list(MemoryFilter(states=tuple(MemoryState))))
         made = [
             a_memory(
                 text.split(":")[0],
                 text,
                 id=f"mem-1-{n:04}",
                 kind="fix",
-                files=paths_in(text),
+                files=find_paths(text),
                 confidence=0.6,
                 created_at=timestamp(time.time() - (400 - n) * 86_400),
                 **fields,
@@ -148,17 +148,17 @@ def test_what_is_merely_next_to_a_match_is_not_found(here: Path, ralph: Ralph) -
 
 
 def test_each_share_has_a_meaning_that_fits_beside_it() -> None:
-    assert MEANINGS.keys() == WEIGHTS.keys() | {"text"}
+    assert SCORE_DESCRIPTIONS.keys() == WEIGHTS.keys() | {"text"}
     assert set(MATCHES) < WEIGHTS.keys()
-    assert max(map(len, MEANINGS.values())) <= 45
+    assert max(map(len, SCORE_DESCRIPTIONS.values())) <= 45
 
 
 @given(st.lists(st.floats(-1, 3).map(lambda share: share * 0.37), max_size=18))
 def test_rounded_shares_add_up_to_the_rounded_score(parts: list[float]) -> None:
     because = tuple((f"s{n}", share) for n, share in enumerate(parts))
-    one = Recalled(memory=a_memory("m"), score=math.fsum(parts), because=because)
+    one = RecalledMemory(memory=a_memory("m"), score=math.fsum(parts), because=because)
 
-    rounded = shares(one)
+    rounded = score_components(one)
 
     assert sum(round(100 * float(share)) for _, share in rounded) == round(100 * one.score)
     for name, share in rounded:
@@ -178,7 +178,12 @@ def test_why_tells_score_place_and_shares(here: Path, ralph: Ralph, ids: list[st
     assert heading.startswith(f"{ids[0]}  fix  active  ")
     assert score == f"  Score for {task}: {told['score']:.2f}, rank 1 of {told['ranked']}"
     assert sum(float(row.split()[1]) for row in rows) == pytest.approx(round(told["score"], 2))
-    assert rows[0].split(maxsplit=3) == ["words", f"{told['because']['words']:.2f}", "█" * 10, MEANINGS["words"]]
+    assert rows[0].split(maxsplit=3) == [
+        "words",
+        f"{told['because']['words']:.2f}",
+        "█" * 10,
+        SCORE_DESCRIPTIONS["words"],
+    ]
     assert last == f"  Included in the next prompt of {task}."
     assert (told["id"], told["memory"]["id"], told["task_id"]) == (ids[0], ids[0], task)
     assert (told["rank"], told["shown"], told["is_shown"], told["reason"]) == (1, True, True, "")
@@ -222,7 +227,7 @@ def test_why_not_is_answered_in_every_case(here: Path, ralph: Ralph, ids: list[s
     assert why(same) == f"near-duplicate of {original}"
     assert why(gone) == "is pruned: it is no more"
     assert re.fullmatch(
-        rf"has too few distinctive words or files in common with the task \(evidence \d\.\d\d, minimum {FLOOR:g} .*\)",
+        rf"has too few distinctive words or files in common with the task \(evidence \d\.\d\d, minimum {MIN_EVIDENCE:g} .*\)",
         why(ids[2]),
     )
     assert why(ids[0]) == "has no telling word in common with the task"
@@ -265,15 +270,17 @@ def test_what_is_too_old_for_the_settings_is_told(here: Path, ralph: Ralph) -> N
 
 
 def test_what_comes_after_the_best_is_told(here: Path, ralph: Ralph) -> None:
-    made = learned(here, *[f"Word{n}x: the parser knows word{n}x and tabs" for n in range(2 * CANDIDATES)])
+    made = learned(here, *[f"Word{n}x: the parser knows word{n}x and tabs" for n in range(2 * MAX_CANDIDATES)])
     task = a_task(here, "Tabs: parser")
 
-    told = sorted(whys(ralph, [made[0], made[-1], made[-MOST - 1]], task), key=lambda one: one["rank"] or sys.maxsize)
+    told = sorted(
+        whys(ralph, [made[0], made[-1], made[-MAX_SHOWN - 1]], task), key=lambda one: one["rank"] or sys.maxsize
+    )
 
     assert [one["reason"] for one in told] == [
         "",
-        f"not among the top {MOST}",
-        f"not among the {CANDIDATES} that have the most words in common with the task",
+        f"not among the top {MAX_SHOWN}",
+        f"not among the {MAX_CANDIDATES} that have the most words in common with the task",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Outcome
+from ralph.core.records import AttemptOutcome
 from ralph.project import Project
 from ralph.workspace import init_project
 from tests.cli.ran import Ralph, run
@@ -32,7 +32,9 @@ def fail(here: Path, *fingerprints: str) -> None:
         for number, fingerprint in enumerate(fingerprints):
             task, attempt = begin(project.store, run_id)
             report = a_report(attempt, f"It broke, {number}.", fingerprint=fingerprint, category="test_failure")
-            finish(project.store, task, attempt, Outcome.FAILED, report=report, notes=f"Looked at part {number}.")
+            finish(
+                project.store, task, attempt, AttemptOutcome.FAILED, report=report, notes=f"Looked at part {number}."
+            )
 
 
 def test_failures_that_are_the_same_are_counted_and_listed(here: Path, ralph: Ralph) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ralph.core.records import Outcome, Status
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from tests.make import set_up_project
 
@@ -87,7 +87,7 @@ def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(here: Path) -> None:
     shell(here, "ralph run -- sh -c 'sleep 0.3; echo \"<task-done>$RALPH_TASK_ID</task-done>\"' | head -1")
 
     with Project.open(here) as project:
-        assert project.store.tasks.get(id).status is Status.DONE
+        assert project.store.tasks.get(id).status is TaskStatus.DONE
         assert project.store.attempts.running() == []
         assert project.store.attempts.runs(1)[0].ended_at
 
@@ -124,8 +124,8 @@ def test_an_agent_cannot_go_round_the_gates_by_command(here: Path) -> None:
     done = shell(here, f'ralph run --max-iterations 1 --gate false -- sh -c "{command}"'.replace("$R", "\\$R"))
 
     with Project.open(here) as project:
-        assert project.store.tasks.get(id).status is Status.PENDING
-        assert project.store.attempts.latest(1)[0].outcome is Outcome.BLOCKED
+        assert project.store.tasks.get(id).status is TaskStatus.PENDING
+        assert project.store.attempts.latest(1)[0].outcome is AttemptOutcome.BLOCKED
     assert done.returncode == 0
 
 
@@ -166,8 +166,8 @@ def test_asked_to_end_a_run_settles_its_attempt_first(here: Path, number: signal
 
     assert run.wait(20) == 130
     with Project.open(here) as project:
-        assert project.store.tasks.get(id).status is Status.PENDING
-        assert project.store.attempts.latest(1)[0].outcome is Outcome.INTERRUPTED
+        assert project.store.tasks.get(id).status is TaskStatus.PENDING
+        assert project.store.attempts.latest(1)[0].outcome is AttemptOutcome.INTERRUPTED
 
 
 def test_ctrl_c_in_a_session_that_ends_by_itself_is_not_forgotten(here: Path) -> None:
@@ -188,7 +188,7 @@ def test_ctrl_c_in_a_session_that_ends_by_itself_is_not_forgotten(here: Path) ->
 
     assert run.wait(20) == 130
     with Project.open(here) as project:
-        assert project.store.tasks.counts()[Status.PENDING] >= 1
+        assert project.store.tasks.counts()[TaskStatus.PENDING] >= 1
 
 
 def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_waiting_run_takes_over_from_a_killed_one_at_once(here: Path) -> None:
 
     assert two.wait(30) == 0
     with Project.open(here) as project:
-        assert project.store.tasks.counts() == {Status.DONE: 2}
+        assert project.store.tasks.counts() == {TaskStatus.DONE: 2}
 
 
 @pytest.mark.sqlite
@@ -310,17 +310,17 @@ def test_ids_no_sigil_can_name_are_not_taken_over(here: Path) -> None:
 
 
 def test_whoever_works_on_a_task_that_got_parts_cannot_settle_it(here: Path) -> None:
-    from ralph.store.tasks import NewTask
+    from ralph.store.tasks import TaskDraft
 
     store = Project.open(here).store
-    parent = store.tasks.add(NewTask(title="P"))
+    parent = store.tasks.add(TaskDraft(title="P"))
     claimed = store.tasks.claim("w1", 600)
     assert claimed is not None
-    child = store.tasks.add(NewTask(title="C", parent_id=parent.id))
-    assert store.tasks.claim("w2", 600, only=child.id) is not None
+    child = store.tasks.add(TaskDraft(title="C", parent_id=parent.id))
+    assert store.tasks.claim("w2", 600, task_id=child.id) is not None
 
-    assert not store.tasks.end_claim(parent.id, claimed.claim_token, Status.DONE)
+    assert not store.tasks.try_settle(parent.id, claimed.claim_token, TaskStatus.DONE)
     assert not store.tasks.heartbeat(parent.id, claimed.claim_token, 600)
     assert store.tasks.get(parent.id).claimed_by is None
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
     store.close()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import FAILURES, Attempt, Outcome, now
+from ralph.core.records import FAILED_OUTCOMES, Attempt, AttemptOutcome, now
 from ralph.project import Project
 from ralph.store.rows import to_columns
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.cli.ran import Ralph, Ran, run
 from tests.cli.terminal import at_terminal
 from tests.make import a_memory, remember, set_up_project
@@ -47,12 +47,12 @@ def work(here: Path, runs: int = 3, attempts: int = 40, **fields: object) -> Non
     settings: dict[str, object] = {"holdout": 0.33, "cost_usd": 0.05, "tokens_in": 900, "tokens_out": 100, "seconds": 9}
     with Project.open(here) as project:
         store = project.store
-        tasks = store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(runs * attempts)])
+        tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(runs * attempts)])
         for number in range(runs):
             started = store.attempts.start_run("rehearsal")
             with store.transaction():
                 for n in range(attempts):
-                    outcome = Outcome.DONE if chance.random() < 0.6 else FAILURES[n % 4]
+                    outcome = AttemptOutcome.DONE if chance.random() < 0.6 else FAILED_OUTCOMES[n % 4]
                     one: dict[str, object] = {
                         "run_id": started.id,
                         "iteration": n + 1,

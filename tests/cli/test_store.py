@@ -31,7 +31,7 @@ def ralph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ralph:
 
 
 def test_a_project_is_copied_and_both_sides_are_counted(file: Store, store_url: str, ralph: Ralph) -> None:
-    ran = ralph("store", "copy", file.database.where, store_url)
+    ran = ralph("store", "copy", file.database.display_url, store_url)
 
     lines = ran.out.splitlines()
     assert (ran.code, ran.err) == (0, "")
@@ -48,12 +48,12 @@ def test_a_project_is_copied_and_both_sides_are_counted(file: Store, store_url: 
 
 
 def test_copying_twice_is_no_fault_and_a_different_one_is_refused(file: Store, store_url: str, ralph: Ralph) -> None:
-    first = ralph("store", "copy", file.database.where, store_url, "--format", "json")
-    again = ralph("store", "copy", file.database.where, store_url)
+    first = ralph("store", "copy", file.database.display_url, store_url, "--format", "json")
+    again = ralph("store", "copy", file.database.display_url, store_url)
     learn(file, "Learned since")
 
-    ran = ralph("store", "copy", f"sqlite://{file.database.where}", store_url, "--project", "alpha")
-    other = ralph("store", "copy", file.database.where, store_url, "--as", "beta", "--format", "json")
+    ran = ralph("store", "copy", f"sqlite://{file.database.display_url}", store_url, "--project", "alpha")
+    other = ralph("store", "copy", file.database.display_url, store_url, "--as", "beta", "--format", "json")
 
     assert first.json[0]["was_there"] is False
     assert again.code == 0
@@ -69,9 +69,9 @@ def test_all_projects_of_a_database_are_copied_unless_one_is_named(
 ) -> None:
     file.projects.add("beta")
 
-    ran = ralph("store", "copy", file.database.where, store_url, "--format", "json")
-    renamed = ralph("store", "copy", file.database.where, store_url, "--as", "gamma")
-    missing = ralph("store", "copy", file.database.where, store_url, "--project", "none")
+    ran = ralph("store", "copy", file.database.display_url, store_url, "--format", "json")
+    renamed = ralph("store", "copy", file.database.display_url, store_url, "--as", "gamma")
+    missing = ralph("store", "copy", file.database.display_url, store_url, "--project", "none")
 
     assert [one["project"] for one in ran.json] == ["alpha", "beta"]
     assert renamed.code == 2
@@ -86,11 +86,11 @@ def test_the_project_of_a_directory_is_filled_and_no_second_one_put_beside_it(
     there.mkdir()
     init_project(there)
 
-    ran = ralph("store", "copy", file.database.where, str(there))
-    again = ralph("store", "copy", file.database.where, str(there))
+    ran = ralph("store", "copy", file.database.display_url, str(there))
+    again = ralph("store", "copy", file.database.display_url, str(there))
     with Project.open(there) as project:
         project.tasks.add("Added there")
-    differs = ralph("store", "copy", file.database.where, str(there))
+    differs = ralph("store", "copy", file.database.display_url, str(there))
 
     assert ran.code == again.code == 0, ran.err + again.err
     assert "and identical: " in again.out
@@ -146,7 +146,7 @@ def test_what_cannot_be_copied_is_said_in_a_sentence(
 
 
 def test_a_password_is_never_printed(file: Store, ralph: Ralph) -> None:
-    ran = ralph("store", "copy", file.database.where, "postgresql://me:secret@127.0.0.1:1/none")
+    ran = ralph("store", "copy", file.database.display_url, "postgresql://me:secret@127.0.0.1:1/none")
 
     assert ran.code == 1
     assert "cannot be reached" in ran.err
@@ -154,7 +154,7 @@ def test_a_password_is_never_printed(file: Store, ralph: Ralph) -> None:
 
 
 def test_how_far_a_copy_is_shows_on_a_terminal(file: Store, tmp_path: Path) -> None:
-    code, shown = at_terminal(tmp_path, "store", "copy", file.database.where, str(tmp_path / "to.db"))
+    code, shown = at_terminal(tmp_path, "store", "copy", file.database.display_url, str(tmp_path / "to.db"))
 
     assert code == 0
     assert "memory: 20 of 20" in shown

@@ -79,7 +79,7 @@ def rest_of(process: subprocess.Popen[str]) -> str:
 
 
 def at_work(here: Path) -> Callable[[], object]:
-    return lambda: list(here.glob("started-*")) and run_log.runs(here)
+    return lambda: list(here.glob("started-*")) and run_log.logged_runs(here)
 
 
 def latest(here: Path) -> Run:
@@ -231,8 +231,8 @@ def test_a_run_on_another_machine_is_watched_there(here: Path, ralph: Ralph) -> 
 def test_a_run_of_which_nothing_is_written_down_cannot_be_watched(
     here: Path, ralph: Ralph, start: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_log, "START_SECONDS", 0.05)
-    (here / run_log.FOLDER).touch()
+    monkeypatch.setattr(run_log, "FIRST_EVENT_SECONDS", 0.05)
+    (here / run_log.LIVE_FOLDER).touch()
     start("run", "--", "sh", "agent.sh")
     until(lambda: list(here.glob("started-*")))
 
@@ -270,9 +270,9 @@ def test_events_that_an_agent_made_up_do_no_harm(
 def test_it_does_not_look_like_a_change_to_the_project(here: Path, ralph: Ralph) -> None:
     (here / "go-on").touch()
     ralph("run", "--", "sh", "agent.sh")
-    before = {path: path.stat().st_mtime_ns for path in (here / run_log.FOLDER).iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in (here / run_log.LIVE_FOLDER).iterdir()}
 
     ralph("watch")
 
-    assert {path: path.stat().st_mtime_ns for path in (here / run_log.FOLDER).iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in (here / run_log.LIVE_FOLDER).iterdir()} == before
     assert [path.name for path in before] == [f"{latest(here).id}.jsonl"]

@@ -110,7 +110,7 @@ def test_a_lease_starts_with_a_timestamp_and_runs_out(store: Store) -> None:
     def lease(seconds: str) -> tuple[str, bool]:
         sql = f"SELECT {database.lease_end} AS lease_until"
         row = database.query(
-            f"SELECT lease_until, {database.lease_is_over} AS is_over FROM ({sql}) AS l", lease_seconds=seconds
+            f"SELECT lease_until, {database.lease_expired} AS is_over FROM ({sql}) AS l", lease_seconds=seconds
         )[0]
         return str(row["lease_until"]), bool(row["is_over"])
 
@@ -123,8 +123,8 @@ def test_a_lease_starts_with_a_timestamp_and_runs_out(store: Store) -> None:
 def test_json_lists_gather_a_column(store: Store) -> None:
     from ralph.store.rows import from_json
 
-    some = store.database.json_list("x", "(SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
-    none = store.database.json_list("name", "projects WHERE id = 'nobody'")
+    some = store.database.json_array("x", "(SELECT 'b' AS x UNION ALL SELECT 'a') AS t")
+    none = store.database.json_array("name", "projects WHERE id = 'nobody'")
     rows = store.database.query(f"SELECT {some} AS found, {none} AS missing")
 
     assert sorted(from_json(rows[0]["found"])) == ["a", "b"]

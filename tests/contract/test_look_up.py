@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from ralph.core.records import Memory, Outcome, State, Status, replace
-from ralph.core.tokenize import VERSION, words
+from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, replace
+from ralph.core.tokenize import TOKENIZER_VERSION, tokenize
 from ralph.store import Store
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
-from ralph.store.tasks import NewTask
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.store.make import asked, failures_found_by, found_by, notes_found_by
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 
 
 def keep_all(store: Store, memories: list[Memory]) -> None:
-    store.memories.insert_all([replace(memory, id=f"mem-{n}-0000") for n, memory in enumerate(memories)], T)
+    store.memories.insert_all_unchecked([replace(memory, id=f"mem-{n}-0000") for n, memory in enumerate(memories)], T)
 
 
 def an_attempt(store: Store, title: str, notes: str, why: str = "", files: tuple[str, ...] = ()) -> str:
     """Add a task with one failed attempt at it; give the id of the task."""
-    store.tasks.add(NewTask(title=title))
+    store.tasks.add(TaskDraft(title=title))
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     report = a_report(attempt, why) if why else None
-    finish(store, task, attempt, Outcome.FAILED, Status.BLOCKED, report=report, notes=notes, files=files)
+    finish(store, task, attempt, AttemptOutcome.FAILED, TaskStatus.BLOCKED, report=report, notes=notes, files=files)
     return task.id
 
 
@@ -43,17 +43,17 @@ def an_attempt(store: Store, title: str, notes: str, why: str = "", files: tuple
 def test_any_words_are_safe_to_look_up(store: Store, word: str) -> None:
     remember(store, a_memory("Parser", "The parser wants tabs."))
 
-    assert store.memories.look_up({word: 1.0}, 5).rows == []
-    assert [row["title"] for row in store.memories.look_up({word: 1.0, "parser": 1.0}, 5).rows] == ["Parser"]
+    assert store.memories.search_words({word: 1.0}, 5).rows == []
+    assert [row["title"] for row in store.memories.search_words({word: 1.0, "parser": 1.0}, 5).rows] == ["Parser"]
 
 
 def test_no_words_find_nothing(store: Store) -> None:
-    assert store.memories.look_up({"parser": 1.0}, 5).rows == []
+    assert store.memories.search_words({"parser": 1.0}, 5).rows == []
     remember(store, a_memory("Parser", "The parser wants tabs."))
 
-    found = store.memories.look_up({}, 5)
+    found = store.memories.search_words({}, 5)
 
-    assert (found.rows, found.held_by, found.total) == ([], {}, 0)
+    assert (found.rows, found.word_counts, found.total) == ([], {}, 0)
 
 
 @pytest.mark.parametrize(
@@ -82,32 +82,34 @@ def test_a_memory_is_found_by_its_title_its_text_its_tags_and_its_files(store: S
     assert [found_by(store, text) for text in ("zebra", "giraffe", "hippo", "camel", "exports", "camel.py")] == [
         ["Zebra"]
     ] * 6
-    assert store.memories.touching(["src/export/camel.py"], 5) == store.memories.touching(["src/export/camel.py"], 1)
-    assert len(store.memories.touching(["src/export/camel.py"], 5)) == 1
-    assert store.memories.touching(["export/camel.py"], 5) == []
+    assert store.memories.seqs_naming_files(["src/export/camel.py"], 5) == store.memories.seqs_naming_files(
+        ["src/export/camel.py"], 1
+    )
+    assert len(store.memories.seqs_naming_files(["src/export/camel.py"], 5)) == 1
+    assert store.memories.seqs_naming_files(["export/camel.py"], 5) == []
 
 
 def test_what_holds_more_of_the_weight_goes_first_and_no_more_than_asked_for(store: Store) -> None:
     for body in ("tabs", "tabs parser", "parser", "tabs parser lexer"):
         remember(store, a_memory(body, body))
 
-    heavy = store.memories.look_up({"parser": 5.0, "tab": 1.0, "lexer": 1.0}, 3)
+    heavy = store.memories.search_words({"parser": 5.0, "tab": 1.0, "lexer": 1.0}, 3)
 
     assert [row["title"] for row in heavy.rows] == ["tabs parser lexer", "tabs parser", "parser"]
-    assert heavy.held_by == {"parser": 3, "tab": 3, "lexer": 1}
+    assert heavy.word_counts == {"parser": 3, "tab": 3, "lexer": 1}
     assert heavy.total == 4
 
 
 def test_a_row_comes_with_the_words_it_is_found_by(store: Store) -> None:
     kept = remember(store, a_memory("The Parser", "It wants tabs.", tags=("lexing",), files=("src/parse.py",)))
 
-    (row,) = store.memories.look_up({"parser": 1.0}, 5).rows
+    (row,) = store.memories.search_words({"parser": 1.0}, 5).rows
 
     assert row["id"] == kept.id
-    assert (row["title_words"], row["body_words"]) == (" ".join(words(kept.title)), " ".join(words(kept.body)))
+    assert (row["title_words"], row["body_words"]) == (" ".join(tokenize(kept.title)), " ".join(tokenize(kept.body)))
     assert (row["tag_words"], row["path_words"].split()[-1]) == ("lex", "parse.py")
-    assert store.memories.indexed([row["seq"], 9_999]) == [row]
-    assert store.memories.indexed([]) == []
+    assert store.memories.rows_with_words([row["seq"], 9_999]) == [row]
+    assert store.memories.rows_with_words([]) == []
 
 
 # --- what is ruled out ---------------------------------------------------------------------
@@ -123,8 +125,8 @@ def test_another_projects_rows_are_out_of_reach(store: Store) -> None:
         assert len(found_by(one, "parser")) == expected
         assert len(notes_found_by(one, "parser")) == expected
         assert len(failures_found_by(one, "parser")) == expected
-        assert len(one.memories.touching(["src/parse.py"], 5)) == expected
-    assert other.memories.indexed([1]) == []
+        assert len(one.memories.seqs_naming_files(["src/parse.py"], 5)) == expected
+    assert other.memories.rows_with_words([1]) == []
 
 
 def test_many_rows_of_another_project_do_not_hide_ours(store: Store) -> None:
@@ -137,12 +139,12 @@ def test_many_rows_of_another_project_do_not_hide_ours(store: Store) -> None:
 
 def test_rows_that_are_ruled_out_do_not_hide_older_ones(store: Store) -> None:
     old = [a_memory(f"Old {n}", "parser tabs") for n in range(3)]
-    pruned = [a_memory("Pruned", "parser tabs lexer", state=State.PRUNED)] * 400
+    pruned = [a_memory("Pruned", "parser tabs lexer", state=MemoryState.PRUNED)] * 400
     keep_all(store, [*old, *pruned])
 
     assert found_by(store, "parser lexer", 5) == ["Old 2", "Old 1", "Old 0"]
-    assert found_by(store, "parser lexer", 5, Wanted(states=(State.PRUNED,))) == ["Pruned"] * 5
-    assert found_by(store, "parser", 5, Wanted(kinds=("fix",))) == []
+    assert found_by(store, "parser lexer", 5, MemoryFilter(states=(MemoryState.PRUNED,))) == ["Pruned"] * 5
+    assert found_by(store, "parser", 5, MemoryFilter(kinds=("fix",))) == []
 
 
 def test_what_is_wanted_narrows_what_is_found(store: Store) -> None:
@@ -150,7 +152,7 @@ def test_what_is_wanted_narrows_what_is_found(store: Store) -> None:
     remember(store, a_memory("Pattern", "parser spaces", kind="pattern", confidence=0.2))
 
     def found(**wanted: object) -> list[str]:
-        return found_by(store, "parser", wanted=replace(Wanted(), **wanted))
+        return found_by(store, "parser", wanted=replace(MemoryFilter(), **wanted))
 
     assert found() == ["Pattern", "Fix"]
     assert found(kinds=("fix",)) == ["Fix"]
@@ -164,7 +166,7 @@ def test_entries_of_one_run_and_reports_of_one_task_stay_out(store: Store) -> No
     runs = [attempt.run_id for attempt in store.attempts.latest(5)]
 
     assert notes_found_by(store, "parser", not_run=runs[0]) == ["the parser wants tabs"]
-    found = store.attempts.look_up_failures(asked("parser"), 5, not_task=task)
+    found = store.attempts.search_failures(asked("parser"), 5, exclude_task=task)
     assert [row["why"] for row in found.rows] == ["the parser stopped"]
 
 
@@ -175,11 +177,11 @@ def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
     rare = a_memory("Rare", "common words and one xylophone")
     keep_all(store, [rare] + [a_memory("Common", "common words everywhere and nothing else")] * 2_000)
 
-    found = store.memories.look_up(asked("common words everywhere, xylophone"), 3)
+    found = store.memories.search_words(asked("common words everywhere, xylophone"), 3)
 
     assert found.rows[0]["title"] == "Rare"
-    assert found.held_by["xylophon"] == 1
-    assert found.held_by["common"] == 2_001
+    assert found.word_counts["xylophon"] == 1
+    assert found.word_counts["common"] == 2_001
     assert found.total == 2_001
 
 
@@ -192,11 +194,11 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
 
     kept = remember(store, a_memory("Style", "Use tabs.", files=("Makefile",), tags=("lint",)))
     added = found()
-    store.memories.change(kept.id, "edited", T, body="Use spaces.", files=(".editorconfig",), tags=())
+    store.memories.update(kept.id, "edited", T, body="Use spaces.", files=(".editorconfig",), tags=())
     edited = found()
     store.memories.undo(kept.id, T)
     undone = found()
-    store.memories.change(kept.id, "deleted", T, state=State.PRUNED)
+    store.memories.update(kept.id, "deleted", T, state=MemoryState.PRUNED)
     deleted = found()
     store.memories.undo(kept.id, T)
 
@@ -204,8 +206,8 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
     assert edited == [False, True, False, True, False]
     assert deleted == [False] * 5
     assert found() == added
-    assert len(store.memories.touching(["Makefile"], 5)) == 1
-    assert store.memories.touching([".editorconfig"], 5) == []
+    assert len(store.memories.seqs_naming_files(["Makefile"], 5)) == 1
+    assert store.memories.seqs_naming_files([".editorconfig"], 5) == []
 
 
 @pytest.mark.parametrize(
@@ -216,10 +218,10 @@ def test_the_index_follows_every_change_of_a_memory(store: Store) -> None:
 def test_the_index_follows_a_change_of_one_part_alone(store: Store, change: dict[str, object]) -> None:
     kept = remember(store, a_memory("Style", "Use tabs."))
 
-    store.memories.change(kept.id, "edited", T, **change)
+    store.memories.update(kept.id, "edited", T, **change)
 
     assert len(found_by(store, "zebra")) == 1
-    assert len(store.memories.touching(["src/zebra.py"], 5)) == ("files" in change)
+    assert len(store.memories.seqs_naming_files(["src/zebra.py"], 5)) == ("files" in change)
 
 
 def test_what_stands_for_others_is_found_by_its_new_words_and_they_are_not(store: Store) -> None:
@@ -227,16 +229,18 @@ def test_what_stands_for_others_is_found_by_its_new_words_and_they_are_not(store
     other = remember(store, a_memory("Indent", "Indent with a zebra."))
     merged = replace(kept, body="Use tabs to indent, says the zebra.")
 
-    store.memories.supersede(kept, merged, [other], T)
+    store.memories.consolidate(kept, merged, [other], T)
 
     assert found_by(store, "zebra") == ["Tabs"]
-    assert found_by(store, "zebra", wanted=Wanted(states=(State.SUPERSEDED,))) == ["Indent"]
+    assert found_by(store, "zebra", wanted=MemoryFilter(states=(MemoryState.SUPERSEDED,))) == ["Indent"]
 
 
 def test_what_is_learned_again_and_what_is_brought_is_found_at_once(store: Store) -> None:
     remember(store, a_memory("Use tabs", "old words", tags=("a",)))
     remember(store, a_memory("USE TABS", "giraffe", tags=("b",)))
-    store.memories.bring([(a_memory(f"Brought {n}", f"zebra {n}", id=f"mem-{n}-0000"), ()) for n in range(600)], T)
+    store.memories.import_memories(
+        [(a_memory(f"Brought {n}", f"zebra {n}", id=f"mem-{n}-0000"), ()) for n in range(600)], T
+    )
 
     assert found_by(store, "giraffe") == ["Use tabs"]
     assert found_by(store, "old words") == []
@@ -270,7 +274,7 @@ def test_what_was_not_kept_is_not_found(store: Store) -> None:
         raise ZeroDivisionError
 
     assert found_by(store, "zebra") == []
-    assert store.memories.touching(["src/zebra.py"], 5) == []
+    assert store.memories.seqs_naming_files(["src/zebra.py"], 5) == []
 
 
 # --- other rules ------------------------------------------------------------------------------
@@ -280,27 +284,27 @@ def by_other_rules(store: Store, version: int) -> None:
     store.database.execute("UPDATE memory_words SET version = :version, body = 'tabz'", version=version)
 
 
-@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+@pytest.mark.parametrize("version", [TOKENIZER_VERSION - 1, TOKENIZER_VERSION + 1])
 def test_rows_indexed_by_other_rules_are_found_by_those_until_they_are_renewed(store: Store, version: int) -> None:
-    from ralph.store.index import renew
+    from ralph.store.index import reindex_outdated
 
     keep_all(store, [a_memory(f"Memory {n}", "Use tabs.") for n in range(30)])
     by_other_rules(store, version)
     before = [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")]
 
-    first = renew(store.scope, 20)
+    first = reindex_outdated(store.scope, 20)
     then = [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")]
-    second = renew(store.scope, 20)
+    second = reindex_outdated(store.scope, 20)
 
     assert (before, first) == ([30, 30, 0], 20)
     assert (then, second) == ([30, 10, 20], 10)
     assert [len(found_by(store, text, 100)) for text in ("memory", "tabz", "tabs")] == [30, 0, 30]
-    assert renew(store.scope, 20) == 0
+    assert reindex_outdated(store.scope, 20) == 0
 
 
 def test_the_end_of_a_run_renews_what_is_indexed_by_other_rules(store: Store) -> None:
     remember(store, a_memory("Style", "Use tabs."))
-    by_other_rules(store, VERSION + 1)
+    by_other_rules(store, TOKENIZER_VERSION + 1)
     run = store.attempts.start_run("test")
 
     store.attempts.end_run(run.id, "done")

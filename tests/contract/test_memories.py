@@ -7,23 +7,23 @@ import json
 import pytest
 
 from ralph.core.errors import NotFoundError, RalphError
-from ralph.core.records import Memory, State, replace
+from ralph.core.records import Memory, MemoryState, replace
 from ralph.store import Store
-from ralph.store.memories import Change, Kept, change_id
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import AddResult, ChangeInfo, change_id
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import a_memory, remember
 from tests.store.make import found_by
 
-T = Change(who="t", why="t")
-PERSON = Change(who="person", why="said so")
+T = ChangeInfo(who="t", why="t")
+PERSON = ChangeInfo(who="person", why="said so")
 
 
 def a_fact(body: str, **fields: object) -> Memory:
     return a_memory(body[:40], body, kind="pattern", **fields)
 
 
-def bring(store: Store, memories: list[Memory], change: Change) -> list[Kept]:
-    return store.memories.bring([(memory, ()) for memory in memories], change)
+def bring(store: Store, memories: list[Memory], change: ChangeInfo) -> list[AddResult]:
+    return store.memories.import_memories([(memory, ()) for memory in memories], change)
 
 
 def whats(store: Store, id: str) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_title_inside_another_with_other_tags_is_another_entry(store: Store) -
 
 def test_what_a_person_deleted_is_not_learned_again_unless_a_person_says_it(store: Store) -> None:
     first = remember(store, a_fact("Use tabs."))
-    store.memories.change(first.id, "deleted", PERSON, state=State.PRUNED)
+    store.memories.update(first.id, "deleted", PERSON, state=MemoryState.PRUNED)
 
     by_agent = store.memories.add(a_fact("Use tabs."), T)
     after_agent = store.memories.count()
@@ -118,22 +118,22 @@ def test_what_a_person_deleted_is_not_learned_again_unless_a_person_says_it(stor
 
     assert (by_agent.what, after_agent) == ("refused", 0)
     assert by_person.memory.id == first.id
-    assert by_person.memory.state is State.ACTIVE
+    assert by_person.memory.state is MemoryState.ACTIVE
 
 
 def test_what_was_merely_pruned_comes_back_when_it_is_learned_again(store: Store) -> None:
     first = remember(store, a_fact("Use tabs."))
-    store.memories.change(first.id, "pruned", Change(who="ralph", why="cleanup"), state=State.PRUNED)
+    store.memories.update(first.id, "pruned", ChangeInfo(who="ralph", why="cleanup"), state=MemoryState.PRUNED)
 
     again = remember(store, a_fact("Use tabs."))
 
-    assert (again.id, again.state) == (first.id, State.ACTIVE)
+    assert (again.id, again.state) == (first.id, MemoryState.ACTIVE)
 
 
 def test_what_was_superseded_supports_the_one_in_its_place(store: Store) -> None:
     kept = remember(store, a_fact("Use tabs in Makefiles, never spaces."))
     old = remember(store, a_fact("Tabs, please."))
-    store.memories.supersede(kept, kept, [old], T)
+    store.memories.consolidate(kept, kept, [old], T)
 
     again = remember(store, a_fact("Tabs, please."))
 
@@ -147,7 +147,7 @@ def test_what_was_superseded_supports_the_one_in_its_place(store: Store) -> None
 def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
     memory = remember(store, a_fact("Old words."))
 
-    store.memories.change(memory.id, "edited", PERSON, body="New words.", tags=("x",))
+    store.memories.update(memory.id, "edited", PERSON, body="New words.", tags=("x",))
 
     added, edited = store.memories.history(memory.id)
     assert (added.what, added.was) == ("added", None)
@@ -158,16 +158,16 @@ def test_every_change_says_who_why_and_what_it_was(store: Store) -> None:
 
 def test_undo_takes_back_one_change_after_the_other(store: Store) -> None:
     memory = remember(store, a_fact("Use tabs."))
-    store.memories.change(memory.id, "edited", T, body="Use spaces.")
-    store.memories.change(memory.id, "edited", T, body="Use braces.")
-    store.memories.change(memory.id, "deleted", PERSON, state=State.PRUNED)
+    store.memories.update(memory.id, "edited", T, body="Use spaces.")
+    store.memories.update(memory.id, "edited", T, body="Use braces.")
+    store.memories.update(memory.id, "deleted", PERSON, state=MemoryState.PRUNED)
 
     steps = [store.memories.undo(memory.id, T)[0] for _ in range(3)]
 
     assert [(step.body, step.state) for step in steps] == [
-        ("Use braces.", State.ACTIVE),
-        ("Use spaces.", State.ACTIVE),
-        ("Use tabs.", State.ACTIVE),
+        ("Use braces.", MemoryState.ACTIVE),
+        ("Use spaces.", MemoryState.ACTIVE),
+        ("Use tabs.", MemoryState.ACTIVE),
     ]
     assert [len(found_by(store, text)) for text in ("tabs", "spaces", "braces")] == [1, 0, 0]
 
@@ -177,7 +177,7 @@ def test_undoing_the_addition_takes_the_memory_out_of_use_and_then_there_is_noth
 
     undone, _ = store.memories.undo(memory.id, T)
 
-    assert undone.state is State.PRUNED
+    assert undone.state is MemoryState.PRUNED
     with pytest.raises(RalphError) as raised:
         store.memories.undo(memory.id, T)
     assert raised.value.code == "nothing-to-undo"
@@ -185,7 +185,7 @@ def test_undoing_the_addition_takes_the_memory_out_of_use_and_then_there_is_noth
 
 def test_any_version_can_be_seen_again_also_one_that_was_undone(store: Store) -> None:
     memory = remember(store, a_fact("One."))
-    store.memories.change(memory.id, "edited", T, body="Two.")
+    store.memories.update(memory.id, "edited", T, body="Two.")
     store.memories.undo(memory.id, T)
     added, edited, undone = store.memories.history(memory.id)
 
@@ -199,7 +199,9 @@ def test_any_version_can_be_seen_again_also_one_that_was_undone(store: Store) ->
 def test_changes_made_together_are_undone_together(store: Store) -> None:
     memories = [remember(store, a_fact(f"Number {n}.")) for n in range(3)]
     change = replace(T, id=change_id())
-    store.memories.replace_all([(one, replace(one, state=State.PRUNED)) for one in memories], "pruned", change)
+    store.memories.update_unmodified(
+        [(one, replace(one, state=MemoryState.PRUNED)) for one in memories], "pruned", change
+    )
 
     undone = store.memories.undo_change(change.id, T)
 
@@ -211,9 +213,9 @@ def test_changes_made_together_are_undone_together(store: Store) -> None:
 
 def test_the_events_of_all_memories_are_one_feed(store: Store) -> None:
     one = remember(store, a_fact("One."))
-    seen = store.memories.last_event()
+    seen = store.memories.last_event_seq()
     two = remember(store, a_fact("Two."))
-    store.memories.change(one.id, "edited", T, body="One!")
+    store.memories.update(one.id, "edited", T, body="One!")
 
     feed = store.memories.events(seen, 10)
 
@@ -226,14 +228,14 @@ def test_the_events_of_all_memories_are_one_feed(store: Store) -> None:
 def test_bringing_the_same_again_changes_nothing(store: Store) -> None:
     memories = [a_fact(f"Fact number {n} of many.", id=f"mem-{n}-0000") for n in range(1200)]
     first = bring(store, memories, T)
-    before = store.memories.last_event()
+    before = store.memories.last_event_seq()
 
     again = bring(store, memories, T)
 
     assert {one.what for one in first} == {"added"}
     assert {one.what for one in again} == {"known"}
-    assert store.memories.last_event() == before
-    assert store.damaged() == []
+    assert store.memories.last_event_seq() == before
+    assert store.damaged_rows() == []
 
 
 def test_two_texts_under_one_id_are_both_kept(store: Store) -> None:
@@ -269,7 +271,7 @@ def test_the_same_words_under_another_id_only_add_what_is_new(store: Store) -> N
 
 def test_what_was_deleted_here_is_not_brought_back_by_an_import(store: Store) -> None:
     bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
-    store.memories.change("mem-1-aaaa", "deleted", PERSON, state=State.PRUNED)
+    store.memories.update("mem-1-aaaa", "deleted", PERSON, state=MemoryState.PRUNED)
 
     (again,) = bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
 
@@ -285,13 +287,13 @@ def test_an_import_that_was_undone_can_be_made_again(store: Store) -> None:
     (again,) = bring(store, [a_fact("Use tabs.", id="mem-1-aaaa")], T)
 
     assert again.what == "revived"
-    assert store.memories.get("mem-1-aaaa").state is State.ACTIVE
+    assert store.memories.get("mem-1-aaaa").state is MemoryState.ACTIVE
 
 
 def test_what_an_agent_brings_changes_nothing_that_is_here(store: Store) -> None:
     bring(store, [a_fact("The config file is read at the start.", id="mem-1-aaaa", tags=("a",))], T)
 
-    held = a_fact("The config file is read at the start.", tags=("b",), state=State.QUARANTINED)
+    held = a_fact("The config file is read at the start.", tags=("b",), state=MemoryState.QUARANTINED)
     (again,) = bring(store, [held], T)
 
     assert again.what == "known"
@@ -299,19 +301,19 @@ def test_what_an_agent_brings_changes_nothing_that_is_here(store: Store) -> None
 
 
 def test_a_person_who_says_what_is_staged_makes_it_active(store: Store) -> None:
-    staged = remember(store, a_fact("Use tabs.", state=State.STAGED))
+    staged = remember(store, a_fact("Use tabs.", state=MemoryState.STAGED))
 
     said = store.memories.add(a_fact("Use tabs."), PERSON, by_person=True)
 
-    assert (said.what, said.memory.id, said.memory.state) == ("revived", staged.id, State.ACTIVE)
+    assert (said.what, said.memory.id, said.memory.state) == ("revived", staged.id, MemoryState.ACTIVE)
 
 
 def test_what_somebody_changed_meanwhile_is_left_alone_by_a_change_of_many(store: Store) -> None:
     one, other = remember(store, a_fact("One.")), remember(store, a_fact("Other."))
-    store.memories.change(one.id, "edited", PERSON, body="One, edited.")
+    store.memories.update(one.id, "edited", PERSON, body="One, edited.")
 
-    pairs = [(memory, replace(memory, state=State.PRUNED)) for memory in (one, other)]
-    changed = store.memories.replace_all(pairs, "pruned", T)
+    pairs = [(memory, replace(memory, state=MemoryState.PRUNED)) for memory in (one, other)]
+    changed = store.memories.update_unmodified(pairs, "pruned", T)
 
     assert [memory.id for memory in changed] == [other.id]
     assert store.memories.get(one.id).body == "One, edited."
@@ -319,7 +321,7 @@ def test_what_somebody_changed_meanwhile_is_left_alone_by_a_change_of_many(store
 
 def test_an_event_cannot_turn_one_memory_into_another(store: Store) -> None:
     victim, other = remember(store, a_fact("Victim.")), remember(store, a_fact("Other."))
-    store.memories.change(other.id, "edited", T, body="Changed.")
+    store.memories.update(other.id, "edited", T, body="Changed.")
     forged = json.dumps({"id": victim.id, "body": "Owned."})
     store.database.execute("UPDATE memory_events SET was = :was WHERE what = 'edited'", was=forged)
 
@@ -359,13 +361,13 @@ def test_memories_are_listed_newest_first_by_kind_state_tag_and_confidence(store
     remember(store, a_memory("Three", "Three.", tags=("x",)))
 
     def found(**wanted: object) -> list[str]:
-        return [one.body for one in store.memories.find(replace(Wanted(), **wanted))]
+        return [one.body for one in store.memories.find(replace(MemoryFilter(), **wanted))]
 
     assert found() == ["Three.", "Two.", "One."]
     assert found(kinds=("pattern",)) == ["Two.", "One."]
     assert found(tags=("x", "z")) == ["Three.", "One."]
     assert found(min_confidence=0.6) == ["One."]
-    assert found(states=(State.STAGED,)) == []
+    assert found(states=(MemoryState.STAGED,)) == []
 
 
 def test_a_text_is_found_in_any_case_and_its_signs_mean_nothing(store: Store) -> None:
@@ -373,7 +375,7 @@ def test_a_text_is_found_in_any_case_and_its_signs_mean_nothing(store: Store) ->
     remember(store, a_fact("Something else."))
 
     def found(text: str) -> int:
-        return len(list(store.memories.holding(Wanted(), text)))
+        return len(list(store.memories.containing(MemoryFilter(), text)))
 
     assert found("AUTHENT") == 1
     assert found("100%") == 1
@@ -391,5 +393,5 @@ def test_links_lead_both_ways_and_follow_the_text(store: Store) -> None:
     assert [(title, one.id if one else None) for title, one in out] == [("Sigils", sigils.id), ("Nowhere", None)]
     assert [one.id for one in back] == [sigils.id]
 
-    store.memories.change(sigils.id, "edited", T, body="Read elsewhere.")
+    store.memories.update(sigils.id, "edited", T, body="Read elsewhere.")
     assert store.memories.links(hub.id)[1] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.errors import NotFoundError
-from ralph.core.records import Memory, Outcome, State, Status
+from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus
 from ralph.project import Project
 from tests.make import a_memory, begin, finish, remember
 
@@ -18,7 +18,7 @@ def test_what_a_run_taught_is_given_newest_first_whatever_became_of_it(project: 
     remember(store, a_memory("Stated", "By a person."))
     drawn = remember(store, a_memory("Drawn", "Looked through later.", origin_loops=("loop-1", run.id)))
     store.attempts.end_run(run.id, "all done")
-    late = remember(store, a_memory("Late", "Long after it.", origin_run=run.id, state=State.STAGED))
+    late = remember(store, a_memory("Late", "Long after it.", origin_run=run.id, state=MemoryState.STAGED))
     both = remember(store, a_memory("Both", "At once and later.", origin_run=run.id, origin_loops=(run.id,)))
 
     assert [one.id for one in project.runs.memories(run.id, 10)] == [both.id, late.id, drawn.id, first.id]
@@ -32,18 +32,18 @@ def test_what_each_model_did_in_a_run_counts_all_its_attempts(project: Project) 
     run, other = store.attempts.start_run("test"), store.attempts.start_run("test")
     for n, (model, outcome, handed) in enumerate(
         [
-            ("haiku", Outcome.DONE, ""),
-            ("haiku", Outcome.FAILED, ""),
-            ("haiku", Outcome.DONE, "creator"),
-            ("opus", Outcome.DONE, ""),
+            ("haiku", AttemptOutcome.DONE, ""),
+            ("haiku", AttemptOutcome.FAILED, ""),
+            ("haiku", AttemptOutcome.DONE, "creator"),
+            ("opus", AttemptOutcome.DONE, ""),
         ]
     ):
         project.tasks.add(f"Task {n}")
         task, attempt = begin(store, run.id)
-        finish(store, task, attempt, outcome, Status.DONE, model=model, handed_to=handed, cost_usd=0.5)
+        finish(store, task, attempt, outcome, TaskStatus.DONE, model=model, handed_to=handed, cost_usd=0.5)
     project.tasks.add("Elsewhere")
     task, attempt = begin(store, other.id)
-    finish(store, task, attempt, Outcome.DONE, Status.DONE, model="sonnet")
+    finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, model="sonnet")
 
     models = project.runs.get(run.id).models
 
@@ -55,21 +55,21 @@ def test_what_each_model_did_in_a_run_counts_all_its_attempts(project: Project) 
 
 
 def test_a_learning_that_is_decided_on_while_it_is_edited_stays_as_it_was(project: Project) -> None:
-    waiting = remember(project.store, a_memory("Tabs", "Tabs, always.", state=State.STAGED))
+    waiting = remember(project.store, a_memory("Tabs", "Tabs, always.", state=MemoryState.STAGED))
     with Project.open(project.directory) as elsewhere:
-        seen: list[State] = []
+        seen: list[MemoryState] = []
 
         def check(memory: Memory) -> None:
             if not seen:
                 elsewhere.learnings.accept(waiting.id)
             seen.append(memory.state)
-            if memory.state is not State.STAGED:
+            if memory.state is not MemoryState.STAGED:
                 raise NotFoundError("Staged learning", memory.id)
 
         with pytest.raises(NotFoundError):
             project.memory.edit(waiting.id, content="Spaces, always.", check=check)
 
-    assert seen == [State.STAGED, State.ACTIVE]
+    assert seen == [MemoryState.STAGED, MemoryState.ACTIVE]
     assert project.memory.get(waiting.id).body == "Tabs, always."
     with pytest.raises(NotFoundError, match="it is active"):
         project.learnings.edit(waiting.id, body="Spaces, always.")

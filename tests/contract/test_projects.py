@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, UsageError
-from ralph.core.records import Memory, MemoryEvent, Outcome, State, Status, replace
-from ralph.core.tokenize import VERSION
-from ralph.memory.recall.candidates import matching_attempts, matching_failures, ranked
-from ralph.memory.recall.query import Context
+from ralph.core.records import AttemptOutcome, Memory, MemoryEvent, MemoryState, TaskStatus, replace
+from ralph.core.tokenize import TOKENIZER_VERSION
+from ralph.memory.recall.candidates import find_similar_attempts, find_similar_failures, rank_memories
+from ralph.memory.recall.query import RecallContext
 from ralph.store import Store, create_store, open_database, open_store
-from ralph.store.index import renew
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
-from ralph.store.projects import SHARED_ID, Projects
-from ralph.store.sync_state import Synced
-from ralph.store.tasks import NewTask
-from ralph.store.vectors import Vectors
+from ralph.store.index import reindex_outdated
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
+from ralph.store.projects import SHARED_ID, ProjectStore
+from ralph.store.sync_state import SyncState
+from ralph.store.tasks import TaskDraft
+from ralph.store.vectors import VectorStore
 from tests.make import a_memory, a_report, begin, finish
 from tests.store.make import asked
 
@@ -32,7 +32,7 @@ TABLES = (
     "memory_events", "memory_links", "memory_files", "memory_words", "attempt_words", "failure_words", "memory_vectors",
     "synced_places", "synced_files", "synced_entries",
 )  # fmt: skip
-BY_TEST = Change(who="person", why="test", id="chg-00000001")
+BY_TEST = ChangeInfo(who="person", why="test", id="chg-00000001")
 MODEL, SIZE = "test", 4
 LEFT, RIGHT = "left", "right"
 
@@ -42,7 +42,7 @@ def open_one(store_url: str) -> Callable[[str], Store]:
     """Give a way to open one of two projects in one database."""
     create_store(store_url, LEFT).close()
     database = open_database(store_url)
-    Projects(database).add(RIGHT)
+    ProjectStore(database).add(RIGHT)
     database.close()
     return lambda name: open_store(store_url, name)
 
@@ -61,8 +61,8 @@ def both(open_one: Callable[[str], Store]) -> Iterator[tuple[Store, Store]]:
 def fill(store: Store, whose: str) -> None:
     """Fill a project: equal ids everywhere, and a word of its own in every text."""
     for n in range(3):
-        store.tasks.add(NewTask(id=f"t-00000{n}", title=f"Mend parser {n}", body=f"{whose} parser"))
-    store.tasks.add_needs("t-000002", ["t-000001"])
+        store.tasks.add(TaskDraft(id=f"t-00000{n}", title=f"Mend parser {n}", body=f"{whose} parser"))
+    store.tasks.add_dependencies("t-000002", ["t-000001"])
     store.features.add("Search", f"{whose} spec")
     store.tasks.log("t-000000", f"{whose} log", "person")
     store.scope.insert("runs", id="run-1", agent="test", started_at="2026-01-01T00:00:00.000Z", ending="", iterations=0)
@@ -71,7 +71,7 @@ def fill(store: Store, whose: str) -> None:
         attempt, f"{whose} parser broke.", fingerprint="same", trace="parser.py", files=("src/parser.py",)
     )
     finish(
-        store, task, attempt, Outcome.FAILED, report=report, notes=f"{whose} parser notes", files=("src/parser.py",),
+        store, task, attempt, AttemptOutcome.FAILED, report=report, notes=f"{whose} parser notes", files=("src/parser.py",),
         shown=("mem-1-0001",),
     )  # fmt: skip
     links = (
@@ -83,13 +83,13 @@ def fill(store: Store, whose: str) -> None:
             memory, id=f"mem-1-000{n + 1}", files=("src/parser.py",), tags=("parser",), origin_task="t-000000"
         )
         store.memories.add(named, replace(BY_TEST, who="agent"))
-    vectors = Vectors(store.scope, MODEL, SIZE)
+    vectors = VectorStore(store.scope, MODEL, SIZE)
     rows = vectors.missing(10)
     vectors.put(rows, [bytes([len(whose)] * SIZE)] * len(rows))
-    synced = Synced(store.scope)
-    synced.note_mark(1, f"{whose} mark")
-    synced.note("memories.md", (1, len(whose)))
-    synced.agree("memories.md", {"mem-1-0001": f"{whose} agreed"})
+    synced = SyncState(store.scope)
+    synced.record_sync(1, f"{whose} mark")
+    synced.save_file("memories.md", (1, len(whose)))
+    synced.save_entries("memories.md", {"mem-1-0001": f"{whose} agreed"})
 
 
 def rows_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
@@ -116,38 +116,61 @@ def memory_texts(memories: Any) -> list[str]:
 def everything_read(store: Store) -> dict[str, object]:
     """Give what every way to read gives, as text."""
     tasks, attempts, memories = store.tasks, store.attempts, store.memories
-    context = Context(title="Mend parser", files=("src/parser.py",), failure="same", at="2026-06-01T00:00:00.000Z")
-    seqs = list(memories.seqs_of(["mem-1-0001", "mem-1-0002"]).values())
-    found = memories.look_up(asked("parser lexer"), 50)
+    context = RecallContext(
+        title="Mend parser", files=("src/parser.py",), failure="same", at="2026-06-01T00:00:00.000Z"
+    )
+    seqs = list(memories.seqs_by_id(["mem-1-0001", "mem-1-0002"]).values())
+    found = memories.search_words(asked("parser lexer"), 50)
     return {
-        "tasks": (tasks.all(), tasks.ready(), tasks.get("t-000000"), tasks.below("t-000000"), tasks.claimed()),
-        "needs": (tasks.needed_by("t-000001"), tasks.has_open(), tasks.counts(), tasks.in_status(Status.PENDING)),
+        "tasks": (tasks.all(), tasks.ready(), tasks.get("t-000000"), tasks.subtree("t-000000"), tasks.claimed()),
+        "needs": (
+            tasks.dependents("t-000001"),
+            tasks.has_unfinished(),
+            tasks.counts(),
+            tasks.with_status(TaskStatus.PENDING),
+        ),
         "log": tasks.read_log("t-000000"),
         "features": (store.features.all(), store.features.get("Search")),
         "runs": (attempts.runs(50), attempts.run("run-1")),
         "attempts": (attempts.latest(50), attempts.recent("run-1", 50), attempts.get("run-1", 1), attempts.running()),
-        "numbers": (attempts.totals(), attempts.metrics("t-000000"), attempts.in_trouble(), attempts.count_since("")),
-        "outcomes": (attempts.recent_outcomes(50), attempts.last_notes("t-000000"), attempts.report_counts()),
-        "journal": [row["notes"] for row in attempts.look_up(asked("parser"), 50).rows],
-        "matching": (matching_attempts(store, context, 50), matching_failures(store, context, 50)),
-        "failures": (attempts.reports(50), attempts.same_failures("same", 50), attempts.tasks_that_failed("same")),
-        "failure words": [row["why"] for row in attempts.look_up_failures(asked("parser"), 50).rows],
-        "memories": (memories.all(), memories.get("mem-1-0001"), list(memories.holding(Wanted(), "parser"))),
-        "everything": memory_texts(memories.everything()),
-        "surest": memories.surest(Wanted(), 50),
-        "words": ([row["body"] for row in found.rows], found.held_by, found.total),
-        "ranked": [one.row["body"] for one in ranked(store, context)],
+        "numbers": (
+            attempts.totals(),
+            attempts.metrics("t-000000"),
+            attempts.failing_tasks(),
+            attempts.count_since(""),
+        ),
+        "outcomes": (attempts.recent_outcomes(50), attempts.completion_notes("t-000000"), attempts.report_counts()),
+        "journal": [row["notes"] for row in attempts.search_journal(asked("parser"), 50).rows],
+        "matching": (find_similar_attempts(store, context, 50), find_similar_failures(store, context, 50)),
+        "failures": (attempts.reports(50), attempts.same_failures("same", 50), attempts.tasks_with_failure("same")),
+        "failure words": [row["why"] for row in attempts.search_failures(asked("parser"), 50).rows],
+        "memories": (memories.all(), memories.get("mem-1-0001"), list(memories.containing(MemoryFilter(), "parser"))),
+        "everything": memory_texts(memories.all_with_history()),
+        "surest": memories.most_confident(MemoryFilter(), 50),
+        "words": ([row["body"] for row in found.rows], found.word_counts, found.total),
+        "ranked": [one.row["body"] for one in rank_memories(store, context)],
         "links": (memories.links("mem-1-0001"), memories.by_title("Lexer")),
-        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in memories.linked(["mem-1-0001"])],
-        "files": [seqs.index(seq) for seq in memories.touching(["src/parser.py"], 50)],
-        "next": [row["body"] for row in memories.indexed([s for pair in memories.next_to(seqs) for s in pair])],
-        "statistics": (memories.count(), memories.counts("kind"), memories.averages()["total"], memories.texts(())),
+        "linked": [sorted(seqs.index(seq) for seq in pair) for pair in memories.linked_pairs(["mem-1-0001"])],
+        "files": [seqs.index(seq) for seq in memories.seqs_naming_files(["src/parser.py"], 50)],
+        "next": [
+            row["body"] for row in memories.rows_with_words([s for pair in memories.neighbor_pairs(seqs) for s in pair])
+        ],
+        "statistics": (
+            memories.count(),
+            memories.counts("kind"),
+            memories.averages()["total"],
+            memories.texts_of_kinds(()),
+        ),
         "history": [(one.memory_id, one.what) for one in memories.events(0, 50)],
         "own history": len(memories.history("mem-1-0001")),
-        "shown": len(memories.shown_to("mem-1-0001", 50)),
-        "vectors": [bytes(row["vector"]) for row in Vectors(store.scope, MODEL, SIZE).after(0, 50)],
-        "agreed": (Synced(store.scope).mark(), Synced(store.scope).files(), Synced(store.scope).entries("memories.md")),
-        "damaged": store.damaged(),
+        "shown": len(memories.attempts_shown("mem-1-0001", 50)),
+        "vectors": [bytes(row["vector"]) for row in VectorStore(store.scope, MODEL, SIZE).created_after(0, 50)],
+        "agreed": (
+            SyncState(store.scope).last_sync(),
+            SyncState(store.scope).files(),
+            SyncState(store.scope).entries("memories.md"),
+        ),
+        "damaged": store.damaged_rows(),
     }
 
 
@@ -170,34 +193,34 @@ def test_what_is_read_is_the_same_as_if_the_project_were_alone(both: tuple[Store
 def test_how_rare_a_word_is_does_not_depend_on_other_projects(both: tuple[Store, Store]) -> None:
     left, right = both
     for n in range(200):
-        right.memories.insert(a_memory(f"Parser {n}", f"parser lexer {n}", id=""), BY_TEST)
+        right.memories.insert_unchecked(a_memory(f"Parser {n}", f"parser lexer {n}", id=""), BY_TEST)
 
-    found = left.memories.look_up(asked("parser lexer"), 50)
+    found = left.memories.search_words(asked("parser lexer"), 50)
 
     assert found.total == 2
-    assert max(found.held_by.values()) <= 2
+    assert max(found.word_counts.values()) <= 2
     assert sorted(row["title"] for row in found.rows) == ["Lexer", "Parser"]
 
 
 def test_a_small_project_finds_its_own_among_thousands_of_another(both: tuple[Store, Store]) -> None:
     left, right = both
     many = [a_memory(f"Parser {n}", f"parser lexer {n}", id=f"mem-2-{n:04}") for n in range(3_000)]
-    right.memories.insert_all(many, BY_TEST)
+    right.memories.insert_all_unchecked(many, BY_TEST)
 
-    found = left.memories.look_up(asked("parser lexer"), 5)
+    found = left.memories.search_words(asked("parser lexer"), 5)
 
     assert sorted(row["title"] for row in found.rows) == ["Lexer", "Parser"]
 
 
 def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store]) -> None:
     left, right = both
-    right.tasks.add(NewTask(id="t-00000f", title="Theirs"))
-    right.memories.insert(a_memory("Theirs", "Quokka.", id="mem-9-0001"), BY_TEST)
+    right.tasks.add(TaskDraft(id="t-00000f", title="Theirs"))
+    right.memories.insert_unchecked(a_memory("Theirs", "Quokka.", id="mem-9-0001"), BY_TEST)
     right.scope.insert("runs", id="run-9", agent="test", started_at="2026-01-01", ending="", iterations=0)
 
     for look in (
         lambda: left.tasks.get("t-00000f"),
-        lambda: left.tasks.add_needs("t-000000", ["t-00000f"]),
+        lambda: left.tasks.add_dependencies("t-000000", ["t-00000f"]),
         lambda: left.tasks.update("t-000000", parent_id="t-00000f"),
         lambda: left.tasks.delete("t-00000f"),
         lambda: left.memories.get("mem-9-0001"),
@@ -206,26 +229,26 @@ def test_what_only_the_other_project_has_is_not_found(both: tuple[Store, Store])
     ):
         with pytest.raises(NotFoundError):
             look()
-    assert left.memories.look_up(asked("quokka"), 9).rows == []
+    assert left.memories.search_words(asked("quokka"), 9).rows == []
 
 
 def test_what_the_other_project_has_more_of_does_not_count(both: tuple[Store, Store]) -> None:
     left, right = both
-    before = left.memories.linked(["mem-1-0001"]), left.attempts.tasks_that_failed("same")
-    right.memories.change("mem-1-0002", "edited", BY_TEST, body="See [[Parser]].")
+    before = left.memories.linked_pairs(["mem-1-0001"]), left.attempts.tasks_with_failure("same")
+    right.memories.update("mem-1-0002", "edited", BY_TEST, body="See [[Parser]].")
     right.scope.execute("UPDATE failures SET task_id = 't-000001' WHERE project_id = :project_id")
 
-    assert (left.memories.linked(["mem-1-0001"]), left.attempts.tasks_that_failed("same")) == before
+    assert (left.memories.linked_pairs(["mem-1-0001"]), left.attempts.tasks_with_failure("same")) == before
     assert left.memories.links("mem-1-0001")[1] == []
 
 
 def test_a_change_is_undone_in_one_project_alone_even_under_the_same_id(both: tuple[Store, Store]) -> None:
     left, right = both
     change = replace(BY_TEST, id="chg-00000002")
-    left.memories.change("mem-1-0001", "edited", change, body="Edited.")
-    right.memories.change("mem-1-0002", "edited", change, body="Edited.")
+    left.memories.update("mem-1-0001", "edited", change, body="Edited.")
+    right.memories.update("mem-1-0002", "edited", change, body="Edited.")
 
-    undone = left.memories.undo_change(change.id, Change(who="person", why="undo"))
+    undone = left.memories.undo_change(change.id, ChangeInfo(who="person", why="undo"))
 
     assert [memory.id for memory in undone] == ["mem-1-0001"]
     assert left.memories.get("mem-1-0002").body == "left lexer."
@@ -237,17 +260,17 @@ def test_a_change_is_undone_in_one_project_alone_even_under_the_same_id(both: tu
 
 def work(store: Store) -> None:
     task, attempt = begin(store, "run-1")
-    finish(store, task, attempt, Outcome.DONE, Status.DONE, notes="New notes", shown=("mem-1-0001",))
+    finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, notes="New notes", shown=("mem-1-0001",))
 
 
 def expire(store: Store) -> None:
     begin(store, "run-1", worker="gone", lease_seconds=-1)
-    store.tasks.expire()
+    store.tasks.release_expired()
 
 
 def recover(store: Store) -> None:
     begin(store, "run-1", worker="gone")
-    store.attempts.recover({"gone"})
+    store.attempts.release_vanished({"gone"})
 
 
 def learn_again(store: Store) -> None:
@@ -257,51 +280,53 @@ def learn_again(store: Store) -> None:
 def bring(store: Store) -> None:
     event = MemoryEvent(seq=1, memory_id="x", what="added", was=None, became=None, who="x", why="x", at="2026-01-01")
     new = a_memory("Parser", "Brought parser.", id="mem-1-0001", tags=("other",))
-    store.memories.bring([(new, ()), (a_memory("New", "New.", id="mem-1-0009"), (event,))], BY_TEST)
+    store.memories.import_memories([(new, ()), (a_memory("New", "New.", id="mem-1-0009"), (event,))], BY_TEST)
 
 
 def change_and_undo(store: Store) -> None:
-    store.memories.change("mem-1-0001", "edited", BY_TEST, body="Edited [[New]].", files=("src/new.py",))
-    store.memories.change("mem-1-0002", "edited", BY_TEST, title="Edited")
-    store.memories.undo_change(BY_TEST.id, Change(who="person", why="undo"))
+    store.memories.update("mem-1-0001", "edited", BY_TEST, body="Edited [[New]].", files=("src/new.py",))
+    store.memories.update("mem-1-0002", "edited", BY_TEST, title="Edited")
+    store.memories.undo_change(BY_TEST.id, ChangeInfo(who="person", why="undo"))
 
 
 def undo(store: Store) -> None:
-    store.memories.change("mem-1-0001", "edited", BY_TEST, body="Edited.")
-    store.memories.undo("mem-1-0001", Change(who="person", why="undo"))
+    store.memories.update("mem-1-0001", "edited", BY_TEST, body="Edited.")
+    store.memories.undo("mem-1-0001", ChangeInfo(who="person", why="undo"))
 
 
 def supersede(store: Store) -> None:
     one, other = store.memories.get("mem-1-0001"), store.memories.get("mem-1-0002")
-    assert store.memories.supersede(one, replace(one, body="Merged."), [other], BY_TEST)
+    assert store.memories.consolidate(one, replace(one, body="Merged."), [other], BY_TEST)
 
 
 def end_run(store: Store) -> None:
     for index in ("memory", "attempt", "failure"):
-        store.database.execute(f"UPDATE {index}_words SET version = {VERSION} WHERE version <> {VERSION}")
+        store.database.execute(
+            f"UPDATE {index}_words SET version = {TOKENIZER_VERSION} WHERE version <> {TOKENIZER_VERSION}"
+        )
         store.scope.execute(f"UPDATE {index}_words SET version = 0 WHERE project_id = :project_id")
     store.attempts.end_run("run-1", "done")
 
 
 def vectors(store: Store) -> None:
-    kept = Vectors(store.scope, "another", SIZE)
+    kept = VectorStore(store.scope, "another", SIZE)
     rows = kept.missing(10)
     assert len(rows) == 2
     kept.put(rows, [bytes(SIZE)] * len(rows))
 
 
 def agree(store: Store) -> None:
-    synced = Synced(store.scope)
-    synced.agree("memories.md", {"mem-1-0001": None, "mem-1-0002": "agreed"})
-    synced.note_mark(9, "new")
-    synced.forget("memories.md")
+    synced = SyncState(store.scope)
+    synced.save_entries("memories.md", {"mem-1-0001": None, "mem-1-0002": "agreed"})
+    synced.record_sync(9, "new")
+    synced.delete_file("memories.md")
 
 
 DEEDS: dict[str, Callable[[Store], object]] = {
-    "a task is added": lambda store: store.tasks.add(NewTask(title="New", needs=("t-000000",))),
+    "a task is added": lambda store: store.tasks.add(TaskDraft(title="New", needs=("t-000000",))),
     "a task is changed": lambda store: store.tasks.update("t-000000", title="Other", priority=9, feature_id=""),
-    "needs are changed": lambda store: store.tasks.remove_needs("t-000002", ["t-000001"]),
-    "a task is moved": lambda store: store.tasks.move("t-000001", Status.DONE, tuple(Status)),
+    "needs are changed": lambda store: store.tasks.remove_dependencies("t-000002", ["t-000001"]),
+    "a task is moved": lambda store: store.tasks.set_status("t-000001", TaskStatus.DONE, tuple(TaskStatus)),
     "a task is logged": lambda store: store.tasks.log("t-000000", "New", "person"),
     "a task is deleted": lambda store: store.tasks.delete("t-000000"),
     "a task is claimed": lambda store: store.tasks.claim("w", 60),
@@ -313,8 +338,8 @@ DEEDS: dict[str, Callable[[Store], object]] = {
     "a feature is deleted": lambda store: store.features.delete(store.features.get("Search").id),
     "a memory is learned again": learn_again,
     "memories are brought": bring,
-    "memories are used": lambda store: store.memories.used(["mem-1-0001"], "2026-06-01", won=True),
-    "a task's memories are unlinked": lambda store: store.memories.unlink("t-000000"),
+    "memories are used": lambda store: store.memories.credit_outcome(["mem-1-0001"], "2026-06-01", won=True),
+    "a task's memories are unlinked": lambda store: store.memories.detach_task("t-000000"),
     "a memory is changed back": undo,
     "a change is undone": change_and_undo,
     "a memory stands for another": supersede,
@@ -343,21 +368,21 @@ def test_a_claim_of_one_project_cannot_be_settled_in_the_other(both: tuple[Store
     assert theirs is not None
     assert (mine.id, mine.claim_token) == (theirs.id, theirs.claim_token)
 
-    left.tasks.settle(mine.id, mine.claim_token, Status.DONE)
+    left.tasks.settle(mine.id, mine.claim_token, TaskStatus.DONE)
 
-    assert right.tasks.get(theirs.id).status is Status.IN_PROGRESS
+    assert right.tasks.get(theirs.id).status is TaskStatus.IN_PROGRESS
     assert right.tasks.heartbeat(theirs.id, theirs.claim_token, 60)
     with pytest.raises(ClaimLostError):
-        left.tasks.settle(mine.id, mine.claim_token, Status.DONE)
+        left.tasks.settle(mine.id, mine.claim_token, TaskStatus.DONE)
 
 
 def test_who_has_nothing_to_do_does_not_get_a_task_of_the_other_project(both: tuple[Store, Store]) -> None:
     left, right = both
     for task in left.tasks.all():
-        left.tasks.move(task.id, Status.DONE, tuple(Status))
+        left.tasks.set_status(task.id, TaskStatus.DONE, tuple(TaskStatus))
 
     assert left.tasks.claim("w", 60) is None
-    assert not left.tasks.has_open()
+    assert not left.tasks.has_unfinished()
     assert right.tasks.claim("w", 60) is not None
 
 
@@ -365,7 +390,7 @@ def test_indexes_are_renewed_for_one_project_at_a_time(both: tuple[Store, Store]
     left, _ = both
     left.database.execute("UPDATE memory_words SET version = 0")
 
-    renewed = renew(left.scope)
+    renewed = reindex_outdated(left.scope)
 
     assert renewed == 2
     outdated = "SELECT COUNT(*) AS n FROM memory_words WHERE project_id = :project_id AND version = 0"
@@ -377,26 +402,26 @@ def test_a_damaged_row_is_told_of_in_its_own_project_alone(both: tuple[Store, St
     right.scope.execute("UPDATE memory SET body = 'x' WHERE project_id = :project_id AND id = 'mem-1-0001'")
     right.scope.execute("UPDATE tasks SET title = 'x' WHERE project_id = :project_id AND id = 't-000000'")
 
-    assert left.damaged() == []
-    assert [table for table, _ in right.damaged()] == ["tasks", "memory"]
+    assert left.damaged_rows() == []
+    assert [table for table, _ in right.damaged_rows()] == ["tasks", "memory"]
 
 
 def test_who_watches_the_events_of_one_project_gets_none_of_the_other(both: tuple[Store, Store]) -> None:
     left, right = both
-    seen = left.memories.last_event()
+    seen = left.memories.last_event_seq()
 
-    right.memories.insert(a_memory("Theirs", "Theirs.", id=""), BY_TEST)
+    right.memories.insert_unchecked(a_memory("Theirs", "Theirs.", id=""), BY_TEST)
 
     assert left.memories.events(seen, 9) == []
-    assert left.memories.last_event() == seen
+    assert left.memories.last_event_seq() == seen
 
 
 def test_what_a_person_deleted_in_one_project_can_be_learned_in_the_other(both: tuple[Store, Store]) -> None:
     left, _ = both
-    left.memories.change("mem-1-0001", "deleted", BY_TEST, state=State.PRUNED)
+    left.memories.update("mem-1-0001", "deleted", BY_TEST, state=MemoryState.PRUNED)
     again = a_memory("Parser", "Learned again.", tags=("parser",))
 
-    kept = [store.memories.add(again, Change(who="agent", why="")).what for store in both]
+    kept = [store.memories.add(again, ChangeInfo(who="agent", why="")).what for store in both]
 
     assert kept == ["refused", "learned again"]
 
@@ -458,7 +483,7 @@ def test_a_removed_project_leaves_no_row_and_says_what_went(both: tuple[Store, S
     assert gone == {"tasks": 3, "features": 1, "runs": 1, "attempts": 1, "failures": 1, "memory": 2}
     assert all(rows == [] for rows in rows_of(left).values())
     assert [one.id for one in left.projects.all()] == [right.project_id]
-    assert right.memories.look_up(asked("parser"), 9).total == 2
+    assert right.memories.search_words(asked("parser"), 9).total == 2
     assert right.attempts.totals()["attempts"] == 1
 
 
@@ -481,18 +506,18 @@ def test_nobody_gets_a_task_of_a_project_that_is_being_removed(
 ) -> None:
     left, _ = both
     worker = open_one(LEFT)
-    worker.tasks.add(NewTask(title="To do"))
+    worker.tasks.add(TaskDraft(title="To do"))
     run = worker.attempts.start_run("test")
-    look = Projects.refuse_busy
+    look = ProjectStore.check_not_busy
     begun: list[object] = []
 
-    def look_and_wait(projects: Projects, id: str) -> None:
+    def look_and_wait(projects: ProjectStore, id: str) -> None:
         look(projects, id)
         begun.append(worker.attempts.begin(run.id, "w", 60, agent="test"))
         if not is_removed:
             raise ConflictError("No.")
 
-    monkeypatch.setattr(Projects, "refuse_busy", look_and_wait)
+    monkeypatch.setattr(ProjectStore, "check_not_busy", look_and_wait)
     with nullcontext() if is_removed else pytest.raises(ConflictError, match="No"):
         left.projects.remove(left.project_id)
 
@@ -528,8 +553,8 @@ def test_a_project_of_the_same_name_can_be_made_after_a_removal_and_is_empty(bot
 
 def test_the_list_says_what_each_project_holds(both: tuple[Store, Store]) -> None:
     left, right = both
-    right.tasks.move("t-000001", Status.DONE, tuple(Status))
-    right.memories.change("mem-1-0001", "deleted", BY_TEST, state=State.PRUNED)
+    right.tasks.set_status("t-000001", TaskStatus.DONE, tuple(TaskStatus))
+    right.memories.update("mem-1-0001", "deleted", BY_TEST, state=MemoryState.PRUNED)
     newest = right.memories.history("mem-1-0001")[-1].at
 
     one, other = left.projects.summaries()
@@ -551,10 +576,10 @@ def test_a_project_in_which_nothing_happened_was_last_active_when_it_was_made(st
 
 def test_nobody_opens_the_project_of_what_all_share(both: tuple[Store, Store], store_url: str) -> None:
     left, _ = both
-    assert left.projects.shared() is None
-    shared = left.projects.add_shared()
+    assert left.projects.find_shared() is None
+    shared = left.projects.ensure_shared()
 
-    assert shared == left.projects.add_shared() == left.projects.shared()
+    assert shared == left.projects.ensure_shared() == left.projects.find_shared()
     assert (shared.id, shared.name) == (SHARED_ID, "shared")
     assert shared not in left.projects.all()
     for name in ("shared", SHARED_ID):
@@ -564,7 +589,7 @@ def test_nobody_opens_the_project_of_what_all_share(both: tuple[Store, Store], s
 
 @pytest.mark.sqlite  # a server is never asked for its only project
 def test_one_project_is_still_the_only_one_beside_what_is_shared(store: Store, store_url: str) -> None:
-    store.projects.add_shared()
+    store.projects.ensure_shared()
 
     opened = open_store(store_url)
 
@@ -575,7 +600,7 @@ def test_one_project_is_still_the_only_one_beside_what_is_shared(store: Store, s
 def test_a_folder_may_be_called_shared(store_url: str) -> None:
     store = create_store(store_url, "shared")
 
-    shared = store.projects.add_shared()
+    shared = store.projects.ensure_shared()
 
     assert store.project_name == "shared"
     assert (shared.id, shared.name) == (SHARED_ID, "shared memories")

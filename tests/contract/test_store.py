@@ -9,17 +9,17 @@ from collections.abc import Callable
 import pytest
 
 from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, TaskCycleError, UsageError
-from ralph.core.records import Difficulty, Outcome, Status, replace
+from ralph.core.records import AttemptOutcome, Difficulty, TaskStatus, replace
 from ralph.store import Store
-from ralph.store.attempts import VANISHED
-from ralph.store.index import put
-from ralph.store.tasks import NewTask
+from ralph.store.attempts import WORKER_VANISHED
+from ralph.store.index import index_rows
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.store.make import found_by, notes_found_by
 
 
 def add(store: Store, title: str, **fields: object) -> str:
-    return store.tasks.add(replace(NewTask(title=title), **fields)).id
+    return store.tasks.add(replace(TaskDraft(title=title), **fields)).id
 
 
 def titles(store: Store) -> list[str]:
@@ -34,13 +34,13 @@ def test_a_task_is_given_back_as_it_was_added(store: Store) -> None:
     first = add(store, "First")
 
     task = store.tasks.add(
-        NewTask(title="Fix", body="now", priority=3, parent_id=first, feature_id=feature.id, needs=())
+        TaskDraft(title="Fix", body="now", priority=3, parent_id=first, feature_id=feature.id, needs=())
     )
 
     assert task.id.startswith("t-")
     assert len(task.id) == 8
     assert (task.title, task.body, task.priority, task.parent_id) == ("Fix", "now", 3, first)
-    assert (task.feature_id, task.status, task.needs) == (feature.id, Status.PENDING, ())
+    assert (task.feature_id, task.status, task.needs) == (feature.id, TaskStatus.PENDING, ())
     assert store.tasks.get(task.id) == task
 
 
@@ -50,7 +50,7 @@ def test_a_cycle_is_refused_with_its_path_and_nothing_changes(store: Store) -> N
     c = add(store, "C", needs=(b,))
 
     with pytest.raises(TaskCycleError) as refused:
-        store.tasks.add_needs(a, [c])
+        store.tasks.add_dependencies(a, [c])
 
     assert refused.value.path[0] == refused.value.path[-1]
     assert set(refused.value.path) == {a, b, c}
@@ -106,7 +106,7 @@ def test_what_a_parent_waits_for_its_parts_wait_for_too(store: Store) -> None:
     add(store, "part", parent_id=parent)
 
     before = titles(store)
-    store.tasks.move(first, Status.DONE, tuple(Status))
+    store.tasks.set_status(first, TaskStatus.DONE, tuple(TaskStatus))
 
     assert before == ["first"]
     assert titles(store) == ["part"]
@@ -117,21 +117,21 @@ def test_a_parent_follows_its_parts_all_the_way_up(store: Store) -> None:
     middle = add(store, "middle", parent_id=top)
     a, b = add(store, "a", parent_id=middle), add(store, "b", parent_id=middle)
 
-    def statuses() -> tuple[Status, Status]:
+    def statuses() -> tuple[TaskStatus, TaskStatus]:
         return store.tasks.get(top).status, store.tasks.get(middle).status
 
-    store.tasks.move(a, Status.DONE, tuple(Status))
+    store.tasks.set_status(a, TaskStatus.DONE, tuple(TaskStatus))
     half = statuses()
-    store.tasks.move(b, Status.DONE, tuple(Status))
+    store.tasks.set_status(b, TaskStatus.DONE, tuple(TaskStatus))
     full = statuses()
-    store.tasks.move(b, Status.FAILED, tuple(Status))
+    store.tasks.set_status(b, TaskStatus.FAILED, tuple(TaskStatus))
     failed = statuses()
-    store.tasks.move(b, Status.PENDING, tuple(Status))
+    store.tasks.set_status(b, TaskStatus.PENDING, tuple(TaskStatus))
 
-    assert half == (Status.IN_PROGRESS, Status.IN_PROGRESS)
-    assert full == (Status.DONE, Status.DONE)
-    assert failed == (Status.FAILED, Status.FAILED)
-    assert statuses() == (Status.IN_PROGRESS, Status.IN_PROGRESS)
+    assert half == (TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS)
+    assert full == (TaskStatus.DONE, TaskStatus.DONE)
+    assert failed == (TaskStatus.FAILED, TaskStatus.FAILED)
+    assert statuses() == (TaskStatus.IN_PROGRESS, TaskStatus.IN_PROGRESS)
 
 
 def test_the_parts_of_a_failed_task_are_not_started(store: Store) -> None:
@@ -139,16 +139,16 @@ def test_the_parts_of_a_failed_task_are_not_started(store: Store) -> None:
     a = add(store, "a", parent_id=parent)
     add(store, "b", parent_id=parent)
 
-    store.tasks.move(a, Status.FAILED, tuple(Status))
+    store.tasks.set_status(a, TaskStatus.FAILED, tuple(TaskStatus))
 
     assert titles(store) == []
 
 
 def test_a_parent_whose_last_part_is_deleted_can_be_worked_on(store: Store) -> None:
     parent = add(store, "parent")
-    store.tasks.move(add(store, "a", parent_id=parent), Status.DONE, tuple(Status))
+    store.tasks.set_status(add(store, "a", parent_id=parent), TaskStatus.DONE, tuple(TaskStatus))
     b = add(store, "b", parent_id=parent)
-    store.tasks.delete(store.tasks.below(parent)[1].id)
+    store.tasks.delete(store.tasks.subtree(parent)[1].id)
     store.tasks.delete(b)
 
     assert titles(store) == ["parent"]
@@ -159,7 +159,7 @@ def test_the_status_of_a_parent_cannot_be_set_by_hand(store: Store) -> None:
     add(store, "part", parent_id=parent)
 
     with pytest.raises(ConflictError, match="subtasks"):
-        store.tasks.move(parent, Status.DONE, tuple(Status))
+        store.tasks.set_status(parent, TaskStatus.DONE, tuple(TaskStatus))
 
 
 def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: Store) -> None:
@@ -167,7 +167,7 @@ def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: S
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     memory = a_memory("Kept", origin_task=id, origin_attempt=1)
-    finish(store, task, attempt, Outcome.FAILED, memories=(memory,), report=a_report(attempt))
+    finish(store, task, attempt, AttemptOutcome.FAILED, memories=(memory,), report=a_report(attempt))
 
     store.tasks.delete(id)
 
@@ -175,7 +175,7 @@ def test_deleting_a_task_takes_its_attempts_and_leaves_what_was_learned(store: S
     assert store.attempts.reports(10) == []
     assert store.database.query("SELECT * FROM strategy_metrics") == []
     assert [(m.title, m.origin_task) for m in store.memories.all()] == [("Kept", None)]
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 def test_a_task_others_wait_for_is_not_deleted(store: Store) -> None:
@@ -196,7 +196,7 @@ def test_deleting_a_feature_leaves_its_tasks(store: Store) -> None:
 
     assert store.tasks.get(id).feature_id is None
     assert store.features.all() == []
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 # --- claims ------------------------------------------------------------------------------
@@ -208,20 +208,20 @@ def test_a_task_is_claimed_once(store: Store) -> None:
     claimed = store.tasks.claim("one", 60)
 
     assert claimed is not None
-    assert (claimed.status, claimed.claimed_by, claimed.claim_token) == (Status.IN_PROGRESS, "one", 1)
+    assert (claimed.status, claimed.claimed_by, claimed.claim_token) == (TaskStatus.IN_PROGRESS, "one", 1)
     assert store.tasks.claim("two", 60) is None
 
 
 def test_many_workers_never_get_the_same_task(open_again: Callable[[], Store]) -> None:
     store = open_again()
-    store.tasks.add_all([NewTask(title=str(n)) for n in range(40)])
+    store.tasks.add_all([TaskDraft(title=str(n)) for n in range(40)])
     claimed: list[str] = []
 
     def work(name: str) -> None:
         mine = open_again()
         while task := mine.tasks.claim(name, 60):
             claimed.append(task.id)
-            mine.tasks.settle(task.id, task.claim_token, Status.DONE)
+            mine.tasks.settle(task.id, task.claim_token, TaskStatus.DONE)
         mine.close()
 
     threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(8)]
@@ -245,10 +245,10 @@ def test_a_lease_that_ran_out_lets_another_worker_in_and_keeps_the_old_one_out(s
     assert second.claim_token == first.claim_token + 1
     assert not store.tasks.heartbeat(id, first.claim_token, 60)
     with pytest.raises(ClaimLostError):
-        store.tasks.settle(id, first.claim_token, Status.DONE)
-    assert store.tasks.get(id).status is Status.IN_PROGRESS
-    store.tasks.settle(id, second.claim_token, Status.DONE)
-    assert store.tasks.get(id).status is Status.DONE
+        store.tasks.settle(id, first.claim_token, TaskStatus.DONE)
+    assert store.tasks.get(id).status is TaskStatus.IN_PROGRESS
+    store.tasks.settle(id, second.claim_token, TaskStatus.DONE)
+    assert store.tasks.get(id).status is TaskStatus.DONE
 
 
 def test_a_heartbeat_keeps_the_claim(store: Store) -> None:
@@ -270,7 +270,7 @@ def test_release_puts_a_task_back(store: Store) -> None:
 
     store.tasks.release(id, task.claim_token)
 
-    assert store.tasks.get(id).status is Status.PENDING
+    assert store.tasks.get(id).status is TaskStatus.PENDING
     assert store.tasks.get(id).claimed_by is None
     assert store.tasks.claim("two", 60) is not None
 
@@ -280,22 +280,22 @@ def test_a_persons_word_takes_the_task_from_its_worker(store: Store) -> None:
     task = store.tasks.claim("one", 60)
     assert task is not None
 
-    store.tasks.move(id, Status.DONE, tuple(Status))
+    store.tasks.set_status(id, TaskStatus.DONE, tuple(TaskStatus))
 
     with pytest.raises(ClaimLostError):
-        store.tasks.settle(id, task.claim_token, Status.PENDING)
-    assert store.tasks.get(id).status is Status.DONE
+        store.tasks.settle(id, task.claim_token, TaskStatus.PENDING)
+    assert store.tasks.get(id).status is TaskStatus.DONE
 
 
 def test_one_task_alone_can_be_claimed(store: Store) -> None:
     add(store, "urgent", priority=9)
     id = add(store, "this")
 
-    task = store.tasks.claim("one", 60, only=id)
+    task = store.tasks.claim("one", 60, task_id=id)
 
     assert task is not None
     assert task.id == id
-    assert store.tasks.claim("two", 60, only=id) is None
+    assert store.tasks.claim("two", 60, task_id=id) is None
 
 
 # --- attempts ------------------------------------------------------------------------------
@@ -309,8 +309,14 @@ def test_attempts_are_numbered_within_their_task_and_iterations_within_their_run
         run = store.attempts.start_run(agent)
         for _ in range(3):
             task, attempt = begin(store, run.id)
-            status = Status.DONE if attempt.number == 2 else Status.PENDING
-            finish(store, task, attempt, Outcome.DONE if status is Status.DONE else Outcome.FAILED, status)
+            status = TaskStatus.DONE if attempt.number == 2 else TaskStatus.PENDING
+            finish(
+                store,
+                task,
+                attempt,
+                AttemptOutcome.DONE if status is TaskStatus.DONE else AttemptOutcome.FAILED,
+                status,
+            )
             seen.append((task.title, attempt.number, attempt.iteration))
             if not store.tasks.ready():
                 break
@@ -328,7 +334,7 @@ def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
         store,
         task,
         attempt,
-        Outcome.RETRIED,
+        AttemptOutcome.RETRIED,
         model="sonnet",
         model_reason="because",
         reason="the gate failed",
@@ -345,7 +351,7 @@ def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
 
     kept = store.attempts.get(run.id, 1)
 
-    assert kept.outcome is Outcome.RETRIED
+    assert kept.outcome is AttemptOutcome.RETRIED
     assert (kept.model, kept.reason, kept.seconds, kept.cost_usd) == ("sonnet", "the gate failed", 1.25, 0.5)
     assert (kept.tokens_in, kept.tokens_out, kept.files) == (10, 20, ("src/a.py", "ü.py"))
     assert (kept.notes, kept.difficulty, kept.shown, kept.hat) == (
@@ -354,11 +360,11 @@ def test_every_field_of_an_attempt_is_kept(store: Store) -> None:
         ("mem-1-0000",),
         "critic",
     )
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_every_outcome_can_be_stored(store: Store, outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", list(AttemptOutcome))
+def test_every_outcome_can_be_stored(store: Store, outcome: AttemptOutcome) -> None:
     add(store, "A")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
@@ -371,10 +377,17 @@ def test_every_outcome_can_be_stored(store: Store, outcome: Outcome) -> None:
 def test_metrics_count_failures_in_a_row_and_done_resets_them(store: Store) -> None:
     id = add(store, "A")
     run = store.attempts.start_run("test")
-    outcomes = [Outcome.FAILED, Outcome.DONE, Outcome.RETRIED, Outcome.INTERRUPTED, Outcome.BLOCKED, Outcome.ERROR]
+    outcomes = [
+        AttemptOutcome.FAILED,
+        AttemptOutcome.DONE,
+        AttemptOutcome.RETRIED,
+        AttemptOutcome.INTERRUPTED,
+        AttemptOutcome.BLOCKED,
+        AttemptOutcome.ERROR,
+    ]
     for outcome in outcomes:
         task, attempt = begin(store, run.id)
-        finish(store, task, attempt, outcome, model="opus" if outcome is Outcome.DONE else "haiku")
+        finish(store, task, attempt, outcome, model="opus" if outcome is AttemptOutcome.DONE else "haiku")
 
     metrics = store.attempts.metrics(id)
 
@@ -388,9 +401,9 @@ def test_a_reset_gives_all_retries_back_but_remembers_the_failures(store: Store)
     id = add(store, "A")
     run = store.attempts.start_run("test")
     for _ in range(2):
-        finish(store, *begin(store, run.id), Outcome.FAILED)
+        finish(store, *begin(store, run.id), AttemptOutcome.FAILED)
 
-    store.tasks.move(id, Status.PENDING, tuple(Status))
+    store.tasks.set_status(id, TaskStatus.PENDING, tuple(TaskStatus))
 
     metrics = store.attempts.metrics(id)
     assert (metrics.consecutive_failures, metrics.failures_since_reset) == (2, 0)
@@ -405,7 +418,7 @@ def test_the_attempt_of_a_vanished_worker_is_closed_when_its_task_is_taken_over(
     _, second = begin(store, run.id, "alive")
 
     closed = store.attempts.get(run.id, first.iteration)
-    assert (closed.outcome, closed.reason) == (Outcome.INTERRUPTED, VANISHED)
+    assert (closed.outcome, closed.reason) == (AttemptOutcome.INTERRUPTED, WORKER_VANISHED)
     assert second.number == 2
 
 
@@ -414,10 +427,10 @@ def test_claims_of_workers_known_to_be_gone_are_taken_back_at_once(store: Store)
     run = store.attempts.start_run("test")
     begin(store, run.id, "dead")
 
-    recovered = store.attempts.recover({"dead", "never heard of"})
+    recovered = store.attempts.release_vanished({"dead", "never heard of"})
 
     assert recovered == [id]
-    assert store.tasks.get(id).status is Status.PENDING
+    assert store.tasks.get(id).status is TaskStatus.PENDING
     assert store.attempts.running() == []
     assert "vanished" in store.tasks.read_log(id)[0].message
 
@@ -430,11 +443,13 @@ def test_who_lost_the_claim_is_recorded_but_changes_nothing(store: Store) -> Non
     begin(store, run.id, "quick")
 
     with pytest.raises(ClaimLostError):
-        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Still true"),), notes="late")
+        finish(
+            store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(a_memory("Still true"),), notes="late"
+        )
 
-    assert store.tasks.get(id).status is Status.IN_PROGRESS
+    assert store.tasks.get(id).status is TaskStatus.IN_PROGRESS
     late = store.attempts.get(run.id, attempt.iteration)
-    assert (late.outcome, late.notes) == (Outcome.INTERRUPTED, "late")
+    assert (late.outcome, late.notes) == (AttemptOutcome.INTERRUPTED, "late")
     assert [memory.title for memory in store.memories.all()] == ["Still true"]
 
 
@@ -442,11 +457,11 @@ def test_a_task_deleted_while_it_is_worked_on_loses_nothing_that_was_learned(sto
     id = add(store, "A")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
-    store.tasks.move(id, Status.PENDING, tuple(Status))
+    store.tasks.set_status(id, TaskStatus.PENDING, tuple(TaskStatus))
     store.tasks.delete(id)
 
     with pytest.raises(ClaimLostError):
-        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Kept"),))
+        finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(a_memory("Kept"),))
 
     assert [memory.title for memory in store.memories.all()] == ["Kept"]
 
@@ -458,9 +473,9 @@ def test_settling_is_all_or_nothing(store: Store) -> None:
     broken = a_memory("Bad", confidence=7.0)
 
     with pytest.raises(Exception, match=r"(?i)check"):
-        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(a_memory("Good"), broken))
+        finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(a_memory("Good"), broken))
 
-    assert store.tasks.get(id).status is Status.IN_PROGRESS
+    assert store.tasks.get(id).status is TaskStatus.IN_PROGRESS
     assert store.attempts.get(run.id, 1).outcome is None
     assert store.memories.all() == []
 
@@ -473,7 +488,7 @@ def journal(store: Store, count: int, notes: Callable[[int], str]) -> str:
         add(store, "A")
     run = store.attempts.start_run("test")
     for n in range(1, count + 1):
-        finish(store, *begin(store, run.id), Outcome.FAILED, notes=notes(n))
+        finish(store, *begin(store, run.id), AttemptOutcome.FAILED, notes=notes(n))
     return run.id
 
 
@@ -487,7 +502,7 @@ def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
     old = journal(store, 2, lambda n: "the parser wants tabs")
     new = journal(store, 2, lambda n: "the parser wants tabs")
 
-    found = store.attempts.look_up({"parser": 1.0}, 10, not_run=new)
+    found = store.attempts.search_journal({"parser": 1.0}, 10, exclude_run=new)
 
     assert {row["run_id"] for row in found.rows} == {old}
 
@@ -495,7 +510,7 @@ def test_search_never_gives_entries_of_the_current_run(store: Store) -> None:
 def test_empty_notes_never_match(store: Store) -> None:
     journal(store, 3, lambda n: "")
 
-    assert store.attempts.look_up({"parser": 1.0, "a": 1.0, "": 1.0}, 10).rows == []
+    assert store.attempts.search_journal({"parser": 1.0, "a": 1.0, "": 1.0}, 10).rows == []
 
 
 def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store) -> None:
@@ -503,10 +518,10 @@ def test_the_index_of_the_journal_follows_every_change_of_the_text(store: Store)
     run = store.attempts.start_run("test")
     slow, attempt = begin(store, run.id, "slow", lease_seconds=0.05)
     time.sleep(0.1)
-    finish(store, *begin(store, run.id, "quick"), Outcome.FAILED, notes="first words")
+    finish(store, *begin(store, run.id, "quick"), AttemptOutcome.FAILED, notes="first words")
     found = [notes_found_by(store, text) for text in ("first", "second")]
     with pytest.raises(ClaimLostError):
-        finish(store, slow, attempt, Outcome.DONE, notes="second words")
+        finish(store, slow, attempt, AttemptOutcome.DONE, notes="second words")
     later = [notes_found_by(store, text) for text in ("first", "second")]
     store.tasks.delete(id)
 
@@ -518,14 +533,14 @@ def test_common_words_do_not_hide_a_rare_one(store: Store) -> None:
     add(store, "A")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
-    finish(store, task, attempt, Outcome.DONE, Status.DONE, notes="common words and one xylophone")
+    finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, notes="common words and one xylophone")
     with store.transaction():
         for n in range(3000):
             store.scope.insert(
                 "attempts",
                 **(_row(store) | {"iteration": 10 + n, "number": 10 + n, "notes": "common words everywhere"}),
             )
-        put(store.scope, "attempt", "r.iteration >= 10")
+        index_rows(store.scope, "attempt", "r.iteration >= 10")
 
     assert notes_found_by(store, "common words, xylophone", 3)[0] == "common words and one xylophone"
 
@@ -545,7 +560,7 @@ def test_reports_come_freshest_first_and_are_counted_by_category(store: Store) -
     run = store.attempts.start_run("test")
     for n, category in enumerate(["build_error", "test_failure", "test_failure"]):
         task, attempt = begin(store, run.id)
-        finish(store, task, attempt, Outcome.FAILED, report=a_report(attempt, f"why {n}", category=category))
+        finish(store, task, attempt, AttemptOutcome.FAILED, report=a_report(attempt, f"why {n}", category=category))
 
     assert [report.why for report in store.attempts.reports(10)] == ["why 2", "why 1", "why 0"]
     assert [report.why for report in store.attempts.reports(10, category="build_error")] == ["why 0"]
@@ -574,12 +589,12 @@ def test_an_id_that_is_taken_is_made_anew(store: Store) -> None:
 def test_a_changed_row_is_found_by_its_checksum(store: Store) -> None:
     add(store, "A")
     remember(store, a_memory("One"))
-    before = store.damaged()
+    before = store.damaged_rows()
 
     store.database.execute("UPDATE memory SET body = 'flipped'")
 
     assert before == []
-    assert [table for table, _ in store.damaged()] == ["memory"]
+    assert [table for table, _ in store.damaged_rows()] == ["memory"]
 
 
 def test_the_documents_table_names_can_be_queried(store: Store) -> None:
@@ -587,7 +602,13 @@ def test_the_documents_table_names_can_be_queried(store: Store) -> None:
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     finish(
-        store, task, attempt, Outcome.FAILED, memories=(a_memory("One", "text"),), report=a_report(attempt), notes="n"
+        store,
+        task,
+        attempt,
+        AttemptOutcome.FAILED,
+        memories=(a_memory("One", "text"),),
+        report=a_report(attempt),
+        notes="n",
     )
     expected = {
         "journal": ("run_id", "iteration", "outcome", "duration_secs", "files_modified", "notes", "created_at"),
@@ -621,6 +642,6 @@ def test_a_part_belongs_to_the_feature_of_its_whole(store: Store) -> None:
     feature = store.features.add("Search")
     parent = add(store, "Whole", feature_id=feature.id)
 
-    child = store.tasks.add(NewTask(title="Part", parent_id=parent))
+    child = store.tasks.add(TaskDraft(title="Part", parent_id=parent))
 
     assert child.feature_id == feature.id

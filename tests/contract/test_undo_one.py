@@ -6,14 +6,14 @@ import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, UsageError
 from ralph.core.paging import Page
-from ralph.core.records import State, replace, timestamp
+from ralph.core.records import MemoryState, replace, timestamp
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import a_memory, remember
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 
 
 def last_event(project: Project, id: str) -> int:
@@ -33,7 +33,7 @@ def test_every_change_tells_its_number_in_the_history(project: Project) -> None:
 
 def test_decisions_on_learnings_tell_their_number(project: Project) -> None:
     kept, refused = (
-        remember(project.store, a_memory(text, text, kind="pattern", state=State.STAGED)).id
+        remember(project.store, a_memory(text, text, kind="pattern", state=MemoryState.STAGED)).id
         for text in ("Tabs", "Bees")
     )
 
@@ -73,7 +73,7 @@ def test_what_was_taken_back_is_not_taken_back_twice(project: Project) -> None:
         project.memory.undo(id, only=edited.event)
     assert refused.value.code == "not-undoable"
 
-    assert project.memory.get(id).state is State.ACTIVE
+    assert project.memory.get(id).state is MemoryState.ACTIVE
 
 
 def test_a_change_of_another_memory_is_not_found(project: Project) -> None:
@@ -100,29 +100,31 @@ def test_what_a_person_states_of_a_known_memory_is_one_change_with_its_being_lea
 # --- in the order of their dates --------------------------------------------------------------
 
 
-def aged(store: Store, number: int, state: State = State.ACTIVE) -> str:
+def aged(store: Store, number: int, state: MemoryState = MemoryState.ACTIVE) -> str:
     at = timestamp(1_750_000_000 + number * 60)
     memory = a_memory(
         f"Fact {number}", f"All about {number}.", kind="pattern", created_at=at, updated_at=at, state=state
     )
-    return store.memories.insert(memory, T).id
+    return store.memories.insert_unchecked(memory, T).id
 
 
 def test_the_oldest_come_first_from_any_place_on(store: Store) -> None:
-    states = (State.ACTIVE, State.STAGED)
+    states = (MemoryState.ACTIVE, MemoryState.STAGED)
     ids = [aged(store, number, states[number % 2]) for number in range(9)]
     place = store.memories.get(ids[3])
 
-    assert [one.id for one in store.memories.oldest(Wanted(states=states))] == ids
-    assert [one.id for one in store.memories.oldest(Wanted(states=states), (place.created_at, place.id))] == ids[4:]
-    assert [one.id for one in store.memories.newest(Wanted(states=states))] == ids[::-1]
+    assert [one.id for one in store.memories.oldest(MemoryFilter(states=states))] == ids
+    assert [one.id for one in store.memories.oldest(MemoryFilter(states=states), (place.created_at, place.id))] == ids[
+        4:
+    ]
+    assert [one.id for one in store.memories.newest(MemoryFilter(states=states))] == ids[::-1]
 
 
 def test_learnings_are_counted_and_come_in_pages_by_where_they_stand(project: Project) -> None:
-    staged = [aged(project.store, number, State.STAGED) for number in range(4)]
-    held = aged(project.store, 4, State.QUARANTINED)
-    rejected = [aged(project.store, number, State.REJECTED) for number in (5, 6)]
-    project.store.memories.change(staged[1], "validated", T, validated_at=timestamp(1_750_000_000))
+    staged = [aged(project.store, number, MemoryState.STAGED) for number in range(4)]
+    held = aged(project.store, 4, MemoryState.QUARANTINED)
+    rejected = [aged(project.store, number, MemoryState.REJECTED) for number in (5, 6)]
+    project.store.memories.update(staged[1], "validated", T, validated_at=timestamp(1_750_000_000))
     learning = project.learnings
 
     assert learning.counts() == {"pending": 3, "validated": 1, "quarantined": 1, "rejected": 2}

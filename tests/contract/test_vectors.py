@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import State, now
+from ralph.core.records import MemoryState, now
 from ralph.memory.recall import embeddings, vector_search
-from ralph.memory.recall.query import Context
-from ralph.memory.recall.vector_search import NearOnServer
+from ralph.memory.recall.query import RecallContext
+from ralph.memory.recall.vector_search import ServerSimilarities
 from ralph.project import Project
 from ralph.store import Store, create_store, open_database
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.store.postgres.driver import VECTOR_SIZE, PostgresDatabase
-from ralph.store.vectors import Vectors, compare_on_server
+from ralph.store.vectors import VectorStore, enable_server_search
 from tests.make import a_memory, remember, set_up_project
 from tests.postgres import Server
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL}"),
+    pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}"),
 ]
 
 WHO = ("The parser", "The login page", "The mail queue", "The image scaler", "The invoice printer", "The test runner")
@@ -53,9 +53,9 @@ def vector_of(n: int) -> bytes:
 def put(store: Store, count: int, vector: Callable[[int], bytes], model: str = "m") -> list[int]:
     """Keep so many memories with vectors made up; give their numbers."""
     memories = [a_memory(f"{store.project_name} {n}", id=f"mem-{n}-0000") for n in range(count)]
-    store.memories.insert_all(memories, Change(who="t", why="t"))
-    seqs = store.memories.seqs_of([memory.id for memory in memories])
-    vectors = Vectors(store.scope, model, VECTOR_SIZE)
+    store.memories.insert_all_unchecked(memories, ChangeInfo(who="t", why="t"))
+    seqs = store.memories.seqs_by_id([memory.id for memory in memories])
+    vectors = VectorStore(store.scope, model, VECTOR_SIZE)
     rows = sorted(vectors.missing(count), key=lambda row: row["seq"])
     vectors.put(rows, [vector(n) for n in range(count)])
     return sorted(seqs.values())
@@ -85,12 +85,14 @@ def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
     filled: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = now()
-    at_hand = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
+    at_hand = [filled.memory.recall(RecallContext(title=query, at=at), 20) for query in QUERIES]
 
-    monkeypatch.setattr(vector_search, "MANY", 1)
-    on_server = [filled.memory.recall(Context(title=query, at=at), 20) for query in QUERIES]
+    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 1)
+    on_server = [filled.memory.recall(RecallContext(title=query, at=at), 20) for query in QUERIES]
 
-    assert isinstance(vector_search.near(filled.memory._store, Context(title=QUERIES[0], at=at)), NearOnServer)
+    assert isinstance(
+        vector_search.find_similar(filled.memory._store, RecallContext(title=QUERIES[0], at=at)), ServerSimilarities
+    )
     assert all(dict(found[0].because)["meaning"] > 0 for found in on_server)
     for one, other in zip(at_hand, on_server, strict=True):
         assert [found.memory.id for found in one] == [found.memory.id for found in other]
@@ -102,18 +104,18 @@ def test_the_server_gives_the_memories_that_are_found_with_all_vectors_at_hand(
 def test_no_more_than_some_vectors_are_at_hand_when_the_server_compares_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = vector_search.encoder()
+    model = vector_search.cached_encoder()
     assert model
     seqs = put(store, 500, vector_of, model.model)
-    monkeypatch.setattr(vector_search, "MANY", 64)
-    monkeypatch.setattr(vector_search, "SAMPLE", 64)
+    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 64)
+    monkeypatch.setattr(vector_search, "SAMPLE_SIZE", 64)
     vector_search._spaces.pop(store, None)
 
-    found = vector_search.near(store, Context(title="anything", at=now()))
+    found = vector_search.find_similar(store, RecallContext(title="anything", at=now()))
 
-    assert isinstance(found, NearOnServer)
+    assert isinstance(found, ServerSimilarities)
     assert set(found.nearest()) <= set(seqs)
-    assert len(found.nearest()) == vector_search.NEAREST
+    assert len(found.nearest()) == vector_search.DEFAULT_NEAREST
     assert store not in vector_search._spaces
     assert len(vector_search._samples[store][1]._seqs) <= 64
 
@@ -147,21 +149,21 @@ def test_the_index_is_read_on_until_enough_of_a_project_are_found(store_url: str
 
 def test_a_sample_is_taken_from_all_over_a_project_also_when_it_grew_at_moments_far_apart(store: Store) -> None:
     early = put(store, 200, vector_of)
-    vectors = Vectors(store.scope, "m", VECTOR_SIZE)
-    assert {early.index(row["seq"]) // 50 for row in vectors.some(100)} == {0, 1, 2, 3}
+    vectors = VectorStore(store.scope, "m", VECTOR_SIZE)
+    assert {early.index(row["seq"]) // 50 for row in vectors.sample(100)} == {0, 1, 2, 3}
 
     store.scope.execute(
         "UPDATE memory_vectors SET made = made + 100000000 WHERE project_id = :project_id AND seq = :seq",
         seq=early[-1],
     )
 
-    assert len({row["seq"] for row in vectors.some(100)}) >= 50
+    assert len({row["seq"] for row in vectors.sample(100)}) >= 50
 
 
 def test_only_vectors_of_the_asked_model_and_of_texts_as_they_are_now_count(store: Store) -> None:
     seqs = put(store, 10, vector_of)
     database = postgres(store)
-    store.memories.change("mem-3-0000", "edited", Change(who="person", why=""), body="Something else")
+    store.memories.update("mem-3-0000", "edited", ChangeInfo(who="person", why=""), body="Something else")
 
     found = [row["seq"] for row in database.nearest_vectors(store.project_id, "m", DIRECTION, 20)]
 
@@ -181,11 +183,11 @@ def test_a_vector_that_is_none_is_kept_and_never_near(store: Store) -> None:
 def test_what_is_no_longer_active_is_not_recalled_by_what_it_means(
     filled: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_search, "MANY", len(WHO) * len(WHAT) - 1)
-    context = Context(title=QUERIES[0], at=now())
+    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(WHO) * len(WHAT) - 1)
+    context = RecallContext(title=QUERIES[0], at=now())
     first = filled.memory.recall(context, 1)[0].memory.id
 
-    filled.memory._memories.change(first, "pruned", Change(who="person", why=""), state=State.PRUNED)
+    filled.memory._memories.update(first, "pruned", ChangeInfo(who="person", why=""), state=MemoryState.PRUNED)
 
     assert first not in [found.memory.id for found in filled.memory.recall(context, 50)]
 
@@ -207,23 +209,23 @@ def test_who_may_not_make_extensions_goes_on_without_and_has_it_when_it_is_there
     plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(create_store(plain_url, "one")) as store:
-        assert not postgres(store).compares_vectors()
-        assert not compare_on_server(store.database)
+        assert not postgres(store).has_pgvector()
+        assert not enable_server_search(store.database)
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        vector_search.make_missing(store)
-        monkeypatch.setattr(vector_search, "MANY", len(WHAT) - 1)
-        context = Context(title=QUERIES[2], at=now())
-        before = vector_search.near(store, context)
+        vector_search.embed_missing(store)
+        monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(WHAT) - 1)
+        context = RecallContext(title=QUERIES[2], at=now())
+        before = vector_search.find_similar(store, context)
         assert before
-        assert not isinstance(before, NearOnServer)
+        assert not isinstance(before, ServerSimilarities)
 
         server.run("CREATE EXTENSION vector", "plain")
-        assert compare_on_server(store.database)
-        assert compare_on_server(store.database)
+        assert enable_server_search(store.database)
+        assert enable_server_search(store.database)
 
-        after = vector_search.near(store, context)
-        assert isinstance(after, NearOnServer)
+        after = vector_search.find_similar(store, context)
+        assert isinstance(after, ServerSimilarities)
         assert after.nearest(3) == before.nearest(3)
 
 
@@ -231,22 +233,22 @@ def test_recall_goes_on_when_the_extension_is_taken_away(
     plain_url: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.run("CREATE EXTENSION vector", "plain")
-    monkeypatch.setattr(vector_search, "MANY", 3)
+    monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", 3)
     with closing(create_store(plain_url, "one")) as store:
-        assert postgres(store).compares_vectors()
+        assert postgres(store).has_pgvector()
         for n, what in enumerate(WHAT):
             remember(store, a_memory(f"Note {n}", what, id=f"mem-{n}-0000"))
-        vector_search.make_missing(store)
-        context = Context(title=QUERIES[2], at=now())
-        before = vector_search.near(store, context)
-        assert isinstance(before, NearOnServer)
+        vector_search.embed_missing(store)
+        context = RecallContext(title=QUERIES[2], at=now())
+        before = vector_search.find_similar(store, context)
+        assert isinstance(before, ServerSimilarities)
         nearest = before.nearest(1)
 
         server.run("DROP EXTENSION vector CASCADE", "plain")
 
-        after = vector_search.near(store, context)
+        after = vector_search.find_similar(store, context)
         assert after
-        assert not isinstance(after, NearOnServer)
+        assert not isinstance(after, ServerSimilarities)
         assert after.nearest(1) == nearest
 
 
@@ -255,7 +257,7 @@ def test_a_pgvector_that_is_too_old_is_left_alone(plain_url: str, server: Server
     server.run("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'", "plain")
 
     with closing(open_database(plain_url, create=True)) as database:
-        assert not compare_on_server(database)
+        assert not enable_server_search(database)
 
 
 @pytest.mark.own_store

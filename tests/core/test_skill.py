@@ -15,30 +15,30 @@ import yaml
 from ralph import __version__
 from ralph.cli import build_parser
 from ralph.core import skill
-from ralph.integrations.setup import plugin_folder, wish_for
-from ralph.integrations.setup.agents import edits_for
+from ralph.integrations.setup import plugin_directory, setup_options
+from ralph.integrations.setup.agents import file_edits
 from ralph.integrations.setup.edits import JsonEdit
 
 
 def plugin_json(name: str) -> dict[str, object]:
-    read: dict[str, object] = json.loads((plugin_folder() / name).read_text(encoding="utf-8"))
+    read: dict[str, object] = json.loads((plugin_directory() / name).read_text(encoding="utf-8"))
     return read
 
 
 def test_the_skill_keeps_to_what_agents_allow() -> None:
-    _, head, body = skill.FILE.split("---\n", 2)
+    _, head, body = skill.SKILL_FILE.split("---\n", 2)
 
     about = yaml.safe_load(head)
 
     assert set(about) == {"name", "description"}
-    assert about["name"] == skill.NAME
+    assert about["name"] == skill.SKILL_NAME
     assert re.fullmatch(r"[a-z0-9-]{1,64}", about["name"])
     assert len(about["description"]) <= 1024
     assert len(body.splitlines()) < 60
 
 
 def test_every_command_the_skill_names_exists() -> None:
-    commands = re.findall(r"(?m)^  (ralph .+?)(?:   .*)?$|`(ralph [^`]+)`", skill.FILE)
+    commands = re.findall(r"(?m)^  (ralph .+?)(?:   .*)?$|`(ralph [^`]+)`", skill.SKILL_FILE)
 
     assert len(commands) == 4
     for command in (first or second for first, second in commands):
@@ -49,16 +49,16 @@ def test_every_command_the_skill_names_exists() -> None:
 def test_every_tool_the_skill_names_exists() -> None:
     from ralph.integrations.mcp.tools import TOOLS
 
-    named = set(re.findall(r"`([a-z]+_[a-z_]+|remember)`", skill.FILE))
+    named = set(re.findall(r"`([a-z]+_[a-z_]+|remember)`", skill.SKILL_FILE))
 
     assert named == {"search_memories", "show_memory", "remember", "report_failure"}
     assert named <= {tool.name for tool in TOOLS}
 
 
 def test_the_plugin_holds_the_same_skill_and_version() -> None:
-    file = plugin_folder() / "skills" / skill.NAME / "SKILL.md"
+    file = plugin_directory() / "skills" / skill.SKILL_NAME / "SKILL.md"
 
-    assert file.read_text(encoding="utf-8") == skill.FILE
+    assert file.read_text(encoding="utf-8") == skill.SKILL_FILE
     assert plugin_json(".claude-plugin/plugin.json")["version"] == __version__
 
 
@@ -69,8 +69,8 @@ def plugin_hooks() -> dict[str, dict[str, object]]:
 
 
 def test_the_plugin_has_the_hooks_that_setup_writes() -> None:
-    wish = wish_for(Path("/nowhere"), environment={"HOME": "/nowhere"}, words=("ralph",))
-    settings = edits_for("claude", wish)[0]
+    wish = setup_options(Path("/nowhere"), environment={"HOME": "/nowhere"}, words=("ralph",))
+    settings = file_edits("claude", wish)[0]
     assert isinstance(settings, JsonEdit)
 
     hooks = plugin_hooks()

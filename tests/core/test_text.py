@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.text import accept, clean, count_tokens, cut, cut_words, one_line, paths_in, redact, title_of
+from ralph.core.text import (
+    clean,
+    count_tokens,
+    extract_title,
+    find_paths,
+    one_line,
+    redact,
+    sanitize,
+    truncate,
+    truncate_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -121,22 +131,22 @@ def test_redacting_takes_time_in_proportion(piece: str) -> None:
     ],
 )
 def test_a_title_is_the_first_sentence_or_line(text: str, expected: str) -> None:
-    assert title_of(text) == expected
+    assert extract_title(text) == expected
 
 
 def test_paths_are_found_and_calls_are_not() -> None:
     text = "See src/app.py, ./lib/x-y.rs and Cargo.toml; call session.Get() or e.g. os.path.join(a). http://a.b/c.html"
 
-    assert paths_in(text) == ("src/app.py", "./lib/x-y.rs", "Cargo.toml")
+    assert find_paths(text) == ("src/app.py", "./lib/x-y.rs", "Cargo.toml")
 
 
 def test_measures() -> None:
     assert count_tokens("") == 0
     assert count_tokens("abcde") == 2
-    assert cut("abcdefghij", 8) == "ab [cut]"
-    assert cut("abc", 8) == "abc"
-    assert cut_words("one two\nthree four", 3) == "one two\nthree [truncated]"
-    assert cut_words("one two", 3) == "one two"
+    assert truncate("abcdefghij", 8) == "ab [cut]"
+    assert truncate("abc", 8) == "abc"
+    assert truncate_words("one two\nthree four", 3) == "one two\nthree [truncated]"
+    assert truncate_words("one two", 3) == "one two"
     assert one_line("a\n b\t c") == "a b c"
     assert len(one_line("word " * 100, 50)) <= 50
-    assert accept("  x\x00y \n") == "xy"
+    assert sanitize("  x\x00y \n") == "xy"

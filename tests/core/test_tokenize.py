@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.tokenize import LONGEST_WORD, path_words, query_words, rarity, words
+from ralph.core.tokenize import MAX_WORD_LENGTH, inverse_document_frequency, search_terms, tokenize, tokenize_path
 
 
 @pytest.mark.parametrize(
@@ -34,44 +34,44 @@ from ralph.core.tokenize import LONGEST_WORD, path_words, query_words, rarity, w
     ],
 )
 def test_a_text_is_cut_into_words(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+    assert tokenize(text) == expected
 
 
 def test_the_ways_to_write_a_name_meet() -> None:
-    said = set(words("the parse cache is stale"))
+    said = set(tokenize("the parse cache is stale"))
 
     for name in ("parseCache", "parse_cache", "ParseCache", "parser.parse_cache", "PARSE_CACHE"):
-        assert len(said & set(words(name))) == 2, name
+        assert len(said & set(tokenize(name))) == 2, name
 
 
 def test_a_path_counts_its_name_twice_and_as_a_whole() -> None:
     parts = ["known", "memori"]
-    assert path_words("src/store/known_memories.py") == ["src", "store", *parts, *parts, "known_memories.py"]
-    assert path_words("src\\a file (1).py")[-1] == "a_file__1_.py"
-    assert path_words("Makefile") == ["makefil", "makefil", "makefile"]
+    assert tokenize_path("src/store/known_memories.py") == ["src", "store", *parts, *parts, "known_memories.py"]
+    assert tokenize_path("src\\a file (1).py")[-1] == "a_file__1_.py"
+    assert tokenize_path("Makefile") == ["makefil", "makefil", "makefile"]
 
 
 @given(st.text(max_size=300))
 def test_any_text_gives_words_an_index_takes_as_one_each(text: str) -> None:
-    for word in (*words(text), *path_words(f"{text}x")):
+    for word in (*tokenize(text), *tokenize_path(f"{text}x")):
         assert word == "".join(word.split())
-        assert len(word) <= LONGEST_WORD + 4  # a stem can be longer than its word
+        assert len(word) <= MAX_WORD_LENGTH + 4  # a stem can be longer than its word
         assert not set(word) & set("\"'*()^: \0")
 
 
 @pytest.mark.parametrize("piece", ["<!--", "a", "A", "aA", "_", "a_", "a.", "数", "http://", "é", "1"])
 def test_a_long_run_of_anything_takes_bounded_time(piece: str) -> None:
     began = time.monotonic()
-    words(piece * (200_000 // len(piece)))
+    tokenize(piece * (200_000 // len(piece)))
     assert time.monotonic() - began < 5
 
 
 def test_a_word_in_fewer_texts_is_worth_more() -> None:
-    worth = [rarity(held_by, 1_000) for held_by in (0, 1, 10, 500, 1_000)]
+    worth = [inverse_document_frequency(held_by, 1_000) for held_by in (0, 1, 10, 500, 1_000)]
 
     assert worth == sorted(worth, reverse=True)
     assert worth[-1] > 0
-    assert rarity(5, 0) > 0
+    assert inverse_document_frequency(5, 0) > 0
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_word_in_fewer_texts_is_worth_more() -> None:
     ],
 )
 def test_words_of_the_baseline_query(text: str, expected: list[str]) -> None:
-    assert query_words(text, 10) == expected
+    assert search_terms(text, 10) == expected
 
 
 def test_the_baseline_query_has_at_most_so_many_words() -> None:
-    assert len(query_words(" ".join(f"word{n}" for n in range(50)), 10)) == 10
+    assert len(search_terms(" ".join(f"word{n}" for n in range(50)), 10)) == 10

@@ -15,11 +15,11 @@ from typing import Any
 
 from ralph.cli import main
 from ralph.core.actor import AGENT
-from ralph.integrations.mcp.protocol import answer
+from ralph.integrations.mcp.protocol import handle_message
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
-from ralph.web.api import CALLS
+from ralph.store.memory_queries import MemoryFilter
+from ralph.web.api import ENDPOINTS
 from ralph.web.pages import PAGES
 from tests.make import set_up_project
 from tests.web.asking import Served
@@ -114,7 +114,7 @@ class Abused:
         opened = ProjectHandle(str(self.root), AGENT)
         try:
             params = {"name": name, "arguments": arguments}
-            said = answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, opened)
+            said = handle_message({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, opened)
         finally:
             opened.close()
         self.printed.append(json.dumps(said, ensure_ascii=False))
@@ -133,7 +133,7 @@ class Abused:
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield all that commands and agents are told, by what was asked."""
         tasks = [task.id for task in self.project.tasks.list()]
-        memories = [memory.id for memory in self.project.memory.list(Wanted())][:20]
+        memories = [memory.id for memory in self.project.memory.list(MemoryFilter())][:20]
         for form in FORMATS:
             for state in ("active", "all"):
                 if form == "knowledge":
@@ -171,7 +171,7 @@ class Abused:
         known = ids_in(self.project)
         one = Served(self.root, self.project)
         try:
-            for path in [*(call.path for call in CALLS if call.method == "GET"), *(page.path for page in PAGES)]:
+            for path in [*(call.path for call in ENDPOINTS if call.method == "GET"), *(page.path for page in PAGES)]:
                 if address := filled(path, known):
                     yield address, one.ask("GET", address).text
             with one.stream("/api/events?since=0", timeout=1.0) as stream:

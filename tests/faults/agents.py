@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ralph.core.config import STORE_VARIABLE
-from ralph.core.records import Status, record
+from ralph.core.records import TaskStatus, record
 from ralph.project import Project
 from tests.faults import hostile
 from tests.faults.trial import Shown, Trial
@@ -135,8 +135,8 @@ def hostile_run(
     (root / ".ralph").chmod(0o755)
     (root / ".ralph.toml").unlink(missing_ok=True)
     with Project.open(root) as project:
-        unsettled = sum(task.status is Status.IN_PROGRESS for task in project.store.tasks.all())
-        unsettled += len(project.store.damaged()) + abs(len(names) - len(sessions))
+        unsettled = sum(task.status is TaskStatus.IN_PROGRESS for task in project.store.tasks.all())
+        unsettled += len(project.store.damaged_rows()) + abs(len(names) - len(sessions))
     said = (folder / "stderr").read_text(errors="replace")
     return Ended(
         sessions=tuple(sessions),

@@ -19,30 +19,30 @@ from ralph.core.errors import RalphError
 from ralph.core.records import (
     AgentSession,
     Attempt,
-    Capture,
+    AttemptOutcome,
+    AttemptResult,
     MemoryEvent,
-    Outcome,
+    MemoryState,
     Run,
-    State,
-    Status,
-    SubTask,
+    SubtaskSigil,
     Task,
+    TaskStatus,
     now,
     record,
     replace,
 )
 from ralph.memory.import_export import ExportResult
-from ralph.memory.recall.query import Context
-from ralph.memory.sessions import Told
+from ralph.memory.recall.query import RecallContext
+from ralph.memory.sessions import SessionContext
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.database import Found
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
-from ralph.store.shared import Shared
-from ralph.store.sync_state import Synced
-from ralph.store.tasks import NewTask
-from ralph.store.vectors import Vectors
+from ralph.store.database import WordMatches
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
+from ralph.store.shared import SharedMemories
+from ralph.store.sync_state import SyncState
+from ralph.store.tasks import TaskDraft
+from ralph.store.vectors import VectorStore
 from ralph.workspace import init_project
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, a_report, begin, finish
@@ -50,7 +50,7 @@ from tests.make import a_memory, a_report, begin, finish
 SECRET = "quokkafern"
 """Stands in every text of the other project, and in none that is asked with."""
 MODEL, WIDTH = "test", 4
-BY_US = Change(who="person", why="test", id="chg-0000aaaa")
+BY_US = ChangeInfo(who="person", why="test", id="chg-0000aaaa")
 SQL = (
     "' OR 1=1 --",
     "' OR ''='",
@@ -117,8 +117,8 @@ def fill(store: Store, word: str, mark: str) -> Facts:
     tasks = tuple(f"t-{mark}0000{n}" for n in range(4))
     feature = store.features.add(f"Search {mark}", f"{word} spec", f"{word} plan").id
     for id in tasks:
-        store.tasks.add(NewTask(id=id, title=f"Mend parser {word}", body=f"{word} parser", feature_id=feature))
-    store.tasks.add_needs(tasks[2], [tasks[1]])
+        store.tasks.add(TaskDraft(id=id, title=f"Mend parser {word}", body=f"{word} parser", feature_id=feature))
+    store.tasks.add_dependencies(tasks[2], [tasks[1]])
     store.tasks.log(tasks[0], f"{word} log", word)
     run = store.attempts.start_run(word, f'{{"said": "{word}"}}').id
     memories = tuple(f"mem-{mark}1-000{n}" for n in range(3))
@@ -132,9 +132,9 @@ def fill(store: Store, word: str, mark: str) -> Facts:
             origin_task=tasks[0],
             origin_run=run,
             origin_attempt=1,
-            state=State.STAGED if n == 2 else State.ACTIVE,
+            state=MemoryState.STAGED if n == 2 else MemoryState.ACTIVE,
         )
-        store.memories.insert(memory, replace(BY_US, id=f"chg-{mark}000000"))
+        store.memories.insert_unchecked(memory, replace(BY_US, id=f"chg-{mark}000000"))
     task, attempt = begin(store, run, f"{word}-worker")
     report = a_report(
         attempt, f"{word} parser broke.", fingerprint="same", trace=f"{word} parser.py", files=("src/parser.py",)
@@ -143,26 +143,26 @@ def fill(store: Store, word: str, mark: str) -> Facts:
         store,
         task,
         attempt,
-        Outcome.FAILED,
+        AttemptOutcome.FAILED,
         report=report,
         notes=f"{word} parser notes",
         files=("src/parser.py",),
         shown=memories[:1],
     )
     held, _ = begin(store, run, f"{word}-worker")
-    store.sessions.put(
+    store.sessions.save(
         AgentSession(
             id=f"session-{mark}", agent="claude", title=f"{word} parser", summary=word, started_at=now(), last_at=now()
         )
     )
-    vectors = Vectors(store.scope, MODEL, WIDTH)
+    vectors = VectorStore(store.scope, MODEL, WIDTH)
     rows = vectors.missing(10)
     vectors.put(rows, [bytes([7] * WIDTH)] * len(rows))
-    synced = Synced(store.scope)
-    synced.note("memories.md", (1, 2))
-    synced.agree("memories.md", {memories[0]: f"{word} agreed"})
+    synced = SyncState(store.scope)
+    synced.save_file("memories.md", (1, 2))
+    synced.save_entries("memories.md", {memories[0]: f"{word} agreed"})
     events = store.memories.events(0, 100)
-    seqs = (*(event.seq for event in events), *store.memories.seqs_of(memories).values(), store.events.last())
+    seqs = (*(event.seq for event in events), *store.memories.seqs_by_id(memories).values(), store.events.last_seq())
     ids = (*tasks, *memories, run, feature, f"Search {mark}", f"session-{mark}", f"chg-{mark}000000", f"{run}/1")
     return Facts(
         project_id=store.project_id,
@@ -248,7 +248,7 @@ class Payloads:
         theirs = self._theirs
         at = now()
         attempt = Attempt(
-            run_id=theirs.run, iteration=1, task_id=theirs.tasks[0], number=1, agent="x", outcome=Outcome.DONE,
+            run_id=theirs.run, iteration=1, task_id=theirs.tasks[0], number=1, agent="x", outcome=AttemptOutcome.DONE,
             notes="n", worker=theirs.worker, started_at=at, ended_at=at,
         )  # fmt: skip
         memory = a_memory("Own title", "Own words.", id=self._choose.choice(theirs.memories))
@@ -267,8 +267,8 @@ class Payloads:
             "Memories.rows(condition)": ("id = :id", "title LIKE :id", "1 = 1"),
             "Memories.rows(values)": tuple({"id": one} for one in text),
             "Memories.find(order)": ("seq",),
-            "Memories.change(fields)": ({"body": "Changed."}, {"state": State.PRUNED}),
-            "Memories.changed(fields)": ({"body": "Changed."}, {"state": State.PRUNED}),
+            "Memories.change(fields)": ({"body": "Changed."}, {"state": MemoryState.PRUNED}),
+            "Memories.changed(fields)": ({"body": "Changed."}, {"state": MemoryState.PRUNED}),
             "Sums.by(columns)": (("outcome",), ("model", "hat"), ("task_kind",)),
             "Sums.by(wanted)": ({}, {"model": SQL[0]}, {"hat": "creator"}),
             "Extracting.edit(changes)": ({"body": "Changed."}, {"title": "Changed"}),
@@ -289,12 +289,12 @@ class Payloads:
             "bool": (False, True),
             "object": text,
             "Any": text,
-            "Status": tuple(Status),
-            "State": tuple(State),
-            "Outcome": tuple(Outcome),
-            "Iterable[Status]": (tuple(Status),),
+            "Status": tuple(TaskStatus),
+            "State": tuple(MemoryState),
+            "Outcome": tuple(AttemptOutcome),
+            "Iterable[Status]": (tuple(TaskStatus),),
             "NewTask": tuple(
-                NewTask(title="Own", id=one, parent_id=parent, needs=needs, feature_id=feature)
+                TaskDraft(title="Own", id=one, parent_id=parent, needs=needs, feature_id=feature)
                 for one in (theirs.tasks[0], None)
                 for parent, needs, feature in (
                     (None, (), None),
@@ -303,16 +303,19 @@ class Payloads:
                     (None, (), theirs.feature),
                 )
             ),
-            "Sequence[NewTask]": ([NewTask(title="Own", needs=(theirs.tasks[0],))], [NewTask(title="Own", id=SQL[0])]),
-            "Sequence[SubTask]": ([SubTask(title="Own"), SubTask(title=SQL[1], needs=(theirs.tasks[0],))],),
+            "Sequence[NewTask]": (
+                [TaskDraft(title="Own", needs=(theirs.tasks[0],))],
+                [TaskDraft(title="Own", id=SQL[0])],
+            ),
+            "Sequence[SubTask]": ([SubtaskSigil(title="Own"), SubtaskSigil(title=SQL[1], needs=(theirs.tasks[0],))],),
             "Task": (task,),
             "Attempt": (attempt, replace(attempt, outcome=None)),
             "Run": (Run(id=theirs.run, agent="x", started_at=at),),
             "Sequence[Run]": ([Run(id=theirs.run, agent="x", started_at=at)],),
             "Capture": (
-                Capture(attempt=attempt, report=None, memories=(memory,), task_status=Status.DONE),
-                Capture(
-                    attempt=attempt, report=a_report(attempt), memories=(), task_status=Status.PENDING, log=("own",)
+                AttemptResult(attempt=attempt, report=None, memories=(memory,), task_status=TaskStatus.DONE),
+                AttemptResult(
+                    attempt=attempt, report=a_report(attempt), memories=(), task_status=TaskStatus.PENDING, log=("own",)
                 ),
             ),
             "AgentSession": (
@@ -327,9 +330,14 @@ class Payloads:
             "Sequence[tuple[Memory, Sequence[MemoryEvent]]]": ([(memory, [event])],),
             "Iterable[Memory | MemoryEvent | Unreadable]": ([memory, event],),
             "Sequence[Unreadable]": ((),),
-            "Wanted": (Wanted(), Wanted(states=tuple(State)), Wanted(tags=(SQL[0],)), Wanted(feature=theirs.feature)),
-            "Context": (Context(title="Mend parser", files=("src/parser.py",), failure="same", at=at),),
-            "Told": (Told(text="x", ids=theirs.memories),),
+            "Wanted": (
+                MemoryFilter(),
+                MemoryFilter(states=tuple(MemoryState)),
+                MemoryFilter(tags=(SQL[0],)),
+                MemoryFilter(feature=theirs.feature),
+            ),
+            "Context": (RecallContext(title="Mend parser", files=("src/parser.py",), failure="same", at=at),),
+            "Told": (SessionContext(text="x", ids=theirs.memories),),
             "Mapping[str, float]": ({"parser": 1.0}, {SQL[0]: 1.0, "mend": 2.0}, {"*": 1.0}),
             "Mapping[str, object]": ({"title": "Own title"},),
             "Mapping[str, str]": ({theirs.memories[0]: "agreed"},),
@@ -358,7 +366,7 @@ def operations(mine: Project) -> list[tuple[str, Callable[..., Any]]]:
     store = mine.store
     parts: list[object] = [
         store, store.tasks, store.features, store.attempts, store.events, store.sums, store.sessions, store.memories,
-        Synced(store.scope), Shared(store.scope), Vectors(store.scope, MODEL, WIDTH),
+        SyncState(store.scope), SharedMemories(store.scope), VectorStore(store.scope, MODEL, WIDTH),
         mine, mine.memory, mine.memory.maintenance, mine.memory.sharing, mine.memory.events, mine.transfer,
         mine.sessions, mine.learnings, mine.tasks, mine.features, mine.runs, mine.prompts, mine.journal, mine.stats,
     ]  # fmt: skip
@@ -488,8 +496,8 @@ def _written(store: Store) -> object:
 
 def _whole(answer: object) -> object:
     """Give an answer with all that is in it, as long as it can be asked for."""
-    if isinstance(answer, Found):
-        return answer.rows, answer.held_by  # of how many is said in two ways, which differ by what is not indexed
+    if isinstance(answer, WordMatches):
+        return answer.rows, answer.word_counts  # of how many is said in two ways, which differ by what is not indexed
     if isinstance(answer, ExportResult):
         return [(name, list(pieces)) for name, pieces in answer.files], answer.count, answer.left_out
     return list(islice(answer, 1000)) if isinstance(answer, Iterator) else answer
@@ -506,7 +514,7 @@ def both(folder: Path) -> tuple[Project, Facts]:
     mine = Project.open(folder)
     store = mine.store
     fill(store, "ours", "a")
-    other = store.beside(store.projects.add(f"other-{SECRET}").id)
+    other = store.for_project(store.projects.add(f"other-{SECRET}").id)
     return mine, fill(other, SECRET, "f")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ralph.project import Project
-from ralph.web.api import CALLS
-from ralph.web.app import build
-from ralph.web.auth import LONGEST_BODY
+from ralph.web.api import ENDPOINTS
+from ralph.web.app import create_app
+from ralph.web.auth import MAX_BODY_BYTES
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 from tests.web.asking import Asking, Served
@@ -25,7 +25,7 @@ Headers = Mapping[str, str | None]
 
 def routes(root: Path) -> set[tuple[str, str]]:
     """Give the method and path of all that the app answers, as the app has them."""
-    app = build(str(root), "t" * 32, name="x", cookie="c", hosts=()).app
+    app = create_app(str(root), "t" * 32, name="x", cookie="c", hosts=()).app
     found: set[tuple[str, str]] = set()
     stack = [app]
     while stack:
@@ -108,7 +108,9 @@ def ill_answered(served: Served, other: Served, doors: Iterable[Door]) -> tuple[
                     found.append(f"{form}: {door.method} {door.path} is answered {status}")
             tried += 1
             try:
-                status = served.ask(door.method, door.path, iter([b"[" * 65_536] * (LONGEST_BODY // 65_536 + 2))).status
+                status = served.ask(
+                    door.method, door.path, iter([b"[" * 65_536] * (MAX_BODY_BYTES // 65_536 + 2))
+                ).status
             except ConnectionError:
                 status = 413  # refused so early that there was nobody left to send it to
             if status != 413:
@@ -162,7 +164,7 @@ def cases(folder: Path, size: int, seed: int) -> Shown:
             wrong += 1
         if not count:
             break
-    return Shown(load=f"{asked:,} cases of {len(CALLS)} calls", tried=asked, lost=wrong, says=f"{rounds} servers")
+    return Shown(load=f"{asked:,} cases of {len(ENDPOINTS)} calls", tried=asked, lost=wrong, says=f"{rounds} servers")
 
 
 TRIALS = (

@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from ralph.agents.streams import JsonLines
+from ralph.agents.streams import JsonLinesParser
 from ralph.cli import main
 from ralph.core.records import record
-from ralph.formats.transcripts import said_in
+from ralph.formats.transcripts import read_agent_messages
 from ralph.loop import run_log
 from ralph.project import Project
 from tests.faults.links import in_time, make_clone
@@ -295,7 +295,7 @@ def _kept_wrongly(clone: Path) -> list[str]:
         wrong = [f"{one.id} holds half a character" for one in kept if not _is_text(f"{one.title}{one.body}")]
         for one in kept:
             json.loads(json.dumps(one.confidence), parse_constant=_refuse)
-        return wrong + (["what is stored is damaged"] if project.store.damaged() else [])
+        return wrong + (["what is stored is damaged"] if project.store.damaged_rows() else [])
 
 
 def _is_text(text: str) -> bool:
@@ -314,10 +314,10 @@ def _ask(words: tuple[str, ...], path: Path, clone: Path) -> int:
     if words == ("stream",):
         return _stream(path)
     if words == ("live",):
-        run_log.read(clone, "r-1")
+        run_log.read_events(clone, "r-1")
         return 0
     if words == ("transcript",):
-        said_in(str(path))
+        read_agent_messages(str(path))
         return 0
     if _is_input(words):
         os.dup2(os.open(path, os.O_RDONLY), 0)
@@ -337,7 +337,7 @@ def _is_input(words: tuple[str, ...]) -> bool:
 
 
 def _stream(path: Path) -> int:
-    lines = JsonLines()
+    lines = JsonLinesParser()
     with path.open(encoding="utf-8", errors="replace") as file:
         while piece := file.read(64 * 1024):
             lines.add(piece)

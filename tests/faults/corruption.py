@@ -24,14 +24,14 @@ from typing import Any
 import apsw
 
 from ralph.core.errors import RalphError
-from ralph.core.records import AgentSession, Outcome, Status, fields_of, now, record
+from ralph.core.records import AgentSession, AttemptOutcome, TaskStatus, now, record, record_fields
 from ralph.formats.sync import sync
 from ralph.store import Store, aggregates, open_store
 from ralph.store.maintenance.backup import make_backup
-from ralph.store.maintenance.check import check
-from ralph.store.maintenance.restore import KEPT_FOLDER, Restored, restore
-from ralph.store.tasks import NewTask
-from ralph.store.vectors import Vectors
+from ralph.store.maintenance.check import check_database
+from ralph.store.maintenance.restore import DAMAGED_FOLDER, RestoreResult, restore
+from ralph.store.tasks import TaskDraft
+from ralph.store.vectors import VectorStore
 from tests.faults.trial import Shown, Trial
 from tests.make import a_report, begin, finish
 from tests.store.make import LEARNED
@@ -107,15 +107,15 @@ def write(folder: str, part: str) -> None:
 
 def _first(store: Store) -> None:
     store.features.add("Search", "It finds things.", "First this, then that.")
-    tasks = store.tasks.add_all([NewTask(title=f"Task {n}", body="What has to be done. " * 6) for n in range(24)])
-    store.tasks.add_needs(tasks[3].id, [tasks[20].id, tasks[21].id])
+    tasks = store.tasks.add_all([TaskDraft(title=f"Task {n}", body="What has to be done. " * 6) for n in range(24)])
+    store.tasks.add_dependencies(tasks[3].id, [tasks[20].id, tasks[21].id])
     for n in range(3):
         store.tasks.log(tasks[n].id, f"A note of a person, number {n}.", "person")
     _work(store, "First", 8)
     _learn(store, "First", 24)
-    rows = Vectors(store.scope, "model", 64).missing(100)
-    Vectors(store.scope, "model", 64).put(rows, [random.Random(n).randbytes(64) for n in range(len(rows))])
-    aggregates.LATEST, aggregates.AT_ONCE = 2, 2
+    rows = VectorStore(store.scope, "model", 64).missing(100)
+    VectorStore(store.scope, "model", 64).put(rows, [random.Random(n).randbytes(64) for n in range(len(rows))])
+    aggregates.UNSUMMED_TAIL, aggregates.MIN_BATCH = 2, 2
     store.sums.refresh()
 
 
@@ -128,13 +128,13 @@ def _second(store: Store) -> None:
 def _third(store: Store) -> None:
     _learn(store, "Third", 8)
     memory = store.memories.all()[1]
-    store.memories.change(memory.id, "edited", LEARNED, body="Another text than before.")
+    store.memories.update(memory.id, "edited", LEARNED, body="Another text than before.")
 
 
 def _fourth(store: Store) -> None:
     _learn(store, "Fourth", 5)
     _work(store, "Fourth", 3)
-    added = store.tasks.add(NewTask(title="Added last"))
+    added = store.tasks.add(TaskDraft(title="Added last"))
     store.tasks.log(added.id, "Said last.", "person")
     begin(store, store.attempts.start_run("test").id)
 
@@ -145,12 +145,14 @@ def _work(store: Store, name: str, count: int) -> None:
         task, attempt = begin(store, run.id)
         notes = f"Looked at the parser, part {n} of {name}."
         if n % 2:
-            finish(store, task, attempt, Outcome.FAILED, Status.BLOCKED, report=a_report(attempt), notes=notes)
+            finish(
+                store, task, attempt, AttemptOutcome.FAILED, TaskStatus.BLOCKED, report=a_report(attempt), notes=notes
+            )
         else:
-            finish(store, task, attempt, Outcome.DONE, Status.DONE, notes=notes)
+            finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, notes=notes)
     store.attempts.end_run(run.id, "complete", 12.5)
     at = now()
-    store.sessions.put(AgentSession(id=f"s-{name}", agent="claude", started_at=at, last_at=at, title=name))
+    store.sessions.save(AgentSession(id=f"s-{name}", agent="claude", started_at=at, last_at=at, title=name))
 
 
 def _learn(store: Store, name: str, count: int) -> None:
@@ -374,7 +376,7 @@ def _truth(home: str) -> State:
     copy = Path(home).parent / f"truth-{os.getpid()}"
     _copied(Path(home), copy)
     found = state(copy / DATABASE)
-    assert check(str(copy / DATABASE), deep=True).problems == ()
+    assert check_database(str(copy / DATABASE), deep=True).problems == ()
     shutil.rmtree(copy)
     return found
 
@@ -412,8 +414,8 @@ def _looked_at(place: Path, truth: State, kind: str, name: str) -> Told:
     path, log = place / DATABASE, place / f"{DATABASE}-wal"
     before = path.read_bytes(), log.read_bytes() if log.exists() else b""
     wrong: list[str] = []
-    health = check(str(path), deep=True)
-    is_found = bool(health.problems or health.outdated)
+    health = check_database(str(path), deep=True)
+    is_found = bool(health.problems or health.outdated_entries)
     effect = _effect(place, truth)
     if effect and not is_found:
         wrong.append(f"{name}: not found, {effect} differs")
@@ -424,7 +426,7 @@ def _looked_at(place: Path, truth: State, kind: str, name: str) -> Told:
     try:
         done = restore(str(path))
         wrong += [f"{name}: {text}" for text in restored(place, done, truth, before)]
-        is_exact = done.gap.is_exact and not done.gap.changes
+        is_exact = done.loss.is_exact and not done.loss.lost_changes
     except RalphError as error:
         wrong.append(f"{name}: not restored: {error}")
         is_exact = False
@@ -461,8 +463,8 @@ def used(place: Path) -> list[str]:
             store.memories.all()
             store.tasks.all()
             store.attempts.latest(10)
-            store.memories.look_up({"encoder": 1.0}, 10, None)
-            store.tasks.add(NewTask(title="Added to a damaged database"))
+            store.memories.search_words({"encoder": 1.0}, 10, None)
+            store.tasks.add(TaskDraft(title="Added to a damaged database"))
         finally:
             store.close()
     except RalphError as error:
@@ -474,29 +476,29 @@ def used(place: Path) -> list[str]:
     return wrong
 
 
-def restored(place: Path, done: Restored, truth: State, before: tuple[bytes, bytes]) -> list[str]:
+def restored(place: Path, done: RestoreResult, truth: State, before: tuple[bytes, bytes]) -> list[str]:
     """Give what is wrong with what a restore did and said."""
     wrong = []
-    kept = Path(done.kept)
-    if kept.parent != place / KEPT_FOLDER or (kept / DATABASE).read_bytes() != before[0]:
+    kept = Path(done.saved_to)
+    if kept.parent != place / DAMAGED_FOLDER or (kept / DATABASE).read_bytes() != before[0]:
         wrong.append("the original was not kept as it was")
     log = kept / f"{DATABASE}-wal"
     if before[1] and (not log.exists() or log.read_bytes() != before[1]):
         wrong.append("the log was not kept as it was")
-    if problems := check(str(place / DATABASE), deep=True).problems:
+    if problems := check_database(str(place / DATABASE), deep=True).problems:
         wrong.append(f"what was restored is not sound: {problems[0]}")
         return wrong
     after = state(place / DATABASE)
-    gap = done.gap
+    gap = done.loss
     for noun in TOLD:
         was, became = keyed(truth, noun), keyed(after, noun)
         gone = sum(1 for key in was if key not in became)
         changed = sum(1 for key, row in was.items() if key in became and became[key] != row)
-        is_open = not gap.is_exact or gap.changes
+        is_open = not gap.is_exact or gap.lost_changes
         if gone > gap.added.get(noun, 0) and not is_open:
-            wrong.append(f"{gone} × {noun} lost, told {gap.added.get(noun, 0)}: {done.lost}")
+            wrong.append(f"{gone} × {noun} lost, told {gap.added.get(noun, 0)}: {done.loss_message}")
         if changed > gap.changed.get(noun, 0) and not is_open:
-            wrong.append(f"{changed} × {noun} changed back, told {gap.changed.get(noun, 0)}: {done.lost}")
+            wrong.append(f"{changed} × {noun} changed back, told {gap.changed.get(noun, 0)}: {done.loss_message}")
         if any(key not in was for key in became):
             wrong.append(f"a {noun} came from nowhere")
     return wrong
@@ -508,7 +510,7 @@ def restored(place: Path, done: Restored, truth: State, before: tuple[bytes, byt
 def _attempt(given: tuple[str, str, str, int]) -> dict[str, Any]:
     home, place, kind, seed = given
     os.environ.pop("RALPH_STORE", None)
-    return fields_of(attempt(Path(home), Path(place), kind, seed))
+    return record_fields(attempt(Path(home), Path(place), kind, seed))
 
 
 def run(folder: Path, size: int, seed: int) -> Shown:

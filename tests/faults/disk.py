@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from ralph.core.errors import RalphError
-from ralph.core.records import Capture, Outcome, Status, now, replace
-from ralph.formats.memories_md import read_document
+from ralph.core.records import AttemptOutcome, AttemptResult, TaskStatus, now, replace
+from ralph.formats.memories_md import parse_document
 from ralph.formats.sync import disk
 from ralph.project import Project
-from ralph.store.maintenance.check import check
+from ralph.store.maintenance.check import check_database
 from tests.faults.traced import Child, can_mount, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, set_up_project
@@ -75,20 +75,20 @@ class Writer:
         """Compare what is there with what was acknowledged; on a full disk nothing can be written for that."""
         with Project.open(self.root) as project:
             titles = Counter(memory.title for memory in project.store.memories.all())
-            titles += Counter(task.title for task in project.tasks.list() if task.status is not Status.DONE)
+            titles += Counter(task.title for task in project.tasks.list() if task.status is not TaskStatus.DONE)
             self.lost += [f"{key} is lost" for key, is_told in self.kept.items() if is_told and not titles[key]]
             self.lost += [f"{count} times {key}" for key, count in titles.items() if count > 1]
-            self.lost += [f"damaged: {row}" for row in project.store.damaged()]
+            self.lost += [f"damaged: {row}" for row in project.store.damaged_rows()]
             if is_full:
                 return
-            self.lost += check(project.store.database.where, deep=True).problems
-            project.store.attempts.recover({"nowhere/1/1"})
+            self.lost += check_database(project.store.database.display_url, deep=True).problems
+            project.store.attempts.release_vanished({"nowhere/1/1"})
             project.files.sync()
-            path = self.root / disk.MEMORIES
+            path = self.root / disk.MEMORIES_PATH
             text = path.read_text(encoding="utf-8") if path.exists() else ""
             active = [memory for memory in project.store.memories.all() if memory.kind == "pattern"]
-            if Counter(one.id for one in read_document(text).entries) != Counter(one.id for one in active):
-                self.lost.append(f"{disk.MEMORIES} holds something else")
+            if Counter(one.id for one in parse_document(text).entries) != Counter(one.id for one in active):
+                self.lost.append(f"{disk.MEMORIES_PATH} holds something else")
 
 
 def write(root: Path, run_id: str, do: str, key: str, tells: int) -> None:
@@ -126,9 +126,9 @@ def _make(project: Project, run_id: str, do: str, key: str) -> None:
         project.tasks.add(f"Work for {key}", priority=9, id=key)
         begun = project.store.attempts.begin(run_id, "nowhere/1/1", 60, agent="test")
         assert begun
-        ended = replace(begun.attempt, outcome=Outcome.DONE, ended_at=now())
+        ended = replace(begun.attempt, outcome=AttemptOutcome.DONE, ended_at=now())
         learned = a_memory(key, f"The parser wants {key}.", id="", tags=("note",))
-        capture = Capture(attempt=ended, report=None, memories=(learned,), task_status=Status.DONE)
+        capture = AttemptResult(attempt=ended, report=None, memories=(learned,), task_status=TaskStatus.DONE)
         project.store.attempts.finish(capture, begun.task.claim_token)
 
 

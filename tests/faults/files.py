@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ralph.core.errors import RalphError
-from ralph.core.records import State
-from ralph.formats.memories_md import SECTIONS, read_document
+from ralph.core.records import MemoryState
+from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 
@@ -53,7 +53,7 @@ def _run(folder: Path, size: int, seed: int) -> Shown:
     persons = max(1, round(size * PERSONS_SHARE))
     with Project.open(root) as project:
         for n in range(6):
-            project.memory.add(f"The first one is word-s0-{n}.", type=list(SECTIONS)[n % 4])
+            project.memory.add(f"The first one is word-s0-{n}.", type=list(SECTION_HEADINGS)[n % 4])
             project.memory.add(f"Known is word-s1-{n}.", type="knowledge", title=f"Start {n}", tags=["x"])
     person = Person(root, seed)
     shares = [(size - persons) // WRITERS + (n < (size - persons) % WRITERS) for n in range(WRITERS)]
@@ -103,7 +103,7 @@ def write(root: Path, said: Path, number: int, share: int, seed: int) -> None:
 
 def _edit(project: Project, chance: random.Random, word: str) -> None:
     memory = project.memory
-    known = [one.id for one in project.store.memories.find(Wanted())]
+    known = [one.id for one in project.store.memories.find(MemoryFilter())]
     what = chance.random()
     text = f"{chance.choice(('Tests', 'Builds', 'Servers', 'Pages'))} want {word}, said {chance.randrange(10**6)}."
     if known and (what < 0.15 or len(known) > MOST_ENTRIES):
@@ -112,7 +112,7 @@ def _edit(project: Project, chance: random.Random, word: str) -> None:
     elif known and what < 0.6:
         memory.edit(chance.choice(known), content=text)
     elif what < 0.8:
-        memory.add(text, type=chance.choice(list(SECTIONS)))
+        memory.add(text, type=chance.choice(list(SECTION_HEADINGS)))
     else:
         memory.add(text, type="knowledge", title=f"About {word}", tags=["x"])
 
@@ -363,7 +363,7 @@ def _known(root: Path) -> set[str]:
     """Give every word that is in the store, or was."""
     with Project.open(root) as project:
         memories = project.store.memories
-        texts = [f"{one.title} {one.body}" for one in memories.find(Wanted(states=tuple(State)))]
+        texts = [f"{one.title} {one.body}" for one in memories.find(MemoryFilter(states=tuple(MemoryState)))]
         seen = 0
         while events := memories.events(seen, 5000):
             seen = events[-1].seq
@@ -385,9 +385,9 @@ def _missing(root: Path, said: set[str], person: Person) -> int:
     with Project.open(root) as project:
         for _ in range(3):
             last = sync(project.store, root)
-        stored = {one.id: (one.kind, one.body) for one in project.store.memories.all() if one.kind in SECTIONS}
+        stored = {one.id: (one.kind, one.body) for one in project.store.memories.all() if one.kind in SECTION_HEADINGS}
         text = (root / ".agent" / "memories.md").read_text()
-        written = {one.id: (one.kind, one.body) for one in read_document(text).entries}
+        written = {one.id: (one.kind, one.body) for one in parse_document(text).entries}
         project.files.check()
         apart = [] if project.files.problems else [id for id in stored if stored[id] != written.get(id)]
     left = sorted((root / ".agent").glob("*.saved-*")) + sorted((root / ".ralph" / "knowledge").glob("*.saved-*"))
@@ -398,7 +398,7 @@ def _missing(root: Path, said: set[str], person: Person) -> int:
     for what, which in (("nowhere", lost), ("notes gone", notes), ("apart", apart)):
         if which:
             print(f"{what}: {sorted(which)}", file=sys.stderr)
-    return len(lost) + len(notes) + len(apart) + last.taken + last.written
+    return len(lost) + len(notes) + len(apart) + last.imported_count + last.written
 
 
 if __name__ == "__main__":

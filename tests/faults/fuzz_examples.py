@@ -7,7 +7,7 @@ import json
 from ralph.formats.bundle import write_bundle
 from ralph.formats.memories_csv import write_memories_csv
 from ralph.formats.memories_json import write_memories_json
-from ralph.integrations.setup.edits import HOOKS, NAME
+from ralph.integrations.setup.edits import HOOKS_KEY, SERVER_NAME
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -122,7 +122,7 @@ SETTINGS_JSON = (
     '  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]},\n'
     '  "mcpServers": {"other": {"command": "y", "args": []}}\n}\n'
 )
-OURS_JSON = json.dumps({HOOKS: {"Stop": [{HOOKS: [HOOK]}]}, "mcpServers": {NAME: SERVER}}, indent=1)
+OURS_JSON = json.dumps({HOOKS_KEY: {"Stop": [{HOOKS_KEY: [HOOK]}]}, "mcpServers": {SERVER_NAME: SERVER}}, indent=1)
 OURS_TOML = (
     'model = "o"\n\n[mcp_servers.ralph]\ncommand = "/bin/python"\n'
     'args = ["-m", "ralph", "mcp"]\n\n[mcp_servers.x]\ncommand = "y"\n'

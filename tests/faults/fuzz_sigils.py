@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ralph.core.records import Ending, Reply, Sigils, fields_of
-from ralph.core.text import SIGIL_NAMES, clean, neutralise
-from ralph.formats.sigils import read_sigils, without_sigils
+from ralph.core.records import AgentReply, SessionEnding, Sigils, record_fields
+from ralph.core.text import SIGIL_NAMES, clean, neutralize
+from ralph.formats.sigils import parse_sigils, strip_sigils
 from ralph.loop.settle import claims_done
 from tests.faults.fuzz_inputs import Inputs
 from tests.faults.fuzz_targets import can_be_stored, is_sentence, must
@@ -205,7 +205,7 @@ class Answers:
         """Give an answer, the prompt it answers, and whether it ends by saying that the task is done."""
         self._shown = list(self._lines) if self._random.random() < WHOLE_PROMPT else []
         parts = [self._random.choice(self._kinds)() for _ in range(self._random.choice((1, 2, 3, 5, 8)))]
-        prompt = "\n".join([*self._shown, neutralise(DONE), *(f"- {neutralise(part)}" for part in parts[:2])])
+        prompt = "\n".join([*self._shown, neutralize(DONE), *(f"- {neutralize(part)}" for part in parts[:2])])
         is_done = self._random.random() < 0.25
         # An open tag or backtick before it makes it doubtful, unless it is on a line of its own.
         answer = "\n".join([*parts, DONE] if is_done else parts)
@@ -252,7 +252,7 @@ class Answers:
         return "\n".join(lines if len(fences) % 2 == 0 else [line for line in lines if line not in fences])
 
     def _neutralised(self) -> str:
-        return neutralise(
+        return neutralize(
             self._random.choice((DONE, f"x {DONE} y", f"```\n{DONE}\n```", "MEMORY:fix:" + DONE, *_LOOKALIKES))
         )
 
@@ -273,18 +273,18 @@ class Answers:
 
 def is_said_done(answer: str, prompt: str) -> tuple[bool, Sigils]:
     """Say whether the loop would take the task for done, gates aside."""
-    sigils = read_sigils(answer, prompt)
-    return claims_done(TASK, Reply(text=answer, ending=Ending.FINISHED), sigils), sigils
+    sigils = parse_sigils(answer, prompt)
+    return claims_done(TASK, AgentReply(text=answer, ending=SessionEnding.FINISHED), sigils), sigils
 
 
 def look_at(answer: str, prompt: str) -> bool:
     """Say whether the answer means that the task is done, having made sure that it may."""
     is_done, sigils = is_said_done(answer, prompt)
     must(not is_done or may_be_done(answer, prompt), "false done", answer, prompt[-300:])
-    can_be_stored([value for value in fields_of(sigils).values() if value is not None])
+    can_be_stored([value for value in record_fields(sigils).values() if value is not None])
     for line in sigils.problems:
         is_sentence(line)
-    without_sigils(answer).encode()
+    strip_sigils(answer).encode()
     return is_done
 
 

@@ -18,34 +18,44 @@ from typing import Any
 
 from ralph.agents.claude import _Events
 from ralph.agents.headless import _STREAMS
-from ralph.agents.programs import reply_of
+from ralph.agents.programs import build_reply
 from ralph.agents.rehearsal import read_playbook
-from ralph.agents.streams import JsonLines
-from ralph.agents.supervisor.process import Ended
-from ralph.core.config import TEMPLATE as SETTINGS
+from ralph.agents.streams import JsonLinesParser
+from ralph.agents.supervisor.process import ProcessResult
+from ralph.core.config import CONFIG_TEMPLATE as SETTINGS
 from ralph.core.config import TOML_NAME, YAML_NAMES, load_config
 from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError
-from ralph.core.records import Ending, Memory, Reply, fields_of, record
-from ralph.core.text import accept, clean, cut_words, neutralise, one_line, paths_in, redact, slug, title_of
-from ralph.core.tokenize import path_words, query_words, words
+from ralph.core.records import AgentReply, Memory, SessionEnding, record, record_fields
+from ralph.core.text import (
+    clean,
+    extract_title,
+    find_paths,
+    neutralize,
+    one_line,
+    redact,
+    sanitize,
+    slugify,
+    truncate_words,
+)
+from ralph.core.tokenize import search_terms, tokenize, tokenize_path
 from ralph.formats import learnings_json, transcripts
 from ralph.formats.bundle import read_bundle, verify_bundle, write_bundle
 from ralph.formats.checklist_md import read_checklist_md
 from ralph.formats.guardrails_md import read_guardrails_md
 from ralph.formats.imported import InvalidEntryError
 from ralph.formats.js_json import dumps, loads
-from ralph.formats.knowledge_md import new_note, read_knowledge_md, read_note, rewritten
+from ralph.formats.knowledge_md import format_note, parse_note, read_knowledge_md, update_note
 from ralph.formats.loop_state import read_loop_state
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
 from ralph.formats.memories_json import read_memories_json, write_memories_json
-from ralph.formats.memories_md import edited, read_document, read_memories_md, write_memories_md
-from ralph.formats.memory_files import read_memories, recognise
+from ralph.formats.memories_md import edit_document, parse_document, read_memories_md, write_memories_md
+from ralph.formats.memory_files import detect_format, read_memories
 from ralph.formats.notes_md import read_notes_md
 from ralph.formats.progress_txt import read_progress_txt
 from ralph.formats.task_files import read_tasks
 from ralph.formats.tasks_jsonl import read_tasks_jsonl
 from ralph.integrations.hooks import (
-    EVENTS,
+    HOOK_EVENTS,
     _arguments,
     _event,
     _last_message,
@@ -57,9 +67,9 @@ from ralph.integrations.mcp import protocol
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.integrations.setup.edits import JsonEdit, TomlEdit
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
-from ralph.loop.review import passes, without_echo
-from ralph.memory.capture.extract import extract
-from ralph.memory.recall.query import Context, question
+from ralph.loop.review import is_passing_answer, strip_echo
+from ralph.memory.capture.extract import extract_learnings
+from ralph.memory.recall.query import RecallContext, build_query
 from tests.faults import fuzz_examples as examples
 from tests.faults.fuzz_examples import AT, HOOK, SERVER
 from tests.make import set_up_project
@@ -129,7 +139,7 @@ def is_reading(reading: tuple[Iterable[Any], Iterable[Any]], lines: int | None =
     """Refuse what no reader should give; give it."""
     entries, problems = reading
     for one in entries:
-        can_be_stored([value for value in fields_of(one).values() if value is not None])
+        can_be_stored([value for value in record_fields(one).values() if value is not None])
         if isinstance(one, Memory):
             must(0 <= one.confidence <= 1 and one.title.strip(), "no memory", one)
     for problem in problems:
@@ -152,7 +162,7 @@ def comes_back(memories: tuple[Memory, ...], write: Callable[[tuple[Memory, ...]
 def any_memories(text: str) -> object:
     """Whatever `ralph memory import` is given."""
     read = is_reading(read_memories(text, "notes.md", AT, force=True)[1])
-    can_be_stored(recognise(text, "progress.txt"))
+    can_be_stored(detect_format(text, "progress.txt"))
     return read
 
 
@@ -212,15 +222,15 @@ def learnings(text: str) -> object:
 def memories_md(text: str) -> object:
     """`.agent/memories.md`, as it is read and kept in step."""
     memories, _ = read = is_reading(read_memories_md(text, AT))
-    document = read_document(text)
-    must(edited(text) == text, "changed without a change", text)
+    document = parse_document(text)
+    must(edit_document(text) == text, "changed without a change", text)
     if memories and len({one.id for one in memories}) == len(memories):  # of two with one id, one is written
         kept = write_memories_md(memories)
         again = read_memories_md(kept, AT)
         must(write_memories_md(again[0]) == kept, "comes back otherwise", kept)
     if document.entries and not document.has_conflict:
         first = document.entries[0]
-        without = read_document(edited(text, remove=[first.id]))
+        without = parse_document(edit_document(text, remove=[first.id]))
         must(len(without.entries) >= len(document.entries) - 1, "more is gone than was removed", text)
     return read
 
@@ -229,10 +239,10 @@ def knowledge_md(text: str) -> object:
     """A file of `.ralph/knowledge/`, as it is read and kept in step."""
 
     def note() -> object:
-        found = read_note(text)
-        can_be_stored(list(fields_of(found).values()))
-        must(rewritten(text, found) == text, "changed without a change", text)
-        must(read_note(new_note(found)) == found, "comes back otherwise", found)
+        found = parse_note(text)
+        can_be_stored(list(record_fields(found).values()))
+        must(update_note(text, found) == text, "changed without a change", text)
+        must(parse_note(format_note(found)) == found, "comes back otherwise", found)
         return found
 
     def memory() -> object:
@@ -251,7 +261,7 @@ def loop_state(text: str) -> object:
 
     def history() -> object:
         found = read_loop_state(text)
-        return found, is_reading((extract(found, AT), ()))
+        return found, is_reading((extract_learnings(found, AT), ()))
 
     return refused(history, ValueError)
 
@@ -370,46 +380,46 @@ def setup_json(text: str) -> object:
     edit = JsonEdit(
         path=Path("/s.json"),
         agent="claude",
-        says="",
+        description="",
         hooks={"Stop": HOOK},
-        servers="mcpServers",
+        servers_key="mcpServers",
         server=SERVER,
-        words={("permissions", "allow"): "mcp__ralph"},
+        list_items={("permissions", "allow"): "mcp__ralph"},
     )
     return _set_up(edit, text)
 
 
 def setup_toml(text: str) -> object:
     """What `ralph setup` makes of an agent's TOML settings, and its removal."""
-    return _set_up(TomlEdit(path=Path("/s.toml"), says="", server=SERVER), text)
+    return _set_up(TomlEdit(path=Path("/s.toml"), description="", server=SERVER), text)
 
 
 def _set_up(edit: JsonEdit | TomlEdit, text: str) -> object:
     raw = text.encode("utf-8", "surrogatepass")
 
     def there_and_back() -> object:
-        merged = edit.merged(raw, force=False, was_written=False)
-        edit.found(raw)
-        edit.stripped(raw, raw)
-        must(edit.found(merged).server, "not there", merged)
-        must(edit.merged(merged, force=False, was_written=False) == merged, "not the same twice", merged)
-        return merged, edit.stripped(merged, raw)
+        merged = edit.with_entries(raw, force=False, was_written=False)
+        edit.find_entries(raw)
+        edit.without_entries(raw, raw)
+        must(edit.find_entries(merged).server, "not there", merged)
+        must(edit.with_entries(merged, force=False, was_written=False) == merged, "not the same twice", merged)
+        return merged, edit.without_entries(merged, raw)
 
     return refused(there_and_back)
 
 
 # --- agents ---------------------------------------------------------------------------------------
 
-ENDED = Ended(ending=Ending.FINISHED, detail="", text="", stderr="", exit_code=0, seconds=1.0)
+ENDED = ProcessResult(ending=SessionEnding.FINISHED, detail="", text="", stderr="", exit_code=0, seconds=1.0)
 
 
-def _reply(events: Any, text: str, heard: list[str]) -> Reply:
+def _reply(events: Any, text: str, heard: list[str]) -> AgentReply:
     half = len(text) // 2
     for piece in (text[:half], text[half:]):
         events.add(piece)
-    reply = reply_of(events, "/bin/agent", ENDED)
+    reply = build_reply(events, "/bin/agent", ENDED)
     must(all(line == clean(line) for line in heard), "not clean", heard)
-    can_be_stored([value for value in fields_of(reply).values() if value is not None])
+    can_be_stored([value for value in record_fields(reply).values() if value is not None])
     if reply.detail:
         is_sentence(reply.detail)
     return reply
@@ -432,7 +442,7 @@ def headless(text: str) -> object:
 
 def json_lines(text: str) -> object:
     """Objects in lines, however they arrive."""
-    whole, pieces = JsonLines(), JsonLines()
+    whole, pieces = JsonLinesParser(), JsonLinesParser()
     found = [*whole.add(text), *whole.finish()]
     again = [one for at in range(0, len(text), 7) for one in pieces.add(text[at : at + 7])] + pieces.finish()
     must(ascii(found) == ascii(again) and whole.skipped == pieces.skipped, "depends on how it arrives", text)
@@ -441,7 +451,7 @@ def json_lines(text: str) -> object:
 
 def review(text: str) -> object:
     """The answer of a session that verifies."""
-    return without_echo(text, "a\n<verify-pass/>\n"), passes(text, "t-1")
+    return strip_echo(text, "a\n<verify-pass/>\n"), is_passing_answer(text, "t-1")
 
 
 # --- the doors for agents -------------------------------------------------------------------------
@@ -453,9 +463,9 @@ def hook(text: str) -> object:
 
     def heard() -> object:
         fields = _parse_payload(raw)
-        events = [_event(name, agent, fields) for name in EVENTS[:2] for agent in ("claude", "gemini")]
+        events = [_event(name, agent, fields) for name in HOOK_EVENTS[:2] for agent in ("claude", "gemini")]
         for event in events:
-            can_be_stored((event.session, event.given_name))
+            can_be_stored((event.session, event.original_name))
             json.dumps(_strip_own_context(event.text("prompt")))
             _last_message(event)
         return ascii(events)
@@ -477,13 +487,13 @@ def _opened() -> ProjectHandle:
 def mcp(text: str) -> object:
     """A line to the MCP server, with a real project behind it."""
     try:
-        message = protocol.read(text.encode("utf-8", "surrogatepass"))
-    except protocol.Fault as fault:
+        message = protocol.parse_message(text.encode("utf-8", "surrogatepass"))
+    except protocol.JsonRpcError as fault:
         is_sentence(str(fault))
-        return protocol.write(protocol.fault_answer(fault))
-    answer = protocol.answer(message, _opened())
+        return protocol.encode_response(protocol.error_response(fault))
+    answer = protocol.handle_message(message, _opened())
     if answer is not None:
-        written = protocol.write(answer)
+        written = protocol.encode_response(answer)
         must(written.count(b"\n") == 1 and json.loads(written), "no line", written)
         for one in answer if isinstance(answer, list) else [answer]:
             if "error" in one:
@@ -498,25 +508,25 @@ def mcp(text: str) -> object:
 
 def foreign(text: str) -> object:
     """Text from anywhere on its way in."""
-    kept = accept(text)
+    kept = sanitize(text)
     must(clean(kept) == kept, "not clean", kept)
-    must(accept(kept) == kept, "otherwise the second time", kept, accept(kept))
+    must(sanitize(kept) == kept, "otherwise the second time", kept, sanitize(kept))
     must(redact(clean(text)).strip() == kept, "otherwise", text)
-    said = neutralise(text)
-    must(neutralise(said) == said, "otherwise the second time", said)
+    said = neutralize(text)
+    must(neutralize(said) == said, "otherwise the second time", said)
     must("\n" not in one_line(text), "not one line", text)
-    for one in (slug(text), title_of(kept), cut_words(kept, 5), *paths_in(kept)):
+    for one in (slugify(text), extract_title(kept), truncate_words(kept, 5), *find_paths(kept)):
         can_be_stored(one)
     return kept, said
 
 
 def asked(text: str) -> object:
     """What somebody looks for."""
-    context = Context(title=text[:100], body=text, files=(text[:300],), errors=(text,))
-    found = question(context)
-    can_be_stored((query_words(text, 20), path_words(text[:300])))
+    context = RecallContext(title=text[:100], body=text, files=(text[:300],), errors=(text,))
+    found = build_query(context)
+    can_be_stored((search_terms(text, 20), tokenize_path(text[:300])))
     must(all(math.isfinite(weight) for weight in found.words.values()), "no weight", text)
-    return found, words(text)
+    return found, tokenize(text)
 
 
 TARGETS: tuple[Target, ...] = (

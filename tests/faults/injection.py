@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ralph.core.records import Recalled, Recollection, record, replace
+from ralph.core.records import PromptContext, RecalledMemory, record, replace
 from ralph.core.text import SIGIL_NAMES
-from ralph.loop.review import review_prompt
-from ralph.memory.recall.prime import primed
-from ralph.memory.recall.render import quoted
+from ralph.loop.review import build_review_prompt
+from ralph.memory.recall.prime import render_primer
+from ralph.memory.recall.render import escape_untrusted
 from tests.faults.injection_corpus import MARK, texts
 from tests.faults.trial import Shown, Trial
 from tests.loop.test_prompt import a_failure, a_task, an_entry, build, everything
@@ -89,21 +89,21 @@ def outside_of_code(text: str) -> str:
     return "\n".join(kept)
 
 
-def _memory(**fields: object) -> Callable[[Recollection, str], Recollection]:
-    def put(known: Recollection, text: str) -> Recollection:
+def _memory(**fields: object) -> Callable[[PromptContext, str], PromptContext]:
+    def put(known: PromptContext, text: str) -> PromptContext:
         filled = {name: text if value is str else (text,) for name, value in fields.items() if isinstance(value, type)}
         given = {name: value for name, value in fields.items() if not isinstance(value, type)}
         memory = a_memory("Tabs", "They count as eight.", id="mem-1-000f", created_at=AT, updated_at=AT)
-        return replace(known, memories=(Recalled(memory=replace(memory, **given, **filled), score=1.0),))
+        return replace(known, memories=(RecalledMemory(memory=replace(memory, **given, **filled), score=1.0),))
 
     return put
 
 
-def _entry(**fields: type) -> Callable[[Recollection, str], Recollection]:
+def _entry(**fields: type) -> Callable[[PromptContext, str], PromptContext]:
     return lambda known, text: replace(known, journal=(an_entry(1, **_filled(fields, text)),))
 
 
-def _report(**fields: type) -> Callable[[Recollection, str], Recollection]:
+def _report(**fields: type) -> Callable[[PromptContext, str], PromptContext]:
     return lambda known, text: replace(known, reports=(a_failure(3, **_filled(fields, text)),))
 
 
@@ -111,7 +111,7 @@ def _filled(fields: dict[str, type], text: str) -> dict[str, Any]:
     return {name: text if kind is str else (text,) for name, kind in fields.items()}
 
 
-FIELDS: dict[str, Callable[[Recollection, str], Recollection]] = {
+FIELDS: dict[str, Callable[[PromptContext, str], PromptContext]] = {
     "knowledge": _memory(body=str),
     "knowledge tags": _memory(tags=tuple),
     "knowledge origin": _memory(origin_task=str),
@@ -131,15 +131,17 @@ FIELDS: dict[str, Callable[[Recollection, str], Recollection]] = {
     "spec": lambda known, text: replace(known, feature=replace(known.feature, spec=text)),
     "plan": lambda known, text: replace(known, feature=replace(known.feature, plan=text)),
     "interruption": lambda known, text: replace(known, interruptions=(an_entry(2, number=2, notes=text),)),
-    "handed over": lambda known, text: replace(known, handed=(an_entry(2, number=2, notes=text, hat="planner"),)),
-    "elsewhere": lambda known, text: replace(known, elsewhere=(a_failure(1, why=text, retry_suggestion=text),)),
+    "handed over": lambda known, text: replace(known, handovers=(an_entry(2, number=2, notes=text, hat="planner"),)),
+    "elsewhere": lambda known, text: replace(known, similar_reports=(a_failure(1, why=text, retry_suggestion=text),)),
 }
 """By name: where text from outside stands in what a prompt is made from."""
 SHOWN: dict[str, Callable[[str], str]] = {
-    "prime": lambda text: primed([a_memory("Tabs", text, kind="pattern", created_at=AT, updated_at=AT)]),
-    "prime of knowledge": lambda text: primed([a_memory("Tabs", text, tags=(text,), created_at=AT, updated_at=AT)]),
-    "review": lambda text: review_prompt(a_task(body=text), everything().feature, ("a.py", text), text),
-    "tool": quoted,
+    "prime": lambda text: render_primer([a_memory("Tabs", text, kind="pattern", created_at=AT, updated_at=AT)]),
+    "prime of knowledge": lambda text: render_primer(
+        [a_memory("Tabs", text, tags=(text,), created_at=AT, updated_at=AT)]
+    ),
+    "review": lambda text: build_review_prompt(a_task(body=text), everything().feature, ("a.py", text), text),
+    "tool": escape_untrusted,
 }
 """By name: what else agents are told."""
 WITH_ATTRIBUTION = {"knowledge": r"_Learned 2026-11-15", "pattern": r"_\(2026-11-15", "learning": r"_\(2026-11-15"}
@@ -169,7 +171,7 @@ def _usual(name: str) -> Shape:
     return shape(SHOWN[name](INNOCENT) if name in SHOWN else _prompt(FIELDS[name], INNOCENT))
 
 
-def _prompt(put: Callable[[Recollection, str], Recollection], text: str) -> str:
+def _prompt(put: Callable[[PromptContext, str], PromptContext], text: str) -> str:
     return build(put(everything(), text), 60_000).text
 
 

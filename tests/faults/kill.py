@@ -18,13 +18,13 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from ralph.core.records import Capture, Memory, Outcome, State, Status, now, record, replace
-from ralph.formats.knowledge_md import read_note
-from ralph.formats.memories_md import SECTIONS, read_document
+from ralph.core.records import AttemptOutcome, AttemptResult, Memory, MemoryState, TaskStatus, now, record, replace
+from ralph.formats.knowledge_md import parse_note
+from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import disk
 from ralph.project import Project
-from ralph.store.maintenance.check import check
-from ralph.store.memory_queries import Wanted
+from ralph.store.maintenance.check import check_database
+from ralph.store.memory_queries import MemoryFilter
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.make import a_memory, set_up_project
@@ -75,7 +75,7 @@ class Lane:
         self._root = folder
         self._known: dict[str, Said] = {}
         self._ids: dict[str, str] = {}
-        self._tasks: dict[str, Status] = {}
+        self._tasks: dict[str, TaskStatus] = {}
         self._run_id = ""
         self._sweep = [0, 1]
         self.lost: list[str] = []
@@ -122,7 +122,7 @@ class Lane:
     def _cycle(self) -> None:
         is_traced = can_trace() and self._chance.random() < TRACED
         do, calls = _SWEPT[self._sweep[0]]
-        if is_traced and do == "work" and Status.PENDING not in self._tasks.values():
+        if is_traced and do == "work" and TaskStatus.PENDING not in self._tasks.values():
             do = "task"
         writes = [self._new(do)] if is_traced else self._some()
         root, run_id = self._root, self._run_id
@@ -172,7 +172,7 @@ class Lane:
         with Project.open(self._root) as project:
             self._compare(project, pending)
             if pending:
-                project.store.attempts.recover({WORKER})
+                project.store.attempts.release_vanished({WORKER})
                 self._retry(project, pending)
                 self._compare(project, None)
 
@@ -189,10 +189,10 @@ class Lane:
         """Take a write for made."""
         key = write.key
         if write.do == "task":
-            self._tasks[write.id] = Status.PENDING
+            self._tasks[write.id] = TaskStatus.PENDING
         elif write.do == "work":
             if id:
-                self._tasks[id] = Status.DONE
+                self._tasks[id] = TaskStatus.DONE
                 self._known[key] = Said(body=write.body)
         elif write.do == "edit":
             before = self._known[key]
@@ -206,11 +206,11 @@ class Lane:
 
     def _compare(self, project: Project, pending: Write | None) -> None:
         """Compare all there is with what should be; what was begun may be made or not, and is taken as it is."""
-        problems = [f"damaged: {row}" for row in project.store.damaged()]
-        problems += check(project.store.database.where, deep=True).problems
+        problems = [f"damaged: {row}" for row in project.store.damaged_rows()]
+        problems += check_database(project.store.database.display_url, deep=True).problems
         project.files.sync()
         found: dict[str, list[Memory]] = {}
-        for memory in project.store.memories.find(Wanted(states=tuple(State))):
+        for memory in project.store.memories.find(MemoryFilter(states=tuple(MemoryState))):
             for key in KEY.findall(memory.body)[:1]:
                 found.setdefault(key, []).append(memory)
         tasks = {task.id: task.status for task in project.store.tasks.all()}
@@ -221,25 +221,27 @@ class Lane:
         problems += [f"nobody asked for {key}" for key in found if key not in self._known]
         for key, said in self._known.items():
             problems += self._differs(project, key, said, found.get(key, []))
-        done = {id for id, status in tasks.items() if status is Status.DONE}
-        if done != {id for id, status in self._tasks.items() if status is Status.DONE}:
+        done = {id for id, status in tasks.items() if status is TaskStatus.DONE}
+        if done != {id for id, status in self._tasks.items() if status is TaskStatus.DONE}:
             problems.append("the tasks that are done are others")
         if set(tasks) != set(self._tasks):
             problems.append("the tasks are others")
         problems += self._files_differ([rows[0] for rows in found.values()])
         self.lost += problems
 
-    def _is_made(self, write: Write, found: dict[str, list[Memory]], tasks: dict[str, Status]) -> bool:
+    def _is_made(self, write: Write, found: dict[str, list[Memory]], tasks: dict[str, TaskStatus]) -> bool:
         rows = found.get(write.key, [])
         if write.do == "task":
             return write.id in tasks
         if write.do == "delete":
-            return bool(rows) and rows[0].state is not State.ACTIVE
+            return bool(rows) and rows[0].state is not MemoryState.ACTIVE
         return bool(rows) and rows[0].body == write.body
 
-    def _id_of(self, write: Write, found: dict[str, list[Memory]], tasks: dict[str, Status]) -> str:
+    def _id_of(self, write: Write, found: dict[str, list[Memory]], tasks: dict[str, TaskStatus]) -> str:
         if write.do == "work":
-            new = [id for id, status in tasks.items() if status is Status.DONE and self._tasks.get(id) is not status]
+            new = [
+                id for id, status in tasks.items() if status is TaskStatus.DONE and self._tasks.get(id) is not status
+            ]
             return new[0] if len(new) == 1 else ""
         return write.id if write.do == "task" else found[write.key][0].id
 
@@ -248,7 +250,7 @@ class Lane:
             return [f"{key} is lost"]
         row, history = rows[0], project.store.memories.history(rows[0].id)
         problems = []
-        if row.body != said.body or (row.state is State.ACTIVE) is not said.is_active:
+        if row.body != said.body or (row.state is MemoryState.ACTIVE) is not said.is_active:
             problems.append(f"{key} is {row.body!r}, {row.state}, and should be {said}")
         if len(history) != said.events:
             problems.append(f"{key} has {[one.what for one in history]}, and should have {said.events} events")
@@ -256,17 +258,17 @@ class Lane:
 
     def _files_differ(self, rows: list[Memory]) -> list[str]:
         """Say where the files do not hold what is in use, once each."""
-        active = [row for row in rows if row.state is State.ACTIVE]
-        path = self._root / disk.MEMORIES
-        entries = read_document(path.read_text(encoding="utf-8")).entries if path.exists() else ()
+        active = [row for row in rows if row.state is MemoryState.ACTIVE]
+        path = self._root / disk.MEMORIES_PATH
+        entries = parse_document(path.read_text(encoding="utf-8")).entries if path.exists() else ()
         listed = Counter((entry.id, entry.body.strip()) for entry in entries)
         problems = []
-        if listed != Counter((row.id, row.body) for row in active if row.kind in SECTIONS):
-            problems.append(f"{disk.MEMORIES} holds something else")
-        notes = [_note(one.read_text(encoding="utf-8")) for one in (self._root / disk.KNOWLEDGE).glob("[!.]*.md")]
+        if listed != Counter((row.id, row.body) for row in active if row.kind in SECTION_HEADINGS):
+            problems.append(f"{disk.MEMORIES_PATH} holds something else")
+        notes = [_note(one.read_text(encoding="utf-8")) for one in (self._root / disk.KNOWLEDGE_DIR).glob("[!.]*.md")]
         kept = Counter((note.title, note.body.strip()) for note in notes)
         if kept != Counter((row.title, row.body) for row in active if row.kind == "knowledge"):
-            problems.append(f"{disk.KNOWLEDGE} holds something else")
+            problems.append(f"{disk.KNOWLEDGE_DIR} holds something else")
         return problems
 
     def _temporary(self) -> list[Path]:
@@ -282,7 +284,7 @@ class Lane:
             self.lost.append(f"{len(left)} files are left for ever")
 
 
-_note = cache(read_note)
+_note = cache(parse_note)
 
 
 # --- the writer ------------------------------------------------------------------------------
@@ -310,8 +312,8 @@ def _made(project: Project, write: Write, run_id: str) -> str:
         if begun is None:
             return ""
         learned = a_memory(write.key, write.body, id="", tags=("work",))
-        ended = replace(begun.attempt, outcome=Outcome.DONE, ended_at=now())
-        capture = Capture(attempt=ended, report=None, memories=(learned,), task_status=Status.DONE)
+        ended = replace(begun.attempt, outcome=AttemptOutcome.DONE, ended_at=now())
+        capture = AttemptResult(attempt=ended, report=None, memories=(learned,), task_status=TaskStatus.DONE)
         project.store.attempts.finish(capture, begun.task.claim_token)
         return begun.task.id
     if write.do == "note":

@@ -17,11 +17,11 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.config import Config
-from ralph.core.records import Outcome, Status, record, replace
-from ralph.loop.options import Order
-from ralph.loop.progress import Event
+from ralph.core.records import AttemptOutcome, TaskStatus, record, replace
+from ralph.loop.options import RunOptions
+from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
 from tests.faults.trial import Shown, Trial
@@ -129,7 +129,7 @@ def _work(root: Path, told: int, seed: float, work_seconds: float | None) -> Non
         memories=replace(usual.memories, files=False, meaning=False),
     )
 
-    def answer(prompt: str, session: Session) -> str:
+    def answer(prompt: str, session: SessionOptions) -> str:
         task_id = session.environment["RALPH_TASK_ID"]
         time.sleep(chance.random() * WORK_SECONDS if work_seconds is None else work_seconds)
         name = f"{os.getpid()} {os.urandom(6).hex()}"
@@ -139,7 +139,7 @@ def _work(root: Path, told: int, seed: float, work_seconds: float | None) -> Non
     def say(**said: str) -> None:
         os.write(told, json.dumps(said).encode() + b"\n")
 
-    def tell(event: Event) -> None:
+    def tell(event: ProgressEvent) -> None:
         if event.what == "attempt_ended":
             say(ended=str(event.details["task_id"]), outcome=str(event.details["outcome"]))
 
@@ -149,9 +149,9 @@ def _work(root: Path, told: int, seed: float, work_seconds: float | None) -> Non
             agent=ScriptedAgent(answer),
             config=config,
             directory=root,
-            order=Order(iterations=100_000, stays=True),
-            tell=tell,
-        ).run()
+            run_options=RunOptions(iterations=100_000, stays=True),
+            emit=tell,
+        ).run_loop()
 
 
 # --- the trial ---------------------------------------------------------------------------
@@ -227,25 +227,25 @@ def _add_tasks(folder: Path, count: int) -> list[str]:
 
 def _has_open(folder: Path) -> bool:
     with Project.open(folder) as project:
-        return project.store.tasks.has_open()
+        return project.store.tasks.has_unfinished()
 
 
 def _left(folder: Path, tasks: list[str], said: Said, killed: int, paused: int) -> Left:
     with Project.open(folder) as project:
         store = project.store
-        store.attempts.recover({task.claimed_by for task in store.tasks.claimed() if task.claimed_by})
+        store.attempts.release_vanished({task.claimed_by for task in store.tasks.claimed() if task.claimed_by})
         attempts = store.attempts.latest(100_000)
-        done = Counter(one.task_id for one in attempts if one.outcome is Outcome.DONE)
+        done = Counter(one.task_id for one in attempts if one.outcome is AttemptOutcome.DONE)
         lost = [one for one in attempts if one.task_id and one.reason == LOST.format(one.task_id)]
         titles = {memory.title for memory in store.memories.all()}
         return Left(
             double=sum(max(done[id], said.done[id]) > 1 for id in tasks),
             undone=sum(done[id] < 1 for id in tasks)
-            + sum(task.status is not Status.DONE for task in store.tasks.all())
+            + sum(task.status is not TaskStatus.DONE for task in store.tasks.all())
             + sum(count and not done[id] for id, count in said.done.items()),
             unkept=sum(f"Session {name}" not in titles for name in said.sessions),
             open_attempts=len(store.attempts.running()),
-            damaged=len(store.damaged()),
+            damaged=len(store.damaged_rows()),
             done=len(tasks),
             refused=len(lost),
             killed=killed,

@@ -28,7 +28,7 @@ from ralph.core.records import record
 from ralph.loop import run_log
 from ralph.project import Project
 from ralph.store.maintenance.backup import backup_path
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.faults.trial import Shown, Trial
 from tests.make import set_up_project
 
@@ -187,7 +187,7 @@ def _csv(project: Project, name: str, outside: Path) -> None:
 
 def _bundle(project: Project, name: str, outside: Path) -> None:
     project.memory.add("It is carried.", type="knowledge", title="Carried", tags=["x"])
-    pieces = [piece for _, parts in project.transfer.export("bundle", Wanted()).files for piece in parts]
+    pieces = [piece for _, parts in project.transfer.export("bundle", MemoryFilter()).files for piece in parts]
     print(project.transfer.import_text("".join(pieces).replace('"Carried"', json.dumps(name)), "memories.jsonl"))
 
 
@@ -215,7 +215,7 @@ def _backup(project: Project, name: str, outside: Path) -> None:
 
 
 def _run(project: Project, name: str, outside: Path) -> None:
-    print(run_log.read(project.root, name))
+    print(run_log.read_events(project.root, name))
 
 
 def _neighbour(project: Project, name: str, outside: Path) -> None:

@@ -18,7 +18,7 @@ import apsw
 from ralph.store import open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.maintenance import backup
-from ralph.store.maintenance.check import check
+from ralph.store.maintenance.check import check_database
 from tests.faults.traced import NAMES, Child, can_trace
 from tests.faults.trial import Shown, Trial
 from tests.store.make import an_old_database, found_by
@@ -87,16 +87,16 @@ def _look(path: Path, version: int, is_told: bool, lost: list[str]) -> bool:
         found = connection.pragma("user_version")
     if found not in (version, SCHEMA_VERSION) or (is_told and found == version):
         lost.append(f"version {version} became {found}")
-    lost += check(str(path), deep=True).problems
-    before = backup.backups(str(path))
+    lost += check_database(str(path), deep=True).problems
+    before = backup.readable_backups(str(path))
     if found == SCHEMA_VERSION and [one.schema for one in before] != [version]:
         lost.append(f"version {version} has no backup")
-    lost += [problem for one in before for problem in check(one.path).problems]
+    lost += [problem for one in before for problem in check_database(one.path).problems]
     with closing(open_store(str(path))) as store:
-        if store.memories.count() != MEMORIES or store.damaged() or found_by(store, "Title 7", 1) != ["Title 7"]:
+        if store.memories.count() != MEMORIES or store.damaged_rows() or found_by(store, "Title 7", 1) != ["Title 7"]:
             lost.append(f"version {version} was not brought up to date")
-    lost += check(str(path), deep=True).problems
-    made = backup.backups(str(path))
+    lost += check_database(str(path), deep=True).problems
+    made = backup.readable_backups(str(path))
     if not made or any((one.schema, one.memories) != (version, MEMORIES) for one in made):
         lost.append(f"version {version} has another backup")
     return bool(found == SCHEMA_VERSION)

@@ -13,9 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from ralph.core.records import Memory, Outcome, State, Status, now
+from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, now
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.web.pages import PAGES
 from tests.faults.trial import Shown, Trial
 from tests.make import a_report, begin, finish, set_up_project
@@ -183,18 +183,18 @@ def fill(served: Served, texts: list[str]) -> None:
         kind="pitfall",
         title="".join(texts[:2]),
         body="\n".join(texts),
-        state=State.STAGED,
+        state=MemoryState.STAGED,
         state_reason=texts[0],
         created_at=now(),
         updated_at=now(),
     )
-    project.store.memories.insert(staged, Change(who=texts[0], why=texts[-1]))
+    project.store.memories.insert_unchecked(staged, ChangeInfo(who=texts[0], why=texts[-1]))
     run = project.store.attempts.start_run(f"agent {texts[0]}", "{}")
     for text in texts[:-3]:
         task, attempt = begin(project.store, run.id)
         report = a_report(attempt, text, tried=text, trace=text, category=text[:40], retry_suggestion=text)
         more: dict[str, Any] = {"notes": text, "reason": text, "model": text, "model_reason": text, "files": (text,)}
-        finish(project.store, task, attempt, Outcome.RETRIED, Status.BLOCKED, report=report, **more)
+        finish(project.store, task, attempt, AttemptOutcome.RETRIED, TaskStatus.BLOCKED, report=report, **more)
     project.store.attempts.end_run(run.id, texts[0], 1.0)
     served.post(f"/api/tasks/{ids[-1]}/block", {"reason": texts[-1]})
 

@@ -27,15 +27,15 @@ from pathlib import Path
 from typing import Any
 
 from ralph.core.config import StoreConfig
-from ralph.core.files import write_whole
-from ralph.core.records import Outcome, State, Status, fields_of
-from ralph.formats.sync.disk import Content
-from ralph.formats.sync.disk import Disk as Synchronised
-from ralph.formats.sync.location import place_of
+from ralph.core.files import write_atomically
+from ralph.core.records import AttemptOutcome, MemoryState, TaskStatus, record_fields
+from ralph.formats.sync.disk import FileContent
+from ralph.formats.sync.disk import SyncedFiles as Synchronised
+from ralph.formats.sync.location import working_copy_id
 from ralph.project import Project
 from ralph.store.maintenance.backup import backup_paths
-from ralph.store.maintenance.check import check
-from ralph.web.tokens import own_token
+from ralph.store.maintenance.check import check_database
+from ralph.web.tokens import load_or_create_token
 from ralph.workspace import _note_store, init_project
 from tests.faults.trial import Shown, Trial
 from tests.make import finish
@@ -191,9 +191,9 @@ class Writer:
         task_id = project.tasks.add(f"Task of {self._name}").id
         self._tell(task=task_id, status="pending")
         store = project.store
-        begun = store.attempts.begin(store.attempts.start_run("test").id, self._name, 60, agent="test", only=task_id)
+        begun = store.attempts.begin(store.attempts.start_run("test").id, self._name, 60, agent="test", task_id=task_id)
         assert begun
-        finish(store, begun.task, begun.attempt, Outcome.DONE, Status.DONE)
+        finish(store, begun.task, begun.attempt, AttemptOutcome.DONE, TaskStatus.DONE)
         self._tell(task=task_id, status="done")
 
     def _back_up(self, project: Project) -> None:
@@ -239,7 +239,9 @@ class Book:
 
     def compare(self, root: Path, *, deep: bool) -> list[str]:
         """Say what is not as it was acknowledged; take on what was tried and is there."""
-        wrong = [f"the database: {problem}" for problem in check(str(root / ".ralph/ralph.db"), deep=deep).problems]
+        wrong = [
+            f"the database: {problem}" for problem in check_database(str(root / ".ralph/ralph.db"), deep=deep).problems
+        ]
         wrong += _torn(root)
         with Project.open(root) as project:
             stored = {memory.id: memory for memory in project.store.memories.all()}
@@ -253,18 +255,18 @@ class Book:
                 for key, one in known.items():
                     memory = stored.get(one["id"])
                     allowed = {one["version"], *tried.get(key, ())}
-                    seen = _version(key, memory.body) if memory and memory.state is State.ACTIVE else 0
+                    seen = _version(key, memory.body) if memory and memory.state is MemoryState.ACTIVE else 0
                     if seen not in allowed:
                         wrong.append(f"{key} should be at {allowed}, and is at {seen}")
                     one["version"] = seen
                 tried.clear()
             for task in project.store.tasks.all():
-                if self.tasks.pop(task.id, "pending") == "done" and task.status is not Status.DONE:
+                if self.tasks.pop(task.id, "pending") == "done" and task.status is not TaskStatus.DONE:
                     wrong.append(f"{task.id} was done, and is {task.status}")
             wrong += [f"{id} is gone" for id in self.tasks]
             self.tasks = {task.id: task.status.value for task in project.store.tasks.all()}
             for path in self.backups[-BACKUPS:]:
-                wrong += [f"{path}: {problem}" for problem in check(path).problems]
+                wrong += [f"{path}: {problem}" for problem in check_database(path).problems]
             wrong += self._out_of_step(project, root)
         return wrong
 
@@ -426,7 +428,9 @@ def keep_files(disk: Disk) -> list[str]:
 
     database, settings = root / ".ralph/ralph.db", root / ".ralph.toml"
     after_power_loss(
-        "what init makes", lambda: init_project(root), lambda: not check(str(database)).problems and settings.exists()
+        "what init makes",
+        lambda: init_project(root),
+        lambda: not check_database(str(database)).problems and settings.exists(),
     )
     after_power_loss(
         "a knowledge file",
@@ -438,16 +442,22 @@ def keep_files(disk: Disk) -> list[str]:
         lambda: change(lambda project: project.memory.edit(project.store.memories.all()[0].id, content="Second.")),
         lambda: holds(note(), "Second."),
     )
-    seen = Content(path=f".ralph/knowledge/{note().name}", text="", stat=_size(note()))
+    seen = FileContent(path=f".ralph/knowledge/{note().name}", text="", stat=_size(note()))
     after_power_loss(
         "a knowledge file taken away",
         lambda: change(
-            lambda project: Synchronised(project.store, root, place_of(project.store, root)).delete(seen.path, seen)
+            lambda project: Synchronised(project.store, root, working_copy_id(project.store, root)).delete(
+                seen.path, seen
+            )
         ),
         lambda: not note().exists(),
     )
-    after_power_loss("a new file", lambda: write_whole(root / "a/b/c", b"whole"), lambda: holds(root / "a/b/c", "who"))
-    after_power_loss("a token", lambda: own_token(root / "t/token"), lambda: not own_token(root / "t/token")[1])
+    after_power_loss(
+        "a new file", lambda: write_atomically(root / "a/b/c", b"whole"), lambda: holds(root / "a/b/c", "who")
+    )
+    after_power_loss(
+        "a token", lambda: load_or_create_token(root / "t/token"), lambda: not load_or_create_token(root / "t/token")[1]
+    )
     after_power_loss(
         "settings",
         lambda: _note_store(root, StoreConfig(), StoreConfig(project="x"), is_given=False),
@@ -456,7 +466,7 @@ def keep_files(disk: Disk) -> list[str]:
     after_power_loss(
         "a backup",
         lambda: change(lambda project: project.store.backup("asked for")),
-        lambda: bool(made := backup_paths(str(database))) and not check(made[0]).problems,
+        lambda: bool(made := backup_paths(str(database))) and not check_database(made[0]).problems,
     )
     disk.unmount()
     return wrong
@@ -485,4 +495,4 @@ TRIALS = (Trial(name="power", test="power loss", allowed="0 acknowledged lost, 0
 
 if __name__ == "__main__":
     folder, size, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    print(json.dumps(fields_of(lose_power(Disk(folder), size, seed)) if size else keep_files(Disk(folder))))
+    print(json.dumps(record_fields(lose_power(Disk(folder), size, seed)) if size else keep_files(Disk(folder))))

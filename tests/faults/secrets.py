@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from ralph.core.records import record
-from ralph.core.text import accept
+from ralph.core.text import sanitize
 from tests.faults.abused import ANSWERED, WAYS, Abused, answers
 from tests.faults.secret_corpus import WINDOW, Secret, all_secrets, innocent_lines
 from tests.faults.trial import Shown, Trial
@@ -37,12 +37,12 @@ class Leak:
 
 def missed(seed: int) -> list[Secret]:
     """Give the secrets of which too much is left by the one way in for text."""
-    return [secret for secret in all_secrets(seed) if secret.seen_in(accept(secret.text))]
+    return [secret for secret in all_secrets(seed) if secret.seen_in(sanitize(secret.text))]
 
 
 def spoiled(seed: int) -> list[str]:
     """Give the innocent lines that are not left as they are."""
-    return [line for line in innocent_lines(seed) if accept(line) != line.strip()]
+    return [line for line in innocent_lines(seed) if sanitize(line) != line.strip()]
 
 
 def pieces(secret: Secret) -> list[str]:

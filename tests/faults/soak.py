@@ -26,7 +26,7 @@ import psutil
 
 from ralph.core.records import record
 from ralph.project import Project
-from ralph.store.maintenance.check import check
+from ralph.store.maintenance.check import check_database
 from tests.faults.trial import Shown, Trial
 from tests.integrations.mcp.asking import Served, tool_call
 from tests.make import set_up_project
@@ -425,7 +425,7 @@ def _looked_over(soak: Soak) -> tuple[set[str], int, list[str]]:
         counted = "SELECT SUM(iterations) AS attempts FROM runs WHERE project_id = :project_id"
         attempts = project.store.scope.query(counted)[0]["attempts"]
         running = project.store.attempts.running()
-        problems = list(check(project.store.database.where, deep=True).problems)
+        problems = list(check_database(project.store.database.display_url, deep=True).problems)
     problems += [f"temporary file left: {path.name}" for path in _temporary(soak.root)]
     if len(running) > 2:
         problems.append(f"{len(running)} attempts stand as running")

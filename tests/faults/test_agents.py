@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 from ralph.project import Project
 from tests.faults.agents import CLAUDE, COMMON, EXPECTED, GIGABYTES, LOUD, SLOW, hostile_run, judged, run, survivors
 from tests.make import set_up_project
@@ -90,7 +90,7 @@ def test_an_agent_that_ruins_itself_loses_no_task(two_tasks: Path) -> None:
     assert code == 2
     assert f"{two_tasks}/../agent.sh is not executable. Run: chmod +x {two_tasks}/../agent.sh" in said
     with Project.open(two_tasks) as project:
-        assert [task.status for task in project.store.tasks.all()] == [Status.DONE, Status.PENDING]
+        assert [task.status for task in project.store.tasks.all()] == [TaskStatus.DONE, TaskStatus.PENDING]
 
 
 def test_an_agent_that_leaves_a_rebase_in_the_middle_does_not_stop_the_next_one(two_tasks: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_agent_that_leaves_a_rebase_in_the_middle_does_not_stop_the_next_one(
     assert code == 0, said
     assert (two_tasks / ".git" / "rebase-merge").is_dir()
     with Project.open(two_tasks) as project:
-        assert {task.status for task in project.store.tasks.all()} == {Status.DONE}
+        assert {task.status for task in project.store.tasks.all()} == {TaskStatus.DONE}
 
 
 def test_an_agent_that_edits_the_settings_is_told_of_and_changes_nothing_for_this_run(two_tasks: Path) -> None:
@@ -116,4 +116,4 @@ def test_an_agent_that_edits_the_settings_is_told_of_and_changes_nothing_for_thi
     assert said.count(".ralph.toml changed during the session.") == 1
     with Project.open(two_tasks) as project:
         assert project.config.execution.gates == ("false",)
-        assert {task.status for task in project.store.tasks.all()} == {Status.DONE}
+        assert {task.status for task in project.store.tasks.all()} == {TaskStatus.DONE}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralph.project import Project
-from ralph.store.tasks import Tasks
+from ralph.store.tasks import TaskStore
 from tests.faults.apart import LEFT_OUT, SECRET, Facts, attack, both, operations, rows_of, tables
 
 
@@ -47,14 +47,14 @@ def test_whoever_forgets_the_project_in_a_statement_is_caught(
 ) -> None:
     mine, theirs = two
 
-    def titles(self: Tasks, ids: object) -> dict[str, str]:
+    def titles(self: TaskStore, ids: object) -> dict[str, str]:
         return {row["id"]: row["title"] for row in self._scope.database.query("SELECT id, title FROM tasks")}
 
-    def log(self: Tasks, id: str, message: str, who: str) -> None:
+    def log(self: TaskStore, id: str, message: str, who: str) -> None:
         self._scope.database.execute("UPDATE tasks SET title = 'x' WHERE id = :id", id=id)
 
-    monkeypatch.setattr(Tasks, "titles", titles)
-    monkeypatch.setattr(Tasks, "log", log)
+    monkeypatch.setattr(TaskStore, "titles", titles)
+    monkeypatch.setattr(TaskStore, "log", log)
     wrong = [one.partition("(")[0] for one in attack(mine, theirs, 20, 1, ("Tasks.titles", "Tasks.log")).wrong]
 
     assert "Tasks.titles" in wrong

@@ -12,7 +12,7 @@ import pytest
 from ralph.core.actor import AGENT
 from ralph.project import Project
 from ralph.web import mcp
-from ralph.web.mcp import Server
+from ralph.web.mcp import McpHttpServer
 from tests.faults.api import doors, routes, untried
 from tests.make import set_up_project
 from tests.web.asking import Served
@@ -41,9 +41,9 @@ def test_there_is_a_door_for_each_call_page_and_file() -> None:
 
 
 def test_clients_that_take_their_time_keep_nobody_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(mcp, "REQUEST_SECONDS", 0.5)
-    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
+    monkeypatch.setattr(mcp, "MAX_MCP_CONNECTIONS", 3)
+    monkeypatch.setattr(mcp, "REQUEST_TIMEOUT", 0.5)
+    with McpHttpServer(project.directory, "127.0.0.1", 0, AGENT) as server:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         try:
@@ -64,7 +64,7 @@ def test_clients_that_take_their_time_keep_nobody_out(project: Project, monkeypa
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-def _connected(server: Server) -> socket.socket:
+def _connected(server: McpHttpServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.server_port), timeout=10)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ralph.cli import main
-from ralph.cli.output import read_text
-from ralph.core.config import toml_in
+from ralph.cli.output import read_input_text
+from ralph.core.config import parse_toml
 from ralph.core.errors import UsageError
-from ralph.formats.sources import LONGEST_LINE, SourceFile
+from ralph.formats.sources import MAX_LINE_CHARS, SourceFile
 from ralph.project import Project
 from tests.faults import bombs
 from tests.faults.links import make_clone
@@ -107,10 +107,10 @@ def test_settings_that_are_a_bomb_are_refused_by_name(
 def test_a_key_may_have_parts_and_a_text_any_number_of_dots() -> None:
     text = f'a.b.c = 1\nd = "{"." * 5000}"\n'
 
-    assert toml_in(text) == {"a": {"b": {"c": 1}}, "d": "." * 5000}
+    assert parse_toml(text) == {"a": {"b": {"c": 1}}, "d": "." * 5000}
     for key in (".".join("a" * 2000), ".".join(['"a"'] * 2000), " . ".join(["a"] * 2000)):
         with pytest.raises(ValueError, match="a line has more than 300 dots"):
-            toml_in(f"{key} = 1\n")
+            parse_toml(f"{key} = 1\n")
 
 
 def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
@@ -128,7 +128,7 @@ def test_a_file_that_is_too_large_to_import_is_refused_before_it_is_read(
 
 def test_what_never_ends_is_refused_too() -> None:
     with pytest.raises(UsageError, match="/dev/zero is larger than 64 MB"):
-        read_text("/dev/zero")
+        read_input_text("/dev/zero")
     with pytest.raises(UsageError, match="zero is larger than 64 MB"):
         SourceFile(name="zero", path=Path("/dev/zero")).text()
 
@@ -136,12 +136,12 @@ def test_what_never_ends_is_refused_too() -> None:
 def test_text_is_read_with_the_line_ends_of_here(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"a\r\nb\rc\n")
 
-    assert read_text(os.fspath(tmp_path / "file")) == "a\nb\nc\n"
+    assert read_input_text(os.fspath(tmp_path / "file")) == "a\nb\nc\n"
 
 
 def test_a_line_of_a_bundle_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "bundle.jsonl"
-    path.write_bytes(b"first\n" + b"x" * LONGEST_LINE + b"x\n")
+    path.write_bytes(b"first\n" + b"x" * MAX_LINE_CHARS + b"x\n")
 
     lines = SourceFile(name="bundle.jsonl", path=path).lines()
 

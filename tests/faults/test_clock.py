@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from ralph.core.records import Outcome, Status, timestamp
+from ralph.core.records import AttemptOutcome, TaskStatus, timestamp
 from ralph.project import Project
 from ralph.store import create_store
-from ralph.store.sqlite.leases import is_over, lease_end
-from ralph.store.tasks import NewTask
+from ralph.store.sqlite.leases import is_expired, lease_end
+from ralph.store.tasks import TaskDraft
 from tests.make import set_up_project
 
 pytestmark = pytest.mark.sqlite
@@ -131,7 +131,7 @@ def an_actor(url: str, clock: Clock) -> Iterator[Do]:
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     store = create_store(str(tmp_path / "ralph.db"), "clock")
-    store.tasks.add(NewTask(title="A task"))
+    store.tasks.add(TaskDraft(title="A task"))
     store.close()
     return str(tmp_path / "ralph.db")
 
@@ -254,18 +254,18 @@ def test_a_run_takes_as_long_as_it_takes_while_the_clock_is_set(tmp_path: Path, 
     assert done.returncode == 0, done.stdout + done.stderr
     with Project.open(root) as project:
         attempts = project.store.attempts.latest(5)
-        assert [one.outcome for one in attempts] == [Outcome.DONE, Outcome.DONE]
+        assert [one.outcome for one in attempts] == [AttemptOutcome.DONE, AttemptOutcome.DONE]
         assert all(0.1 <= one.seconds < 30 for one in attempts)
         assert 0.2 <= project.store.attempts.runs(1)[0].seconds < 60
-        assert all(task.status is Status.DONE for task in project.store.tasks.all())
+        assert all(task.status is TaskStatus.DONE for task in project.store.tasks.all())
 
 
 # --- a lease ---------------------------------------------------------------------------------
 
 
 def test_a_lease_runs_out_by_the_steady_clock() -> None:
-    assert not is_over(lease_end("60"))
-    assert is_over(lease_end("-0.01"))
+    assert not is_expired(lease_end("60"))
+    assert is_expired(lease_end("-0.01"))
 
 
 @pytest.mark.parametrize(
@@ -282,16 +282,16 @@ def test_a_lease_of_another_start_of_the_machine_goes_by_the_clock_if_that_can_b
 ) -> None:
     lease = f"{timestamp(time.time() + ends_in)} {length} 00000000 1.0"
 
-    assert is_over(lease) is expected
+    assert is_expired(lease) is expected
 
 
 @pytest.mark.parametrize(("ends_in", "expected"), [(5, False), (-5, True), (HOUR, False)])
 def test_a_lease_of_an_older_version_goes_by_the_clock(ends_in: float, expected: bool) -> None:
-    assert is_over(timestamp(time.time() + ends_in)) is expected
+    assert is_expired(timestamp(time.time() + ends_in)) is expected
 
 
 @pytest.mark.parametrize(
     "lease", [None, "", " ", "2026-01-01T00:00:00.000Z y", "2999-01-01T00:00:00.000Z 1 a b", "~ 1"]
 )
 def test_a_lease_that_nobody_can_read_holds_nothing(lease: str | None) -> None:
-    assert is_over(lease)
+    assert is_expired(lease)

@@ -21,9 +21,9 @@ from ralph.core.errors import StoreError
 from ralph.project import Project
 from ralph.store import open_store
 from ralph.store.maintenance.backup import make_backup
-from ralph.store.maintenance.check import check
+from ralph.store.maintenance.check import check_database
 from ralph.store.maintenance.restore import restore
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.cli.ran import Ralph, run
 from tests.faults import corruption
 from tests.faults.corruption import DATABASE, KINDS, _copied, _empty_log, build
@@ -85,11 +85,11 @@ TWINS = {
 @pytest.mark.parametrize("table", TWINS)
 def test_a_value_without_a_checksum_that_changes_on_the_disk_is_found(home: Path, table: str) -> None:
     path, column = home / DATABASE, TWINS[table]
-    assert check(str(path)).problems == ()
+    assert check_database(str(path)).problems == ()
 
     change_on_disk(path, table, column)
 
-    assert any(table in problem for problem in check(str(path)).problems)
+    assert any(table in problem for problem in check_database(str(path)).problems)
 
 
 def change_on_disk(path: Path, table: str, column: str) -> None:
@@ -124,7 +124,7 @@ def test_what_can_be_worked_out_anew_costs_nothing_else(home: Path, ralph: Ralph
 
     assert {one["mend"] for one in wrong if not one["is_fine"]} == {"ralph doctor --reindex"}
     assert all(one["is_fine"] for one in mended.json if one["about"] in ("indexes", "database"))
-    assert check(str(home / DATABASE), deep=True).problems == ()
+    assert check_database(str(home / DATABASE), deep=True).problems == ()
     assert ralph("memory", "list").code == 0
 
 
@@ -222,11 +222,11 @@ def test_who_has_a_database_open_whose_log_is_removed_acknowledges_nothing_more(
     set_up_project(tmp_path)
     path = tmp_path / ".ralph" / DATABASE
     store = open_store(str(path))
-    store.tasks.add(NewTask(title="Before"))
+    store.tasks.add(TaskDraft(title="Before"))
     Path(f"{path}-wal").unlink()
 
     with pytest.raises(StoreError, match="was moved or deleted while it was in use"):
-        store.tasks.add(NewTask(title="After"))
+        store.tasks.add(TaskDraft(title="After"))
 
     store.close()
 
@@ -339,11 +339,13 @@ def test_a_database_that_is_gone_is_told_by_every_command_and_one_further_up_is_
 def test_the_gap_names_all_that_people_would_miss(home: Path) -> None:
     done = restore(str(home / DATABASE))
 
-    assert done.gap.is_exact
-    assert done.gap.added == {
+    assert done.loss.is_exact
+    assert done.loss.added == {
         "memory": 13, "attempt": 4, "task": 1, "failure report": 1, "session": 1, "run": 2, "note on a task": 1,
     }  # fmt: skip
-    assert done.lost.startswith("Lost: 13 memories, 4 attempts, 1 task, 1 failure report, 1 session, 2 runs and 1 note")
+    assert done.loss_message.startswith(
+        "Lost: 13 memories, 4 attempts, 1 task, 1 failure report, 1 session, 2 runs and 1 note"
+    )
 
 
 def test_a_newer_backup_that_is_damaged_is_passed_over_by_name(home: Path, ralph: Ralph) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import StoreNotWritableError
-from ralph.core.files import FULL, READ_ONLY, trouble_of_disk
-from ralph.core.records import Outcome, Status
+from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
 from tests.faults import disk
@@ -92,14 +92,14 @@ def test_what_is_written_to_a_failing_disk_is_refused_in_a_sentence_or_there(tmp
 
 
 @needs_mount
-@pytest.mark.parametrize("trouble", [FULL, READ_ONLY])
+@pytest.mark.parametrize("trouble", [DISK_FULL, DISK_READ_ONLY])
 def test_all_that_is_there_is_read_and_what_is_new_refused(root: Path, mounted: Path, trouble: str) -> None:
-    if trouble == FULL:
+    if trouble == DISK_FULL:
         fill(mounted)
     else:
         (root / ".ralph/ralph.db-shm").unlink(missing_ok=True)
         subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
-    assert trouble_of_disk(root) == trouble
+    assert disk_problem(root) == trouble
 
     read = [ralph(root, *words) for words in READS]
     refused = [ralph(root, *words) for words in WRITES]
@@ -109,10 +109,10 @@ def test_all_that_is_there_is_read_and_what_is_new_refused(root: Path, mounted: 
     assert all(text in read[0].stdout for text in ("The parser wants tabs", "The log is read"))
     assert "The parser wants tabs" in json.loads(hooked.stdout)["hookSpecificOutput"]["additionalContext"]
     assert [one.returncode for one in refused] == [1] * len(WRITES)
-    mend = "Free some space, then try again." if trouble == FULL else "Make it writable, then try again."
+    mend = "Free some space, then try again." if trouble == DISK_FULL else "Make it writable, then try again."
     sentence = f"Error: The database {root}/.ralph/ralph.db cannot be used: {trouble}. {mend}\n"
     assert [one.stderr for one in refused] == [sentence] * len(WRITES)
-    if trouble == READ_ONLY:
+    if trouble == DISK_READ_ONLY:
         subprocess.run(["mount", "-o", "remount,rw", str(mounted)], check=True)
     else:
         (mounted / "filler").unlink()
@@ -131,11 +131,11 @@ def test_a_backup_is_refused_at_once_where_nothing_can_be_written(root: Path, mo
 
 
 @needs_mount
-@pytest.mark.parametrize(("trouble", "mend"), [(FULL, "free some space"), (READ_ONLY, "make it writable")])
+@pytest.mark.parametrize(("trouble", "mend"), [(DISK_FULL, "free some space"), (DISK_READ_ONLY, "make it writable")])
 def test_the_doctor_names_what_the_disk_needs_before_all_else(
     root: Path, mounted: Path, trouble: str, mend: str
 ) -> None:
-    if trouble == FULL:
+    if trouble == DISK_FULL:
         fill(mounted)
     else:
         subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
@@ -160,12 +160,12 @@ def test_a_read_only_project_without_a_log_is_read_too(root: Path, mounted: Path
 def test_a_server_that_read_from_a_full_disk_writes_as_soon_as_there_is_room(root: Path, mounted: Path) -> None:
     fill(mounted)
     opened = ProjectHandle(str(root))
-    assert opened.use(lambda project: len(project.store.memories.all())) == 2
+    assert opened.call_with_project(lambda project: len(project.store.memories.all())) == 2
     with pytest.raises(StoreNotWritableError, match="the disk is full"):
-        opened.use(lambda project: project.memory.add("Something new"))
+        opened.call_with_project(lambda project: project.memory.add("Something new"))
 
     (mounted / "filler").unlink()
-    kept = opened.use(lambda project: project.memory.add("Something new"))
+    kept = opened.call_with_project(lambda project: project.memory.add("Something new"))
 
     assert kept.what == "added"
     opened.close()
@@ -204,7 +204,7 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
     run = subprocess.Popen(
         [sys.executable, "-m", "ralph", "run", "--", "sh", "agent.sh"], cwd=root, stdout=subprocess.PIPE, text=True
     )
-    until(lambda: (mounted / "filler").exists() and trouble_of_disk(root) == FULL)
+    until(lambda: (mounted / "filler").exists() and disk_problem(root) == DISK_FULL)
     time.sleep(1.0)
     assert run.poll() is None
 
@@ -216,7 +216,7 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
     assert "The database can be written again." in output
     with Project.open(root) as project:
         outcomes = [one.outcome for one in reversed(project.store.attempts.latest(10))]
-        assert outcomes == [*[Outcome.INTERRUPTED] * crashes, Outcome.DONE, Outcome.DONE]
+        assert outcomes == [*[AttemptOutcome.INTERRUPTED] * crashes, AttemptOutcome.DONE, AttemptOutcome.DONE]
         titles = [one.title for one in project.store.memories.all() if one.kind == "knowledge"]
         assert sorted(titles) == sorted(f"About {task.id}" for task in project.tasks.list())
 
@@ -254,12 +254,12 @@ def test_a_run_that_waited_too_long_says_so_and_can_be_resumed(root: Path, mount
     )
     assert "Traceback" not in run.stdout + run.stderr
     with Project.open(root) as project:
-        assert [task.status for task in project.tasks.list()].count(Status.DONE) == (0 if in_session else 1)
+        assert [task.status for task in project.tasks.list()].count(TaskStatus.DONE) == (0 if in_session else 1)
     (mounted / "filler").unlink()
     resumed = ralph(root, "run", "--resume", "--no-verify")
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     with Project.open(root) as project:
-        assert {task.status for task in project.tasks.list()} == {Status.DONE}
+        assert {task.status for task in project.tasks.list()} == {TaskStatus.DONE}
 
 
 # --- calls that fail --------------------------------------------------------------------------
@@ -289,5 +289,5 @@ def test_a_command_whose_disk_fails_says_so_in_one_line(tmp_path: Path, words: l
     with Project.open(tmp_path) as project:
         assert len(project.store.memories.all()) == 1
         assert project.tasks.list() == []
-        assert project.store.damaged() == []
+        assert project.store.damaged_rows() == []
     assert list(tmp_path.glob(".ralph/backups/*.db")) == []

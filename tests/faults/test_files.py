@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.files import is_being_written, remove_seen, replace_seen
-from ralph.core.records import State
-from ralph.formats.memories_md import read_document
+from ralph.core.files import is_being_written, remove_if_unchanged, replace_if_unchanged
+from ralph.core.records import MemoryState
+from ralph.formats.memories_md import parse_document
 from ralph.formats.sync import sync
-from ralph.formats.sync.disk import Disk
-from ralph.formats.sync.memories_file import MemoriesFile
+from ralph.formats.sync.disk import SyncedFiles
+from ralph.formats.sync.memories_file import MemoriesFileSync
 from ralph.project import Project
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from tests.faults import files
 
 pytestmark = pytest.mark.sqlite
@@ -127,7 +127,7 @@ def test_a_file_is_not_replaced_while_somebody_writes_to_it(tmp_path: Path) -> N
     path.write_text("old\n")
 
     with path.open("a") as appender:
-        is_replaced = replace_seen(path, b"new\n", seen(path), changed_ns=1)
+        is_replaced = replace_if_unchanged(path, b"new\n", seen(path), modified_ns=1)
         appender.write("appended\n")
 
     assert not is_replaced
@@ -140,12 +140,12 @@ def test_a_file_is_not_removed_while_somebody_writes_to_it(tmp_path: Path) -> No
     path.write_text("old\n")
 
     with path.open("a") as appender:
-        is_removed = remove_seen(path, seen(path))
+        is_removed = remove_if_unchanged(path, seen(path))
         appender.write("appended\n")
 
     assert not is_removed
     assert path.read_text() == "old\nappended\n"
-    assert remove_seen(path, seen(path))
+    assert remove_if_unchanged(path, seen(path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,15 +257,15 @@ def test_an_entry_that_comes_back_before_the_file_could_be_written_stays(project
     memories(project).write_text(whole.replace(f"### {kept[0].id}\n> Fact 0 holds.\n", ""))
     let_settle()
     with project.store.transaction():
-        disk = Disk(project.store, project.root, "")
-        one = MemoriesFile(project.store, disk, Change(who="file", why=""))
+        disk = SyncedFiles(project.store, project.root, "")
+        one = MemoriesFileSync(project.store, disk, ChangeInfo(who="file", why=""))
         content = disk.read(".agent/memories.md")
         assert content
-        one._decide(one._entries_by_id(read_document(content.text))[0], set(), is_emptied=False)
+        one._decide(one._entries_by_id(parse_document(content.text))[0], set(), is_emptied=False)
         memories(project).write_text(whole)
         let_settle()
         one.sync()
-        disk.settle()
+        disk.finish()
 
     assert kept[0].body in bodies(project)
     assert memories(project).read_text() == whole
@@ -280,5 +280,7 @@ def test_nothing_that_left_a_file_is_without_a_history(project: Project) -> None
 
     project.files.sync()
 
-    changed = next(one for one in project.store.memories.find(Wanted(states=tuple(State))) if "three" in one.body)
+    changed = next(
+        one for one in project.store.memories.find(MemoryFilter(states=tuple(MemoryState))) if "three" in one.body
+    )
     assert any("Fact 3 holds." in (event.was or "") for event in project.memory.history(changed.id))

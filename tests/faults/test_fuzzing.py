@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.agents.rehearsal import read_playbook
-from ralph.core.config import MOST_DOTS, MOST_WARNINGS, load_config
+from ralph.core.config import MAX_CONFIG_WARNINGS, MAX_TOML_DOTS, load_config
 from ralph.core.errors import AgentUnavailableError, ConfigError, RalphError, UsageError
-from ralph.core.records import Outcome, Status
-from ralph.formats.sigils import read_sigils
+from ralph.core.records import AttemptOutcome, TaskStatus
+from ralph.formats.sigils import parse_sigils
 from ralph.integrations.hooks import _arguments
-from ralph.integrations.mcp.protocol import answer
+from ralph.integrations.mcp.protocol import handle_message
 from ralph.integrations.setup.edits import TomlEdit
-from ralph.loop.options import Order
+from ralph.loop.options import RunOptions
 from tests.agents.test_claude import a_claude, lines, message, notice, result, text, tool
 from tests.faults import fuzz_child, fuzz_targets
 from tests.faults.fuzz_child import SIGILS, hunt, too_slow
@@ -232,8 +232,8 @@ def test_some_of_the_answers_end_by_saying_it_and_count() -> None:
 def test_any_number_of_half_tags_takes_time_by_their_length_and_say_nothing(piece: str) -> None:
     small, large = repeated("", piece, "", 50_000), repeated("", piece, "", 400_000)
 
-    assert too_slow(read_sigils, small, large) == ""
-    assert read_sigils(large).done_ids == ()
+    assert too_slow(parse_sigils, small, large) == ""
+    assert parse_sigils(large).done_ids == ()
 
 
 @pytest.mark.storeless
@@ -266,8 +266,8 @@ def test_a_prompt_that_is_repeated_finishes_nothing_whatever_was_put_into_it(tri
     gate = f"echo '{done}'; test -f passes"
     trial.ralph("run", "--gate", gate, "--max-iterations", "3", "--", "sh", "agent.sh")
 
-    assert trial.outcomes() == [Outcome.RETRIED, Outcome.FAILED, Outcome.BLOCKED]
-    assert trial.status(task) is not Status.DONE
+    assert trial.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.FAILED, AttemptOutcome.BLOCKED]
+    assert trial.status(task) is not TaskStatus.DONE
     prompt = trial.kept_prompt(task, 3)
     assert prompt.count(f"‹task-done>{task.id}‹/task-done>") >= 4
     assert done not in prompt
@@ -288,10 +288,10 @@ def test_what_tools_and_subagents_say_finishes_nothing(trial: Trial) -> None:
     )
     agent = a_claude(trial.root, printed)
 
-    trial.run(agent, Order(iterations=1))
+    trial.run(agent, RunOptions(iterations=1))
 
-    assert trial.outcomes() == [Outcome.BLOCKED]
-    assert trial.status(task) is not Status.DONE
+    assert trial.outcomes() == [AttemptOutcome.BLOCKED]
+    assert trial.status(task) is not TaskStatus.DONE
 
 
 @pytest.mark.once
@@ -299,9 +299,9 @@ def test_what_it_says_itself_among_them_does(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
     printed = lines(message(text(f"<task-done>{task.id}</task-done>")), result(""))
 
-    trial.run(a_claude(trial.root, printed), Order(iterations=1))
+    trial.run(a_claude(trial.root, printed), RunOptions(iterations=1))
 
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 @pytest.mark.once
@@ -312,7 +312,7 @@ def test_a_file_that_an_agent_prints_as_tools_print_it_finishes_nothing(trial: T
 
     trial.ralph("run", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert trial.outcomes() == [Outcome.BLOCKED]
+    assert trial.outcomes() == [AttemptOutcome.BLOCKED]
 
 
 # --- what was found once ------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_a_name_of_too_many_parts_is_refused_in_a_sentence(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as refused:
         load_config(tmp_path, {})
 
-    assert str(refused.value) == f"Cannot read .ralph.toml: a line has more than {MOST_DOTS} dots."
+    assert str(refused.value) == f"Cannot read .ralph.toml: a line has more than {MAX_TOML_DOTS} dots."
 
 
 @pytest.mark.storeless
@@ -368,7 +368,7 @@ def test_a_thousand_unknown_keys_are_a_few_warnings(tmp_path: Path) -> None:
 
     warnings = load_config(tmp_path, {}).warnings
 
-    assert len(warnings) == MOST_WARNINGS + 1
+    assert len(warnings) == MAX_CONFIG_WARNINGS + 1
     assert warnings[0].startswith(".ralph.toml: ignoring unknown key execution.zzz0.")
     assert warnings[-1] == ".ralph.toml: more unknown keys were ignored."
 
@@ -396,7 +396,7 @@ def test_a_number_of_too_many_digits_breaks_no_reader_of_toml(tmp_path: Path) ->
     with pytest.raises(AgentUnavailableError, match="cannot be read: Exceeds the limit"):
         read_playbook(tmp_path / "playbook.toml")
     with pytest.raises(UsageError, match="is not valid TOML"):
-        TomlEdit(path=Path("/c.toml"), says="", server={"command": "x"}).found(f"a = {DIGITS}".encode())
+        TomlEdit(path=Path("/c.toml"), description="", server={"command": "x"}).find_entries(f"a = {DIGITS}".encode())
 
 
 @pytest.mark.storeless
@@ -412,7 +412,7 @@ def test_what_is_wrong_in_a_playbook_is_said_in_one_line(tmp_path: Path) -> None
 @pytest.mark.sqlite
 def test_an_answer_over_mcp_names_what_was_asked_for_without_control_characters() -> None:
     asked = {"name": "show_task", "arguments": {"id": "t\x85\x1b[31m\nx"}}
-    told = answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}, fuzz_targets._opened())
+    told = handle_message({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}, fuzz_targets._opened())
 
     assert isinstance(told, dict)
     assert told["result"]["content"][0]["text"] == "Task not found: t x. See: ralph task list"

@@ -13,9 +13,9 @@ import pytest
 from ralph.agents.claude import ClaudeAgent
 from ralph.core.config import AgentConfig
 from ralph.core.paging import Page
-from ralph.core.records import Status
-from ralph.formats.sigils import read_sigils
-from ralph.memory.recall.render import in_line, quoted
+from ralph.core.records import TaskStatus
+from ralph.formats.sigils import parse_sigils
+from ralph.memory.recall.render import escape_inline, escape_untrusted
 from tests.faults.abused import Abused, in_format
 from tests.faults.injection import FIELDS, SHOWN, run
 from tests.faults.injection_corpus import MARK, texts
@@ -56,11 +56,11 @@ def test_there_are_hundreds_of_texts_and_each_can_be_found() -> None:
     ],
 )
 def test_what_would_leave_a_quotation_is_disarmed(text: str, expected: str) -> None:
-    assert quoted(text) == expected
+    assert escape_untrusted(text) == expected
 
 
 def test_a_text_among_our_own_words_stays_on_its_line() -> None:
-    assert in_line("a\n```\n## Task\n") == "a \\``` \\## Task"
+    assert escape_inline("a\n```\n## Task\n") == "a \\``` \\## Task"
 
 
 # --- what finishes a task --------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_an_agent_that_repeats_its_whole_prompt_finishes_nothing(abused: Abused)
 
     abused.apart("run", "--no-verify", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert abused.project.tasks.get(task.id).task.status is not Status.DONE
+    assert abused.project.tasks.get(task.id).task.status is not TaskStatus.DONE
     assert [attempt.reason for attempt in abused.project.journal.attempts(Page(limit=5))] == ["no sigil"]
     assert len(abused.project.store.memories.all()) == 1
 
@@ -92,7 +92,7 @@ def test_an_agent_that_repeats_its_whole_prompt_finishes_nothing(abused: Abused)
     ],
 )
 def test_what_an_agent_shows_of_a_file_finishes_nothing(shown: str) -> None:
-    said = read_sigils(f"I read the file.\n\n{shown.format('<task-done>t-00000a</task-done>')}\n\nI go on.")
+    said = parse_sigils(f"I read the file.\n\n{shown.format('<task-done>t-00000a</task-done>')}\n\nI go on.")
 
     assert said.done_ids == ()
 
@@ -123,7 +123,7 @@ def test_what_a_tool_gave_back_finishes_nothing(tmp_path: Path) -> None:
     )
 
     assert reply.text == "I read it."
-    assert read_sigils(reply.text).done_ids == ()
+    assert parse_sigils(reply.text).done_ids == ()
 
 
 # --- what waits for a person -----------------------------------------------------------------

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from ralph.core.errors import UsageError
-from ralph.core.files import LEFTOVER_SECONDS
-from ralph.core.records import Outcome, Status
+from ralph.core.files import TEMPORARY_FILE_SECONDS
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from tests.faults import kill
 from tests.faults.traced import can_trace
@@ -58,24 +58,24 @@ def test_a_run_killed_again_and_again_loses_nothing_and_ends_well(tmp_path: Path
                 if event["event"] == "attempt_ended" and event["outcome"] == "done":
                     acknowledged.add(event["task_id"])
         with Project.open(tmp_path) as project:
-            done = {task.id for task in project.store.tasks.all() if task.status is Status.DONE}
+            done = {task.id for task in project.store.tasks.all() if task.status is TaskStatus.DONE}
             assert acknowledged <= done
-            assert project.store.damaged() == []
+            assert project.store.damaged_rows() == []
     last = start(tmp_path)
     last.communicate(timeout=60)
 
     assert last.returncode in (0, 3)
     with Project.open(tmp_path) as project:
         attempts = project.store.attempts.latest(1000)
-        assert {task.id for task in project.store.tasks.all() if task.status is Status.DONE} == set(ids)
+        assert {task.id for task in project.store.tasks.all() if task.status is TaskStatus.DONE} == set(ids)
         assert project.store.attempts.running() == []
         for id in ids:
             mine = [attempt.outcome for attempt in attempts if attempt.task_id == id]
-            assert mine.count(Outcome.DONE) == 1
-            assert set(mine) <= {Outcome.DONE, Outcome.INTERRUPTED}
+            assert mine.count(AttemptOutcome.DONE) == 1
+            assert set(mine) <= {AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED}
         titles = [memory.title for memory in project.store.memories.all() if memory.kind == "knowledge"]
         assert sorted(titles) == sorted(f"About {id}" for id in ids)
-        assert project.store.damaged() == []
+        assert project.store.damaged_rows() == []
 
 
 def test_an_agent_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Proje
 
     again = project.tasks.add("Mend the parser", "It fails on tabs.", id="mend-parser")
 
-    assert (again.id, again.status) == (first.id, Status.DONE)
+    assert (again.id, again.status) == (first.id, TaskStatus.DONE)
     assert len(project.tasks.list()) == 1
     with pytest.raises(UsageError, match="mend-parser already exists"):
         project.tasks.add("Something else", id="mend-parser")
@@ -132,7 +132,7 @@ def test_what_a_killed_writer_left_half_made_is_removed_once_nobody_can_be_at_wo
     old, young = folder / ".memories.md.77.0a1b2c.new", folder / ".memories.md.78.0a1b2d.new"
     for path in (old, young, folder / "mine.new"):
         path.write_text("half")
-    at = time.time() - LEFTOVER_SECONDS - 1
+    at = time.time() - TEMPORARY_FILE_SECONDS - 1
     os.utime(old, (at, at))
 
     project.memory.add("The lexer wants spaces.")

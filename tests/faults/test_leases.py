@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import ClaimLostError
-from ralph.core.records import Outcome, Status
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.faults.leases import LEASE_SECONDS, LOST, Worker, disturb
 from tests.make import a_memory, begin, finish, set_up_project
 
@@ -28,34 +28,34 @@ def test_each_task_is_done_once_whatever_happens_to_its_workers(tmp_path: Path) 
 
 
 def test_a_worker_that_was_paused_for_too_long_cannot_complete_its_task(store: Store) -> None:
-    task_id = store.tasks.add(NewTask(title="A")).id
+    task_id = store.tasks.add(TaskDraft(title="A")).id
     run = store.attempts.start_run("test").id
     task, attempt = begin(store, run, "paused", lease_seconds=-1)
     again, second = begin(store, run, "quick")
     learned = a_memory("What the paused one learned", "It is worth keeping.", id="mem-1-0001")
 
     with pytest.raises(ClaimLostError) as refused:
-        finish(store, task, attempt, Outcome.DONE, Status.DONE, memories=(learned,), notes="What I did.")
+        finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(learned,), notes="What I did.")
 
     assert str(refused.value) == LOST.format(task_id)
     assert store.tasks.get(task_id).claimed_by == "quick"
     assert not store.tasks.heartbeat(task_id, task.claim_token, 60)
     assert [memory.title for memory in store.memories.all()] == [learned.title]
     kept = store.attempts.get(run, attempt.iteration)
-    assert (kept.outcome, kept.notes) == (Outcome.INTERRUPTED, "What I did.")
-    finish(store, again, second, Outcome.DONE, Status.DONE)
-    assert store.tasks.get(task_id).status is Status.DONE
+    assert (kept.outcome, kept.notes) == (AttemptOutcome.INTERRUPTED, "What I did.")
+    finish(store, again, second, AttemptOutcome.DONE, TaskStatus.DONE)
+    assert store.tasks.get(task_id).status is TaskStatus.DONE
 
 
 def test_the_tasks_of_several_dead_workers_are_taken_back_also_after_their_leases(store: Store) -> None:
-    ids = [store.tasks.add(NewTask(title=f"Task {n}")).id for n in range(3)]
+    ids = [store.tasks.add(TaskDraft(title=f"Task {n}")).id for n in range(3)]
     run = store.attempts.start_run("test").id
     for worker in ("first", "second", "third"):
         begin(store, run, worker, lease_seconds=-1)
 
-    assert sorted(store.attempts.recover({"first", "second", "third"})) == sorted(ids)
+    assert sorted(store.attempts.release_vanished({"first", "second", "third"})) == sorted(ids)
 
-    assert {task.status for task in store.tasks.all()} == {Status.PENDING}
+    assert {task.status for task in store.tasks.all()} == {TaskStatus.PENDING}
     assert store.attempts.running() == []
 
 
@@ -70,13 +70,13 @@ def test_a_heartbeat_keeps_a_task_far_beyond_its_lease_and_a_pause_loses_it(tmp_
             token = project.store.tasks.get(task_id).claim_token
             deadline = time.monotonic() + 2 * LEASE_SECONDS
             while time.monotonic() < deadline:
-                assert not project.store.tasks.expire()
+                assert not project.store.tasks.release_expired()
                 time.sleep(0.05)
 
             os.kill(worker.pid, signal.SIGSTOP)
             time.sleep(1.5 * LEASE_SECONDS)
 
-            assert project.store.tasks.expire()
+            assert project.store.tasks.release_expired()
             assert not project.store.tasks.heartbeat(task_id, token, 60)
         finally:
             worker.kill()

@@ -111,7 +111,7 @@ def test_a_file_of_memories_that_is_a_link_to_the_database_is_left_alone(project
     project.memory.add("Learned.")
 
     assert project.files.problems == [".agent/memories.md is a symlink to the database; it is not synced."]
-    assert project.store.damaged() == []
+    assert project.store.damaged_rows() == []
 
 
 def test_memories_outside_are_not_copied_into_the_project(
@@ -247,4 +247,4 @@ def test_a_store_that_the_settings_name_elsewhere_is_opened_as_ever(clone: Path,
     (clone / ".ralph.toml").write_text(f'[store]\nurl = "{elsewhere}"\nproject = "clone"\n')
 
     with Project.open(clone) as project:
-        assert project.store.database.where == str(elsewhere)
+        assert project.store.database.display_url == str(elsewhere)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.passwords import MARKS
-from ralph.core.text import _PASSWORD_MARKERS, REDACTED, accept, own_secrets, redact
+from ralph.core.passwords import PASSWORD_RULE_MARKERS
+from ralph.core.text import _PASSWORD_MARKERS, REDACTED, environment_secrets, redact, sanitize
 from ralph.loop.run_log import _LineRedactor
 from tests.faults.abused import ANSWERED, WAYS
 from tests.faults.secret_corpus import all_secrets, innocent_lines
@@ -26,7 +26,7 @@ def test_every_kind_of_secret_is_known() -> None:
         for secret in secrets
         if not set(secret.text) & set("\x1b\u200b\u00ad\x00\n\U000e0041")
     )
-    assert [(secret.kind, accept(secret.text)) for secret in missed(7)] == []
+    assert [(secret.kind, sanitize(secret.text)) for secret in missed(7)] == []
 
 
 def test_what_only_looks_like_a_secret_stays_readable() -> None:
@@ -43,7 +43,7 @@ def test_no_secret_is_seen_again_whatever_way_it_came_in(tmp_path: Path) -> None
     assert searched > 100
 
 
-@pytest.mark.parametrize("mark", sorted(MARKS))
+@pytest.mark.parametrize("mark", sorted(PASSWORD_RULE_MARKERS))
 def test_no_word_that_tells_of_a_password_is_passed_over(mark: str) -> None:
     assert any(telling in mark for telling in _PASSWORD_MARKERS)
 
@@ -91,7 +91,7 @@ LINES_OF_KEY = [f"{letter}b1/C2+d{'Ef3gH' * 11}x" for letter in "abcdef"]
     ids=["before a tag", "behind other words", "in a sigil"],
 )
 def test_a_secret_is_known_though_something_stands_close_to_it(text: str) -> None:
-    redacted = accept(text)
+    redacted = sanitize(text)
 
     assert "8f27b0ea" not in redacted
     assert all(line[:20] not in redacted for line in LINES_OF_KEY[:-1])
@@ -100,7 +100,7 @@ def test_a_secret_is_known_though_something_stands_close_to_it(text: str) -> Non
 
 @pytest.mark.storeless
 def test_a_type_in_angle_brackets_is_no_secret() -> None:
-    assert accept("fn f(token: Optional<Foo>, secret: Secret<String>) {}") == (
+    assert sanitize("fn f(token: Optional<Foo>, secret: Secret<String>) {}") == (
         "fn f(token: Optional<Foo>, secret: Secret<String>) {}"
     )
 
@@ -120,7 +120,7 @@ def test_a_type_in_angle_brackets_is_no_secret() -> None:
     ],
 )
 def test_what_tests_print_and_settings_count_stays_readable(text: str) -> None:
-    assert accept(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.storeless
@@ -131,10 +131,10 @@ def test_what_our_own_environment_calls_secret_is_taken_out_whatever_it_looks_li
     monkeypatch.setenv("MY_KEY", "short-1")
     monkeypatch.setenv("DEPLOY_KEY", "/home/me/.ssh/deploy-key-2")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "not-a-secret")
-    own_secrets.cache_clear()
+    environment_secrets.cache_clear()
     try:
-        said = accept("It printed sk-ant-fake, short-1, /home/me/.ssh/deploy-key-2 and not-a-secret.")
+        said = sanitize("It printed sk-ant-fake, short-1, /home/me/.ssh/deploy-key-2 and not-a-secret.")
     finally:
-        own_secrets.cache_clear()
+        environment_secrets.cache_clear()
 
     assert said == f"It printed {REDACTED}, short-1, /home/me/.ssh/deploy-key-2 and not-a-secret."

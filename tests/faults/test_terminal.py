@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.supervisor.process import Kept, _TextForwarder
-from ralph.cli.output import safe
-from ralph.cli.progress import safe_line
-from ralph.core.text import accept, clean, neutralise
+from ralph.agents.supervisor.process import OutputBuffer, _TextForwarder
+from ralph.cli.output import printable
+from ralph.cli.progress import printable_line
+from ralph.core.text import clean, neutralize, sanitize
 from tests.faults.terminal import DANGEROUS, marked, payloads, raw_in, run
 
 PAYLOADS = list(enumerate(payloads(), start=1))
@@ -31,7 +31,7 @@ def test_there_are_hundreds_of_payloads_and_each_would_be_seen_if_it_were_printe
 
 
 @pytest.mark.storeless
-@pytest.mark.parametrize("cleaning", [clean, safe, safe_line, accept, neutralise])
+@pytest.mark.parametrize("cleaning", [clean, printable, printable_line, sanitize, neutralize])
 def test_every_way_text_takes_leaves_nothing_of_them(cleaning: object) -> None:
     assert callable(cleaning)
     left = [payload for number, payload in PAYLOADS if DANGEROUS.search(cleaning(marked(number, payload)))]
@@ -43,7 +43,7 @@ def test_every_way_text_takes_leaves_nothing_of_them(cleaning: object) -> None:
 @pytest.mark.parametrize("step", [1, 3, 7, 65536])
 def test_what_an_agent_prints_is_clean_however_it_is_cut_into_pieces(step: int) -> None:
     heard: list[str] = []
-    broadcast, kept = _TextForwarder(heard.append), Kept(64, 10**6)
+    broadcast, kept = _TextForwarder(heard.append), OutputBuffer(64, 10**6)
     text = "\n".join(marked(number, payload) for number, payload in PAYLOADS).encode() + bytes(range(0x80, 0xA0))
 
     for at in range(0, len(text), step):

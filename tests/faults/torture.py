@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from ralph.core.records import fields_of, now, record
+from ralph.core.records import now, record, record_fields
 from tests.faults.trial import Shown, Trial
 
 MODULES = (
@@ -99,7 +99,7 @@ def write(page: Path, kept: Path, known: dict[str, Row]) -> None:
     """Put the table into the page, and keep what it is made from."""
     ours = {trial.name: known[trial.name] for trial in trials() if trial.name in known}
     rows = list(ours.values())
-    fields = {name: fields_of(row) for name, row in ours.items()}
+    fields = {name: record_fields(row) for name, row in ours.items()}
     kept.write_text(json.dumps(fields, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)

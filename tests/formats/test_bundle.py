@@ -10,12 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.limits import LONGEST_BODY
-from ralph.core.records import KINDS, Memory, MemoryEvent, Source, State, fields_of, replace, timestamp
-from ralph.core.text import accept
+from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.records import (
+    MEMORY_KINDS,
+    Memory,
+    MemoryEvent,
+    MemorySource,
+    MemoryState,
+    record_fields,
+    replace,
+    timestamp,
+)
+from ralph.core.text import sanitize
 from ralph.formats import bundle
 from ralph.formats.bundle import is_bundle, read_bundle, verify_bundle, write_bundle
-from ralph.formats.planned import Unreadable
+from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -32,9 +41,9 @@ FULL = Memory(
     feature="f-00ff00",
     task_type="test-fix",
     hat="critic",
-    source=Source.AUTOMATIC,
+    source=MemorySource.AUTOMATIC,
     trust="web",
-    state=State.QUARANTINED,
+    state=MemoryState.QUARANTINED,
     state_reason="Came from a page.",
     confidence=0.85,
     wins=3,
@@ -102,12 +111,12 @@ def test_everything_comes_back_as_it_was() -> None:
 
 
 def test_no_field_of_a_record_is_left_out_but_what_is_of_one_working_copy() -> None:
-    known = set(fields_of(FULL)) - {"seen", "stale"}, set(fields_of(CHANGES[0]))
+    known = set(record_fields(FULL)) - {"seen", "stale"}, set(record_fields(CHANGES[0]))
 
     assert (set(bundle._MEMORY_FIELDS), set(bundle._EVENT_FIELDS)) == known
 
 
-words = st.text(max_size=30).map(accept)
+words = st.text(max_size=30).map(sanitize)
 shares = st.floats(0, 1)
 counts = st.integers(0, 1000)
 moments = st.floats(0, 4e9).map(timestamp)
@@ -117,12 +126,12 @@ moments = st.floats(0, 4e9).map(timestamp)
     st.builds(
         Memory,
         id=st.from_regex(r"[a-z0-9.-]{1,40}", fullmatch=True),
-        kind=st.sampled_from(KINDS),
+        kind=st.sampled_from(MEMORY_KINDS),
         title=st.just("A title"),
         body=words.filter(bool),
         tags=st.lists(st.from_regex(r"[a-zäöü0-9-]{1,20}", fullmatch=True).map(str.lower), unique=True).map(tuple),
-        source=st.sampled_from(Source),
-        state=st.sampled_from(State),
+        source=st.sampled_from(MemorySource),
+        state=st.sampled_from(MemoryState),
         state_reason=words,
         confidence=shares,
         success_rate=st.none() | shares,
@@ -142,14 +151,14 @@ def test_the_format_is_what_it_is() -> None:
 
     assert json.loads(first) == {"ralph_bundle": 1, "project": "demo", "exported_at": AT}
     assert json.loads(second) == {
-        **{name: value for name, value in fields_of(FULL).items() if name not in ("seen", "stale")},
+        **{name: value for name, value in record_fields(FULL).items() if name not in ("seen", "stale")},
         "tags": ["tests", "größe"],
         "files": ["src/app.py", "tests/*_test.py"],
         "origin_loops": ["Loop-1", "loop-2"],
         "source": "automatic",
         "state": "quarantined",
     }
-    assert json.loads(third) == {"event": fields_of(CHANGES[0])}
+    assert json.loads(third) == {"event": record_fields(CHANGES[0])}
     assert json.loads(last) == {
         "count": 1,
         "checksum": hashlib.sha256((first + second + third).encode()).hexdigest(),
@@ -189,7 +198,7 @@ def test_a_bundle_of_a_newer_version_is_not_touched() -> None:
     lines = ['{"ralph_bundle": 2}\n', *lines_of(FULL)[1:]]
 
     assert list(read_bundle(lines)) == [
-        Unreadable(line=1, why="The bundle has version 2, but this Ralph only supports 1. Upgrade Ralph.")
+        ReadProblem(line=1, why="The bundle has version 2, but this Ralph only supports 1. Upgrade Ralph.")
     ]
 
 
@@ -199,7 +208,7 @@ def test_a_bundle_of_a_newer_version_is_not_touched() -> None:
 def test_what_does_not_begin_as_a_bundle_is_none(first: str) -> None:
     (problem,) = read_bundle([first, *lines_of(FULL)[1:]] if first else [])
 
-    assert isinstance(problem, Unreadable)
+    assert isinstance(problem, ReadProblem)
     assert problem.why.startswith("Not a bundle: ")
 
 
@@ -226,7 +235,7 @@ def test_a_bundle_is_told_by_its_first_words(start: str, expected: bool) -> None
         ({"kind": ""}, "it has no kind"),
         ({"body": " "}, "it is empty"),
         ({"body": 7}, "its body is not a string"),
-        ({"body": "a" * (LONGEST_BODY + 1)}, "its body has 100,001 characters, and the limit is 100,000"),
+        ({"body": "a" * (MAX_BODY_LENGTH + 1)}, "its body has 100,001 characters, and the limit is 100,000"),
         ({"confidence": 1.5}, "its confidence is not a number from 0 to 1"),
         ({"confidence": "0.5 "}, "its confidence is not a number from 0 to 1"),
         ({"success_rate": True}, "its success_rate is not a number from 0 to 1"),
@@ -248,7 +257,7 @@ def test_a_value_that_makes_no_sense_leaves_out_its_memory_alone(fields: dict[st
 
     problem, memory = read_bundle(lines)
 
-    assert problem == Unreadable(line=2, why=f"Line 2 was skipped: {why}.")
+    assert problem == ReadProblem(line=2, why=f"Line 2 was skipped: {why}.")
     assert isinstance(memory, Memory)
 
 
@@ -264,16 +273,16 @@ def test_a_damaged_line_is_one_problem(row: str) -> None:
 
     assert isinstance(first, Memory)
     assert isinstance(second, Memory)
-    assert isinstance(problem, Unreadable)
+    assert isinstance(problem, ReadProblem)
     assert problem.line == 3
 
 
 def test_the_history_of_a_damaged_memory_is_left_out_with_it() -> None:
-    event = {"event": fields_of(CHANGES[0])}
+    event = {"event": record_fields(CHANGES[0])}
 
     read = list(read_bundle(sealed({"kind": "fix"}, event, event, {"kind": "fix", "body": "Spaces."}, count=2)))
 
-    assert [type(found) for found in read] == [Unreadable, Memory]
+    assert [type(found) for found in read] == [ReadProblem, Memory]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +292,7 @@ def test_a_change_that_belongs_to_no_memory_is_a_problem(event: object) -> None:
     memory, problem = read_bundle(sealed({"id": "mem-1", "kind": "fix", "body": "Spaces."}, {"event": event}, count=1))
 
     assert isinstance(memory, Memory)
-    assert isinstance(problem, Unreadable)
+    assert isinstance(problem, ReadProblem)
 
 
 def test_a_changed_bundle_ends_with_a_problem() -> None:
@@ -291,7 +300,7 @@ def test_a_changed_bundle_ends_with_a_problem() -> None:
 
     read = list(read_bundle([line.replace("Test first", "Test last") for line in lines]))
 
-    assert read[-1] == Unreadable(
+    assert read[-1] == ReadProblem(
         line=3, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
     )
 
@@ -299,14 +308,14 @@ def test_a_changed_bundle_ends_with_a_problem() -> None:
 def test_a_bundle_with_a_memory_too_few_ends_with_a_problem() -> None:
     *_, problem = read_bundle(sealed({"kind": "fix", "body": "Spaces."}, count=2))
 
-    assert isinstance(problem, Unreadable)
+    assert isinstance(problem, ReadProblem)
     assert problem.why == "The last line has a different number of memories than the bundle, which has 1."
 
 
 def test_what_stands_after_the_end_is_not_read() -> None:
     *_, problem = read_bundle([*lines_of(FULL), *lines_of(FULL)])
 
-    assert problem == Unreadable(line=4, why="Ignored unexpected lines after the end of the bundle.")
+    assert problem == ReadProblem(line=4, why="Ignored unexpected lines after the end of the bundle.")
 
 
 @given(st.integers(0, 3000))
@@ -315,7 +324,7 @@ def test_a_cut_bundle_is_never_taken_for_a_whole_one(kept: int) -> None:
 
     *_, problem = [*read_bundle(text[: min(kept, len(text) - 1)].split("\n"))]
 
-    assert isinstance(problem, Unreadable)
+    assert isinstance(problem, ReadProblem)
 
 
 # --- is it whole? ----------------------------------------------------------------------
@@ -366,7 +375,7 @@ def test_reading_ends_with_what_verifying_said(lines: list[str]) -> None:
     why = verify_bundle(lines)
 
     *_, last = [None, *read_bundle(lines)]
-    found = last.why if isinstance(last, Unreadable) and not last.why.startswith(("Line ", "Not a bundle")) else ""
+    found = last.why if isinstance(last, ReadProblem) and not last.why.startswith(("Line ", "Not a bundle")) else ""
     assert why == found
 
 
@@ -395,7 +404,7 @@ def test_more_tags_than_a_memory_may_have_are_a_problem_and_many_loops_are_not()
 
     assert len(one(tags=tags[:50], origin_loops=tags * 20).tags) == 50
     problem, *_ = read_bundle(sealed({"kind": "fix", "body": "Spaces.", "tags": tags}))
-    assert problem == Unreadable(line=2, why="Line 2 was skipped: it has 51 tags, and the limit is 50.")
+    assert problem == ReadProblem(line=2, why="Line 2 was skipped: it has 51 tags, and the limit is 50.")
 
 
 def test_secrets_and_invisible_characters_do_not_come_in() -> None:
@@ -416,7 +425,7 @@ def test_secrets_and_invisible_characters_do_not_come_in() -> None:
 
 @given(st.lists(st.text(max_size=40) | st.sampled_from(lines_of(FULL)), max_size=6))
 def test_no_lines_make_the_reader_fail(lines: list[str]) -> None:
-    assert all(isinstance(found, Memory | Unreadable) for found in read_bundle(lines))
+    assert all(isinstance(found, Memory | ReadProblem) for found in read_bundle(lines))
 
 
 # --- much of it ----------------------------------------------------------------------

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 from ralph.formats.checklist_md import read_checklist_md
-from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable
+from ralph.formats.planned import MAX_TASK_CHARS, PlannedTask, ReadProblem
 
 
 def read(text: str) -> tuple[PlannedTask, ...]:
@@ -34,15 +34,15 @@ def test_every_kind_of_list_makes_tasks(bullet: str) -> None:
 @pytest.mark.parametrize(
     ("mark", "status"),
     [
-        (" ", Status.PENDING),
-        ("", Status.PENDING),
-        ("~", Status.PENDING),
-        ("/", Status.PENDING),
-        ("x", Status.DONE),
-        ("X", Status.DONE),
+        (" ", TaskStatus.PENDING),
+        ("", TaskStatus.PENDING),
+        ("~", TaskStatus.PENDING),
+        ("/", TaskStatus.PENDING),
+        ("x", TaskStatus.DONE),
+        ("X", TaskStatus.DONE),
     ],
 )
-def test_the_mark_in_the_box_is_the_status(mark: str, status: Status) -> None:
+def test_the_mark_in_the_box_is_the_status(mark: str, status: TaskStatus) -> None:
     assert [task.status for task in read(f"- [{mark}] a")] == [status]
 
 
@@ -57,18 +57,18 @@ def test_a_mark_nobody_knows_is_left_out_and_reported() -> None:
     tasks, unreadable = read_checklist_md("- [?] a\n- [ ] b")
 
     assert [task.title for task in tasks] == ["b"]
-    assert unreadable == (Unreadable(line=1, why="Skipped: unknown mark '[?]'."),)
+    assert unreadable == (ReadProblem(line=1, why="Skipped: unknown mark '[?]'."),)
 
 
 def test_an_item_without_a_title_is_reported_and_its_children_move_up() -> None:
     tasks, unreadable = read_checklist_md("- [ ] a\n  - [ ]\n    - [ ] b")
 
     assert [(task.key, task.title, task.parent_key) for task in tasks] == [("#1", "a", None), ("#3", "b", "#1")]
-    assert unreadable == (Unreadable(line=2, why="Skipped: the task has no title."),)
+    assert unreadable == (ReadProblem(line=2, why="Skipped: the task has no title."),)
 
 
 def test_a_title_as_long_as_a_file_is_left_out() -> None:
-    tasks, unreadable = read_checklist_md(f"- [ ] {'a' * LONGEST_ENTRY}b\n- [ ] c")
+    tasks, unreadable = read_checklist_md(f"- [ ] {'a' * MAX_TASK_CHARS}b\n- [ ] c")
 
     assert [task.title for task in tasks] == ["c"]
     assert unreadable[0].line == 1
@@ -80,13 +80,13 @@ def test_cancelled_work_is_left_out_with_everything_below_it(text: str) -> None:
 
     assert [task.title for task in tasks] == ["c"]
     assert unreadable == (
-        Unreadable(line=1, why="Skipped: the item is canceled."),
-        Unreadable(line=2, why="Skipped: the item is part of a canceled one."),
+        ReadProblem(line=1, why="Skipped: the item is canceled."),
+        ReadProblem(line=2, why="Skipped: the item is part of a canceled one."),
     )
 
 
 def test_done_and_struck_through_is_done() -> None:
-    assert [(task.title, task.status) for task in read("- [x] ~~a~~")] == [("a", Status.DONE)]
+    assert [(task.title, task.status) for task in read("- [x] ~~a~~")] == [("a", TaskStatus.DONE)]
 
 
 # --- titles and ids ----------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_the_second_item_with_an_id_is_left_out() -> None:
     tasks, unreadable = read_checklist_md("- [ ] a (t-abc123)\n- [ ] b (t-abc123)")
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=2, why="Skipped: the id 't-abc123' is already used on line 1."),)
+    assert unreadable == (ReadProblem(line=2, why="Skipped: the id 't-abc123' is already used on line 1."),)
 
 
 # --- nesting -----------------------------------------------------------------------
@@ -162,19 +162,22 @@ def test_a_plain_bullet_between_two_boxes_does_not_part_them() -> None:
 @pytest.mark.parametrize(
     ("text", "statuses"),
     [
-        ("- [x] a\n  - [ ] b", [Status.PENDING, Status.PENDING]),
-        ("- [ ] a\n  - [x] b", [Status.DONE, Status.DONE]),
-        ("- [x] a\n  - [x] b\n    - [ ] c\n  - [x] d", [Status.PENDING, Status.PENDING, Status.PENDING, Status.DONE]),
+        ("- [x] a\n  - [ ] b", [TaskStatus.PENDING, TaskStatus.PENDING]),
+        ("- [ ] a\n  - [x] b", [TaskStatus.DONE, TaskStatus.DONE]),
+        (
+            "- [x] a\n  - [x] b\n    - [ ] c\n  - [x] d",
+            [TaskStatus.PENDING, TaskStatus.PENDING, TaskStatus.PENDING, TaskStatus.DONE],
+        ),
     ],
 )
-def test_a_parent_is_as_far_as_its_children(text: str, statuses: list[Status]) -> None:
+def test_a_parent_is_as_far_as_its_children(text: str, statuses: list[TaskStatus]) -> None:
     assert [task.status for task in read(text)] == statuses
 
 
 def test_a_parent_whose_children_are_all_cancelled_stands_by_its_own_mark() -> None:
     tasks, _ = read_checklist_md("- [x] a\n  - [-] b")
 
-    assert [task.status for task in tasks] == [Status.DONE]
+    assert [task.status for task in tasks] == [TaskStatus.DONE]
 
 
 # --- text around the items -----------------------------------------------------------
@@ -223,7 +226,7 @@ def test_a_block_that_never_ends_is_reported_where_it_starts(opening: str, what:
     tasks, unreadable = read_checklist_md(f"- [ ] a\n\n{opening}\n- [ ] b\n")
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=3, why=f"Skipped the {what} that starts here: it never ends."),)
+    assert unreadable == (ReadProblem(line=3, why=f"Skipped the {what} that starts here: it never ends."),)
 
 
 def test_line_ends_of_every_kind_are_counted() -> None:

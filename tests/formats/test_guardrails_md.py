@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory
-from ralph.formats.guardrails_md import has_list_of_signs, has_signs, read_guardrails_md
-from ralph.formats.planned import Unreadable
+from ralph.formats.guardrails_md import has_any_sign, has_signs, read_guardrails_md
+from ralph.formats.planned import ReadProblem
 
 AT = "2026-05-01T00:00:00.000Z"
 
@@ -172,7 +172,7 @@ def test_a_file_without_signs_says_so() -> None:
     assert read_guardrails_md("# Guardrails\n\nBe careful.\n", AT) == (
         (),
         (
-            Unreadable(
+            ReadProblem(
                 line=1,
                 why="Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.",
             ),
@@ -186,7 +186,7 @@ def test_only_signs_that_say_what_to_do_speak_for_the_whole_file() -> None:
     assert has_signs("### Sign: A\n- Trigger: b\n- Instruction: c\n")
     assert not has_signs("### Sign: sign(x)\n\nIt is discontinuous at 0.\n")
     assert not has_signs(fenced)
-    assert has_list_of_signs(fenced)
+    assert has_any_sign(fenced)
 
 
 @given(

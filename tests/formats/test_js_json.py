@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats.js_json import MOST_DEPTH, checksum, dumps, loads
+from ralph.formats.js_json import MAX_JSON_DEPTH, checksum, dumps, loads
 
 VALUES = st.recursive(
     st.none()
@@ -134,7 +134,7 @@ def test_what_is_written_is_read_back(value: object) -> None:
         ("9" * 310, "it has a number that is too large"),
         ("9" * 5000, "it has a number with too many digits"),
         ("0." + "9" * 5000, "it has a number with too many digits"),
-        ("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1), "it is nested too deeply"),
+        ("[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1), "it is nested too deeply"),
         ("[" * 100_000, "it is nested too deeply"),
         ('{"a":' * 100_000, "it is nested too deeply"),
     ],
@@ -152,7 +152,7 @@ def test_a_whole_number_beyond_what_a_double_can_tell_apart_is_read_as_one() -> 
 
 def test_a_byte_order_mark_and_deep_but_sane_nesting_are_read() -> None:
     assert loads('\ufeff{"a": 1}') == {"a": 1}
-    assert loads("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    assert loads("[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH)
 
 
 def test_numbers_that_json_does_not_have_can_be_let_through() -> None:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.limits import LONGEST_BODY
-from ralph.core.records import Source, replace
-from ralph.core.text import accept, one_line
-from ralph.formats.imported import InvalidEntryError, tags_of
+from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.records import MemorySource, replace
+from ralph.core.text import one_line, sanitize
+from ralph.formats.imported import InvalidEntryError, parse_tags
 from ralph.formats.knowledge_md import (
-    LONGEST_FRONT_MATTER,
-    Note,
-    file_name,
-    new_note,
+    MAX_FRONT_MATTER_CHARS,
+    KnowledgeNote,
+    format_note,
+    parse_note,
     read_knowledge_md,
-    read_note,
-    rewritten,
+    unused_file_name,
+    update_note,
 )
 
 NOW = "2026-03-01T12:00:00.000Z"
@@ -37,7 +37,7 @@ Run them with `cargo +nightly bench`.
 The rule above ends nothing.
 """
 
-NOTE = Note(
+NOTE = KnowledgeNote(
     title="Benchmarks need nightly",
     tags=("testing", "cargo"),
     body="Run them with `cargo +nightly bench`.\n\n---\n\nThe rule above ends nothing.",
@@ -53,7 +53,7 @@ def a_file(front: str, body: str = "Text.\n") -> str:
 def refusal(text: str) -> str:
     """Give the reason why a text is no note."""
     with pytest.raises(InvalidEntryError) as caught:
-        read_note(text)
+        parse_note(text)
     return str(caught.value)
 
 
@@ -63,15 +63,15 @@ def refusal(text: str) -> str:
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_file_has_a_title_tags_a_feature_a_date_and_a_body(mark: str, newline: str) -> None:
-    assert read_note(mark + FILE.replace("\n", newline)) == NOTE
+    assert parse_note(mark + FILE.replace("\n", newline)) == NOTE
 
 
 def test_a_feature_and_a_date_may_be_missing() -> None:
-    assert read_note(a_file("title: A\ntags: [b]")) == Note(title="A", tags=("b",), body="Text.")
-    assert read_note(a_file("title: A\ntags: [b]\nfeature:\ncreated_at: ~")) == Note(
+    assert parse_note(a_file("title: A\ntags: [b]")) == KnowledgeNote(title="A", tags=("b",), body="Text.")
+    assert parse_note(a_file("title: A\ntags: [b]\nfeature:\ncreated_at: ~")) == KnowledgeNote(
         title="A", tags=("b",), body="Text."
     )
-    assert read_note(a_file("title: A\ntags: [b]\nfeature: [x]\ncreated_at: some day")).created_at == ""
+    assert parse_note(a_file("title: A\ntags: [b]\nfeature: [x]\ncreated_at: some day")).created_at == ""
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_feature_and_a_date_may_be_missing() -> None:
     ],
 )
 def test_a_title_is_what_people_would_read(written: str, title: str) -> None:
-    assert read_note(a_file(f"title: {written}\ntags: [b]")).title == title
+    assert parse_note(a_file(f"title: {written}\ntags: [b]")).title == title
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_title_is_what_people_would_read(written: str, title: str) -> None:
     ],
 )
 def test_tags_may_be_a_list_or_a_text_of_any_words(written: str, tags: tuple[str, ...]) -> None:
-    assert read_note(a_file(f"title: A\ntags: {written}")).tags == tags
+    assert parse_note(a_file(f"title: A\ntags: {written}")).tags == tags
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ def test_tags_may_be_a_list_or_a_text_of_any_words(written: str, tags: tuple[str
     ["2026-02-17T12:00:00Z", "2026-02-17 12:00:00", "'2026-02-17T13:00:00.000+01:00'", "2026-02-17T12:00:00.0Z"],
 )
 def test_a_date_may_be_text_or_a_timestamp_of_yaml(written: str) -> None:
-    assert read_note(a_file(f"title: A\ntags: [b]\ncreated_at: {written}")).created_at == NOTE.created_at
+    assert parse_note(a_file(f"title: A\ntags: [b]\ncreated_at: {written}")).created_at == NOTE.created_at
 
 
 def test_the_last_of_two_equal_keys_counts() -> None:
-    assert read_note(a_file("title: A\ntags: [b]\ntitle: C")).title == "C"
+    assert parse_note(a_file("title: A\ntags: [b]\ntitle: C")).title == "C"
 
 
 @pytest.mark.parametrize("end", ["---", "..."])
 def test_front_matter_ends_at_a_line_of_its_own(end: str) -> None:
     text = f"---\ntitle: a --- b\ntags: [c]\nmore: |\n  ---\n{end}\n---\nText.\n"
 
-    note = read_note(text)
+    note = parse_note(text)
 
     assert (note.title, note.body) == ("a --- b", "---\nText.")
 
@@ -134,7 +134,7 @@ def test_front_matter_ends_at_a_line_of_its_own(end: str) -> None:
 def test_secrets_and_invisible_characters_are_not_read() -> None:
     key = "ghp" + "_" + "a1B2" * 9
 
-    note = read_note(a_file(f"title: A\u200b {key}\ntags: [b]", f"The key is {key}.\x00\n"))
+    note = parse_note(a_file(f"title: A\u200b {key}\ntags: [b]", f"The key is {key}.\x00\n"))
 
     assert (note.title, note.body) == ("A [redacted]", "The key is [redacted].")
 
@@ -159,8 +159,11 @@ def test_secrets_and_invisible_characters_are_not_read() -> None:
         (a_file("title: A\ntags: {b: c}"), "its tags or files are not a list"),
         (a_file("title: A\ntags: [b]", " \n\u200b\n"), "it has no text"),
         ("---\ntitle: A\ntags: [b]\n---", "it has no text"),
-        (a_file("title: A\ntags: [b]", "x" * (LONGEST_BODY + 1)), "it has 100,001 characters"),
-        (a_file("title: A\ntags: [b]\nmore: " + "x" * LONGEST_FRONT_MATTER), "its front matter is longer than 65,536"),
+        (a_file("title: A\ntags: [b]", "x" * (MAX_BODY_LENGTH + 1)), "it has 100,001 characters"),
+        (
+            a_file("title: A\ntags: [b]\nmore: " + "x" * MAX_FRONT_MATTER_CHARS),
+            "its front matter is longer than 65,536",
+        ),
         (a_file("title: &a A\ntags: [b]"), "its front matter has an alias"),
         (a_file("title: A\ntags: [b]\nmore: *a"), "its front matter has an alias"),
         (
@@ -205,7 +208,7 @@ def test_a_file_becomes_a_memory() -> None:
 
     assert (memory.id, memory.kind, memory.title, memory.body) == ("", "knowledge", NOTE.title, NOTE.body)
     assert (memory.tags, memory.feature, memory.created_at) == (NOTE.tags, "speed", NOTE.created_at)
-    assert (memory.source, memory.confidence) == (Source.IMPORTED, 0.7)
+    assert (memory.source, memory.confidence) == (MemorySource.IMPORTED, 0.7)
     assert read_knowledge_md(a_file("title: A\ntags: [b]"), NOW).created_at == NOW
     with pytest.raises(InvalidEntryError):
         read_knowledge_md("words", NOW)
@@ -215,31 +218,31 @@ def test_a_file_becomes_a_memory() -> None:
 
 
 def test_a_new_file_has_the_shape_of_the_others() -> None:
-    assert new_note(NOTE) == FILE.replace("12:00:00Z", "12:00:00.000Z")
-    assert new_note(Note(title='Error: "x" # y', tags=("c++", "yes", "3.11", "a b", "über", "null"), body="Text.")) == (
-        '---\ntitle: "Error: \\"x\\" # y"\ntags: ["c++", "yes", "3.11", "a b", über, "null"]\n---\n\nText.\n'
-    )
+    assert format_note(NOTE) == FILE.replace("12:00:00Z", "12:00:00.000Z")
+    assert format_note(
+        KnowledgeNote(title='Error: "x" # y', tags=("c++", "yes", "3.11", "a b", "über", "null"), body="Text.")
+    ) == ('---\ntitle: "Error: \\"x\\" # y"\ntags: ["c++", "yes", "3.11", "a b", über, "null"]\n---\n\nText.\n')
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-LINES = WORDS.map(lambda text: one_line(accept(text)))
+LINES = WORDS.map(lambda text: one_line(sanitize(text)))
 TITLES = st.one_of(
     LINES, st.sampled_from(["null", "~", "- a", "a: b", "#", "'", '"', "\\", "[", "&a", "*", "%", "---"])
 )
-TAGS = st.lists(TITLES, min_size=1, max_size=4).map(lambda tags: tags_of(list(tags_of(tags)))).filter(bool)
+TAGS = st.lists(TITLES, min_size=1, max_size=4).map(lambda tags: parse_tags(list(parse_tags(tags)))).filter(bool)
 NOTES = st.builds(
-    Note,
+    KnowledgeNote,
     title=TITLES.filter(bool),
     tags=TAGS,
-    body=st.lists(TITLES, min_size=1, max_size=4).map(lambda lines: accept("\n".join(lines))).filter(bool),
+    body=st.lists(TITLES, min_size=1, max_size=4).map(lambda lines: sanitize("\n".join(lines))).filter(bool),
     feature=st.one_of(st.none(), TITLES.filter(bool)),
     created_at=st.sampled_from(["", NOTE.created_at]),
 )
 
 
 @given(NOTES)
-def test_any_note_is_read_back_as_it_was_written(note: Note) -> None:
-    assert read_note(new_note(note)) == note
+def test_any_note_is_read_back_as_it_was_written(note: KnowledgeNote) -> None:
+    assert parse_note(format_note(note)) == note
 
 
 # --- rewriting ---------------------------------------------------------------------------
@@ -287,20 +290,20 @@ def files(draw: st.DrawFn) -> str:
 
 @given(files())
 def test_a_note_that_says_the_same_leaves_the_file_as_it_is(text: str) -> None:
-    assert rewritten(text, read_note(text)) == text
+    assert update_note(text, parse_note(text)) == text
 
 
 CHANGED_TAGS = st.one_of(TAGS, st.permutations(["a", "b", "c", "d"]).map(lambda tags: tuple(tags[:3])))
 
 
 @given(files(), NOTES, CHANGED_TAGS)
-def test_a_rewritten_file_says_what_it_should(text: str, note: Note, tags: tuple[str, ...]) -> None:
-    old = read_note(text)
+def test_a_rewritten_file_says_what_it_should(text: str, note: KnowledgeNote, tags: tuple[str, ...]) -> None:
+    old = parse_note(text)
 
-    changed = rewritten(text, replace(note, tags=tags))
+    changed = update_note(text, replace(note, tags=tags))
 
-    assert read_note(changed) == replace(note, tags=tags, created_at=old.created_at)
-    assert rewritten(changed, read_note(changed)) == changed
+    assert parse_note(changed) == replace(note, tags=tags, created_at=old.created_at)
+    assert update_note(changed, parse_note(changed)) == changed
     assert changed.startswith("\ufeff") == text.startswith("\ufeff")
     assert ("\r\n" in text) == ("\r\n" in changed)
     assert changed.count("\n") == changed.count("\r\n") or "\r\n" not in text
@@ -317,10 +320,10 @@ KEPT = [
 
 
 @given(NOTES)
-def test_keys_and_comments_of_others_stay_in_their_order(note: Note) -> None:
+def test_keys_and_comments_of_others_stay_in_their_order(note: KnowledgeNote) -> None:
     lines = [*KEPT[:2], "title: A", *KEPT[2:4], "tags: [a]", *KEPT[4:]]
 
-    changed = rewritten(a_file("\n".join(lines)), note)
+    changed = update_note(a_file("\n".join(lines)), note)
 
     assert [line for line in changed.split("\n---", 1)[0].split("\n") if line in KEPT] == KEPT
 
@@ -360,29 +363,29 @@ def front_of(text: str) -> str:
 def test_only_the_value_that_changed_is_written_anew(front: str, changes: dict[str, object], expected: str) -> None:
     text = a_file(front)
 
-    changed = rewritten(text, replace(read_note(text), **changes))
+    changed = update_note(text, replace(parse_note(text), **changes))
 
     assert front_of(changed) == expected
 
 
 def test_a_new_body_keeps_the_blank_lines_around_it() -> None:
-    note = replace(read_note(FILE), body="New.\n\ntext")
+    note = replace(parse_note(FILE), body="New.\n\ntext")
 
-    assert rewritten(FILE, note) == FILE[: FILE.index("Run them")] + "New.\n\ntext\n"
-    assert rewritten(a_file("title: A\ntags: [b]", "  old"), note).endswith("---\nNew.\n\ntext")
+    assert update_note(FILE, note) == FILE[: FILE.index("Run them")] + "New.\n\ntext\n"
+    assert update_note(a_file("title: A\ntags: [b]", "  old"), note).endswith("---\nNew.\n\ntext")
 
 
 def test_a_secret_in_a_file_is_not_touched_by_a_change_beside_it() -> None:
     text = a_file("title: A\ntags: [b]", "password=hunter22hunter\n")
 
-    changed = rewritten(text, replace(read_note(text), title="B"))
+    changed = update_note(text, replace(parse_note(text), title="B"))
 
     assert changed == text.replace("title: A", 'title: "B"')
 
 
 def test_what_is_no_note_cannot_be_rewritten() -> None:
     with pytest.raises(InvalidEntryError):
-        rewritten("words", NOTE)
+        update_note("words", NOTE)
 
 
 # --- names and links ---------------------------------------------------------------------
@@ -405,16 +408,16 @@ def test_what_is_no_note_cannot_be_rewritten() -> None:
     ],
 )
 def test_a_file_is_named_for_its_title(title: str, taken: list[str], name: str) -> None:
-    assert file_name(title, taken) == name
+    assert unused_file_name(title, taken) == name
 
 
 @given(st.text(max_size=300), st.integers(0, 12))
 def test_any_title_has_a_name_that_is_free_and_short_enough(title: str, number: int) -> None:
     taken: list[str] = []
     for _ in range(number):
-        taken.append(file_name(title, taken).upper())
+        taken.append(unused_file_name(title, taken).upper())
 
-    name = file_name(title, taken)
+    name = unused_file_name(title, taken)
 
     assert len(name.encode()) <= 240
     assert len(name) <= 83

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source, State, replace
-from ralph.formats.imported import imported
+from ralph.core.records import Memory, MemorySource, MemoryState, replace
+from ralph.formats.imported import imported_memory
 from ralph.formats.js_json import checksum, dumps
 from ralph.formats.learnings_json import (
-    LARGEST_FILE,
+    MAX_LEARNINGS_BYTES,
     LearningsFile,
     load_learnings,
     read_learnings_json,
@@ -22,7 +22,7 @@ from ralph.formats.learnings_json import (
     write_learnings_json,
     write_staging_json,
 )
-from ralph.memory.lifecycle.learnings import described
+from ralph.memory.lifecycle.learnings import describe_learning
 from tests.make import a_memory
 
 pytestmark = pytest.mark.storeless
@@ -212,7 +212,7 @@ def test_a_file_is_read_with_all_that_it_says() -> None:
         content='{"description":"Erst prüfen — dann ändern ✓","effectiveness":1,"iterations":4,'
         '"tiny":1e-7,"big":1e+21,"none":[]}',
         task_type="test-fix",
-        source=Source.IMPORTED,
+        source=MemorySource.IMPORTED,
         confidence=0.9,
         uses=3,
         success_rate=1.0,
@@ -390,9 +390,9 @@ def test_staged_learnings_wait_are_validated_or_rejected() -> None:
 
     assert (found.problems, found.is_intact, found.last_updated) == ((), True, "2026-03-01T08:06:00.000Z")
     assert [(memory.id, memory.state, memory.validated_at, memory.state_reason) for memory in found.memories] == [
-        ("stage-1772352000000-0", State.STAGED, None, ""),
-        ("stage-1772352000000-1", State.STAGED, "2026-03-01T08:05:00.000Z", ""),
-        ("stage-1772352000000-2", State.REJECTED, None, "Confidence too low (< 0.3)"),
+        ("stage-1772352000000-0", MemoryState.STAGED, None, ""),
+        ("stage-1772352000000-1", MemoryState.STAGED, "2026-03-01T08:05:00.000Z", ""),
+        ("stage-1772352000000-2", MemoryState.REJECTED, None, "Confidence too low (< 0.3)"),
     ]
     assert {memory.created_at for memory in found.memories} == {"2026-03-01T08:00:00.000Z"}
 
@@ -405,9 +405,9 @@ def test_a_staging_file_is_written_to_the_letter() -> None:
 
 def test_only_staged_and_rejected_learnings_are_in_a_staging_file() -> None:
     memories = [
-        a_memory("a", kind="strategy", state=State.ACTIVE),
-        a_memory("b", kind="pattern", state=State.STAGED),
-        a_memory("c", kind="strategy", state=State.STAGED),
+        a_memory("a", kind="strategy", state=MemoryState.ACTIVE),
+        a_memory("b", kind="pattern", state=MemoryState.STAGED),
+        a_memory("c", kind="strategy", state=MemoryState.STAGED),
     ]
 
     staged = json.loads(write_staging_json(memories, AT))["staged"]
@@ -455,9 +455,9 @@ def learnings(draw: st.DrawFn) -> Memory:
     kind = draw(st.sampled_from(["strategy", "antipattern", "estimate", "convention"]))
     task_type = draw(st.sampled_from(["feature", "bug-fix", "eigene Art"]))
     content = dumps(draw(CONTENTS))
-    title, body = described(kind, task_type, json.loads(content))
+    title, body = describe_learning(kind, task_type, json.loads(content))
     loops = draw(st.lists(st.text("ab1-", min_size=1, max_size=8), unique=True, max_size=3))
-    return imported(
+    return imported_memory(
         kind=kind,
         title=title,
         body=body,
@@ -490,9 +490,9 @@ def test_staged_learnings_come_back_as_they_were_written(
     memories: list[Memory], status: str, reason: str, validated_at: str
 ) -> None:
     changes: dict[str, dict[str, object]] = {
-        "pending": {"state": State.STAGED},
-        "validated": {"state": State.STAGED, "validated_at": validated_at, "updated_at": validated_at},
-        "rejected": {"state": State.REJECTED, "state_reason": reason},
+        "pending": {"state": MemoryState.STAGED},
+        "validated": {"state": MemoryState.STAGED, "validated_at": validated_at, "updated_at": validated_at},
+        "rejected": {"state": MemoryState.REJECTED, "state_reason": reason},
     }
     staged = tuple(replace(memory, **changes[status]) for memory in memories)
 
@@ -507,7 +507,7 @@ TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}y")
 
 @given(st.sampled_from(["strategy", "antipattern", "estimate", "convention"]), LINES, TEXTS)
 def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str, body: str) -> None:
-    stated = imported(kind=kind, title=title, body=body, at=AT, id="mem-1", task_type="general")
+    stated = imported_memory(kind=kind, title=title, body=body, at=AT, id="mem-1", task_type="general")
 
     found = read_learnings_json(write_learnings_json([stated]), AT)
 
@@ -517,7 +517,7 @@ def test_learnings_in_plain_words_come_back_in_plain_words(kind: str, title: str
 
 @pytest.mark.parametrize("kind", ["strategy", "antipattern", "estimate", "convention"])
 def test_a_learning_that_is_all_in_its_title_keeps_its_words(kind: str) -> None:
-    stated = imported(kind=kind, title="Tests  first", body="Tests  first", at=AT, id="mem-1")
+    stated = imported_memory(kind=kind, title="Tests  first", body="Tests  first", at=AT, id="mem-1")
 
     (found,) = read_learnings_json(write_learnings_json([stated]), AT).memories
 
@@ -583,7 +583,7 @@ def test_when_both_are_damaged_both_are_named(tmp_path: Path) -> None:
 def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "ralph-learnings.json"
     path.touch()
-    os.truncate(path, LARGEST_FILE + 1)
+    os.truncate(path, MAX_LEARNINGS_BYTES + 1)
     started = time.monotonic()
 
     with pytest.raises(ValueError, match="it is larger than 50,000,000 bytes"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.formats.loop_state import read_loop_state
-from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
+from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 
 STATE = {
     "loopId": "loop-7",
@@ -30,7 +30,7 @@ STATE = {
 }
 
 
-def iteration(**fields: object) -> Iteration:
+def iteration(**fields: object) -> LoopIteration:
     """Read a single iteration."""
     return read_loop_state(json.dumps({"iterations": [fields]})).iterations[0]
 
@@ -41,7 +41,7 @@ def test_a_state_file_becomes_a_history() -> None:
         objective="Make the slow tests fast",
         is_complete=True,
         iterations=(
-            Iteration(
+            LoopIteration(
                 number=1,
                 succeeded=True,
                 failed=False,
@@ -49,8 +49,8 @@ def test_a_state_file_becomes_a_history() -> None:
                 learnings=("Cache the fixture", "Profile first"),
                 files=("src/cache.py", "tests/test_cache.py"),
             ),
-            Iteration(number=2, succeeded=False, failed=True, seconds=1.0, error="Timed out after 60 s"),
-            Iteration(number=3, succeeded=False, failed=False, learnings=("Nothing new",)),
+            LoopIteration(number=2, succeeded=False, failed=True, seconds=1.0, error="Timed out after 60 s"),
+            LoopIteration(number=3, succeeded=False, failed=False, learnings=("Nothing new",)),
         ),
     )
 
@@ -62,8 +62,8 @@ def test_what_is_missing_says_nothing() -> None:
         loop_id="",
         objective="",
         iterations=(
-            Iteration(number=1, succeeded=False, failed=False),
-            Iteration(number=4, succeeded=True, failed=False),
+            LoopIteration(number=1, succeeded=False, failed=False),
+            LoopIteration(number=4, succeeded=True, failed=False),
         ),
     )
 

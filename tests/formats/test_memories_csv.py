@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source
-from ralph.formats.imported import imported
+from ralph.core.records import Memory, MemorySource
+from ralph.formats.imported import imported_memory
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
-from ralph.formats.planned import Unreadable
+from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -43,7 +43,7 @@ def test_a_row_is_read_by_the_header_in_any_order() -> None:
         tags=("money", "api"),
         files=("src/a.py", "src/b.py"),
         task_type="feature",
-        source=Source.AUTOMATIC,
+        source=MemorySource.AUTOMATIC,
         confidence=0.85,
         success_rate=1.0,
         uses=5,
@@ -92,7 +92,7 @@ def test_a_table_without_content_is_one_problem() -> None:
 
     assert read_memories_csv(text, AT) == (
         (),
-        (Unreadable(line=1, why="Nothing imported: the table has no column `content`."),),
+        (ReadProblem(line=1, why="Nothing imported: the table has no column `content`."),),
     )
 
 
@@ -100,7 +100,7 @@ def test_a_text_that_is_no_table_is_one_problem() -> None:
     _, problems = read_memories_csv("\nRestart it, then wait.\nAnd so on.", AT)
 
     assert problems == (
-        Unreadable(line=2, why="Nothing imported: the table has no column `type` and no column `content`."),
+        ReadProblem(line=2, why="Nothing imported: the table has no column `type` and no column `content`."),
     )
 
 
@@ -123,7 +123,7 @@ def test_an_odd_row_is_one_problem_on_the_line_where_it_starts(row: str, why: st
     memories, problems = read_memories_csv(text, AT)
 
     assert [memory.body for memory in memories] == ["two\nlines", "b"]
-    assert problems == (Unreadable(line=4, why=f"The row was skipped: {why}."),)
+    assert problems == (ReadProblem(line=4, why=f"The row was skipped: {why}."),)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
 
     assert [memory.body for memory in memories] == ["a"]
     assert problems == (
-        Unreadable(line=3, why="Skipped this row and all after it: a cell has more than 131,072 characters."),
+        ReadProblem(line=3, why="Skipped this row and all after it: a cell has more than 131,072 characters."),
     )
     assert read_memories_csv("x" * 10**7, AT)[1][0].line == 1
     assert time.monotonic() - started < 5
@@ -158,7 +158,7 @@ def test_a_cell_of_ten_megabytes_is_a_sentence() -> None:
 
 
 def test_the_columns_of_the_original_come_first() -> None:
-    memory = imported(
+    memory = imported_memory(
         kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0, tags=("a", "b")
     )
 
@@ -195,7 +195,7 @@ NAMES = st.text("abc=+-@'1", min_size=1, max_size=10)
 
 @st.composite
 def listed(draw: st.DrawFn) -> Memory:
-    return imported(
+    return imported_memory(
         kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
         title=draw(NAMES),
         body=draw(WORDS),
@@ -204,7 +204,7 @@ def listed(draw: st.DrawFn) -> Memory:
         confidence=draw(SHARES),
         tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         files=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
-        source=draw(st.sampled_from(Source)),
+        source=draw(st.sampled_from(MemorySource)),
         uses=draw(st.integers(0, 10**9 - 1)),
         created_at=draw(MOMENTS),
         success_rate=draw(st.none() | SHARES),

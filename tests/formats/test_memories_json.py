@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source, State, fields_of
-from ralph.formats.imported import imported
+from ralph.core.records import Memory, MemorySource, MemoryState, record_fields
+from ralph.formats.imported import imported_memory
 from ralph.formats.memories_json import read_memories_json, write_memories_json
-from ralph.formats.planned import Unreadable
+from ralph.formats.planned import ReadProblem
 from ralph.formats.public_memory import public_fields
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -60,7 +60,7 @@ def test_an_export_is_read_with_all_that_it_says() -> None:
             tags=("money", "api"),
             files=("src/billing/*.go",),
             hat="creator",
-            source=Source.AUTOMATIC,
+            source=MemorySource.AUTOMATIC,
             confidence=0.85,
             uses=5,
             created_at=AT,
@@ -81,7 +81,7 @@ def test_type_and_content_are_enough() -> None:
         kind="fix",
         title="Restart it",
         body="Restart it.",
-        source=Source.IMPORTED,
+        source=MemorySource.IMPORTED,
         confidence=0.7,
         created_at=AT,
         updated_at=AT,
@@ -89,8 +89,8 @@ def test_type_and_content_are_enough() -> None:
 
 
 def test_a_source_nobody_knows_is_an_import() -> None:
-    assert one(source="oracle").source is Source.IMPORTED
-    assert one(source=["explicit"]).source is Source.IMPORTED
+    assert one(source="oracle").source is MemorySource.IMPORTED
+    assert one(source=["explicit"]).source is MemorySource.IMPORTED
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_source_nobody_knows_is_an_import() -> None:
     ],
 )
 def test_what_is_no_such_export_gets_one_sentence(text: str, why: str) -> None:
-    assert read_memories_json(text, AT) == ((), (Unreadable(line=1, why=f"Nothing imported: {why}."),))
+    assert read_memories_json(text, AT) == ((), (ReadProblem(line=1, why=f"Nothing imported: {why}."),))
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_an_odd_entry_is_one_problem_and_the_others_are_read(entry: object, why:
     memories, problems = read_memories_json(json.dumps([sound, entry, sound]), AT)
 
     assert len(memories) == 2
-    assert problems == (Unreadable(line=2, why=f"Entry 2 was skipped: {why}."),)
+    assert problems == (ReadProblem(line=2, why=f"Entry 2 was skipped: {why}."),)
 
 
 # --- writing -------------------------------------------------------------------------
 
 
 def test_an_export_has_the_fields_of_version_1_first_and_only_what_says_something_after_them() -> None:
-    memory = imported(kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0)
+    memory = imported_memory(kind="fix", title="Restart", body="Restart it.", at=AT, id="mem-1", confidence=1.0)
 
     assert write_memories_json([memory], "shop", AT) == (
         '{\n  "version": 1,\n  "project": "shop",\n  "exported_at": "2026-05-01T00:00:00.000Z",\n'
@@ -164,7 +164,7 @@ def test_an_export_has_the_fields_of_version_1_first_and_only_what_says_somethin
 
 
 def test_a_memory_that_is_all_in_its_title_says_it_as_its_content() -> None:
-    memory = imported(kind="knowledge", title="Restart it", body="", content='{"a":1}', at=AT)
+    memory = imported_memory(kind="knowledge", title="Restart it", body="", content='{"a":1}', at=AT)
 
     written = json.loads(write_memories_json([memory], "shop", AT))["memories"][0]
 
@@ -182,7 +182,7 @@ TITLES = st.text("ab \t\u00a0ü", max_size=10).map(lambda text: f"x{text}x")
 
 @st.composite
 def exported(draw: st.DrawFn) -> Memory:
-    return imported(
+    return imported_memory(
         kind=draw(st.sampled_from(["pattern", "fix", "own thing"])),
         title=draw(TITLES),
         body=draw(WORDS),
@@ -193,7 +193,7 @@ def exported(draw: st.DrawFn) -> Memory:
         tags=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         files=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
         hat=draw(st.none() | NAMES),
-        source=draw(st.sampled_from(Source)),
+        source=draw(st.sampled_from(MemorySource)),
         uses=draw(st.integers(0, 10**9)),
         created_at=draw(MOMENTS),
         updated_at=draw(MOMENTS),
@@ -205,7 +205,7 @@ def exported(draw: st.DrawFn) -> Memory:
         support=draw(st.integers(1, 10**9)),
         feature=draw(st.none() | NAMES),
         origin_loops=tuple(draw(st.lists(NAMES, unique=True, max_size=3))),
-        state=draw(st.sampled_from(State)),
+        state=draw(st.sampled_from(MemoryState)),
         state_reason=draw(st.just("") | WORDS),
         superseded_by=draw(st.none() | IDS),
     )
@@ -216,7 +216,7 @@ def test_what_a_command_prints_can_be_imported(memory: Memory) -> None:
     found, problems = read_memories_json(json.dumps([public_fields(memory)]), AT)
 
     assert problems == ()
-    assert [fields_of(one) for one in found] == [fields_of(memory)]
+    assert [record_fields(one) for one in found] == [record_fields(memory)]
 
 
 @given(st.lists(exported(), max_size=3))

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.markdown import without_code
-from ralph.core.records import Source, replace
+from ralph.core.markdown import blank_code_blocks
+from ralph.core.records import MemorySource, replace
 from ralph.formats.memories_md import (
-    SECTIONS,
-    TEMPLATE,
-    Document,
-    Entry,
-    edited,
+    MEMORIES_TEMPLATE,
+    SECTION_HEADINGS,
+    MarkdownEntry,
+    MemoriesDocument,
+    edit_document,
     header_id,
-    read_document,
+    parse_document,
     read_memories_md,
     write_memories_md,
 )
-from ralph.formats.planned import Unreadable
+from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 
 NOW = "2026-03-01T12:00:00.000Z"
@@ -50,24 +50,24 @@ FILE = """\
 """
 
 
-def entries(text: str) -> tuple[Entry, ...]:
+def entries(text: str) -> tuple[MarkdownEntry, ...]:
     """Read a file that nothing is wrong with."""
-    document = read_document(text)
+    document = parse_document(text)
     assert document.problems == ()
     return document.entries
 
 
 def bodies(text: str) -> list[tuple[str, str, str]]:
     """Give id, kind and text of every entry."""
-    return [(entry.id, entry.kind, entry.body) for entry in read_document(text).entries]
+    return [(entry.id, entry.kind, entry.body) for entry in parse_document(text).entries]
 
 
 def ids(text: str) -> list[str]:
-    return [entry.id for entry in read_document(text).entries]
+    return [entry.id for entry in parse_document(text).entries]
 
 
-def an_entry(id: str = "mem-1-new", body: str = "New.", **fields: object) -> Entry:
-    return replace(Entry(id=id, kind="pattern", body=body, tags=("a",), created="2025-02-01"), **fields)
+def an_entry(id: str = "mem-1-new", body: str = "New.", **fields: object) -> MarkdownEntry:
+    return replace(MarkdownEntry(id=id, kind="pattern", body=body, tags=("a",), created="2025-02-01"), **fields)
 
 
 NEW_BLOCK = "### mem-1-new\n> New.\n<!-- tags: a | created: 2025-02-01 -->\n"
@@ -79,7 +79,7 @@ NEW_BLOCK = "### mem-1-new\n> New.\n<!-- tags: a | created: 2025-02-01 -->\n"
 def test_entries_have_the_kind_of_their_section_their_text_tags_and_date() -> None:
     first, second, third = entries(FILE)
 
-    assert first == Entry(
+    assert first == MarkdownEntry(
         id="mem-1700000200-a1b2",
         kind="pattern",
         body="Routes are registered in one place.\nA handler never imports another.",
@@ -94,9 +94,11 @@ def test_entries_have_the_kind_of_their_section_their_text_tags_and_date() -> No
     assert FILE[third.end :].startswith("## Fixes")
 
 
-@pytest.mark.parametrize("text", ["", "\n", "\ufeff", TEMPLATE, "just words", "> a quote\n", "# A title\n> a quote\n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "\ufeff", MEMORIES_TEMPLATE, "just words", "> a quote\n", "# A title\n> a quote\n"]
+)
 def test_a_file_without_entries_is_empty_and_no_problem(text: str) -> None:
-    assert read_document(text) == Document(entries=(), problems=(), has_conflict=False)
+    assert parse_document(text) == MemoriesDocument(entries=(), problems=(), has_conflict=False)
 
 
 @pytest.mark.parametrize("id", ["mem-1737390000-g7h8", "mem-1737400000-i9j0", "mem-x", "mem-my_own-note", "mem-über-1"])
@@ -171,7 +173,7 @@ def test_a_section_is_known_however_it_is_written(heading: str) -> None:
 
 @pytest.mark.parametrize("heading", ["### something-else", "### mem-", "### mem-1.5", "###"])
 def test_a_block_with_a_bad_heading_is_a_problem_and_does_not_flow_into_the_one_before(heading: str) -> None:
-    document = read_document(f"### mem-1\n> a\n\n{heading}\n> b\n<!-- tags: t -->\n\n### mem-2\n> c\n")
+    document = parse_document(f"### mem-1\n> a\n\n{heading}\n> b\n<!-- tags: t -->\n\n### mem-2\n> c\n")
 
     assert [(one.id, one.body, one.tags) for one in document.entries] == [("mem-1", "a", ()), ("mem-2", "c", ())]
     assert [problem.line for problem in document.problems] == [4]
@@ -180,16 +182,16 @@ def test_a_block_with_a_bad_heading_is_a_problem_and_does_not_flow_into_the_one_
 
 def test_a_heading_of_somebody_that_quotes_nothing_is_no_problem() -> None:
     assert bodies("### mem-1\n> a\n### Notes\nwords\n") == [("mem-1", "pattern", "a")]
-    assert read_document("### mem-1\n> a\n### Notes\nwords\n").problems == ()
+    assert parse_document("### mem-1\n> a\n### Notes\nwords\n").problems == ()
 
 
 @pytest.mark.parametrize("rest", ["", "words\n", "<!-- tags: a -->\n", ">\n> \n"])
 def test_an_entry_without_words_is_a_problem_but_not_gone(rest: str) -> None:
-    document = read_document(f"### mem-1\n{rest}\n### mem-2\n> b\n")
+    document = parse_document(f"### mem-1\n{rest}\n### mem-2\n> b\n")
 
     assert [entry.id for entry in document.entries] == ["mem-2"]
-    assert document.problems == (Unreadable(line=1, why="Skipped entry 'mem-1': it has no text."),)
-    assert document.unread_ids == ("mem-1",)
+    assert document.problems == (ReadProblem(line=1, why="Skipped entry 'mem-1': it has no text."),)
+    assert document.ids_without_text == ("mem-1",)
 
 
 def test_equal_ids_are_given_as_they_stand() -> None:
@@ -202,12 +204,12 @@ def test_an_example_in_a_code_block_is_no_entry(opening: str, closing: str) -> N
     text = f"Write it so:\n{code}\n### mem-2\n> b\n{code}> c\n"
 
     assert bodies(text) == [("mem-2", "pattern", "b\nc")]
-    assert read_document(text).problems == ()
+    assert parse_document(text).problems == ()
 
 
 def test_a_code_block_that_never_ends_hides_nothing() -> None:
     assert bodies("```\n### mem-1\n> a\n") == [("mem-1", "pattern", "a")]
-    assert without_code(["````", "a", "```", "b", "~~~", "~~~"]) == (["````", "a", "```", "b", "", ""], [0, 2])
+    assert blank_code_blocks(["````", "a", "```", "b", "~~~", "~~~"]) == (["````", "a", "```", "b", "", ""], [0, 2])
 
 
 def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_an_entry() -> None:
@@ -224,7 +226,7 @@ def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_an_entry() -> Non
 
 def sides(text: str) -> list[tuple[str, str, str]]:
     """Give id, side and text of every entry."""
-    return [(entry.id, entry.side, entry.body) for entry in read_document(text).entries]
+    return [(entry.id, entry.side, entry.body) for entry in parse_document(text).entries]
 
 
 CONFLICT = """\
@@ -251,9 +253,9 @@ CONFLICT = """\
 def test_entries_inside_a_conflict_have_a_side(newline: str) -> None:
     text = CONFLICT.replace("\n", newline)
 
-    assert read_document(text).has_conflict
+    assert parse_document(text).has_conflict
     assert sides(text) == [("mem-1", "ours", "ours"), ("mem-2", "theirs", "theirs"), ("mem-3", "", "shared")]
-    for entry in read_document(text).entries:
+    for entry in parse_document(text).entries:
         assert text[entry.start :].startswith(f"### {entry.id}")
         assert text.count("###", entry.start, entry.end) == 1
         assert text[: entry.start].count("\n") + 1 == entry.line
@@ -262,7 +264,7 @@ def test_entries_inside_a_conflict_have_a_side(newline: str) -> None:
 def test_an_entry_that_both_sides_changed_is_given_once_for_each() -> None:
     text = "### mem-1\n<<<<<<< a\n> ours\n=======\n> theirs\n>>>>>>> b\n<!-- tags: t -->\n\n### mem-2\n> b\n"
 
-    document = read_document(text)
+    document = parse_document(text)
 
     assert sides(text) == [("mem-1", "ours", "ours"), ("mem-1", "theirs", "theirs"), ("mem-2", "", "b")]
     assert [entry.tags for entry in document.entries] == [("t",), ("t",), ()]
@@ -279,14 +281,14 @@ def test_an_entry_that_one_side_made_longer_is_given_once_for_each() -> None:
     "line", ["=======", "|||||||", "<<<<<<<<", ">>>>>>>>", "<<<<<<<x", "a <<<<<<< x", "> <<<<<<< x"]
 )
 def test_a_line_that_only_looks_like_the_mark_of_a_conflict_is_none(line: str) -> None:
-    document = read_document(f"### mem-1\n> a\n\nTitle\n{line}\n")
+    document = parse_document(f"### mem-1\n> a\n\nTitle\n{line}\n")
 
     assert not document.has_conflict
     assert [entry.side for entry in document.entries] == [""]
 
 
 def test_a_mark_that_was_left_behind_is_a_conflict_and_no_text() -> None:
-    document = read_document("### mem-1\n> a\n>>>>>>> topic\n### mem-2\n> b\n<<<<<<< HEAD\n> c\n")
+    document = parse_document("### mem-1\n> a\n>>>>>>> topic\n### mem-2\n> b\n<<<<<<< HEAD\n> c\n")
 
     assert document.has_conflict
     assert [(one.id, one.side, one.body) for one in document.entries] == [("mem-1", "", "a"), ("mem-2", "", "b\nc")]
@@ -296,7 +298,7 @@ def test_an_edit_keeps_the_marks_and_leaves_entries_alone_that_they_cut() -> Non
     cut = "### mem-4\n<<<<<<< a\n> ours\n=======\n> theirs\n>>>>>>> b\n"
     text = CONFLICT + "\n" + cut
 
-    changed = edited(text, put=[an_entry("mem-2"), an_entry("mem-4"), an_entry()], remove=["mem-1", "mem-4"])
+    changed = edit_document(text, put=[an_entry("mem-2"), an_entry("mem-4"), an_entry()], remove=["mem-1", "mem-4"])
 
     marks = [line for line in text.split("\n") if line[:7] in ("<<<<<<<", "|||||||", "=======", ">>>>>>>")]
     assert [line for line in changed.split("\n") if line[:7] in ("<<<<<<<", "|||||||", "=======", ">>>>>>>")] == marks
@@ -312,17 +314,17 @@ def test_an_edit_keeps_the_marks_and_leaves_entries_alone_that_they_cut() -> Non
 
 
 def test_what_both_sides_have_is_problem_once() -> None:
-    document = read_document(CONFLICT + "### bad\n> x\n### mem-9\n")
+    document = parse_document(CONFLICT + "### bad\n> x\n### mem-9\n")
 
     assert [problem.line for problem in document.problems] == [17, 19]
-    assert document.unread_ids == ("mem-9",)
+    assert document.ids_without_text == ("mem-9",)
 
 
 # --- putting -----------------------------------------------------------------------------
 
 
-def block(entry: Entry) -> str:
-    text = edited(f"## {SECTIONS[entry.kind]}\n", put=[entry])
+def block(entry: MarkdownEntry) -> str:
+    text = edit_document(f"## {SECTION_HEADINGS[entry.kind]}\n", put=[entry])
     return "### " + text.partition("### ")[2]
 
 
@@ -342,13 +344,15 @@ def test_a_block_says_nothing_of_what_is_not_known() -> None:
 
 
 def test_a_new_entry_goes_right_after_the_heading_of_its_section() -> None:
-    text = edited(FILE, put=[an_entry()])
+    text = edit_document(FILE, put=[an_entry()])
 
     assert text == FILE.replace("## Patterns\n", f"## Patterns\n\n{NEW_BLOCK}")
 
 
 def test_the_last_of_several_new_entries_is_on_top() -> None:
-    text = edited(FILE, put=[an_entry("mem-1"), an_entry("mem-2", kind="fix"), an_entry("mem-3"), an_entry("mem-4")])
+    text = edit_document(
+        FILE, put=[an_entry("mem-1"), an_entry("mem-2", kind="fix"), an_entry("mem-3"), an_entry("mem-4")]
+    )
 
     assert ids(text)[:4] == ["mem-4", "mem-3", "mem-1", "mem-1700000200-a1b2"]
     assert ids(text)[-1] == "mem-2"
@@ -358,16 +362,18 @@ def test_the_last_of_several_new_entries_is_on_top() -> None:
 @pytest.mark.parametrize("text", ["", "\n \n", "\r\n"])
 def test_an_empty_file_starts_from_the_template(text: str) -> None:
     newline = "\r\n" if "\r" in text else "\n"
-    expected = TEMPLATE.replace("## Fixes\n", "## Fixes\n\n" + NEW_BLOCK)
+    expected = MEMORIES_TEMPLATE.replace("## Fixes\n", "## Fixes\n\n" + NEW_BLOCK)
 
-    assert edited(text, put=[an_entry(kind="fix")]) == expected.replace("\n", newline)
-    assert edited("\ufeff" + text, put=[an_entry(kind="fix")]) == "\ufeff" + expected.replace("\n", newline)
-    assert edited(text) == text
-    assert edited(text, remove=["mem-1"]) == text
+    assert edit_document(text, put=[an_entry(kind="fix")]) == expected.replace("\n", newline)
+    assert edit_document("\ufeff" + text, put=[an_entry(kind="fix")]) == "\ufeff" + expected.replace("\n", newline)
+    assert edit_document(text) == text
+    assert edit_document(text, remove=["mem-1"]) == text
 
 
 def test_missing_sections_are_made_at_the_end_in_the_order_of_the_template() -> None:
-    text = edited("# Mine\n\nwords", put=[an_entry("mem-1", kind="context"), an_entry("mem-2"), an_entry("mem-3")])
+    text = edit_document(
+        "# Mine\n\nwords", put=[an_entry("mem-1", kind="context"), an_entry("mem-2"), an_entry("mem-3")]
+    )
 
     comment = "<!-- tags: a | created: 2025-02-01 -->"
     assert text == (
@@ -387,13 +393,13 @@ def test_missing_sections_are_made_at_the_end_in_the_order_of_the_template() -> 
     ],
 )
 def test_a_new_entry_has_a_blank_line_on_either_side(before: str, after: str) -> None:
-    assert edited(before, put=[an_entry()]) == after
+    assert edit_document(before, put=[an_entry()]) == after
 
 
 def test_words_that_introduce_a_section_stay_above_its_entries() -> None:
     text = "## Patterns\n\n> How we do things here.\n\n### mem-1\n> a\n"
 
-    changed = edited(text, put=[an_entry()])
+    changed = edit_document(text, put=[an_entry()])
 
     assert changed == f"## Patterns\n\n> How we do things here.\n\n{NEW_BLOCK}\n### mem-1\n> a\n"
     assert ids(changed) == ["mem-1-new", "mem-1"]
@@ -419,7 +425,7 @@ a note below
 
 
 def test_a_changed_entry_stays_where_it_is_with_all_the_notes_in_it() -> None:
-    text = edited(NOTED, put=[an_entry("mem-1", "new\n\ntext", tags=("a", "b"), created="")])
+    text = edit_document(NOTED, put=[an_entry("mem-1", "new\n\ntext", tags=("a", "b"), created="")])
 
     assert text == NOTED.replace(">old\n>text\n", "> new\n>\n> text\n").replace(
         "<!--created: 2025-01-20 |tags:a | by: me-->", "<!-- tags: a, b | created: 2025-01-20 | by: me -->"
@@ -429,15 +435,15 @@ def test_a_changed_entry_stays_where_it_is_with_all_the_notes_in_it() -> None:
 def test_only_what_changed_is_written_anew() -> None:
     same = an_entry("mem-1", "old\ntext", created="2025-01-20")
 
-    assert edited(NOTED, put=[same]) == NOTED
-    assert edited(NOTED, put=[replace(same, body="new")]) == NOTED.replace(">old\n>text\n", "> new\n")
-    assert edited(NOTED, put=[replace(same, tags=())]) == NOTED.replace(
+    assert edit_document(NOTED, put=[same]) == NOTED
+    assert edit_document(NOTED, put=[replace(same, body="new")]) == NOTED.replace(">old\n>text\n", "> new\n")
+    assert edit_document(NOTED, put=[replace(same, tags=())]) == NOTED.replace(
         "<!--created: 2025-01-20 |tags:a | by: me-->", "<!-- tags:  | created: 2025-01-20 | by: me -->"
     )
 
 
 def test_an_entry_without_a_comment_gets_one_below_its_text() -> None:
-    text = edited("### mem-1\n> a\nnote\n### mem-2\n> b", put=[an_entry("mem-1", "a"), an_entry("mem-2", "c")])
+    text = edit_document("### mem-1\n> a\nnote\n### mem-2\n> b", put=[an_entry("mem-1", "a"), an_entry("mem-2", "c")])
 
     comment = "<!-- tags: a | created: 2025-02-01 -->"
     assert text == f"### mem-1\n> a\n{comment}\nnote\n### mem-2\n> c\n{comment}\n"
@@ -446,7 +452,7 @@ def test_an_entry_without_a_comment_gets_one_below_its_text() -> None:
 def test_an_entry_of_another_kind_moves_with_its_notes() -> None:
     text = NOTED + "\n## Fixes\n\n### mem-3\n> c\n"
 
-    changed = edited(text, put=[an_entry("mem-1", "old\ntext", kind="fix", created="2025-01-20")])
+    changed = edit_document(text, put=[an_entry("mem-1", "old\ntext", kind="fix", created="2025-01-20")])
 
     start, end = text.index("### mem-1"), text.index("### mem-2")
     expected = text[:start] + text[end:]
@@ -456,7 +462,7 @@ def test_an_entry_of_another_kind_moves_with_its_notes() -> None:
 def test_an_entry_without_words_gets_them_where_it_stands() -> None:
     text = "### mem-1\nnote\n<!-- created: 2024-12-31 -->\n\n### mem-2\n> b\n"
 
-    changed = edited(text, put=[an_entry("mem-1", created="")])
+    changed = edit_document(text, put=[an_entry("mem-1", created="")])
 
     assert changed == "### mem-1\n> New.\nnote\n<!-- tags: a | created: 2024-12-31 -->\n\n### mem-2\n> b\n"
 
@@ -464,19 +470,21 @@ def test_an_entry_without_words_gets_them_where_it_stands() -> None:
 def test_the_first_of_two_entries_with_one_id_is_changed() -> None:
     text = "### mem-1\n> a\n\n### mem-1\n> b\n"
 
-    assert edited(text, put=[an_entry("mem-1", "c", tags=(), created="")]) == "### mem-1\n> c\n\n### mem-1\n> b\n"
-    assert edited(text, remove=["mem-1"]) == "### mem-1\n> b\n"
+    assert (
+        edit_document(text, put=[an_entry("mem-1", "c", tags=(), created="")]) == "### mem-1\n> c\n\n### mem-1\n> b\n"
+    )
+    assert edit_document(text, remove=["mem-1"]) == "### mem-1\n> b\n"
 
 
 def test_a_kind_without_a_section_has_no_place_in_the_file() -> None:
     old = entries(FILE)[0]
 
-    assert edited(FILE, put=[an_entry(kind="pitfall"), replace(old, kind="knowledge", body="x")]) == FILE
-    assert edited("", put=[an_entry(kind="pitfall")]) == ""
+    assert edit_document(FILE, put=[an_entry(kind="pitfall"), replace(old, kind="knowledge", body="x")]) == FILE
+    assert edit_document("", put=[an_entry(kind="pitfall")]) == ""
 
 
 def test_the_line_ends_of_the_file_are_kept() -> None:
-    text = edited(
+    text = edit_document(
         FILE.replace("\n", "\r\n"),
         put=[an_entry(), an_entry("mem-1700000100-c3d4", "one\r\ntwo"), an_entry("mem-2", kind="fix")],
         remove=["mem-1700000200-a1b2"],
@@ -490,17 +498,17 @@ def test_the_line_ends_of_the_file_are_kept() -> None:
 def test_a_file_that_ends_without_a_newline_still_does(newline: str) -> None:
     text = "## Fixes\n\n### mem-1\n> a\n\n### mem-2\n> b\n\nlast words".replace("\n", newline)
 
-    assert edited(text, remove=["mem-1"]) == "## Fixes\n\n### mem-2\n> b\n\nlast words".replace("\n", newline)
-    assert edited(text, put=[an_entry("mem-2", kind="fix")]).endswith(newline + newline + "last words")
-    added = edited(text, put=[an_entry()])
+    assert edit_document(text, remove=["mem-1"]) == "## Fixes\n\n### mem-2\n> b\n\nlast words".replace("\n", newline)
+    assert edit_document(text, put=[an_entry("mem-2", kind="fix")]).endswith(newline + newline + "last words")
+    added = edit_document(text, put=[an_entry()])
     assert added == text + f"\n\n## Patterns\n\n{NEW_BLOCK}".replace("\n", newline)
 
 
 def test_a_byte_order_mark_stays_at_the_top() -> None:
     text = "\ufeff### mem-1\n> a\n\n## Fixes\n"
 
-    assert edited(text, remove=["mem-1"]) == "\ufeff## Fixes\n"
-    moved = edited(text, put=[an_entry("mem-1", "a", kind="fix", tags=(), created="")])
+    assert edit_document(text, remove=["mem-1"]) == "\ufeff## Fixes\n"
+    moved = edit_document(text, put=[an_entry("mem-1", "a", kind="fix", tags=(), created="")])
     assert moved == "\ufeff## Fixes\n\n### mem-1\n> a\n"
 
 
@@ -509,40 +517,40 @@ def test_a_byte_order_mark_stays_at_the_top() -> None:
     [("a|b", "a b"), ("a,b", "a b"), ("a --> b", "a -> b"), ("a\n### mem-9\n> x", "a ### mem-9 > x"), ("c++", "c++")],
 )
 def test_no_tag_can_end_the_comment_it_stands_in(tag: str, kept: str) -> None:
-    text = edited("", put=[an_entry(tags=(tag, " ", "z"))])
+    text = edit_document("", put=[an_entry(tags=(tag, " ", "z"))])
 
     (entry,) = entries(text)
     assert (entry.tags, entry.created) == ((kept, "z"), "2025-02-01")
-    assert edited(text, put=[entry]) == text
+    assert edit_document(text, put=[entry]) == text
 
 
 def test_an_id_from_elsewhere_becomes_one_that_a_heading_can_carry() -> None:
     assert header_id("mem-1-a") == "mem-1-a"
     assert header_id("8f3a\n> x") == "mem-8f3a-x"
     assert header_id("") == "mem-0"
-    text = edited("", put=[an_entry("8f3a/x")])
+    text = edit_document("", put=[an_entry("8f3a/x")])
     assert ids(text) == ["mem-8f3a-x"]
-    assert edited(text, put=[an_entry("8f3a/x")]) == text
-    assert edited(text, remove=["8f3a/x"]) == TEMPLATE
+    assert edit_document(text, put=[an_entry("8f3a/x")]) == text
+    assert edit_document(text, remove=["8f3a/x"]) == MEMORIES_TEMPLATE
 
 
 # --- removing and renaming -------------------------------------------------------------
 
 
 def test_what_was_put_and_removed_again_leaves_no_trace() -> None:
-    for kind in SECTIONS:
-        text = edited(FILE, put=[an_entry(kind=kind)])
+    for kind in SECTION_HEADINGS:
+        text = edit_document(FILE, put=[an_entry(kind=kind)])
 
         assert text != FILE
-        assert edited(text, remove=["mem-1-new"]) == FILE
+        assert edit_document(text, remove=["mem-1-new"]) == FILE
 
 
 def test_all_entries_removed_leave_the_template() -> None:
-    assert edited(FILE, remove=ids(FILE)) == TEMPLATE
+    assert edit_document(FILE, remove=ids(FILE)) == MEMORIES_TEMPLATE
 
 
 def test_a_removed_entry_leaves_the_notes_that_stood_in_it() -> None:
-    text = edited(NOTED, remove=["mem-1"])
+    text = edit_document(NOTED, remove=["mem-1"])
 
     assert text == (
         "## Patterns\nintro\n\na note above\na note between\n\na note below\n  - with a list\n\n### mem-2\n> b\n"
@@ -552,34 +560,34 @@ def test_a_removed_entry_leaves_the_notes_that_stood_in_it() -> None:
 def test_nothing_is_removed_that_is_not_there_or_makes_no_sense() -> None:
     text = "### mem-1\n\n### other\n> a\n"
 
-    assert edited(text, remove=["mem-1", "other", "mem-2"]) == text
+    assert edit_document(text, remove=["mem-1", "other", "mem-2"]) == text
 
 
 def test_an_entry_that_is_put_and_removed_at_once_is_put() -> None:
-    assert edited(FILE, put=[an_entry()], remove=["mem-1-new"]) == edited(FILE, put=[an_entry()])
+    assert edit_document(FILE, put=[an_entry()], remove=["mem-1-new"]) == edit_document(FILE, put=[an_entry()])
 
 
 def test_a_new_name_changes_the_heading_alone() -> None:
     text = "### mem-1 (mem-1)\n> mem-1\n\n### mem-1  \r\n> b"
 
-    assert edited(text, rename={1: "mem-2"}) == "### mem-1 (mem-1)\n> mem-1\n\n### mem-2  \r\n> b"
-    assert edited(text, rename={0: "mem-2"}) == "### mem-2 (mem-1)\n> mem-1\n\n### mem-1  \r\n> b"
+    assert edit_document(text, rename={1: "mem-2"}) == "### mem-1 (mem-1)\n> mem-1\n\n### mem-2  \r\n> b"
+    assert edit_document(text, rename={0: "mem-2"}) == "### mem-2 (mem-1)\n> mem-1\n\n### mem-1  \r\n> b"
 
 
 def test_what_is_renamed_goes_by_its_new_id_at_once() -> None:
     text = "### mem-1\n> a\n\n### mem-1\n> b\n"
 
-    assert edited(text, rename={0: "mem-2"}, remove=["mem-1"]) == "### mem-2\n> a\n"
+    assert edit_document(text, rename={0: "mem-2"}, remove=["mem-1"]) == "### mem-2\n> a\n"
 
 
 # --- any file ----------------------------------------------------------------------------
 
-KINDS = st.sampled_from(list(SECTIONS))
+KINDS = st.sampled_from(list(SECTION_HEADINGS))
 BODY_LINES = st.text("ab#>-<!|` \té", max_size=8).map(str.rstrip)
 BODIES = st.lists(BODY_LINES, min_size=1, max_size=4).map("\n".join).filter(str.strip)
 TAGS = st.lists(st.sampled_from(["a", "b-c", "d e", "f:g", "-", "->", "<!-"]), max_size=3, unique=True)
 NEW = st.builds(
-    lambda number, kind, body, tags, created: Entry(
+    lambda number, kind, body, tags, created: MarkdownEntry(
         id=f"mem-{number}", kind=kind, body=body, tags=tuple(tags), created=created
     ),
     st.integers(0, 12),
@@ -603,7 +611,7 @@ NOTES = st.sampled_from(
     ]
 )
 PIECES = st.one_of(
-    st.tuples(st.just("section"), KINDS.map(SECTIONS.__getitem__)),
+    st.tuples(st.just("section"), KINDS.map(SECTION_HEADINGS.__getitem__)),
     st.tuples(st.just("entry"), NEW),
     st.tuples(st.just("notes"), NOTES),
     st.tuples(st.just("blank"), st.none()),
@@ -620,7 +628,7 @@ def files(draw: st.DrawFn) -> str:
     lines: list[str] = []
     used: set[str] = set()
     for what, piece in draw(st.lists(PIECES, max_size=14)):
-        if isinstance(piece, Entry):
+        if isinstance(piece, MarkdownEntry):
             if piece.id not in used and piece.id != "mem-5":
                 lines += [*block(piece).split("\n")[:-1], *draw(st.sampled_from([[], [""], ["", ""]]))]
                 used.add(piece.id)
@@ -634,18 +642,20 @@ CHANGES = st.lists(NEW.filter(lambda one: one.id != "mem-5"), max_size=4, unique
 CONTENT = ("id", "kind", "body", "tags", "created")
 
 
-def content(entry: Entry) -> tuple[object, ...]:
+def content(entry: MarkdownEntry) -> tuple[object, ...]:
     return tuple(getattr(entry, name) for name in CONTENT)
 
 
 @given(files(), CHANGES, st.sets(st.integers(0, 12), max_size=4))
-def test_an_edit_does_what_it_says_and_keeps_every_other_line(text: str, put: list[Entry], gone: set[int]) -> None:
-    before = {entry.id: entry for entry in read_document(text).entries}
+def test_an_edit_does_what_it_says_and_keeps_every_other_line(
+    text: str, put: list[MarkdownEntry], gone: set[int]
+) -> None:
+    before = {entry.id: entry for entry in parse_document(text).entries}
     remove = {f"mem-{number}" for number in gone} - {one.id for one in put}
 
-    changed = edited(text, put=put, remove=remove)
+    changed = edit_document(text, put=put, remove=remove)
 
-    after = read_document(changed)
+    after = parse_document(changed)
     wanted = {id: entry for id, entry in before.items() if id not in remove}
     wanted |= {
         one.id: replace(one, created=one.created or (before[one.id].created if one.id in before else "")) for one in put
@@ -658,13 +668,13 @@ def test_an_edit_does_what_it_says_and_keeps_every_other_line(text: str, put: li
         notes, left = [line.rstrip("\r") for line in notes], [line.rstrip("\r") for line in left]
     moved = any(one.id in before and before[one.id].kind != one.kind for one in put)
     assert left == notes or (moved and sorted(left) == sorted(notes))
-    assert len(after.problems) == len(read_document(text).problems)
+    assert len(after.problems) == len(parse_document(text).problems)
     assert changed.startswith("\ufeff") == text.startswith("\ufeff")
 
 
 @given(files())
 def test_entries_put_back_as_they_were_read_change_nothing(text: str) -> None:
-    assert edited(text, put=read_document(text).entries) == text
+    assert edit_document(text, put=parse_document(text).entries) == text
 
 
 LINES = """\
@@ -695,20 +705,20 @@ words""".split("\n")
 
 @given(st.lists(st.sampled_from(LINES), max_size=25).map("\n".join), KINDS)
 def test_any_text_can_be_read_and_edited(text: str, kind: str) -> None:
-    document = read_document(text)
+    document = parse_document(text)
 
-    changed = edited(text, put=[an_entry(kind=kind)], remove=["mem-1"])
+    changed = edit_document(text, put=[an_entry(kind=kind)], remove=["mem-1"])
 
     assert all(text[entry.start : entry.end].startswith(f"### {entry.id}") for entry in document.entries)
-    assert edited(text) == text
+    assert edit_document(text) == text
     assert document.has_conflict or ("mem-1-new", kind, "New.") in bodies(changed)
     for line in ("words", "```", "<<<<<<< a", "=======", ">>>>>>> c"):
         assert text.split("\n").count(line) == changed.split("\n").count(line)
 
 
 @given(st.lists(NEW, max_size=5, unique_by=lambda one: one.id))
-def test_what_is_written_is_read_back(put: list[Entry]) -> None:
-    text = edited("", put=put)
+def test_what_is_written_is_read_back(put: list[MarkdownEntry]) -> None:
+    text = edit_document("", put=put)
 
     assert {content(entry) for entry in entries(text)} == {content(one) for one in put}
 
@@ -727,7 +737,7 @@ def test_a_file_is_imported_as_memories() -> None:
     ]
     assert memories[0].tags == ("api", "layout")
     assert memories[0].created_at == "2025-01-20T00:00:00.000Z"
-    assert (memories[0].source, memories[0].confidence) == (Source.IMPORTED, 0.7)
+    assert (memories[0].source, memories[0].confidence) == (MemorySource.IMPORTED, 0.7)
 
 
 def test_an_import_cleans_what_it_takes_and_dates_what_has_no_date() -> None:
@@ -759,7 +769,7 @@ def test_an_import_of_an_unmerged_file_has_both_sides_and_says_so() -> None:
 
     assert [one.body for one in memories] == ["ours", "theirs", "shared"]
     assert unreadable == (
-        Unreadable(line=3, why="The file has git conflict markers; imported both sides.", was_read=True),
+        ReadProblem(line=3, why="The file has git conflict markers; imported both sides.", was_read=True),
     )
 
 
@@ -779,7 +789,7 @@ def test_an_export_has_the_newest_first_in_each_section_and_no_other_kinds() -> 
         "### mem-1\n> Old.\n<!-- tags: a, b | created: 2025-01-20 -->\n\n"
         "## Context\n\n### mem-4\n> A title alone\n<!-- tags:  | created: 2025-01-22 -->\n"
     )
-    assert write_memories_md([]) == TEMPLATE
+    assert write_memories_md([]) == MEMORIES_TEMPLATE
 
 
 def test_what_is_exported_can_be_imported() -> None:
@@ -795,7 +805,7 @@ def test_what_is_exported_can_be_imported() -> None:
 
 
 def a_large_file(count: int) -> str:
-    return TEMPLATE.replace(
+    return MEMORIES_TEMPLATE.replace(
         "## Fixes\n",
         "## Fixes\n\n"
         + "\n".join(f"### mem-{n}\n> one\n> two\n<!-- tags: a, b | created: 2025-01-20 -->\n" for n in range(count)),
@@ -807,7 +817,7 @@ def test_thousands_of_changes_take_one_pass() -> None:
     put = [an_entry(f"mem-{n}", kind="fix" if n % 3 else "context") for n in range(0, 6000, 2)]
 
     started = time.perf_counter()
-    changed = edited(text, put=put, remove=[f"mem-{n}" for n in range(1, 4000, 4)])
+    changed = edit_document(text, put=put, remove=[f"mem-{n}" for n in range(1, 4000, 4)])
 
     assert time.perf_counter() - started < 2
     assert len(entries(changed)) == 4000 + 1000 - 1000
@@ -830,6 +840,6 @@ def test_thousands_of_changes_take_one_pass() -> None:
 def test_a_hostile_file_takes_no_longer_than_its_size(text: str) -> None:
     started = time.perf_counter()
 
-    edited(text, put=[an_entry(), an_entry("mem-1", "b")])
+    edit_document(text, put=[an_entry(), an_entry("mem-1", "b")])
 
     assert time.perf_counter() - started < 5

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import State, replace
+from ralph.core.records import MemoryState, replace
 from ralph.formats.bundle import write_bundle
 from ralph.formats.learnings_json import write_learnings_json, write_staging_json
 from ralph.formats.memories_csv import write_memories_csv
 from ralph.formats.memories_json import write_memories_json
 from ralph.formats.memories_md import write_memories_md
-from ralph.formats.memory_files import LONGEST_PAGE, Format, read_memories, recognise
-from ralph.formats.planned import Unreadable
+from ralph.formats.memory_files import MAX_NOTES_CHARS, ImportFormat, detect_format, read_memories
+from ralph.formats.planned import ReadProblem
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -26,7 +26,7 @@ LEARNING = a_memory(
 
 BUNDLE = "".join(write_bundle([(MEMORY, ())], "demo", AT))
 LEARNINGS = write_learnings_json([LEARNING], AT)
-STAGING = write_staging_json([replace(LEARNING, state=State.STAGED)], AT)
+STAGING = write_staging_json([replace(LEARNING, state=MemoryState.STAGED)], AT)
 MEMORIES_JSON = write_memories_json([MEMORY], "demo", AT)
 CSV = write_memories_csv([MEMORY])
 MEMORIES_MD = write_memories_md([MEMORY])
@@ -40,20 +40,20 @@ LOOP_STATE = json.dumps(
 )
 
 SAMPLES = {
-    Format.BUNDLE: BUNDLE,
-    Format.LEARNINGS: LEARNINGS,
-    Format.STAGING: STAGING,
-    Format.MEMORIES_JSON: MEMORIES_JSON,
-    Format.CSV: CSV,
-    Format.MEMORIES_MD: MEMORIES_MD,
-    Format.KNOWLEDGE: KNOWLEDGE,
-    Format.PROGRESS: PROGRESS,
-    Format.GUARDRAILS: GUARDRAILS,
-    Format.NOTES: NOTES,
-    Format.TASKS: TASKS,
-    Format.LOOP_STATE: LOOP_STATE,
+    ImportFormat.BUNDLE: BUNDLE,
+    ImportFormat.LEARNINGS: LEARNINGS,
+    ImportFormat.STAGING: STAGING,
+    ImportFormat.MEMORIES_JSON: MEMORIES_JSON,
+    ImportFormat.CSV: CSV,
+    ImportFormat.MEMORIES_MD: MEMORIES_MD,
+    ImportFormat.KNOWLEDGE: KNOWLEDGE,
+    ImportFormat.PROGRESS: PROGRESS,
+    ImportFormat.GUARDRAILS: GUARDRAILS,
+    ImportFormat.NOTES: NOTES,
+    ImportFormat.TASKS: TASKS,
+    ImportFormat.LOOP_STATE: LOOP_STATE,
 }
-WITH_MEMORIES = sorted(SAMPLES.keys() - {Format.TASKS, Format.LOOP_STATE})
+WITH_MEMORIES = sorted(SAMPLES.keys() - {ImportFormat.TASKS, ImportFormat.LOOP_STATE})
 
 
 # --- what is it? ---------------------------------------------------------------------
@@ -63,83 +63,86 @@ WITH_MEMORIES = sorted(SAMPLES.keys() - {Format.TASKS, Format.LOOP_STATE})
     "name", ["x", "ralph-learnings.json.bak", "memories.md", "progress.txt", "GUARDRAILS.md", "a.csv"]
 )
 @pytest.mark.parametrize("format", SAMPLES)
-def test_a_file_is_told_by_what_it_says_whatever_its_name(format: Format, name: str) -> None:
-    assert recognise(SAMPLES[format], name) is format
+def test_a_file_is_told_by_what_it_says_whatever_its_name(format: ImportFormat, name: str) -> None:
+    assert detect_format(SAMPLES[format], name) is format
 
 
 @pytest.mark.parametrize("format", SAMPLES)
-def test_byte_order_marks_and_carriage_returns_hide_nothing(format: Format) -> None:
+def test_byte_order_marks_and_carriage_returns_hide_nothing(format: ImportFormat) -> None:
     text = "\ufeff" + SAMPLES[format].replace("\n", "\r\n")
 
-    assert recognise(text, "x") is format
+    assert detect_format(text, "x") is format
 
 
 @pytest.mark.parametrize(
     ("text", "format"),
     [
         # JSON
-        ('[{"type": "fix", "content": "Use tabs."}]', Format.MEMORIES_JSON),
-        ('{"version": 1, "memories": []}', Format.MEMORIES_JSON),
-        ('{"learnings": [], "memories": []}', Format.LEARNINGS),
-        ('{"version": "1.0.0", "learnings": [{"id": "a', Format.LEARNINGS),
-        ('{"staged": [{"id": "a', Format.STAGING),
-        ('{"ralph_bundle": 1, "proj', Format.BUNDLE),
-        ('[{"title": "Fix it"}]', Format.TASKS),
-        ('# Plan\n\n{"title": "Fix it"}\n', Format.TASKS),
-        ('{"iterations": []}', Format.UNKNOWN),
-        ('{"name": "app", "version": "1.0.0"}', Format.UNKNOWN),
-        ('{"memories": 3}', Format.UNKNOWN),
-        ("[]", Format.UNKNOWN),
-        ('["a"]', Format.UNKNOWN),
-        ('{"a": oops', Format.UNKNOWN),
+        ('[{"type": "fix", "content": "Use tabs."}]', ImportFormat.MEMORIES_JSON),
+        ('{"version": 1, "memories": []}', ImportFormat.MEMORIES_JSON),
+        ('{"learnings": [], "memories": []}', ImportFormat.LEARNINGS),
+        ('{"version": "1.0.0", "learnings": [{"id": "a', ImportFormat.LEARNINGS),
+        ('{"staged": [{"id": "a', ImportFormat.STAGING),
+        ('{"ralph_bundle": 1, "proj', ImportFormat.BUNDLE),
+        ('[{"title": "Fix it"}]', ImportFormat.TASKS),
+        ('# Plan\n\n{"title": "Fix it"}\n', ImportFormat.TASKS),
+        ('{"iterations": []}', ImportFormat.UNKNOWN),
+        ('{"name": "app", "version": "1.0.0"}', ImportFormat.UNKNOWN),
+        ('{"memories": 3}', ImportFormat.UNKNOWN),
+        ("[]", ImportFormat.UNKNOWN),
+        ('["a"]', ImportFormat.UNKNOWN),
+        ('{"a": oops', ImportFormat.UNKNOWN),
         # tables
-        ("id,type,taskType,confidence,successRate,useCount,createdAt\n", Format.CSV),
-        ("type;content\nfix;Use tabs\n", Format.CSV),
-        ("Type\tTitle\tContent\tOwner\n", Format.CSV),
-        ("name,age\nme,7\n", Format.UNKNOWN),
+        ("id,type,taskType,confidence,successRate,useCount,createdAt\n", ImportFormat.CSV),
+        ("type;content\nfix;Use tabs\n", ImportFormat.CSV),
+        ("Type\tTitle\tContent\tOwner\n", ImportFormat.CSV),
+        ("name,age\nme,7\n", ImportFormat.UNKNOWN),
         # markdown memories
-        ("# Memories\n\n## Patterns\n\n### mem-oops\nno quote\n", Format.MEMORIES_MD),
-        ("### mem-1767225600-0a1b\n> Use tabs.\n", Format.MEMORIES_MD),
-        ("# Memories\n\n### my note\n> Use tabs.\n<!-- tags: parser | created: 2026-01-01 -->\n", Format.MEMORIES_MD),
-        ("# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n", Format.MEMORIES_MD),
-        ("# Memories\n\n> Learned here.\n\n## Tabs\n\nThey break it.\n", Format.NOTES),
-        ("# How to\n\n```markdown\n### mem-1767225600-0a1b\n> Use tabs.\n```\n\n## Usage\n\nSo.\n", Format.NOTES),
+        ("# Memories\n\n## Patterns\n\n### mem-oops\nno quote\n", ImportFormat.MEMORIES_MD),
+        ("### mem-1767225600-0a1b\n> Use tabs.\n", ImportFormat.MEMORIES_MD),
+        (
+            "# Memories\n\n### my note\n> Use tabs.\n<!-- tags: parser | created: 2026-01-01 -->\n",
+            ImportFormat.MEMORIES_MD,
+        ),
+        ("# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n", ImportFormat.MEMORIES_MD),
+        ("# Memories\n\n> Learned here.\n\n## Tabs\n\nThey break it.\n", ImportFormat.NOTES),
+        ("# How to\n\n```markdown\n### mem-1767225600-0a1b\n> Use tabs.\n```\n\n## Usage\n\nSo.\n", ImportFormat.NOTES),
         # front matter
-        ("---\ntitle: Tabs\nfeature: parser\n---\nx", Format.KNOWLEDGE),
-        ("---\nname: skill\ndescription: does it\n---\n# Skill\n\nDo it.\n", Format.NOTES),
-        ("---\niteration: 1\n---\n\n# Ralph Progress Log\n", Format.PROGRESS),
+        ("---\ntitle: Tabs\nfeature: parser\n---\nx", ImportFormat.KNOWLEDGE),
+        ("---\nname: skill\ndescription: does it\n---\n# Skill\n\nDo it.\n", ImportFormat.NOTES),
+        ("---\niteration: 1\n---\n\n# Ralph Progress Log\n", ImportFormat.PROGRESS),
         # logs
-        ("# Progress Log\nStarted: now\n", Format.PROGRESS),
-        ("## Codebase Patterns\n- Use tabs.\n", Format.PROGRESS),
-        ("## Codebase Patterns\n- Use tabs.\n\n## Iteration 2 - setup-02\n- Did it.\n", Format.PROGRESS),
-        ("## ML-001 - A model\n**Status**: done\n\n### Learnings:\n- Use tabs.\n", Format.PROGRESS),
-        ("# Guide\n\n## Codebase Patterns\n- Use tabs.\n\n## Commands\n- `make`\n", Format.NOTES),
-        ("# Plan\n\n## Phase 1\n\nBuild it.\n\n## Learnings\n\nNone of them is dated.\n", Format.NOTES),
+        ("# Progress Log\nStarted: now\n", ImportFormat.PROGRESS),
+        ("## Codebase Patterns\n- Use tabs.\n", ImportFormat.PROGRESS),
+        ("## Codebase Patterns\n- Use tabs.\n\n## Iteration 2 - setup-02\n- Did it.\n", ImportFormat.PROGRESS),
+        ("## ML-001 - A model\n**Status**: done\n\n### Learnings:\n- Use tabs.\n", ImportFormat.PROGRESS),
+        ("# Guide\n\n## Codebase Patterns\n- Use tabs.\n\n## Commands\n- `make`\n", ImportFormat.NOTES),
+        ("# Plan\n\n## Phase 1\n\nBuild it.\n\n## Learnings\n\nNone of them is dated.\n", ImportFormat.NOTES),
         # guardrails
-        ("# Guardrails (Signs)\n\n## Learned signs\n- Never skip the gate.\n", Format.GUARDRAILS),
-        ("# Reference\n\n## Sign: A\n- Trigger: b\n- Instruction: c\n", Format.GUARDRAILS),
-        ("# README\n\n```\n### Sign: A\n- Trigger: b\n- Instruction: c\n```\n", Format.NOTES),
-        ("# Functions\n\n### Sign: sign(x)\n\nIt is -1, 0 or 1.\n", Format.NOTES),
-        ("# Guardrails\n\nDo not push on Fridays.\n", Format.NOTES),
-        ("# Guardrails\n\n## Scope\n- The plan.\n\n## Constraints\n- Never skip the gate.\n", Format.NOTES),
+        ("# Guardrails (Signs)\n\n## Learned signs\n- Never skip the gate.\n", ImportFormat.GUARDRAILS),
+        ("# Reference\n\n## Sign: A\n- Trigger: b\n- Instruction: c\n", ImportFormat.GUARDRAILS),
+        ("# README\n\n```\n### Sign: A\n- Trigger: b\n- Instruction: c\n```\n", ImportFormat.NOTES),
+        ("# Functions\n\n### Sign: sign(x)\n\nIt is -1, 0 or 1.\n", ImportFormat.NOTES),
+        ("# Guardrails\n\nDo not push on Fridays.\n", ImportFormat.NOTES),
+        ("# Guardrails\n\n## Scope\n- The plan.\n\n## Constraints\n- Never skip the gate.\n", ImportFormat.NOTES),
         # tasks
-        ("# Plan\n\n- [ ] Fix it\n- [x] Test it\n", Format.TASKS),
-        ("# Rules\n\nAll of these hold.\n\nAlways.\n\n- [ ] tick me\n", Format.NOTES),
+        ("# Plan\n\n- [ ] Fix it\n- [x] Test it\n", ImportFormat.TASKS),
+        ("# Rules\n\nAll of these hold.\n\nAlways.\n\n- [ ] tick me\n", ImportFormat.NOTES),
         # notes
-        ("/home/me/.agent/memories.md", Format.NOTES),
-        ("Invoices are sent at night, never by day.", Format.NOTES),
-        ("[a link](there) and some more words to read", Format.NOTES),
+        ("/home/me/.agent/memories.md", ImportFormat.NOTES),
+        ("Invoices are sent at night, never by day.", ImportFormat.NOTES),
+        ("[a link](there) and some more words to read", ImportFormat.NOTES),
         # nothing
-        ("", Format.UNKNOWN),
-        ("\ufeff \r\n\t\n", Format.UNKNOWN),
-        ("\x00\x01PNG and some more words to read", Format.UNKNOWN),
-        ("\ufffd" * 50 + " and some more words to read", Format.UNKNOWN),
-        ("<!DOCTYPE html>\n<p>and some more words to read</p>", Format.UNKNOWN),
-        ("1 2 3", Format.UNKNOWN),
+        ("", ImportFormat.UNKNOWN),
+        ("\ufeff \r\n\t\n", ImportFormat.UNKNOWN),
+        ("\x00\x01PNG and some more words to read", ImportFormat.UNKNOWN),
+        ("\ufffd" * 50 + " and some more words to read", ImportFormat.UNKNOWN),
+        ("<!DOCTYPE html>\n<p>and some more words to read</p>", ImportFormat.UNKNOWN),
+        ("1 2 3", ImportFormat.UNKNOWN),
     ],
 )
-def test_what_is_damaged_or_looks_like_another_is_told_as_well(text: str, format: Format) -> None:
-    assert recognise(text, "file") is format
+def test_what_is_damaged_or_looks_like_another_is_told_as_well(text: str, format: ImportFormat) -> None:
+    assert detect_format(text, "file") is format
 
 
 @pytest.mark.parametrize(
@@ -148,27 +151,27 @@ def test_what_is_damaged_or_looks_like_another_is_told_as_well(text: str, format
         (
             "# Log\n\n## Codebase Patterns\n- Use tabs.\n\n## Commands\n- `make`\n",
             "scripts/progress.txt",
-            Format.PROGRESS,
+            ImportFormat.PROGRESS,
         ),
-        ("# Rules we keep\n\n## Our signs\n- Never skip the gate.\n", ".ralph/guardrails.md", Format.GUARDRAILS),
-        ("# Work\n\nSome words.\n\nMore words.\n\n- [ ] Fix it\n", "plans/TODO.md", Format.TASKS),
+        ("# Rules we keep\n\n## Our signs\n- Never skip the gate.\n", ".ralph/guardrails.md", ImportFormat.GUARDRAILS),
+        ("# Work\n\nSome words.\n\nMore words.\n\n- [ ] Fix it\n", "plans/TODO.md", ImportFormat.TASKS),
     ],
 )
-def test_the_name_decides_where_two_forms_are_possible(text: str, name: str, format: Format) -> None:
-    assert recognise(text, name) is format
-    assert recognise(text, "x") is Format.NOTES
+def test_the_name_decides_where_two_forms_are_possible(text: str, name: str, format: ImportFormat) -> None:
+    assert detect_format(text, name) is format
+    assert detect_format(text, "x") is ImportFormat.NOTES
 
 
 def test_no_notes_are_as_long_as_a_database() -> None:
-    assert recognise("# A\n\nwords here\n" * (LONGEST_PAGE // 10), "x") is Format.UNKNOWN
-    assert recognise("### mem-1-0000\n> a\n" * (LONGEST_PAGE // 15), "x") is Format.MEMORIES_MD
+    assert detect_format("# A\n\nwords here\n" * (MAX_NOTES_CHARS // 10), "x") is ImportFormat.UNKNOWN
+    assert detect_format("### mem-1-0000\n> a\n" * (MAX_NOTES_CHARS // 15), "x") is ImportFormat.MEMORIES_MD
 
 
 # --- reading it ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("format", WITH_MEMORIES)
-def test_every_form_is_read_by_its_reader(format: Format) -> None:
+def test_every_form_is_read_by_its_reader(format: ImportFormat) -> None:
     found, (memories, unreadable) = read_memories(SAMPLES[format], "file", AT)
 
     assert found is format
@@ -179,7 +182,7 @@ def test_every_form_is_read_by_its_reader(format: Format) -> None:
 def test_a_staged_learning_stays_staged() -> None:
     _, ((memory,), _) = read_memories(STAGING, "staging.json", AT)
 
-    assert memory.state is State.STAGED
+    assert memory.state is MemoryState.STAGED
 
 
 @pytest.mark.parametrize("text", [LEARNINGS, STAGING])
@@ -190,9 +193,9 @@ def test_learnings_with_a_wrong_checksum_come_in_only_by_force(text: str) -> Non
     forced = read_memories(changed, "ralph-learnings.json", AT, force=True)[1]
 
     why = "The checksum does not match: the file was changed or damaged after it was written"
-    assert refused == ((), (Unreadable(line=1, why=f"{why}; it is imported only with force."),))
+    assert refused == ((), (ReadProblem(line=1, why=f"{why}; it is imported only with force."),))
     assert len(forced[0]) == 1
-    assert forced[1] == (Unreadable(line=1, why=f"{why}. It was imported because of force.", was_read=True),)
+    assert forced[1] == (ReadProblem(line=1, why=f"{why}. It was imported because of force.", was_read=True),)
 
 
 def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
@@ -207,9 +210,9 @@ def test_a_bundle_that_was_changed_or_cut_comes_in_only_by_force() -> None:
 
 
 def test_a_form_that_is_given_is_not_guessed() -> None:
-    found, (memories, _) = read_memories(PROGRESS, "x", AT, Format.NOTES)
+    found, (memories, _) = read_memories(PROGRESS, "x", AT, ImportFormat.NOTES)
 
-    assert found is Format.NOTES
+    assert found is ImportFormat.NOTES
     assert [memory.title for memory in memories] == ["Codebase Patterns", "2026-01-12 - US-001"]
 
 
@@ -223,12 +226,12 @@ def test_a_form_that_is_given_is_not_guessed() -> None:
     ],
 )
 def test_what_holds_no_memories_says_so_in_one_sentence(text: str, why: str) -> None:
-    assert read_memories(text, "plan.txt", AT)[1] == ((), (Unreadable(line=1, why=why),))
+    assert read_memories(text, "plan.txt", AT)[1] == ((), (ReadProblem(line=1, why=why),))
 
 
 @pytest.mark.parametrize("format", SAMPLES)
 @pytest.mark.parametrize("text", ["", "x", "{", "[" * 9999, "---\ntitle: [\n---\n", '{"learnings": {}}', "\x00"])
-def test_no_reader_fails_on_what_is_not_its_own(text: str, format: Format) -> None:
+def test_no_reader_fails_on_what_is_not_its_own(text: str, format: ImportFormat) -> None:
     found, (memories, unreadable) = read_memories(text, "x", AT, format)
 
     assert found is format
@@ -243,8 +246,8 @@ pieces = st.sampled_from([piece for text in SAMPLES.values() for piece in text.s
 def test_no_text_makes_it_fail(text: str) -> None:
     found, (memories, unreadable) = read_memories(text, "x", AT)
 
-    assert found is recognise(text, "x")
-    assert found is not Format.UNKNOWN or (memories == () and len(unreadable) == 1)
+    assert found is detect_format(text, "x")
+    assert found is not ImportFormat.UNKNOWN or (memories == () and len(unreadable) == 1)
 
 
 # --- time ----------------------------------------------------------------------------

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.limits import LONGEST_BODY
+from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import Memory
-from ralph.formats.notes_md import MOST_WORDS, read_notes_md
-from ralph.formats.planned import Unreadable
+from ralph.formats.notes_md import MAX_SECTION_WORDS, read_notes_md
+from ralph.formats.planned import ReadProblem
 
 AT = "2026-05-01T00:00:00.000Z"
 
@@ -48,8 +48,8 @@ def titles(text: str) -> list[str]:
     return [memory.title for memory in read(text)]
 
 
-def nothing(why: str) -> tuple[tuple[Memory, ...], tuple[Unreadable, ...]]:
-    return (), (Unreadable(line=1, why=why),)
+def nothing(why: str) -> tuple[tuple[Memory, ...], tuple[ReadProblem, ...]]:
+    return (), (ReadProblem(line=1, why=why),)
 
 
 def test_every_section_with_a_text_of_its_own_is_a_memory() -> None:
@@ -155,7 +155,7 @@ def test_a_long_section_becomes_several_memories_and_nothing_is_lost() -> None:
     assert [memory.title for memory in memories] == [
         f"Rules ({n}/{len(memories)})" for n in range(1, len(memories) + 1)
     ]
-    assert all(len(memory.body.split()) <= MOST_WORDS for memory in memories)
+    assert all(len(memory.body.split()) <= MAX_SECTION_WORDS for memory in memories)
     assert " ".join(" ".join(memory.body for memory in memories).split()) == " ".join(text[8:].split())
     assert memories[0].body.startswith("All of these hold:\n\n- Rule 0")
     assert memories[1].body.startswith("- Rule")
@@ -231,7 +231,7 @@ def test_headings_without_texts_are_nothing() -> None:
 
 
 def test_a_block_as_long_as_a_file_is_left_out_and_reported() -> None:
-    memories, unreadable = read_notes_md(f"## A\n\n{'a' * LONGEST_BODY}b\n\n## Tabs\n\nThey break it.\n", AT)
+    memories, unreadable = read_notes_md(f"## A\n\n{'a' * MAX_BODY_LENGTH}b\n\n## Tabs\n\nThey break it.\n", AT)
 
     assert [memory.title for memory in memories] == ["Tabs"]
     assert [problem.line for problem in unreadable] == [1]

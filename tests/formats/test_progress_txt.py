@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.limits import LONGEST_BODY
-from ralph.core.records import Memory, Source
-from ralph.formats.planned import Unreadable
+from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.records import Memory, MemorySource
+from ralph.formats.planned import ReadProblem
 from ralph.formats.progress_txt import read_progress_txt
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -65,7 +65,7 @@ def test_patterns_and_learnings_become_memories_and_the_journal_stays_behind() -
         ("pattern", "Money is kept in cents:\n- never in floats\n- rounding is half up"),
         ("context", "the cache wants a folder it may write to."),
     ]
-    assert {memory.source for memory in memories} == {Source.IMPORTED}
+    assert {memory.source for memory in memories} == {MemorySource.IMPORTED}
     assert memories[0].files == ("app/settings.py",)
 
 
@@ -81,7 +81,7 @@ def test_a_log_that_was_only_begun_says_that_there_is_nothing_in_it() -> None:
 
     assert read_progress_txt(text, AT) == (
         (),
-        (Unreadable(line=1, why="Nothing to import: no pattern or learning found."),),
+        (ReadProblem(line=1, why="Nothing to import: no pattern or learning found."),),
     )
 
 
@@ -205,7 +205,7 @@ def test_a_title_is_the_first_sentence_without_emphasis() -> None:
 
 
 def test_a_bullet_as_long_as_a_file_is_left_out_and_reported() -> None:
-    memories, unreadable = read_progress_txt(f"## Codebase Patterns\n- {'a ' * LONGEST_BODY}\n- Fine.\n", AT)
+    memories, unreadable = read_progress_txt(f"## Codebase Patterns\n- {'a ' * MAX_BODY_LENGTH}\n- Fine.\n", AT)
 
     assert [memory.body for memory in memories] == ["Fine."]
     assert [problem.line for problem in unreadable] == [2]

@@ -8,33 +8,33 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ralph.core.records import (
-    SIGNAL_KINDS,
+    SIGNAL_TYPES,
     Difficulty,
-    HandOver,
-    Knowledge,
-    Learning,
-    Report,
+    FailureReportSigil,
+    HandoverSigil,
+    KnowledgeSigil,
+    LearningSigil,
+    MemorySignal,
     Sigils,
-    Signal,
-    SubTask,
-    fields_of,
+    SubtaskSigil,
+    record_fields,
 )
-from ralph.core.text import SIGIL_NAMES, neutralise
+from ralph.core.text import SIGIL_NAMES, neutralize
 from ralph.formats.sigils import (
     KNOWLEDGE_WORDS,
-    MAX_FIELD,
+    MAX_FIELD_CHARACTERS,
     MAX_ITEMS,
     MAX_MARKS,
-    MAX_NOTES,
+    MAX_NOTES_CHARACTERS,
     MAX_PROBLEMS,
     MAX_SUBTASKS,
     MAX_TAG,
     MAX_TAGS,
     MAX_TITLE,
-    read_sigils,
-    without_sigils,
+    parse_sigils,
+    strip_sigils,
 )
-from ralph.loop.prompt import INSTRUCTIONS, MEMORY, STUCK
+from ralph.loop.prompt import MEMORY_INSTRUCTIONS, STUCK_WARNING, TASK_INSTRUCTIONS
 
 DONE = "<task-done>t-000001</task-done>"
 FAILED = "<task-failed>t-000001</task-failed>"
@@ -44,8 +44,8 @@ PART = '<subtask title="Read the file">Bytes to lines.</subtask>'
 
 def said(text: str, prompt: str = "") -> dict[str, Any]:
     """Everything an answer said, without what it did not say and without the problems."""
-    fields = fields_of(read_sigils(text, prompt))
-    silence = fields_of(Sigils())
+    fields = record_fields(parse_sigils(text, prompt))
+    silence = record_fields(Sigils())
     return {name: value for name, value in fields.items() if value != silence[name] and name != "problems"}
 
 
@@ -86,7 +86,7 @@ def said(text: str, prompt: str = "") -> dict[str, Any]:
     ],
 )
 def test_a_task_is_done_when_its_id_stands_in_a_closed_sigil(text: str, ids: tuple[str, ...]) -> None:
-    assert read_sigils(text).done_ids == ids
+    assert parse_sigils(text).done_ids == ids
 
 
 def test_done_and_failed_are_both_reported() -> None:
@@ -119,7 +119,7 @@ def test_done_and_failed_are_both_reported() -> None:
     ],
 )
 def test_a_quoted_done_is_not_a_done(text: str) -> None:
-    assert read_sigils(text).done_ids == ()
+    assert parse_sigils(text).done_ids == ()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_quoted_done_is_not_a_done(text: str) -> None:
     ],
 )
 def test_a_done_near_code_is_still_a_done(text: str) -> None:
-    assert read_sigils(text).done_ids == ("t-000001",)
+    assert parse_sigils(text).done_ids == ("t-000001",)
 
 
 @pytest.mark.parametrize("name", [name for name in SIGIL_NAMES if name != "task-done"])
@@ -148,7 +148,7 @@ def test_a_done_near_code_is_still_a_done(text: str) -> None:
 def test_a_tag_that_is_never_closed_hides_nothing_that_follows(name: str, attributes: str) -> None:
     answer = f"<{name}{attributes}>half a thought\n{DONE}\n<journal>Notes.</journal>\nMEMORY:fix:Restart it"
 
-    sigils = read_sigils(answer)
+    sigils = parse_sigils(answer)
 
     assert sigils.done_ids == ("t-000001",)
     assert sigils.journal == "Notes."
@@ -159,7 +159,7 @@ def test_everything_complete_before_a_cut_counts() -> None:
     answer = f"<journal>Notes.</journal>\n{DONE}\n<knowledge tags='a' title='b'>half of i"
 
     assert said(answer) == {"done_ids": ("t-000001",), "journal": "Notes."}
-    assert read_sigils(answer).problems == ("never closed: <knowledge>",)
+    assert parse_sigils(answer).problems == ("never closed: <knowledge>",)
 
 
 # --- the failure report --------------------------------------------------------
@@ -170,53 +170,58 @@ TRIED: dict[str, Any] = {"tried": "ran the tests", "why": "no database"}
 @pytest.mark.parametrize(
     ("body", "report"),
     [
-        ("what_tried: ran the tests\nwhy_failed: no database", Report(**TRIED)),
-        ("what_was_tried: ran the tests\nwhy_it_failed: no database", Report(**TRIED)),
-        ("WHAT_TRIED : ran the tests\n  Why : no database", Report(**TRIED)),
-        ("- **What was tried:** ran the tests\n- **Why it failed**: no database", Report(**TRIED)),
-        ("1. `what_tried`: ran the tests\n2. __why_failed__: no database", Report(**TRIED)),
-        ('what_tried: "ran the tests"\nwhy_failed: |\n  no database', Report(**TRIED)),
-        ("<what_tried>ran the tests</what_tried><why_failed>no database</why_failed>", Report(**TRIED)),
-        ("mood: bad\nwhat_tried: ran the tests\nmood: worse\nstill bad\nwhy_failed: no database", Report(**TRIED)),
-        ("why_failed: no database\nwhat_tried: ran the tests\nerror_category:", Report(**TRIED)),
+        ("what_tried: ran the tests\nwhy_failed: no database", FailureReportSigil(**TRIED)),
+        ("what_was_tried: ran the tests\nwhy_it_failed: no database", FailureReportSigil(**TRIED)),
+        ("WHAT_TRIED : ran the tests\n  Why : no database", FailureReportSigil(**TRIED)),
+        ("- **What was tried:** ran the tests\n- **Why it failed**: no database", FailureReportSigil(**TRIED)),
+        ("1. `what_tried`: ran the tests\n2. __why_failed__: no database", FailureReportSigil(**TRIED)),
+        ('what_tried: "ran the tests"\nwhy_failed: |\n  no database', FailureReportSigil(**TRIED)),
+        ("<what_tried>ran the tests</what_tried><why_failed>no database</why_failed>", FailureReportSigil(**TRIED)),
+        (
+            "mood: bad\nwhat_tried: ran the tests\nmood: worse\nstill bad\nwhy_failed: no database",
+            FailureReportSigil(**TRIED),
+        ),
+        ("why_failed: no database\nwhat_tried: ran the tests\nerror_category:", FailureReportSigil(**TRIED)),
         (
             "what_tried: ran the tests\nthen again\n\nand again\nwhy_failed: no database: refused\nError: x",
-            Report(tried="ran the tests\nthen again\n\nand again", why="no database: refused\nError: x"),
+            FailureReportSigil(tried="ran the tests\nthen again\n\nand again", why="no database: refused\nError: x"),
         ),
         (
             "what_tried: ran the tests\nwhy_failed: no database\ncategory: Test Failure\nfiles: a.py, `b/c.py`,a.py",
-            Report(**TRIED, category="test_failure", files=("a.py", "b/c.py")),
+            FailureReportSigil(**TRIED, category="test_failure", files=("a.py", "b/c.py")),
         ),
         (
             'what_tried: ran the tests\nwhy_failed: no database\nrelevant_files: ["a.py", "b/c.py"]',
-            Report(**TRIED, files=("a.py", "b/c.py")),
+            FailureReportSigil(**TRIED, files=("a.py", "b/c.py")),
         ),
         (
             "what_tried: ran the tests\nrelevant_files:\n  - a.py\n  - b/c.py (line 3)\nwhy_failed: no database",
-            Report(**TRIED, files=("a.py", "b/c.py")),
+            FailureReportSigil(**TRIED, files=("a.py", "b/c.py")),
         ),
         (
             "what_tried: ran the tests\nwhy_failed: no database\nrelevant_files: none",
-            Report(**TRIED),
+            FailureReportSigil(**TRIED),
         ),
         (
             "what_tried: ran the tests\nwhy_failed: no database\n"
             "stack_trace_snippet:\nTraceback (most recent call last):\n  File x\nkey: 1\ncategory: timeout",
-            Report(**TRIED, category="timeout", trace="Traceback (most recent call last):\n  File x\nkey: 1"),
+            FailureReportSigil(
+                **TRIED, category="timeout", trace="Traceback (most recent call last):\n  File x\nkey: 1"
+            ),
         ),
         (
             "what_tried: ran the tests\nwhy_failed: no database\nstack_trace: " + "x" * 600,
-            Report(**TRIED, trace="x" * 500),
+            FailureReportSigil(**TRIED, trace="x" * 500),
         ),
     ],
 )
-def test_a_failure_report_is_read_however_it_is_laid_out(body: str, report: Report) -> None:
+def test_a_failure_report_is_read_however_it_is_laid_out(body: str, report: FailureReportSigil) -> None:
     assert said(f"<failure-report>\n{body}\n</failure-report>") == {"report": report}
 
 
 @pytest.mark.parametrize("body", ["", "it broke", "what_tried: x", "why_failed: y", "what_tried:\nwhy_failed: y"])
 def test_a_malformed_failure_report_is_a_problem(body: str) -> None:
-    sigils = read_sigils(f"<failure-report>{body}</failure-report>")
+    sigils = parse_sigils(f"<failure-report>{body}</failure-report>")
 
     assert sigils.report is None
     assert sigils.problems[0].startswith("failure-report without ")
@@ -225,7 +230,7 @@ def test_a_malformed_failure_report_is_a_problem(body: str) -> None:
 def test_the_first_failure_report_that_says_something_counts() -> None:
     reports = [f"<failure-report>{body}</failure-report>" for body in ("?", "tried: a\nwhy: b", "tried: c\nwhy: d")]
 
-    assert read_sigils("\n".join(reports)).report == Report(tried="a", why="b")
+    assert parse_sigils("\n".join(reports)).report == FailureReportSigil(tried="a", why="b")
 
 
 # --- what is worth remembering ---------------------------------------------------
@@ -234,23 +239,23 @@ def test_the_first_failure_report_that_says_something_counts() -> None:
 @pytest.mark.parametrize(
     ("sigil", "learning"),
     [
-        ("<learning>Run it twice.</learning>", Learning(category="other", content="Run it twice.")),
-        ('<learning category="Pitfall">x</learning>', Learning(category="pitfall", content="x")),
-        ("<learning category='my own'>x</learning>", Learning(category="my_own", content="x")),
+        ("<learning>Run it twice.</learning>", LearningSigil(category="other", content="Run it twice.")),
+        ('<learning category="Pitfall">x</learning>', LearningSigil(category="pitfall", content="x")),
+        ("<learning category='my own'>x</learning>", LearningSigil(category="my_own", content="x")),
         (
             '<learning tags="Cargo, a/b.rs,,cargo" category=tool_usage>x\ny</learning>',
-            Learning(category="tool_usage", content="x\ny", tags=("cargo", "a/b.rs")),
+            LearningSigil(category="tool_usage", content="x\ny", tags=("cargo", "a/b.rs")),
         ),
     ],
 )
-def test_a_learning_has_a_category_and_tags(sigil: str, learning: Learning) -> None:
+def test_a_learning_has_a_category_and_tags(sigil: str, learning: LearningSigil) -> None:
     assert said(sigil) == {"learnings": (learning,)}
 
 
 def test_many_learnings_are_kept_in_order_and_equal_ones_once() -> None:
     answer = "<learning>a</learning><learning>b</learning> <learning> a </learning><learning> </learning>"
 
-    assert [learning.content for learning in read_sigils(answer).learnings] == ["a", "b"]
+    assert [learning.content for learning in parse_sigils(answer).learnings] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +274,7 @@ def test_many_learnings_are_kept_in_order_and_equal_ones_once() -> None:
     ],
 )
 def test_knowledge_is_read_however_its_attributes_are_written(attributes: str) -> None:
-    expected = Knowledge(title="Two words", tags=("a", "b"), body="The body.")
+    expected = KnowledgeSigil(title="Two words", tags=("a", "b"), body="The body.")
 
     assert said(f"<knowledge {attributes}>\nThe body.\n</knowledge>") == {"knowledge": (expected,)}
 
@@ -277,7 +282,7 @@ def test_knowledge_is_read_however_its_attributes_are_written(attributes: str) -
 def test_a_title_may_hold_angle_brackets() -> None:
     answer = '<knowledge tags="rust" title="Vec<u8> -> String, <b> too">x</knowledge>'
 
-    assert read_sigils(answer).knowledge[0].title == "Vec<u8> -> String, <b> too"
+    assert parse_sigils(answer).knowledge[0].title == "Vec<u8> -> String, <b> too"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +297,7 @@ def test_a_title_may_hold_angle_brackets() -> None:
     ],
 )
 def test_incomplete_knowledge_is_a_problem_and_only_that_one_is_skipped(sigil: str, problem: str) -> None:
-    sigils = read_sigils(f"{sigil}<knowledge title='ok' tags='a'>b</knowledge>")
+    sigils = parse_sigils(f"{sigil}<knowledge title='ok' tags='a'>b</knowledge>")
 
     assert sigils.problems == (problem,)
     assert [knowledge.title for knowledge in sigils.knowledge] == ["ok"]
@@ -301,14 +306,14 @@ def test_incomplete_knowledge_is_a_problem_and_only_that_one_is_skipped(sigil: s
 def test_a_long_body_of_knowledge_is_cut_and_says_so() -> None:
     words = "word " * (KNOWLEDGE_WORDS + 1)
 
-    body = read_sigils(f"<knowledge title='t' tags='a'>{words}</knowledge>").knowledge[0].body
+    body = parse_sigils(f"<knowledge title='t' tags='a'>{words}</knowledge>").knowledge[0].body
 
     assert body.split() == ["word"] * KNOWLEDGE_WORDS + ["[truncated]"]
 
 
-@pytest.mark.parametrize("kind", SIGNAL_KINDS)
+@pytest.mark.parametrize("kind", SIGNAL_TYPES)
 def test_every_kind_of_memory_line_is_read(kind: str) -> None:
-    signal = Signal(kind=kind, title="x", content="x")
+    signal = MemorySignal(kind=kind, title="x", content="x")
 
     assert said(f"MEMORY:{kind}:x\n") == {"signals": (signal,)}
     assert said(f"MEMORY : {kind.upper()} : x") == {"signals": (signal,)}
@@ -331,7 +336,7 @@ def test_every_kind_of_memory_line_is_read(kind: str) -> None:
     ],
 )
 def test_the_title_of_a_memory_line_is_its_first_sentence(line: str, kind: str, title: str | None) -> None:
-    signals = read_sigils(f"Some text.\n{line}\nMore text.").signals
+    signals = parse_sigils(f"Some text.\n{line}\nMore text.").signals
 
     assert [signal.kind for signal in signals] == [kind]
     assert signals[0].title == (title or "Avoid session.Get() before v1.2 is out")
@@ -354,7 +359,7 @@ def test_the_title_of_a_memory_line_is_its_first_sentence(line: str, kind: str, 
     ],
 )
 def test_what_is_no_memory_line_is_not_remembered(line: str) -> None:
-    assert read_sigils(f"{line}\n").signals == ()
+    assert parse_sigils(f"{line}\n").signals == ()
 
 
 # --- the other sigils ------------------------------------------------------------
@@ -395,7 +400,7 @@ def test_the_other_sigils(text: str, expected: dict[str, Any]) -> None:
 def test_every_difficulty_is_read(difficulty: Difficulty) -> None:
     answer = f"<difficulty-estimate>{difficulty.value.title()}</difficulty-estimate>"
 
-    assert read_sigils(answer).difficulty is difficulty
+    assert parse_sigils(answer).difficulty is difficulty
 
 
 # --- handing over ------------------------------------------------------------------
@@ -423,15 +428,15 @@ def test_every_difficulty_is_read(difficulty: Difficulty) -> None:
     ],
 )
 def test_a_hand_over_says_to_whom_and_what(text: str, to: str, said_to_next: str) -> None:
-    assert said(text) == {"hand_over": HandOver(to=to, text=said_to_next)}
-    assert read_sigils(text).problems == ()
+    assert said(text) == {"hand_over": HandoverSigil(to=to, text=said_to_next)}
+    assert parse_sigils(text).problems == ()
 
 
 @pytest.mark.parametrize("to", ["manager", "creator or critic", "critics", "?", "crìtic"])
 def test_the_order_decides_when_nobody_knows_the_hat(to: str) -> None:
-    sigils = read_sigils(f'<hand-over to="{to}">x</hand-over>')
+    sigils = parse_sigils(f'<hand-over to="{to}">x</hand-over>')
 
-    assert sigils.hand_over == HandOver(to="", text="x")
+    assert sigils.hand_over == HandoverSigil(to="", text="x")
     assert sigils.problems == (f"hand-over to an unknown hat: {to}",)
 
 
@@ -452,7 +457,7 @@ def test_the_order_decides_when_nobody_knows_the_hat(to: str) -> None:
     ],
 )
 def test_a_quoted_sigil_moves_no_task(around: str, sigil: str) -> None:
-    sigils = read_sigils(around.format(sigil))
+    sigils = parse_sigils(around.format(sigil))
 
     assert sigils.hand_over is None
     assert [part for part in sigils.subtasks if part.title != "Say it"] == []
@@ -471,23 +476,23 @@ def test_half_a_hand_over_or_sub_task_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (PART, SubTask(title="Read the file", body="Bytes to lines.")),
-        ("<Sub-Task TITLE='Read, and close'>x\ny</SUBTASK>", SubTask(title="Read, and close", body="x\ny")),
-        ("<subtask title=Read the file needs=none>x</subtask>", SubTask(title="Read the file", body="x")),
-        ('<subtask title="Read\n the file"/>', SubTask(title="Read the file")),
-        ("<subtask>\n  Read the file\n\nx\ny\n</subtask>", SubTask(title="Read the file", body="x\ny")),
-        ("<subtask>- **Read the file**</subtask>", SubTask(title="Read the file")),
-        ("<subtask title=''>## Use `open`\nx</subtask>", SubTask(title="Use `open`", body="x")),
+        (PART, SubtaskSigil(title="Read the file", body="Bytes to lines.")),
+        ("<Sub-Task TITLE='Read, and close'>x\ny</SUBTASK>", SubtaskSigil(title="Read, and close", body="x\ny")),
+        ("<subtask title=Read the file needs=none>x</subtask>", SubtaskSigil(title="Read the file", body="x")),
+        ('<subtask title="Read\n the file"/>', SubtaskSigil(title="Read the file")),
+        ("<subtask>\n  Read the file\n\nx\ny\n</subtask>", SubtaskSigil(title="Read the file", body="x\ny")),
+        ("<subtask>- **Read the file**</subtask>", SubtaskSigil(title="Read the file")),
+        ("<subtask title=''>## Use `open`\nx</subtask>", SubtaskSigil(title="Use `open`", body="x")),
     ],
 )
-def test_a_sub_task_is_read_however_it_is_written(text: str, part: SubTask) -> None:
+def test_a_sub_task_is_read_however_it_is_written(text: str, part: SubtaskSigil) -> None:
     assert said(text) == {"subtasks": (part,)}
-    assert read_sigils(text).problems == ()
+    assert parse_sigils(text).problems == ()
 
 
 @pytest.mark.parametrize("empty", ["<subtask/>", "<subtask> \n </subtask>", "<subtask title='**'> \u200b </subtask>"])
 def test_an_empty_sub_task_is_a_problem_and_only_that_one_is_skipped(empty: str) -> None:
-    sigils = read_sigils(f"{empty}\n{PART}")
+    sigils = parse_sigils(f"{empty}\n{PART}")
 
     assert sigils.problems == ("subtask without a title",)
     assert [part.title for part in sigils.subtasks] == ["Read the file"]
@@ -516,21 +521,21 @@ def parts_of(*parts: tuple[str, str]) -> str:
 def test_a_sub_task_names_the_ones_before_it(needs: str, expected: tuple[str, ...]) -> None:
     others = [(title, "") for title in ("Read it", "Split, then join", "Check `x`", "One; two")]
 
-    sigils = read_sigils(parts_of(("Last", needs), *others))
+    sigils = parse_sigils(parts_of(("Last", needs), *others))
 
     assert sigils.subtasks[0].needs == expected
     assert sigils.problems == ()
 
 
 def test_a_need_that_is_no_part_is_dropped() -> None:
-    sigils = read_sigils(parts_of(("A", "B; the rest"), ("B", "")))
+    sigils = parse_sigils(parts_of(("A", "B; the rest"), ("B", "")))
 
     assert [part.needs for part in sigils.subtasks] == [("B",), ()]
     assert sigils.problems == ("subtask needs an unknown subtask: the rest",)
 
 
 def test_the_need_that_closes_a_circle_is_dropped() -> None:
-    sigils = read_sigils(parts_of(("A", "B"), ("B", "C"), ("C", "A; D"), ("D", "D")))
+    sigils = parse_sigils(parts_of(("A", "B"), ("B", "C"), ("C", "A; D"), ("D", "D")))
 
     assert [part.needs for part in sigils.subtasks] == [("B",), ("C",), ("D",), ()]
     assert sigils.problems == (
@@ -544,21 +549,21 @@ def test_sub_tasks_are_few_short_and_different() -> None:
     many = parts_of(*((f"Part {number}", "") for number in range(MAX_SUBTASKS + 3)))
     long = f"<subtask>{'long ' * 100}\n{'x' * 50_000}</subtask>"
 
-    sigils = read_sigils(f"{same}\n{long}\n{many}")
+    sigils = parse_sigils(f"{same}\n{long}\n{many}")
 
     assert [part.title for part in sigils.subtasks if part.title.startswith("Part")] == [
         f"Part {number}" for number in range(MAX_SUBTASKS - 1)
     ]
     assert len(sigils.subtasks[1].title) <= MAX_TITLE
     assert sigils.subtasks[1].body.startswith("long long")
-    assert len(sigils.subtasks[1].body) == MAX_FIELD
+    assert len(sigils.subtasks[1].body) == MAX_FIELD_CHARACTERS
     assert sigils.problems == ("4 more sub-tasks left out",)
 
 
 @settings(max_examples=300, deadline=None)
 @given(parts=st.lists(st.tuples(st.sampled_from("abcd"), st.lists(st.sampled_from("abcdef"), max_size=4))))
 def test_sub_tasks_never_wait_for_each_other(parts: list[tuple[str, list[str]]]) -> None:
-    subtasks = read_sigils(parts_of(*((title, ";".join(needs)) for title, needs in parts))).subtasks
+    subtasks = parse_sigils(parts_of(*((title, ";".join(needs)) for title, needs in parts))).subtasks
 
     waiting = {part.title: set(part.needs) for part in subtasks}
     while ready := [title for title, needs in waiting.items() if not needs & waiting.keys()]:
@@ -585,7 +590,7 @@ def test_sub_tasks_never_wait_for_each_other(parts: list[tuple[str, list[str]]])
     ],
 )
 def test_an_answer_can_be_had_without_its_sigils(answer: str, rest: str) -> None:
-    assert without_sigils(answer) == rest
+    assert strip_sigils(answer) == rest
 
 
 # --- nothing foreign gets in -------------------------------------------------------
@@ -600,21 +605,21 @@ def test_what_is_kept_is_clean_and_without_secrets() -> None:
         "<hand-over>\x1b[31mpassword = hunter2hunter2</hand-over>"
     )
 
-    sigils = read_sigils(answer)
+    sigils = parse_sigils(answer)
 
     assert sigils.journal == "red [redacted]"
-    assert sigils.learnings == (Learning(category="other", content="password = [redacted]", tags=("redacted",)),)
+    assert sigils.learnings == (LearningSigil(category="other", content="password = [redacted]", tags=("redacted",)),)
     assert sigils.signals[0].content == "use [redacted]"
-    assert sigils.subtasks == (SubTask(title="use [redacted]", body="password = [redacted]"),)
-    assert sigils.hand_over == HandOver(to="", text="password = [redacted]")
+    assert sigils.subtasks == (SubtaskSigil(title="use [redacted]", body="password = [redacted]"),)
+    assert sigils.hand_over == HandoverSigil(to="", text="password = [redacted]")
 
 
 def test_a_secret_is_not_saved_by_a_cut() -> None:
     secret = "ghp_" + "a1" * 20
 
-    journal = read_sigils(f"<journal>{'x ' * (MAX_NOTES // 2 - 5)}{secret} and more</journal>").journal
+    journal = parse_sigils(f"<journal>{'x ' * (MAX_NOTES_CHARACTERS // 2 - 5)}{secret} and more</journal>").journal
 
-    assert len(journal) <= MAX_NOTES
+    assert len(journal) <= MAX_NOTES_CHARACTERS
     assert "ghp_" not in journal
 
 
@@ -628,10 +633,10 @@ def test_sizes_and_numbers_are_bounded_and_what_is_left_out_is_counted() -> None
         + [f"<task-done>t-{n}</task-done>" for n in range(many)]
     )
 
-    sigils = read_sigils(answer)
+    sigils = parse_sigils(answer)
 
     assert [len(items) for items in (sigils.learnings, sigils.knowledge, sigils.signals, sigils.done_ids)] == [100] * 4
-    assert all(len(learning.content) <= MAX_FIELD for learning in sigils.learnings)
+    assert all(len(learning.content) <= MAX_FIELD_CHARACTERS for learning in sigils.learnings)
     assert len(sigils.learnings[0].tags) == MAX_TAGS
     assert all(len(tag) <= MAX_TAG for tag in sigils.learnings[0].tags)
     assert sigils.problems == (
@@ -643,14 +648,14 @@ def test_sizes_and_numbers_are_bounded_and_what_is_left_out_is_counted() -> None
 
 
 def test_problems_are_bounded_too() -> None:
-    sigils = read_sigils("".join(f"<next-model>{n} {n}</next-model>" for n in range(1_000)))
+    sigils = parse_sigils("".join(f"<next-model>{n} {n}</next-model>" for n in range(1_000)))
 
     assert len(sigils.problems) == MAX_PROBLEMS + 1
     assert sigils.problems[-1] == f"{1_000 - MAX_PROBLEMS} more problems left out"
 
 
 def test_a_flood_of_sigils_is_read_up_to_a_limit() -> None:
-    sigils = read_sigils("<journal>x</journal>\n" * (MAX_MARKS + 10) + DONE)
+    sigils = parse_sigils("<journal>x</journal>\n" * (MAX_MARKS + 10) + DONE)
 
     assert sigils.journal == "x"
     assert sigils.done_ids == ()
@@ -660,13 +665,13 @@ def test_a_flood_of_sigils_is_read_up_to_a_limit() -> None:
 # --- echoes of the prompt ----------------------------------------------------------
 
 NESTED = '<journal>Outer <knowledge tags="a" title="b">c</knowledge></journal>'
-PROMPT = f"{INSTRUCTIONS}{MEMORY}{STUCK}{NESTED}\n{DONE}\n"
+PROMPT = f"{TASK_INSTRUCTIONS}{MEMORY_INSTRUCTIONS}{STUCK_WARNING}{NESTED}\n{DONE}\n"
 
 
 def test_an_agent_that_repeats_its_prompt_says_nothing() -> None:
     assert said(PROMPT, PROMPT) == {}
     assert said(f"My instructions are:\n\n{PROMPT}\n\nI begin.", PROMPT) == {}
-    assert "repeated from the prompt: <task-done>TASK_ID</task-done>" in read_sigils(PROMPT, PROMPT).problems
+    assert "repeated from the prompt: <task-done>TASK_ID</task-done>" in parse_sigils(PROMPT, PROMPT).problems
 
 
 @pytest.mark.parametrize(
@@ -692,7 +697,7 @@ def test_what_is_not_in_the_prompt_is_said_even_next_to_an_echo() -> None:
     assert said(answer, PROMPT) == {
         "done_ids": ("t-000002",),
         "journal": "My own.",
-        "signals": (Signal(kind="fix", title="My own", content="My own"),),
+        "signals": (MemorySignal(kind="fix", title="My own", content="My own"),),
     }
 
 
@@ -773,11 +778,11 @@ ANY_TEXT = st.one_of(
 @settings(max_examples=500, deadline=None)
 @given(text=ANY_TEXT, prompt=ANY_TEXT)
 def test_no_text_breaks_the_reader_and_all_it_gives_can_be_stored(text: str, prompt: str) -> None:
-    sigils = read_sigils(text, prompt)
+    sigils = parse_sigils(text, prompt)
 
     repr(sigils).encode("utf-8")
-    without_sigils(text).encode("utf-8")
-    assert sigils == read_sigils(text, prompt)
+    strip_sigils(text).encode("utf-8")
+    assert sigils == parse_sigils(text, prompt)
     assert all(task_id and not set(task_id) & set(" \n<>") for task_id in sigils.done_ids + sigils.failed_ids)
 
 
@@ -788,7 +793,7 @@ def test_no_text_breaks_the_reader_and_all_it_gives_can_be_stored(text: str, pro
 @example(text="< \n / journal><journal>x</journal>")
 @example(text="MEMORY:MEMORY:fix:x")
 def test_neutralised_text_says_nothing(text: str) -> None:
-    assert said(neutralise(text)) == {}
+    assert said(neutralize(text)) == {}
 
 
 @settings(max_examples=300, deadline=None)
@@ -802,12 +807,12 @@ SAID = st.sampled_from(
     [
         (DONE, {"done_ids": ("t-000001",)}),
         ("<Journal >Notes.</journal>", {"journal": "Notes."}),
-        ("<learning>x</learning>", {"learnings": (Learning(category="other", content="x"),)}),
-        ("<knowledge title=t tags=a>x</knowledge>", {"knowledge": (Knowledge(title="t", tags=("a",), body="x"),)}),
-        ("<failure-report>tried: a\nwhy: b</failure-report>", {"report": Report(tried="a", why="b")}),
+        ("<learning>x</learning>", {"learnings": (LearningSigil(category="other", content="x"),)}),
+        ("<knowledge title=t tags=a>x</knowledge>", {"knowledge": (KnowledgeSigil(title="t", tags=("a",), body="x"),)}),
+        ("<failure-report>tried: a\nwhy: b</failure-report>", {"report": FailureReportSigil(tried="a", why="b")}),
         ("<verify-pass/>", {"verify_passed": True}),
-        (HANDED, {"hand_over": HandOver(to="critic", text="See the parser.")}),
-        (PART, {"subtasks": (SubTask(title="Read the file", body="Bytes to lines."),)}),
+        (HANDED, {"hand_over": HandoverSigil(to="critic", text="See the parser.")}),
+        (PART, {"subtasks": (SubtaskSigil(title="Read the file", body="Bytes to lines."),)}),
     ]
 )
 
@@ -851,7 +856,7 @@ HONEST_PARTS = st.sampled_from(
 def test_cutting_an_answer_never_makes_a_quotation_a_sigil(parts: list[str], share: float) -> None:
     answer = "".join(parts)
 
-    whole, cut = read_sigils(answer), read_sigils(answer[: int(len(answer) * share)])
+    whole, cut = parse_sigils(answer), parse_sigils(answer[: int(len(answer) * share)])
 
     assert set(cut.done_ids) <= set(whole.done_ids)
     assert cut.hand_over in (None, whole.hand_over)
@@ -907,7 +912,7 @@ HOSTILE = [
 def seconds_for(text: str, prompt: str) -> float:
     """Give the processor time of a reading."""
     started = time.process_time()
-    read_sigils(text, prompt)
+    parse_sigils(text, prompt)
     return time.process_time() - started
 
 

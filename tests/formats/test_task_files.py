@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.formats.planned import PlannedTask, Unreadable
+from ralph.formats.planned import PlannedTask, ReadProblem
 from ralph.formats.task_files import read_tasks
 
 
@@ -43,7 +43,7 @@ def test_a_file_that_is_neither_is_told_in_one_sentence(text: str) -> None:
     assert read_tasks(text, "notes.md") == (
         (),
         (
-            Unreadable(
+            ReadProblem(
                 line=1,
                 why="No tasks found in notes.md: it has neither JSON lines nor a markdown checklist (`- [ ] title`).",
             ),

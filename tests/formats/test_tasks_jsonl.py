@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Status, Task, replace
-from ralph.core.text import accept
-from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable
+from ralph.core.records import Task, TaskStatus, replace
+from ralph.core.text import sanitize
+from ralph.formats.planned import MAX_TASK_CHARS, PlannedTask, ReadProblem
 from ralph.formats.tasks_jsonl import read_tasks_jsonl, write_tasks_jsonl
 
 FOREIGN = """\
@@ -43,9 +43,9 @@ def test_a_line_of_another_loop_becomes_a_task() -> None:
     assert unreadable == ()
     assert tasks == (
         PlannedTask(
-            key="task-17-4a8d", title="Add the page", body="With a list", status=Status.DONE, priority=5, line=1
+            key="task-17-4a8d", title="Add the page", body="With a list", status=TaskStatus.DONE, priority=5, line=1
         ),
-        PlannedTask(key="task-17-f9fc", title="Add the route", priority=3, needs_keys=("task-17-4a8d",), line=2),
+        PlannedTask(key="task-17-f9fc", title="Add the route", priority=3, dependency_keys=("task-17-4a8d",), line=2),
     )
 
 
@@ -56,38 +56,41 @@ def test_a_title_is_enough() -> None:
 def test_numbers_are_ids_too() -> None:
     tasks, _ = read_tasks_jsonl('{"id": 1, "title": "a"}\n{"id": 2, "title": "b", "deps": [1], "parent": 1}')
 
-    assert [(task.key, task.needs_keys, task.parent_key) for task in tasks] == [("1", (), None), ("2", ("1",), "1")]
+    assert [(task.key, task.dependency_keys, task.parent_key) for task in tasks] == [
+        ("1", (), None),
+        ("2", ("1",), "1"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("word", "status"),
     [
-        ("open", Status.PENDING),
-        ("todo", Status.PENDING),
-        ("pending", Status.PENDING),
-        ("in_progress", Status.PENDING),
-        ("In Progress", Status.PENDING),
-        ("in-progress", Status.PENDING),
-        ("started", Status.PENDING),
-        ("doing", Status.PENDING),
-        ("closed", Status.DONE),
-        ("DONE", Status.DONE),
-        ("completed", Status.DONE),
-        ("failed", Status.FAILED),
-        ("blocked", Status.BLOCKED),
-        ("", Status.PENDING),
-        (None, Status.PENDING),
+        ("open", TaskStatus.PENDING),
+        ("todo", TaskStatus.PENDING),
+        ("pending", TaskStatus.PENDING),
+        ("in_progress", TaskStatus.PENDING),
+        ("In Progress", TaskStatus.PENDING),
+        ("in-progress", TaskStatus.PENDING),
+        ("started", TaskStatus.PENDING),
+        ("doing", TaskStatus.PENDING),
+        ("closed", TaskStatus.DONE),
+        ("DONE", TaskStatus.DONE),
+        ("completed", TaskStatus.DONE),
+        ("failed", TaskStatus.FAILED),
+        ("blocked", TaskStatus.BLOCKED),
+        ("", TaskStatus.PENDING),
+        (None, TaskStatus.PENDING),
     ],
 )
-def test_every_word_for_a_status_has_its_meaning(word: str | None, status: Status) -> None:
+def test_every_word_for_a_status_has_its_meaning(word: str | None, status: TaskStatus) -> None:
     assert one(title="a", status=word).status is status
 
 
 def test_an_unknown_status_is_reported_and_taken_as_pending() -> None:
     tasks, unreadable = read_tasks_jsonl('{"title": "a", "status": "simmering"}')
 
-    assert [task.status for task in tasks] == [Status.PENDING]
-    assert unreadable == (Unreadable(line=1, why="Unknown status 'simmering'; used pending instead."),)
+    assert [task.status for task in tasks] == [TaskStatus.PENDING]
+    assert unreadable == (ReadProblem(line=1, why="Unknown status 'simmering'; used pending instead."),)
 
 
 def test_a_cancelled_task_is_left_out_with_the_reason() -> None:
@@ -97,11 +100,11 @@ def test_a_cancelled_task_is_left_out_with_the_reason() -> None:
 @pytest.mark.parametrize("field", ["needs", "deps", "dependencies", "depends_on", "blocked_by"])
 @pytest.mark.parametrize("value", [["t-1", "t-2", "t-1"], "t-1, t-2,", [" t-1", "t-2", ""]])
 def test_needs_are_read_under_every_name_as_list_or_text(field: str, value: object) -> None:
-    assert one(title="a", **{field: value}).needs_keys == ("t-1", "t-2")
+    assert one(title="a", **{field: value}).dependency_keys == ("t-1", "t-2")
 
 
 def test_needs_under_two_names_add_up() -> None:
-    assert one(title="a", needs=["t-1"], deps=["t-2"]).needs_keys == ("t-1", "t-2")
+    assert one(title="a", needs=["t-1"], deps=["t-2"]).dependency_keys == ("t-1", "t-2")
 
 
 def test_description_and_body_parent_and_feature_have_two_names() -> None:
@@ -115,7 +118,7 @@ def test_a_field_of_the_wrong_kind_is_reported_and_the_task_kept() -> None:
         '{"id": [1], "title": "a", "description": 3, "needs": {"a": 1}, "deps": [null, "t-1"], "priority": "high"}'
     )
 
-    assert tasks == (PlannedTask(key="#1", title="a", needs_keys=("t-1",), line=1),)
+    assert tasks == (PlannedTask(key="#1", title="a", dependency_keys=("t-1",), line=1),)
     assert [problem.why for problem in unreadable] == [
         "Ignored id: not an id or name.",
         "Ignored description: not a string.",
@@ -175,7 +178,7 @@ def test_a_bad_line_costs_only_itself() -> None:
     tasks, unreadable = read_tasks_jsonl('{"title": "a"}\n{"title": "b"\n{"title": "c"}')
 
     assert [task.title for task in tasks] == ["a", "c"]
-    assert unreadable == (Unreadable(line=2, why="Skipped: the line is not valid JSON (expecting ',' delimiter)."),)
+    assert unreadable == (ReadProblem(line=2, why="Skipped: the line is not valid JSON (expecting ',' delimiter)."),)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_a_bad_line_costs_only_itself() -> None:
         (f'{{"title": "a", "n": {"9" * 5000}}}', "Skipped: the line is not valid JSON (a number is too long)."),
         ('{"title": ' + "[" * 100_000, "Skipped: the line is not valid JSON (nested too deeply)."),
         (
-            f'{{"title": "{"a" * LONGEST_ENTRY}"}}',
+            f'{{"title": "{"a" * MAX_TASK_CHARS}"}}',
             "Skipped: the task is longer than 1,048,576 characters.",
         ),
     ],
@@ -205,7 +208,7 @@ def test_the_second_task_with_an_id_is_left_out() -> None:
     tasks, unreadable = read_tasks_jsonl('{"id": "t-1", "title": "a"}\n\n{"id": "t-1", "title": "b"}')
 
     assert [task.title for task in tasks] == ["a"]
-    assert unreadable == (Unreadable(line=3, why="Skipped: the id 't-1' is already used on line 1."),)
+    assert unreadable == (ReadProblem(line=3, why="Skipped: the id 't-1' is already used on line 1."),)
 
 
 def test_a_value_nested_as_deep_as_json_allows_does_no_harm() -> None:
@@ -235,7 +238,7 @@ def test_an_empty_array_has_no_tasks() -> None:
 
 def test_entries_of_an_array_that_are_no_tasks_cost_only_themselves() -> None:
     tasks, unreadable = read_tasks_jsonl(
-        f'[1,\n{{"title": "a"}},\n{{"title": "{"a" * LONGEST_ENTRY}"}}]\n{{"title": "b"}}'
+        f'[1,\n{{"title": "a"}},\n{{"title": "{"a" * MAX_TASK_CHARS}"}}]\n{{"title": "b"}}'
     )
 
     assert [(task.title, task.line) for task in tasks] == [("a", 2), ("b", 4)]
@@ -271,21 +274,21 @@ def test_a_task_is_written_on_one_line_under_our_own_names() -> None:
 
 
 def test_a_task_somebody_works_on_is_pending_where_it_is_read() -> None:
-    tasks, unreadable = read_tasks_jsonl(write_tasks_jsonl([a_task(status=Status.IN_PROGRESS)]))
+    tasks, unreadable = read_tasks_jsonl(write_tasks_jsonl([a_task(status=TaskStatus.IN_PROGRESS)]))
 
-    assert [task.status for task in tasks] == [Status.PENDING]
+    assert [task.status for task in tasks] == [TaskStatus.PENDING]
     assert unreadable == ()
 
 
 ids = st.integers(0, 20).map(lambda number: f"t-{number:06x}")
-bodies = st.text(max_size=20).map(accept)
+bodies = st.text(max_size=20).map(sanitize)
 titles = bodies.map(lambda text: " ".join(text.split())).filter(bool)
 own_tasks = st.builds(
     lambda **fields: a_task(**fields),
     id=ids,
     title=titles,
     body=bodies,
-    status=st.sampled_from([status for status in Status if status is not Status.IN_PROGRESS]),
+    status=st.sampled_from([status for status in TaskStatus if status is not TaskStatus.IN_PROGRESS]),
     priority=st.integers(-1_000_000, 1_000_000),
     parent_id=st.none() | ids,
     feature_id=st.none() | st.just("f-000001"),
@@ -306,7 +309,7 @@ def test_what_is_written_is_read_back_the_same(tasks: list[Task]) -> None:
             status=task.status,
             priority=task.priority,
             parent_key=task.parent_id,
-            needs_keys=task.needs,
+            dependency_keys=task.needs,
             feature=task.feature_id,
             line=line,
         )

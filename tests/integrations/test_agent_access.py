@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.errors import UsageError
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 from ralph.project import Project
 from tests.make import as_agent
 
@@ -26,7 +26,7 @@ def test_an_agent_finishes_no_task_while_a_run_is_at_work_whichever_server_it_as
         with pytest.raises(UsageError, check=lambda error: error.code == "run-active"):
             project.tasks.done(id)
 
-    assert {task.status for task in project.tasks.list()} == {Status.IN_PROGRESS, Status.PENDING}
+    assert {task.status for task in project.tasks.list()} == {TaskStatus.IN_PROGRESS, TaskStatus.PENDING}
 
 
 def test_an_agent_finishes_a_task_that_no_run_works_on_and_the_log_says_who(project: Project) -> None:

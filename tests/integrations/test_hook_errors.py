@@ -34,83 +34,85 @@ def own_folder(root: str) -> Path:
 
 
 def put_by(root: str, body: str) -> bool:
-    return hook_errors.put_by(root, "claude", "s-1", [Statement(kind="fix", title="", body=body, tags=("db",))])
+    return hook_errors.queue_statements(
+        root, "claude", "s-1", [Statement(kind="fix", title="", body=body, tags=("db",))]
+    )
 
 
 def taken(root: str) -> list[str]:
     found = []
-    for waiting, place in hook_errors.take(root):
-        found += [said.body for one in waiting for said in one.said]
-        hook_errors.done(place)
+    for waiting, place in hook_errors.claim_queued(root):
+        found += [said.body for one in waiting for said in one.statements]
+        hook_errors.delete_claimed(place)
     return found
 
 
 def test_nothing_is_wrong_and_nothing_waits_where_nothing_happened(root: str, tmp_path: Path) -> None:
-    hook_errors.all_well(root)
+    hook_errors.record_hook_success(root)
 
-    assert hook_errors.noted(root) == []
-    assert hook_errors.worked_at(root) == ""
-    assert hook_errors.waiting(root) == 0
-    assert not hook_errors.are_waiting(root)
+    assert hook_errors.list_hook_errors(root) == []
+    assert hook_errors.last_hook_success(root) == ""
+    assert hook_errors.count_queued(root) == 0
+    assert not hook_errors.has_queued(root)
     assert taken(root) == []
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
 
 
 def test_problems_are_given_oldest_first(root: str) -> None:
     for number in range(3):
-        hook_errors.note(root, "stop", "claude", f"Problem {number}")
+        hook_errors.record_hook_error(root, "stop", "claude", f"Problem {number}")
 
-    noted = hook_errors.noted(root)
+    noted = hook_errors.list_hook_errors(root)
 
     assert [one.problem for one in noted] == ["Problem 0", "Problem 1", "Problem 2"]
     assert (noted[0].event, noted[0].agent) == ("stop", "claude")
 
 
 def test_that_a_hook_works_again_is_noted_after_one_has_failed(root: str) -> None:
-    hook_errors.note(root, "stop", "claude", "Problem")
-    before = hook_errors.worked_at(root)
-    hook_errors.all_well(root)
+    hook_errors.record_hook_error(root, "stop", "claude", "Problem")
+    before = hook_errors.last_hook_success(root)
+    hook_errors.record_hook_success(root)
 
     assert before == ""
-    assert hook_errors.noted(root)[-1].at <= hook_errors.worked_at(root) <= now()
+    assert hook_errors.list_hook_errors(root)[-1].at <= hook_errors.last_hook_success(root) <= now()
 
 
 def test_the_list_of_problems_does_not_grow_without_end(root: str) -> None:
     for number in range(1_500):
-        hook_errors.note(root, "stop", "claude", f"Problem {number} {'x' * 300}")
+        hook_errors.record_hook_error(root, "stop", "claude", f"Problem {number} {'x' * 300}")
 
-    noted = hook_errors.noted(root)
+    noted = hook_errors.list_hook_errors(root)
 
     assert noted[-1].problem.startswith("Problem 1499 ")
-    assert sum(path.stat().st_size for path in own_folder(root).iterdir()) < 2 * hook_errors.LARGEST
+    assert sum(path.stat().st_size for path in own_folder(root).iterdir()) < 2 * hook_errors.MAX_ERRORS_BYTES
 
 
 def test_what_waits_is_taken_once_as_it_was_stated(root: str) -> None:
     said = Statement(kind="knowledge", title="Ports", body="The database has a port of its own.", tags=("db", "net"))
-    assert hook_errors.put_by(root, "codex", "s-7", [said])
+    assert hook_errors.queue_statements(root, "codex", "s-7", [said])
     assert put_by(root, "two")
 
-    assert hook_errors.waiting(root) == 2
-    ((waiting, place),) = hook_errors.take(root)
-    hook_errors.done(place)
-    assert (waiting[0].agent, waiting[0].session, waiting[0].said) == ("codex", "s-7", (said,))
-    assert [one.body for one in waiting[1].said] == ["two"]
+    assert hook_errors.count_queued(root) == 2
+    ((waiting, place),) = hook_errors.claim_queued(root)
+    hook_errors.delete_claimed(place)
+    assert (waiting[0].agent, waiting[0].session, waiting[0].statements) == ("codex", "s-7", (said,))
+    assert [one.body for one in waiting[1].statements] == ["two"]
     assert taken(root) == []
-    assert not hook_errors.are_waiting(root)
+    assert not hook_errors.has_queued(root)
 
 
 def test_what_could_not_be_stored_waits_again_beside_what_came_meanwhile(root: str) -> None:
     put_by(root, "one")
-    for _, place in hook_errors.take(root):
+    for _, place in hook_errors.claim_queued(root):
         put_by(root, "two")
-        hook_errors.put_back(place)
+        hook_errors.release_claimed(place)
 
-    assert hook_errors.waiting(root) == 2
+    assert hook_errors.count_queued(root) == 2
     assert sorted(taken(root)) == ["one", "two"]
 
 
 def test_what_waits_is_never_dropped_and_who_finds_it_full_is_told(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_errors, "LARGEST_WAITING", 1_000)
+    monkeypatch.setattr(hook_errors, "MAX_QUEUE_BYTES", 1_000)
     bodies = [f"{number} {'x' * 300}" for number in range(20)]
 
     told = [put_by(root, body) for body in bodies]
@@ -127,23 +129,23 @@ def test_what_was_taken_by_one_that_died_is_found_again(root: str) -> None:
     died = subprocess.run([sys.executable, "-c", taking], check=False)
 
     assert died.returncode == 9
-    assert hook_errors.are_waiting(root)
-    assert hook_errors.waiting(root) == 1
+    assert hook_errors.has_queued(root)
+    assert hook_errors.count_queued(root) == 1
     assert taken(root) == ["one"]
 
 
 def test_what_somebody_else_has_just_taken_is_left_to_them(root: str) -> None:
     put_by(root, "one")
-    path = own_folder(root) / hook_errors.WAITING
-    path.rename(path.with_name(f"{hook_errors.WAITING}.{os.getppid()}.0"))
+    path = own_folder(root) / hook_errors.QUEUE_FILE
+    path.rename(path.with_name(f"{hook_errors.QUEUE_FILE}.{os.getppid()}.0"))
 
     assert taken(root) == []
-    assert hook_errors.waiting(root) == 1
+    assert hook_errors.count_queued(root) == 1
 
 
 def test_a_line_that_was_cut_off_takes_no_other_with_it(root: str) -> None:
     put_by(root, "one")
-    path = own_folder(root) / hook_errors.WAITING
+    path = own_folder(root) / hook_errors.QUEUE_FILE
     with path.open("ab") as file:
         file.write(b'{"at": "2026-01-01", "agent": "cla')
     put_by(root, "two")
@@ -161,10 +163,10 @@ NO_MOMENTS = ("", "noise", "\ud800", "2026-1-1T0:0:0.0Z", "2026-13-01T00:00:00.0
 def test_what_waits_since_no_moment_there_is_counts_from_now(root: str, at: str) -> None:
     put_by(root, "one")
     line = {"at": at, "agent": "claude", "session": "s-1", "said": []}
-    (own_folder(root) / hook_errors.WAITING).write_text(json.dumps(line))
+    (own_folder(root) / hook_errors.QUEUE_FILE).write_text(json.dumps(line))
 
     before = now()
-    ((waiting, _),) = hook_errors.take(root)
+    ((waiting, _),) = hook_errors.claim_queued(root)
 
     assert [before <= one.at <= now() for one in waiting] == [True]
 
@@ -175,13 +177,13 @@ def test_what_waits_can_be_stored_whatever_is_in_its_line(root: str) -> None:
     said = [right, wrong, [right], None, {**right, "body": 5}, {**right, "tags": "db"}, {**right, "kind": ""}]
     put_by(root, "one")
     line = {"at": now(), "agent": "a\ud800", "session": "s\n\0" + "x" * 9_000, "said": said}
-    (own_folder(root) / hook_errors.WAITING).write_text(json.dumps(line))
+    (own_folder(root) / hook_errors.QUEUE_FILE).write_text(json.dumps(line))
 
-    ((waiting, _),) = hook_errors.take(root)
+    ((waiting, _),) = hook_errors.claim_queued(root)
 
     assert waiting[0].agent == "a"
     assert len(waiting[0].session) <= 200
-    assert [(one.kind, one.title, one.body, one.tags) for one in waiting[0].said] == [
+    assert [(one.kind, one.title, one.body, one.tags) for one in waiting[0].statements] == [
         ("fix", "T", "B", ("db",)),
         ("fix", "T", "B red", ("a",)),
         ("fix", "T", "B", ()),
@@ -194,12 +196,12 @@ def test_each_project_has_a_place_of_its_own_however_it_is_come_to(root: str, tm
     for place in places:
         Path(place).mkdir(parents=True)
         put_by(place, place)
-        hook_errors.note(place, "stop", "claude", place)
+        hook_errors.record_hook_error(place, "stop", "claude", place)
     (tmp_path / "link").symlink_to(places[0])
 
-    assert hook_errors.waiting(str(tmp_path / "link")) == 1
+    assert hook_errors.count_queued(str(tmp_path / "link")) == 1
     for place in places:
-        assert [noted.problem for noted in hook_errors.noted(place)] == [place]
+        assert [noted.problem for noted in hook_errors.list_hook_errors(place)] == [place]
         assert taken(place) == [place]
 
 
@@ -208,11 +210,11 @@ def test_what_is_written_is_for_nobody_else(root: str, tmp_path: Path, umask: in
     before = os.umask(umask)
     try:
         put_by(root, "one")
-        hook_errors.note(root, "stop", "claude", "Problem")
+        hook_errors.record_hook_error(root, "stop", "claude", "Problem")
     finally:
         os.umask(before)
 
-    assert hook_errors.waiting(root) == len(hook_errors.noted(root)) == 1
+    assert hook_errors.count_queued(root) == len(hook_errors.list_hook_errors(root)) == 1
     folder = own_folder(root)
     for path in (folder.parent, folder, *folder.iterdir()):
         assert path.stat().st_mode & 0o077 == 0, path
@@ -222,11 +224,11 @@ def test_what_is_written_is_for_nobody_else(root: str, tmp_path: Path, umask: in
 def test_where_a_persons_state_cannot_be_kept_it_is_with_the_temporary_files(root: str, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
 
-    hook_errors.note(root, "stop", "claude", "Problem")
+    hook_errors.record_hook_error(root, "stop", "claude", "Problem")
 
     assert put_by(root, "one")
-    assert [one.problem for one in hook_errors.noted(root)] == ["Problem"]
-    assert list((tmp_path / "temporary").glob(f"ralph-hooks-{os.getuid()}/*/{hook_errors.WAITING}"))
+    assert [one.problem for one in hook_errors.list_hook_errors(root)] == ["Problem"]
+    assert list((tmp_path / "temporary").glob(f"ralph-hooks-{os.getuid()}/*/{hook_errors.QUEUE_FILE}"))
     assert taken(root) == ["one"]
 
 
@@ -239,12 +241,12 @@ def test_nobody_can_write_anywhere_and_still_nothing_is_raised(
     for place in (str(tmp_path / "file"), "no/whole/path"):
         monkeypatch.setenv("XDG_STATE_HOME", place)
         monkeypatch.setenv("TMPDIR", place)
-        hook_errors.note(root, "stop", "claude", "Problem")
-        hook_errors.all_well(root)
+        hook_errors.record_hook_error(root, "stop", "claude", "Problem")
+        hook_errors.record_hook_success(root)
 
         assert not put_by(root, "one")
-        assert hook_errors.noted(root) == []
-        assert hook_errors.worked_at(root) == ""
+        assert hook_errors.list_hook_errors(root) == []
+        assert hook_errors.last_hook_success(root) == ""
 
 
 def open_to_all(folder: Path) -> None:
@@ -270,17 +272,17 @@ def test_a_folder_that_somebody_else_may_have_a_hand_in_is_neither_read_nor_writ
     root: str, tmp_path: Path, foreign: Callable[[Path], None]
 ) -> None:
     put_by(root, "planted")
-    hook_errors.note(root, "stop", "claude", "Planted")
-    hook_errors.all_well(root)
+    hook_errors.record_hook_error(root, "stop", "claude", "Planted")
+    hook_errors.record_hook_success(root)
     foreign(own_folder(root))
 
-    assert hook_errors.noted(root) == []
-    assert hook_errors.worked_at(root) == ""
-    assert hook_errors.waiting(root) == 0
-    hook_errors.note(root, "stop", "claude", "Problem")
+    assert hook_errors.list_hook_errors(root) == []
+    assert hook_errors.last_hook_success(root) == ""
+    assert hook_errors.count_queued(root) == 0
+    hook_errors.record_hook_error(root, "stop", "claude", "Problem")
     assert put_by(root, "one")
     assert taken(root) == ["one"]
-    lists = (tmp_path / "state").rglob(f"{hook_errors.PROBLEMS}*")
+    lists = (tmp_path / "state").rglob(f"{hook_errors.ERRORS_FILE}*")
     assert [path.read_text().count('"problem"') for path in lists] == [1]
 
 
@@ -288,12 +290,12 @@ def test_a_link_in_place_of_the_list_leads_nowhere(root: str, tmp_path: Path) ->
     precious = tmp_path / "precious"
     precious.write_text("precious")
     put_by(root, "one")
-    (own_folder(root) / hook_errors.PROBLEMS).symlink_to(precious)
+    (own_folder(root) / hook_errors.ERRORS_FILE).symlink_to(precious)
 
-    hook_errors.note(root, "stop", "claude", "Problem")
+    hook_errors.record_hook_error(root, "stop", "claude", "Problem")
 
     assert precious.read_text() == "precious"
-    assert [one.problem for one in hook_errors.noted(root)] == ["Problem"]
+    assert [one.problem for one in hook_errors.list_hook_errors(root)] == ["Problem"]
 
 
 def test_who_puts_by_while_others_take_loses_nothing(root: str) -> None:

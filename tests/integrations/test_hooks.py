@@ -19,10 +19,10 @@ import apsw
 import psutil
 import pytest
 
-from ralph.core.records import Memory, Status, now
+from ralph.core.records import Memory, TaskStatus, now
 from ralph.integrations import hook_errors
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from ralph.workspace import init_project
 from tests.make import set_up_project
 from tests.memory.test_sessions import many
@@ -110,7 +110,7 @@ class Hooks:
 
     def memories(self) -> list[Memory]:
         with Project.open(self.directory) as project:
-            return list(project.memory.list(Wanted()))
+            return list(project.memory.list(MemoryFilter()))
 
 
 @pytest.fixture(autouse=True)
@@ -266,7 +266,7 @@ def test_a_session_outside_the_loop_finishes_no_task(hooks: Hooks) -> None:
     hooks("stop", last_assistant_message=f"<task-done>{task.id}</task-done>")
 
     with Project.open(hooks.directory) as project:
-        assert project.store.tasks.get(task.id).status is Status.PENDING
+        assert project.store.tasks.get(task.id).status is TaskStatus.PENDING
 
 
 def test_secrets_in_what_is_said_are_kept_nowhere(hooks: Hooks) -> None:
@@ -398,7 +398,7 @@ def test_git_sees_nothing_of_what_went_wrong(hooks: Hooks) -> None:
     hooks("post-compact", compact_summary="Hello")
     hooks("session-end")
 
-    assert hook_errors.noted(str(hooks.directory))
+    assert hook_errors.list_hook_errors(str(hooks.directory))
     assert git("status", "--porcelain", "--untracked-files=all") == ""
 
 
@@ -644,7 +644,7 @@ def test_no_clone_makes_a_hook_call_a_server(clone: Hooks, place: str) -> None:
         with pytest.raises(BlockingIOError):
             server.accept()
     assert [one.envelope for one in answers] == [{}] * len(EVENTS)
-    noted = hook_errors.noted(str(clone.directory))
+    noted = hook_errors.list_hook_errors(str(clone.directory))
     assert len(noted) == len(EVENTS)
     assert "nobody agreed to that here: ralph init" in noted[-1].problem
 
@@ -681,7 +681,10 @@ def test_no_link_in_a_clone_leads_to_what_another_project_knows(hooks: Hooks, cl
 
     assert [one.envelope for one in answers] == [{}, {}]
     assert [one.body for one in hooks.memories()] == ["The parser wants tabs."]
-    assert "is kept elsewhere, by its settings or over a link" in hook_errors.noted(str(clone.directory))[-1].problem
+    assert (
+        "is kept elsewhere, by its settings or over a link"
+        in hook_errors.list_hook_errors(str(clone.directory))[-1].problem
+    )
 
 
 @pytest.mark.postgres
@@ -950,7 +953,7 @@ def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, 
     hooks("stop", last_assistant_message=LESSON)
     (waiting,) = (tmp_path / "state").rglob("waiting.jsonl")
     with waiting.open("ab") as file:
-        file.truncate(hook_errors.LARGEST_WAITING + 1)
+        file.truncate(hook_errors.MAX_QUEUE_BYTES + 1)
     hooks.environment["TMPDIR"] = str(waiting)
 
     hooks("stop", last_assistant_message="MEMORY:fix:The parser wants tabs.")
@@ -965,7 +968,7 @@ def test_what_can_neither_be_stored_nor_put_by_is_said_to_be_lost(hooks: Hooks, 
 
 def test_after_a_hundred_problems_one_hook_that_works_is_enough(hooks: Hooks) -> None:
     for number in range(100):
-        hook_errors.note(str(hooks.directory), "stop", "claude", f"Problem {number}.")
+        hook_errors.record_hook_error(str(hooks.directory), "stop", "claude", f"Problem {number}.")
     before = hooks.doctor()
 
     hooks("session-start")
@@ -1127,7 +1130,7 @@ def test_without_a_home_it_works_as_well(hooks: Hooks) -> None:
 def test_answers_that_wait_are_stored_once_though_many_hooks_come_at_once(hooks: Hooks) -> None:
     for number in range(5):
         said = hook_errors.Statement(kind="fix", title="", body=f"Port 54{number}0 is taken by job {number}.")
-        hook_errors.put_by(str(hooks.directory), "claude", f"s-{number}", [said])
+        hook_errors.queue_statements(str(hooks.directory), "claude", f"s-{number}", [said])
 
     callers = [threading.Thread(target=lambda: hooks("session-start")) for _ in range(4)]
     for one in callers:
@@ -1138,5 +1141,5 @@ def test_answers_that_wait_are_stored_once_though_many_hooks_come_at_once(hooks:
     kept = hooks.memories()
     assert len(kept) == 5
     assert {one.support for one in kept} == {1}
-    assert hook_errors.waiting(str(hooks.directory)) == 0
+    assert hook_errors.count_queued(str(hooks.directory)) == 0
     assert {one.origin_session for one in kept} == {f"s-{number}" for number in range(5)}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Outcome, Status
-from ralph.loop.options import Order, RunEnding
+from ralph.core.records import AttemptOutcome, TaskStatus
+from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.test_parallel import Company, Part, Together, together
 from tests.loop.trial import Trial
 from tests.make import ScriptedAgent
@@ -30,10 +30,10 @@ def test_done_and_failed_in_one_answer_lead_past_no_gate(trial: Trial, order: tu
     task = trial.project.tasks.add("A")
 
     execution = {"gates": ("false",), "max_retries": 1}
-    trial.run(ScriptedAgent(BOTH), Order(iterations=8), hats={"order": order}, execution=execution)
+    trial.run(ScriptedAgent(BOTH), RunOptions(iterations=8), hats={"order": order}, execution=execution)
 
-    assert trial.project.tasks.get(task.id).task.status is Status.BLOCKED
-    assert Outcome.RETRIED in trial.outcomes()
+    assert trial.project.tasks.get(task.id).task.status is TaskStatus.BLOCKED
+    assert AttemptOutcome.RETRIED in trial.outcomes()
 
 
 @pytest.mark.parametrize("titles", [("Fix the Straße", "Fix the STRASSE"), ("İstanbul", "i̇stanbul"), ("A", "a")])
@@ -41,7 +41,7 @@ def test_parts_with_titles_that_are_nearly_the_same_are_one_part(trial: Trial, t
     task = trial.project.tasks.add("Too large")
     answer = "".join(f'<subtask title="{title}">do it</subtask>' for title in titles)
 
-    summary = trial.run(ScriptedAgent(answer), Order(iterations=1), hats={"order": ("planner", "creator")})
+    summary = trial.run(ScriptedAgent(answer), RunOptions(iterations=1), hats={"order": ("planner", "creator")})
 
     assert summary.iterations == 1
     assert len(trial.project.tasks.get(task.id).parts) == 1
@@ -56,7 +56,7 @@ def test_a_session_finishes_no_task_by_command_not_even_a_part_of_its_own(trial:
 
     trial.ralph("run", "--gate", "false", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert trial.project.tasks.get(task.id).task.status is not Status.DONE
+    assert trial.project.tasks.get(task.id).task.status is not TaskStatus.DONE
     assert "the loop does, once the gates pass" in (trial.root / "said").read_text()
 
 
@@ -69,7 +69,7 @@ def test_to_speak_of_passing_is_not_to_pass(trial: Trial, verdict: str) -> None:
 
     trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_verification_cannot_hide_what_it_changes(together: Together, trick: s
 
     together.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert together.outcomes() == [Outcome.RETRIED]
+    assert together.outcomes() == [AttemptOutcome.RETRIED]
     assert (together.root / "a.txt").read_text() == "good\n"
     assert not (together.root / "new.txt").exists()
 
@@ -120,9 +120,9 @@ def test_work_that_would_replace_what_ralph_keeps_is_not_merged(together: Togeth
 
     together.work(Company(play), 2, iterations=1)
 
-    assert together.outcomes() == [Outcome.RETRIED]
+    assert together.outcomes() == [AttemptOutcome.RETRIED]
     assert "a file of Ralph" in together.last().reason
-    assert together.project.store.damaged() == []
+    assert together.project.store.damaged_rows() == []
 
 
 def test_files_that_git_ignores_are_not_replaced(together: Together) -> None:
@@ -138,7 +138,7 @@ def test_files_that_git_ignores_are_not_replaced(together: Together) -> None:
     together.work(Company(play), 2, iterations=1)
 
     assert (together.root / "local.cfg").read_text() == "mine\n"
-    assert together.status(task) is Status.BLOCKED
+    assert together.status(task) is TaskStatus.BLOCKED
 
 
 def test_settings_that_an_agent_changes_wait_for_a_person(together: Together) -> None:
@@ -150,7 +150,7 @@ def test_settings_that_an_agent_changes_wait_for_a_person(together: Together) ->
 
     together.work(Company(play), 2, iterations=1)
 
-    assert together.status(task) is Status.BLOCKED
+    assert together.status(task) is TaskStatus.BLOCKED
     assert "which defines the gates" in together.reason(task)
 
 
@@ -160,13 +160,13 @@ def test_a_task_that_was_taken_away_is_not_merged(together: Together) -> None:
     def play(part: Part) -> str:
         part.write(f"{part.task_id}.txt", "done")
         if part.task_id == task.id:
-            together.project.store.reopen().tasks.move(task.id, Status.BLOCKED, tuple(Status))
+            together.project.store.reopen().tasks.set_status(task.id, TaskStatus.BLOCKED, tuple(TaskStatus))
         return DONE
 
     together.work(Company(play), 2)
 
     assert not (together.root / f"{task.id}.txt").exists()
-    assert together.status(task) is Status.BLOCKED
+    assert together.status(task) is TaskStatus.BLOCKED
 
 
 def test_a_task_that_is_reset_has_one_session_at_a_time(together: Together) -> None:
@@ -178,7 +178,7 @@ def test_a_task_that_is_reset_has_one_session_at_a_time(together: Together) -> N
         if not at_work.acquire(blocking=False):
             overlaps.append(part.number)
         if part.number == 1:
-            together.project.store.reopen().tasks.move(task.id, Status.PENDING, tuple(Status))
+            together.project.store.reopen().tasks.set_status(task.id, TaskStatus.PENDING, tuple(TaskStatus))
             threading.Event().wait(1.0)
         at_work.release()
         part.write("a.txt", f"{part.number}")
@@ -203,8 +203,8 @@ def test_an_agent_that_deletes_its_place_stops_nobody_else(together: Together) -
 
     together.work(Company(play), 2, execution={"gates": ("true",), "max_retries": 0})
 
-    assert together.status(second) is Status.DONE
-    assert together.status(first) is Status.BLOCKED
+    assert together.status(second) is TaskStatus.DONE
+    assert together.status(first) is TaskStatus.BLOCKED
 
 
 def test_what_a_session_said_is_kept_though_its_place_is_a_mess(together: Together) -> None:
@@ -218,7 +218,7 @@ def test_what_a_session_said_is_kept_though_its_place_is_a_mess(together: Togeth
 
     together.work(Company(play), 2, iterations=1, execution={"gates": ("true",)})
 
-    assert together.status(task) is Status.BLOCKED
+    assert together.status(task) is TaskStatus.BLOCKED
     assert [memory.title for memory in together.project.store.memories.all()] == ["Results go to files named out.ID"]
 
 

@@ -6,17 +6,26 @@ import random
 
 import pytest
 
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.errors import ClaimLostError
-from ralph.core.records import Capture, Ending, Memory, Outcome, Reply, Status, now, replace
-from ralph.loop.options import Order
-from ralph.memory.lifecycle.confidence import REWARD
+from ralph.core.records import (
+    AgentReply,
+    AttemptOutcome,
+    AttemptResult,
+    Memory,
+    SessionEnding,
+    TaskStatus,
+    now,
+    replace,
+)
+from ralph.loop.options import RunOptions
+from ralph.memory.lifecycle.confidence import CONFIDENCE_GAIN
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
 from tests.make import ScriptedAgent, a_memory, begin, remember
 
 EVEN = 0.5
 """How often attempts succeed in a project without a past, as far as credit goes."""
-FADES = REWARD * EVEN / (1 - EVEN)
+FADES = CONFIDENCE_GAIN * EVEN / (1 - EVEN)
 
 
 def known(trial: Trial, body: str = "The parser wants tabs.", **fields: object) -> Memory:
@@ -46,20 +55,20 @@ def test_a_memory_that_was_shown_when_a_task_got_done_wins(trial: Trial) -> None
     assert trial.last().shown == (memory.id,)
     after = again(trial, memory)
     assert record(after) == (1, 1, 0, 1.0)
-    assert after.confidence == pytest.approx(0.6 + REWARD)
+    assert after.confidence == pytest.approx(0.6 + CONFIDENCE_GAIN)
     assert after.used_at == trial.last().ended_at
 
 
 @pytest.mark.parametrize(
     "answer",
-    [FAILED, "nothing said", Reply(text="", ending=Ending.TIMED_OUT, detail="x", files=())],
+    [FAILED, "nothing said", AgentReply(text="", ending=SessionEnding.TIMED_OUT, detail="x", files=())],
     ids=["failed", "blocked", "error"],
 )
-def test_a_memory_that_was_shown_in_vain_loses(trial: Trial, answer: str | Reply) -> None:
+def test_a_memory_that_was_shown_in_vain_loses(trial: Trial, answer: str | AgentReply) -> None:
     memory = known(trial)
     trial.project.tasks.add("Mend the parser")
 
-    trial.run(ScriptedAgent(answer), Order(iterations=1))
+    trial.run(ScriptedAgent(answer), RunOptions(iterations=1))
 
     after = again(trial, memory)
     assert record(after) == (1, 0, 1, 0.0)
@@ -70,7 +79,7 @@ def test_an_agent_that_crashes_says_nothing_about_what_it_was_told(trial: Trial)
     memory = known(trial)
     trial.project.tasks.add("Mend the parser")
 
-    trial.run(ScriptedAgent(Reply(text="", ending=Ending.CRASHED, detail="connection refused", files=())))
+    trial.run(ScriptedAgent(AgentReply(text="", ending=SessionEnding.CRASHED, detail="connection refused", files=())))
 
     assert trial.last().shown == (memory.id,)
     assert record(again(trial, memory)) == (0, 0, 0, None)
@@ -80,7 +89,7 @@ def test_work_that_a_gate_refuses_is_no_win(trial: Trial) -> None:
     memory = known(trial)
     trial.project.tasks.add("Mend the parser")
 
-    trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": ("false",)})
+    trial.run(ScriptedAgent(DONE), RunOptions(iterations=1), execution={"gates": ("false",)})
 
     assert record(again(trial, memory)) == (1, 0, 1, 0.0)
 
@@ -132,7 +141,7 @@ def test_an_interrupted_attempt_says_nothing_about_what_it_was_shown(trial: Tria
     memory = known(trial)
     trial.project.tasks.add("Mend the parser")
 
-    trial.run(ScriptedAgent(Reply(text="", ending=Ending.STOPPED, files=())), Order(iterations=1))
+    trial.run(ScriptedAgent(AgentReply(text="", ending=SessionEnding.STOPPED, files=())), RunOptions(iterations=1))
 
     assert trial.last().shown == (memory.id,)
     assert record(again(trial, memory)) == (0, 0, 0, None)
@@ -142,13 +151,13 @@ def test_an_attempt_whose_task_was_taken_away_says_nothing_either(trial: Trial) 
     memory = known(trial)
     task = trial.project.tasks.add("Mend the parser")
 
-    def taken_away(prompt: str, session: Session) -> str:
+    def taken_away(prompt: str, session: SessionOptions) -> str:
         trial.project.tasks.done(task.id)
         return DONE
 
     trial.run(ScriptedAgent(taken_away))
 
-    assert trial.outcomes() == [Outcome.INTERRUPTED]
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED]
     assert record(again(trial, memory)) == (0, 0, 0, None)
 
 
@@ -156,13 +165,13 @@ def test_a_memory_that_was_deleted_meanwhile_hinders_nothing(trial: Trial) -> No
     memory = known(trial)
     trial.project.tasks.add("Mend the parser")
 
-    def forget(prompt: str, session: Session) -> str:
+    def forget(prompt: str, session: SessionOptions) -> str:
         trial.ralph("memory", "delete", memory.id)
         return DONE
 
     trial.run(ScriptedAgent(forget))
 
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]
 
 
 def test_the_success_rate_of_an_antipattern_tells_of_those_who_follow_it(trial: Trial) -> None:
@@ -183,7 +192,7 @@ def test_a_failure_takes_more_where_most_succeed(trial: Trial) -> None:
     trial.run(ScriptedAgent(DONE))
     trial.project.tasks.add("Mend the parser")
 
-    trial.run(ScriptedAgent(FAILED), Order(iterations=1))
+    trial.run(ScriptedAgent(FAILED), RunOptions(iterations=1))
 
     assert again(trial, memory).confidence < 0.6 - FADES
 
@@ -193,7 +202,7 @@ def test_a_failure_takes_more_where_most_succeed(trial: Trial) -> None:
 
 def hatted(trial: Trial, *answers: str, iterations: int = 20, **kinds: tuple[str, ...]) -> None:
     order = ("planner", "creator", "critic")
-    trial.run(ScriptedAgent(*answers), Order(iterations=iterations), hats={"order": order, "kinds": kinds})
+    trial.run(ScriptedAgent(*answers), RunOptions(iterations=iterations), hats={"order": order, "kinds": kinds})
 
 
 def test_what_earlier_hats_were_shown_shares_in_the_outcome(trial: Trial) -> None:
@@ -226,7 +235,7 @@ def test_what_led_to_findings_loses_and_what_mended_them_wins(trial: Trial) -> N
 
     hatted(trial, DONE, DONE, '<hand-over to="creator">It is wrong.</hand-over>', DONE, DONE)
 
-    assert trial.outcomes()[2] is Outcome.RETRIED
+    assert trial.outcomes()[2] is AttemptOutcome.RETRIED
     uses, wins, losses, rate = record(again(trial, memory))
     assert (uses, wins, losses, rate) == (2, 1, 1, 0.5)
 
@@ -234,15 +243,15 @@ def test_what_led_to_findings_loses_and_what_mended_them_wins(trial: Trial) -> N
 # --- once, and all or nothing ------------------------------------------------------------------
 
 
-def settled(trial: Trial, outcome: Outcome = Outcome.DONE) -> tuple[Capture, int]:
+def settled(trial: Trial, outcome: AttemptOutcome = AttemptOutcome.DONE) -> tuple[AttemptResult, int]:
     """Begin an attempt that is shown what is known; give what settles it."""
     store = trial.project.store
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     shown = tuple(memory.id for memory in store.memories.all())
     ended = replace(attempt, outcome=outcome, shown=shown, ended_at=now())
-    status = Status.DONE if outcome is Outcome.DONE else Status.PENDING
-    return Capture(attempt=ended, report=None, memories=(), task_status=status), task.claim_token
+    status = TaskStatus.DONE if outcome is AttemptOutcome.DONE else TaskStatus.PENDING
+    return AttemptResult(attempt=ended, report=None, memories=(), task_status=status), task.claim_token
 
 
 def test_a_settlement_that_is_repeated_after_its_answer_was_lost_counts_once(trial: Trial) -> None:
@@ -251,10 +260,10 @@ def test_a_settlement_that_is_repeated_after_its_answer_was_lost_counts_once(tri
     capture, token = settled(trial)
 
     trial.project.store.attempts.finish(capture, token)
-    trial.project.store.attempts.finish(capture, token, is_again=True)
+    trial.project.store.attempts.finish(capture, token, is_retry=True)
 
     assert record(again(trial, memory)) == (1, 1, 0, 1.0)
-    assert again(trial, memory).confidence == pytest.approx(0.6 + REWARD)
+    assert again(trial, memory).confidence == pytest.approx(0.6 + CONFIDENCE_GAIN)
 
 
 def test_a_settlement_that_never_arrived_is_made_up_for(trial: Trial) -> None:
@@ -262,7 +271,7 @@ def test_a_settlement_that_never_arrived_is_made_up_for(trial: Trial) -> None:
     trial.project.tasks.add("Mend the parser")
     capture, token = settled(trial)
 
-    trial.project.store.attempts.finish(capture, token, is_again=True)
+    trial.project.store.attempts.finish(capture, token, is_retry=True)
 
     assert record(again(trial, memory)) == (1, 1, 0, 1.0)
 
@@ -279,7 +288,7 @@ def test_a_settlement_that_is_undone_leaves_no_credit_behind(trial: Trial) -> No
 
     assert record(again(trial, memory)) == (0, 0, 0, None)
     assert trial.last().outcome is None
-    assert trial.status(task) is Status.IN_PROGRESS
+    assert trial.status(task) is TaskStatus.IN_PROGRESS
 
 
 def test_who_lost_the_claim_gives_no_credit(trial: Trial) -> None:
@@ -291,7 +300,7 @@ def test_who_lost_the_claim_gives_no_credit(trial: Trial) -> None:
     with pytest.raises(ClaimLostError):
         trial.project.store.attempts.finish(capture, token)
     with pytest.raises(ClaimLostError):
-        trial.project.store.attempts.finish(capture, token, is_again=True)
+        trial.project.store.attempts.finish(capture, token, is_retry=True)
 
     assert record(again(trial, memory)) == (0, 0, 0, None)
 
@@ -317,7 +326,7 @@ def test_a_share_of_the_iterations_does_without_memory(trial: Trial) -> None:
         trial.project.tasks.add(f"Mend the parser {number}")
     agent = ScriptedAgent(f"<journal>Looked at the lexer.</journal>{DONE}")
 
-    trial.run(agent, Order(holdout=0.3), memories={"skill_injection": True, "files": False})
+    trial.run(agent, RunOptions(holdout=0.3), memories={"skill_injection": True, "files": False})
 
     attempts = trial.attempts()
     without = [attempt for attempt in attempts if not attempt.with_memory]
@@ -336,7 +345,7 @@ def test_nothing_of_earlier_failures_is_in_a_prompt_without_memory(trial: Trial)
     trial.project.tasks.add("Mend the parser")
     agent = ScriptedAgent(f"<journal>Looked at the lexer.</journal>{FAILED}")
 
-    trial.run(agent, Order(with_memory=False))
+    trial.run(agent, RunOptions(with_memory=False))
 
     assert len(agent.prompts) == 4
     for prompt in agent.prompts:
@@ -357,8 +366,8 @@ def test_without_a_holdout_no_experiment_is_recorded(trial: Trial) -> None:
     for number in range(2):
         trial.project.tasks.add(str(number))
 
-    trial.run(ScriptedAgent(DONE), Order(iterations=1))
-    trial.run(ScriptedAgent(DONE), Order(iterations=1, with_memory=False, holdout=0.5))
+    trial.run(ScriptedAgent(DONE), RunOptions(iterations=1))
+    trial.run(ScriptedAgent(DONE), RunOptions(iterations=1, with_memory=False, holdout=0.5))
 
     assert [(attempt.holdout, attempt.with_memory) for attempt in trial.attempts()] == [(0.0, True), (0.0, False)]
 

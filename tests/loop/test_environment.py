@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents import DRIVEN, open_agent
+from ralph.agents import AGENT_SPECS, open_agent
 from ralph.agents.command import CommandAgent
 from ralph.core.config import AGENTS, AgentConfig, load_config
-from ralph.core.environment import allowed, is_name
+from ralph.core.environment import allowed_environment, is_variable_pattern
 from ralph.core.errors import ConfigError
 from ralph.core.git import run_git
-from ralph.loop.environment import how_to_give, kept_password, missed
+from ralph.loop.environment import missing_password_warning, missing_variables, missing_variables_hint
 from tests.loop.trial import SAYS_DONE, Trial
 from tests.make import a_session
 
@@ -67,7 +67,7 @@ def test_no_agent_sees_a_secret_that_is_not_its_own(tmp_path: Path, name: str) -
     assert "canary" not in seen
     assert f"PATH={os.environ['PATH']}\n" in seen
     assert "RALPH_TASK_ID=t-1\n" in seen
-    assert set(AGENTS) == set(DRIVEN)
+    assert set(AGENTS) == set(AGENT_SPECS)
 
 
 @pytest.mark.storeless
@@ -118,10 +118,10 @@ def test_a_star_gives_everything(tmp_path: Path) -> None:
 def test_keys_of_a_cloud_go_to_an_agent_whose_model_is_there(agent: str, switch: str, name: str) -> None:
     there, off = {name: "key", switch: "1"}, {name: "key", switch: "false"}
 
-    assert allowed(agent=agent, environment=there) == there
-    assert allowed(agent=agent, environment=off) == {switch: "false"}
-    assert allowed(agent="codex", environment=there) == {}
-    assert allowed(environment=there) == {}
+    assert allowed_environment(agent=agent, environment=there) == there
+    assert allowed_environment(agent=agent, environment=off) == {switch: "false"}
+    assert allowed_environment(agent="codex", environment=there) == {}
+    assert allowed_environment(environment=there) == {}
 
 
 @pytest.mark.storeless
@@ -132,7 +132,7 @@ def test_what_programs_need_to_work_is_passed_on() -> None:
         *("XDG_CONFIG_HOME", "XDG_STATE_HOME", "PYTHONPATH", "GIT_AUTHOR_NAME", "RALPH_MEMORIES_ENABLED"),
     )
 
-    assert allowed(environment=dict.fromkeys(usual, "x")) == dict.fromkeys(usual, "x")
+    assert allowed_environment(environment=dict.fromkeys(usual, "x")) == dict.fromkeys(usual, "x")
 
 
 # --- settings ----------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_what_is_no_name_is_refused_without_showing_a_value(tmp_path: Path, give
     assert str(refused.value) == (
         f".ralph.toml: agent.environment must list variable names like DATABASE_URL or MYAPP_*, not {said}."
     )
-    assert not is_name(given)
+    assert not is_variable_pattern(given)
 
 
 # --- in a run ----------------------------------------------------------------------
@@ -217,8 +217,8 @@ def test_a_gate_gets_what_is_named(trial: Trial) -> None:
 def test_only_variables_that_are_set_held_back_and_named_count_as_missed() -> None:
     text = "needs DATABASE_URL and PATH and OTHER_URL, not XGITHUB_TOKEN or GITHUB_TOKENS; SECRET"
 
-    assert missed(text, allowed()) == ["DATABASE_URL", "SECRET"]
-    assert how_to_give(["A_KEY", "B_KEY"]).startswith("A_KEY, B_KEY are set here but not passed")
+    assert missing_variables(text, allowed_environment()) == ["DATABASE_URL", "SECRET"]
+    assert missing_variables_hint(["A_KEY", "B_KEY"]).startswith("A_KEY, B_KEY are set here but not passed")
 
 
 # --- the store ---------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_a_run_says_when_sessions_cannot_log_in_to_the_store(tmp_path: Path, mon
             patch.delenv("PGPASSWORD")
             for name, value in environment.items():
                 patch.setenv(name, value)
-            return kept_password(load_config(tmp_path))
+            return missing_password_warning(load_config(tmp_path))
 
     url = "postgresql://ralph:hunter2@db/ralph"
     assert "password in RALPH_STORE" in said(RALPH_STORE=url)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ralph.agents import Session
-from ralph.core.records import Ending, Outcome, Reply, Status, replace
-from ralph.loop.choose_model import DEEPEST
-from ralph.loop.options import Order, RunEnding
-from ralph.loop.strategy import NO_MODEL
+from ralph.agents import SessionOptions
+from ralph.core.records import AgentReply, AttemptOutcome, SessionEnding, TaskStatus, replace
+from ralph.loop.choose_model import MAX_SPLIT_DEPTH
+from ralph.loop.options import RunEnding, RunOptions
+from ralph.loop.strategy import NO_MODEL_REASON
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial
 from tests.make import ScriptedAgent
 
@@ -26,11 +26,11 @@ PART = '<subtask title="{title}" needs="{needs}">All about {title}.</subtask>\n'
 STUCK = "### Stuck Loop Warning"
 
 
-def failure(why: str, files: tuple[str, ...] | None = None) -> Reply:
+def failure(why: str, files: tuple[str, ...] | None = None) -> AgentReply:
     """Give an answer that fails; each reason has changed another file."""
     files = (f"src/{why[:1]}.py",) if files is None else files
     report = f"<failure-report>\nwhat_tried: things\nwhy_failed: {why}\n</failure-report>"
-    return Reply(text=f"{report}\n{FAILED}", seconds=0.1, files=files)
+    return AgentReply(text=f"{report}\n{FAILED}", seconds=0.1, files=files)
 
 
 def one(trial: Trial) -> str:
@@ -99,13 +99,13 @@ def test_when_a_person_resets_a_task_the_way_starts_anew(trial: Trial) -> None:
 
     assert trial.models()[-1] == ("haiku", "escalate: no failure yet")
     assert STUCK not in trial.kept_prompt(task, 5)
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 def test_the_same_failure_again_brings_a_stronger_model_sooner(trial: Trial) -> None:
     trial.project.tasks.add("Hard")
 
-    trial.run(ScriptedAgent(failure("KeyError: 'name'")), Order(iterations=3))
+    trial.run(ScriptedAgent(failure("KeyError: 'name'")), RunOptions(iterations=3))
 
     assert trial.models()[-1] == ("opus", "escalate: 2 failures, 1 rung up, 1 more because they repeat")
 
@@ -115,7 +115,7 @@ def test_a_hard_task_is_tried_again_with_a_stronger_model_at_once(trial: Trial) 
 
     trial.run(
         ScriptedAgent(f"<difficulty-estimate>hard</difficulty-estimate>{FAILED}", DONE),
-        Order(iterations=2),
+        RunOptions(iterations=2),
     )
 
     assert trial.models()[-1] == ("sonnet", "escalate: 1 failure, 1 up for difficulty hard")
@@ -135,13 +135,13 @@ def test_a_task_that_was_done_before_starts_with_the_model_that_did_it(trial: Tr
 
 def test_an_interrupted_attempt_is_no_step_on_the_way(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
-    stopped = Reply(text="", ending=Ending.STOPPED, files=())
+    stopped = AgentReply(text="", ending=SessionEnding.STOPPED, files=())
 
     trial.run(ScriptedAgent(failure("a"), failure("b"), stopped, DONE))
 
-    assert trial.outcomes()[2:] == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert trial.outcomes()[2:] == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert trial.models()[2] == trial.models()[3]
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_agent_that_takes_no_model_gets_none_and_the_reason_says_so(trial: Tr
 
     trial.ralph("run", "--", "sh", "agent.sh")
 
-    assert trial.models() == [(None, NO_MODEL)]
+    assert trial.models() == [(None, NO_MODEL_REASON)]
     assert "none is named" in trial.kept_prompt(task, 1)
     assert "next-model" not in trial.kept_prompt(task, 1)
 
@@ -199,7 +199,7 @@ def test_a_model_the_program_does_not_know_ends_in_its_own_words(trial: Trial) -
 
     ran = trial.ralph("run", "--max-iterations", "1", "--model", "nobody-knows-9")
 
-    assert trial.last().outcome is Outcome.ERROR
+    assert trial.last().outcome is AttemptOutcome.ERROR
     assert "model nobody-knows-9 does not exist" in trial.last().reason
     assert "model nobody-knows-9 does not exist" in ran.out
 
@@ -246,7 +246,7 @@ def test_a_wish_counts_with_every_strategy(trial: Trial, strategy: str) -> None:
 
     trial.run(
         ScriptedAgent(f"<next-model>Sonnet</next-model>{FAILED}", DONE),
-        Order(iterations=2),
+        RunOptions(iterations=2),
         models={"strategy": strategy},
     )
 
@@ -256,7 +256,7 @@ def test_a_wish_counts_with_every_strategy(trial: Trial, strategy: str) -> None:
 def test_a_model_on_the_command_line_counts_more_than_a_wish(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    trial.run(ScriptedAgent(f"<next-model>opus</next-model>{FAILED}", DONE), Order(iterations=2, model="haiku"))
+    trial.run(ScriptedAgent(f"<next-model>opus</next-model>{FAILED}", DONE), RunOptions(iterations=2, model="haiku"))
 
     assert trial.models()[1] == ("haiku", "asked for with --model")
 
@@ -280,15 +280,15 @@ def test_the_warning_names_what_the_failures_have_in_common(trial: Trial) -> Non
 def test_the_same_change_again_is_named(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    def change(why: str) -> Callable[[str, Session], str]:
-        def work(prompt: str, session: Session) -> str:
+    def change(why: str) -> Callable[[str, SessionOptions], str]:
+        def work(prompt: str, session: SessionOptions) -> str:
             (trial.root / "a.py").write_text("tabs = True\n")
             return failure(why).text
 
         return work
 
     class Changing(ScriptedAgent):
-        def work(self, prompt: str, session: Session) -> Reply:
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
             return replace(super().work(prompt, session), files=("a.py",))
 
     agent = Changing(change("one"), change("two"), change("three"), DONE)
@@ -312,7 +312,7 @@ def test_the_same_change_again_is_named(trial: Trial) -> None:
 def test_a_task_that_gets_further_each_time_is_not_called_stuck(trial: Trial, gates: tuple[str, ...]) -> None:
     task = trial.project.tasks.add("A")
 
-    def further(prompt: str, session: Session) -> str:
+    def further(prompt: str, session: SessionOptions) -> str:
         (trial.root / "n").write_text(session.environment["RALPH_ATTEMPT"])
         return DONE
 
@@ -320,10 +320,10 @@ def test_a_task_that_gets_further_each_time_is_not_called_stuck(trial: Trial, ga
 
     trial.run(agent, execution={"gates": gates})
 
-    assert trial.outcomes() == [Outcome.RETRIED] * 3 + [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED] * 3 + [AttemptOutcome.DONE]
     assert all(STUCK not in prompt for prompt in agent.prompts)
     assert all("repeat" not in reason for _, reason in trial.models())
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_status_says_that_a_task_gets_further(trial: Trial) -> None:
@@ -343,7 +343,7 @@ def test_a_gate_that_fails_the_same_way_three_times_is_a_stuck_task(trial: Trial
     trial.project.tasks.add("A")
     agent = ScriptedAgent(DONE)
 
-    trial.run(agent, Order(iterations=4), execution={"gates": ("echo '3 failed'; false",)})
+    trial.run(agent, RunOptions(iterations=4), execution={"gates": ("echo '3 failed'; false",)})
 
     assert [STUCK in prompt for prompt in agent.prompts] == [False, False, False, True]
 
@@ -387,7 +387,7 @@ def test_a_stuck_task_can_be_split_into_parts_that_are_done_in_order(trial: Tria
     assert started == [*["Build a house"] * 4, "Ground", "Walls", "Roof", "Something else"]
     assert f"Part of {task.id}: Build a house" in agent.prompts[4]
     assert "### Completed Prerequisites" in agent.prompts[5]
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_the_attempt_that_split_a_task_says_so(trial: Trial) -> None:
@@ -396,13 +396,13 @@ def test_the_attempt_that_split_a_task_says_so(trial: Trial) -> None:
     stuck(trial, split(("Roof", "Walls"), ("Walls", "")), FAILED)
 
     attempt = trial.attempts()[3]
-    assert (attempt.outcome, attempt.reason) == (Outcome.FAILED, "split into 2 subtasks")
+    assert (attempt.outcome, attempt.reason) == (AttemptOutcome.FAILED, "split into 2 subtasks")
     assert "split into 2 subtasks" in trial.log(task)
     (ended,) = [details for details in trial.told("attempt_ended") if details["parts"]]
     assert ended["parts"] == ["Roof", "Walls"]
     walls = next(part for part in trial.project.tasks.get(task.id).parts if part.title == "Walls")
-    assert trial.status(walls) is Status.BLOCKED
-    assert trial.status(task) is not Status.DONE
+    assert trial.status(walls) is TaskStatus.BLOCKED
+    assert trial.status(task) is not TaskStatus.DONE
 
 
 def test_parts_by_command_are_shown_and_worked_on(trial: Trial) -> None:
@@ -420,16 +420,16 @@ def test_parts_by_command_are_shown_and_worked_on(trial: Trial) -> None:
     assert "new subtask: Ground" in ran.out
     assert "new subtask: Walls" in ran.out
     assert "split into subtasks" in ran.out
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_parts_of_a_task_that_is_not_stuck_are_not_taken(trial: Trial) -> None:
     task = trial.project.tasks.add("Build a house")
 
-    trial.run(ScriptedAgent(split(("Roof", ""))), Order(iterations=1))
+    trial.run(ScriptedAgent(split(("Roof", ""))), RunOptions(iterations=1))
 
     assert trial.project.tasks.get(task.id).parts == ()
-    assert trial.outcomes() == [Outcome.FAILED]
+    assert trial.outcomes() == [AttemptOutcome.FAILED]
     assert "Ignored: subtasks: only a stuck or planned task can be split" in trial.log(task)
 
 
@@ -439,18 +439,18 @@ def test_parts_of_a_task_that_is_done_are_not_taken(trial: Trial) -> None:
     stuck(trial, split(("Roof", "")).replace(FAILED, DONE))
 
     assert trial.project.tasks.get(task.id).parts == ()
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_parts_are_not_split_without_end(trial: Trial) -> None:
     trial.project.tasks.add("All of it")
     count = iter(range(1000))
 
-    def always(prompt: str, session: Session) -> str:
+    def always(prompt: str, session: SessionOptions) -> str:
         return split((f"Part {next(count)}", ""))
 
-    summary = trial.run(ScriptedAgent(always), Order(iterations=100))
+    summary = trial.run(ScriptedAgent(always), RunOptions(iterations=100))
 
     assert summary.ending is RunEnding.WAITS
     depths = {trial.project.store.tasks.depth(task.id) for task in trial.project.tasks.list()}
-    assert depths == set(range(DEEPEST + 1))
+    assert depths == set(range(MAX_SPLIT_DEPTH + 1))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, ErrorType, Outcome, Reply, Status
-from ralph.loop.options import Order, RunEnding
-from ralph.loop.progress import Event
+from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, TaskStatus
+from ralph.loop.options import RunEnding, RunOptions
+from ralph.loop.progress import ProgressEvent
 from tests.loop.trial import DONE, SAYS_DONE, Trial, is_alive
 from tests.make import ScriptedAgent
 
@@ -26,17 +26,17 @@ class ReviewedAgent(ScriptedAgent):
     """Calls everything done; answers as told when it verifies."""
 
     def __init__(self, *reviews: object, **said: object) -> None:
-        super().__init__(Reply(text=DONE, seconds=0.1, files=(), **said))  # type: ignore[arg-type]
+        super().__init__(AgentReply(text=DONE, seconds=0.1, files=(), **said))  # type: ignore[arg-type]
         self._reviewer = ScriptedAgent(*reviews)  # type: ignore[arg-type]
-        self.sessions: list[Session] = []
+        self.sessions: list[SessionOptions] = []
 
     @property
     def review_prompts(self) -> list[str]:
         return self._reviewer.prompts
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         if session.should_stop():
-            return Reply(text="", ending=Ending.STOPPED, files=())
+            return AgentReply(text="", ending=SessionEnding.STOPPED, files=())
         if session.read_only:
             self.sessions.append(session)
             return self._reviewer.work(prompt, session)
@@ -45,7 +45,7 @@ class ReviewedAgent(ScriptedAgent):
 
 def reviewed(trial: Trial, *reviews: object, iterations: int = 2, gates: tuple[str, ...] = ()) -> ReviewedAgent:
     agent = ReviewedAgent(*reviews)
-    trial.run(agent, Order(iterations=iterations), execution={"review": True, "gates": gates})
+    trial.run(agent, RunOptions(iterations=iterations), execution={"review": True, "gates": gates})
     return agent
 
 
@@ -67,7 +67,7 @@ def test_what_a_gate_printed_is_in_the_report_and_in_the_next_prompt(trial: Tria
     assert "test_upload: AssertionError: 3 != 4\n" in prompt
     assert "1 failed, 8 passed" in prompt
     assert "AssertionError: 3 != 4" in trial.ralph("failures", "show", task.id).out
-    assert trial.outcomes() == [Outcome.RETRIED] * 2
+    assert trial.outcomes() == [AttemptOutcome.RETRIED] * 2
 
 
 def test_how_far_an_attempt_got_is_kept(trial: Trial) -> None:
@@ -75,7 +75,7 @@ def test_how_far_an_attempt_got_is_kept(trial: Trial) -> None:
 
     trial.run(
         ScriptedAgent(DONE),
-        Order(iterations=1),
+        RunOptions(iterations=1),
         execution={"gates": ("true", "true", "echo '3 failed, 1 passed'; false", "true")},
     )
 
@@ -87,10 +87,10 @@ def test_a_gate_that_hangs_is_ended_with_all_it_started(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
     gate = "echo 'collecting...'; setsid sleep 301 & echo $! > .ralph/pid; sleep 302"
 
-    trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": (gate,), "gate_seconds": 1.0})
+    trial.run(ScriptedAgent(DONE), RunOptions(iterations=1), execution={"gates": (gate,), "gate_seconds": 1.0})
 
     attempt = trial.last()
-    assert (attempt.outcome, attempt.error_type) == (Outcome.RETRIED, ErrorType.TIMEOUT)
+    assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.RETRIED, ErrorType.TIMEOUT)
     assert "timed out after 1 s" in attempt.reason
     report = trial.project.journal.failures_of(task.id)[0]
     assert report.category == "timeout"
@@ -101,9 +101,9 @@ def test_a_gate_that_hangs_is_ended_with_all_it_started(trial: Trial) -> None:
 def test_a_gate_that_cannot_be_run_is_a_failed_one(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
 
-    trial.run(ScriptedAgent(DONE), Order(iterations=1), execution={"gates": ("no-such-program --at-all",)})
+    trial.run(ScriptedAgent(DONE), RunOptions(iterations=1), execution={"gates": ("no-such-program --at-all",)})
 
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
     assert "not found" in trial.project.journal.failures_of(task.id)[0].why
 
 
@@ -114,8 +114,8 @@ def test_done_is_never_accepted_while_a_gate_fails(trial: Trial, answer: str) ->
     summary = trial.run(ScriptedAgent(answer), execution={"gates": ("false",)})
 
     assert (summary.ending, summary.done) == (RunEnding.WAITS, 0)
-    assert trial.outcomes() == [Outcome.RETRIED] * 4
-    assert trial.status(task) is Status.BLOCKED
+    assert trial.outcomes() == [AttemptOutcome.RETRIED] * 4
+    assert trial.status(task) is TaskStatus.BLOCKED
 
 
 def test_without_verification_nothing_is_checked(trial: Trial) -> None:
@@ -124,7 +124,7 @@ def test_without_verification_nothing_is_checked(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
     assert trial.ralph("run", "--no-verify", "--", "sh", "agent.sh").code == 0
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]
 
 
 # --- a session that only looks -----------------------------------------------------------------
@@ -135,8 +135,8 @@ def test_a_verification_that_passes_lets_the_work_be_done(trial: Trial) -> None:
 
     agent = reviewed(trial, PASS)
 
-    assert trial.outcomes() == [Outcome.DONE]
-    assert trial.status(task) is Status.DONE
+    assert trial.outcomes() == [AttemptOutcome.DONE]
+    assert trial.status(task) is TaskStatus.DONE
     (prompt,) = agent.review_prompts
     assert "It says hello." in prompt
     assert agent.sessions[0].environment["RALPH_READ_ONLY"] == "1"
@@ -147,25 +147,25 @@ def test_a_verification_that_passes_lets_the_work_be_done(trial: Trial) -> None:
 def test_the_sigil_that_the_prompt_asks_for_is_understood(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    def as_told(prompt: str, session: Session) -> str:
+    def as_told(prompt: str, session: SessionOptions) -> str:
         asked = next(line.strip() for line in prompt.splitlines() if line.strip().startswith("<verify-pass"))
         return f"Looked at it.\n{asked.replace('TASK_ID', session.environment['RALPH_TASK_ID'])}\n"
 
     reviewed(trial, as_told)
 
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]
 
 
 def test_who_only_repeats_the_prompt_has_verified_nothing(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
     class Repeating(ReviewedAgent):
-        def work(self, prompt: str, session: Session) -> Reply:
-            return Reply(text=prompt, files=()) if session.read_only else super().work(prompt, session)
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
+            return AgentReply(text=prompt, files=()) if session.read_only else super().work(prompt, session)
 
-    trial.run(Repeating(""), Order(iterations=1), execution={"review": True})
+    trial.run(Repeating(""), RunOptions(iterations=1), execution={"review": True})
 
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
 
 
 def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial: Trial) -> None:
@@ -174,7 +174,7 @@ def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial
 
     agent = reviewed(trial, fail(why), PASS)
 
-    assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
     assert trial.attempts()[0].reason.startswith("the verification failed: greet() in app.py says good bye.")
     report = trial.project.journal.failures_of(task.id)[0]
     assert (report.category, report.made_by) == ("verification", "ralph")
@@ -190,9 +190,9 @@ def test_what_a_verification_finds_is_in_the_report_and_in_the_next_prompt(trial
         ("", "neither passed nor failed"),
         (f"{PASS}{fail('but no')}", "but no"),
         (f"It said `{PASS}`, I do not know.", "neither passed nor failed"),
-        (Reply(text=PASS, ending=Ending.CRASHED, detail="sh exited with 3", files=()), "exited with 3"),
-        (Reply(text=PASS, ending=Ending.TIMED_OUT, files=()), "did not finish: timed out"),
-        (Reply(text="", ending=Ending.REFUSED, files=()), "did not finish"),
+        (AgentReply(text=PASS, ending=SessionEnding.CRASHED, detail="sh exited with 3", files=()), "exited with 3"),
+        (AgentReply(text=PASS, ending=SessionEnding.TIMED_OUT, files=()), "did not finish: timed out"),
+        (AgentReply(text="", ending=SessionEnding.REFUSED, files=()), "did not finish"),
     ],
 )
 def test_only_a_clear_yes_verifies(trial: Trial, review: object, reason: str) -> None:
@@ -200,9 +200,9 @@ def test_only_a_clear_yes_verifies(trial: Trial, review: object, reason: str) ->
 
     reviewed(trial, review, iterations=1)
 
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
     assert reason in trial.last().reason
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 def test_a_session_that_fails_because_of_us_is_recorded(trial: Trial) -> None:
@@ -210,9 +210,9 @@ def test_a_session_that_fails_because_of_us_is_recorded(trial: Trial) -> None:
 
     reviewed(trial, RuntimeError("our own fault"), iterations=1)
 
-    assert trial.outcomes() == [Outcome.ERROR]
+    assert trial.outcomes() == [AttemptOutcome.ERROR]
     assert "our own fault" in trial.last().reason
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 def test_an_agent_that_vanished_before_the_verification_costs_no_retry(trial: Trial) -> None:
@@ -222,8 +222,8 @@ def test_an_agent_that_vanished_before_the_verification_costs_no_retry(trial: Tr
     summary = trial.run(agent, execution={"review": True})
 
     assert summary.ending is RunEnding.NO_AGENT
-    assert trial.outcomes() == [Outcome.INTERRUPTED]
-    assert trial.status(task) is Status.PENDING
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED]
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 def test_work_that_the_gates_refuse_is_not_looked_at(trial: Trial) -> None:
@@ -237,7 +237,7 @@ def test_work_that_the_gates_refuse_is_not_looked_at(trial: Trial) -> None:
 def test_what_a_verification_costs_counts(trial: Trial) -> None:
     trial.project.tasks.add("A")
     agent = ReviewedAgent(
-        Reply(text=PASS, cost_usd=0.25, tokens_in=300, tokens_out=40, files=()),
+        AgentReply(text=PASS, cost_usd=0.25, tokens_in=300, tokens_out=40, files=()),
         cost_usd=0.5,
         tokens_in=1000,
         tokens_out=200,
@@ -253,7 +253,9 @@ def test_what_a_verification_costs_counts(trial: Trial) -> None:
 def test_a_verification_is_priced_by_its_own_model(trial: Trial) -> None:
     trial.project.tasks.add("A")
     million = 1_000_000
-    agent = ReviewedAgent(Reply(text=PASS, tokens_in=million, tokens_out=0, files=()), tokens_in=million, tokens_out=0)
+    agent = ReviewedAgent(
+        AgentReply(text=PASS, tokens_in=million, tokens_out=0, files=()), tokens_in=million, tokens_out=0
+    )
 
     trial.run(
         agent,
@@ -279,7 +281,7 @@ def test_a_model_on_the_command_line_also_verifies(trial: Trial) -> None:
     trial.project.tasks.add("A")
     agent = ReviewedAgent(PASS)
 
-    trial.run(agent, Order(model="local-7b"), execution={"review": True})
+    trial.run(agent, RunOptions(model="local-7b"), execution={"review": True})
 
     assert agent.sessions[0].model == "local-7b"
 
@@ -301,7 +303,7 @@ def test_a_verification_by_command(trial: Trial) -> None:
     assert "review passed" in ran.out
     assert "# How to verify" in trial.kept_prompt(task, 1, "review")
     assert "No tests." in trial.kept_prompt(task, 2)
-    assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
 
 
 def test_only_the_last_hat_is_verified(trial: Trial) -> None:
@@ -317,19 +319,19 @@ def test_only_the_last_hat_is_verified(trial: Trial) -> None:
 def test_done_is_not_accepted_when_time_is_over_before_the_verification(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
 
-    class Slow(list[Event]):
+    class Slow(list[ProgressEvent]):
         """Time passes when a gate has ended."""
 
-        def append(self, event: Event) -> None:
+        def append(self, event: ProgressEvent) -> None:
             time.sleep(1.0 if event.what == "gate_ended" else 0.0)
 
     trial.events = Slow()
 
-    summary = trial.run(ReviewedAgent(PASS), Order(minutes=1 / 60), execution={"review": True, "gates": ("true",)})
+    summary = trial.run(ReviewedAgent(PASS), RunOptions(minutes=1 / 60), execution={"review": True, "gates": ("true",)})
 
     assert summary.ending is RunEnding.LIMIT_MINUTES
-    assert trial.outcomes() == [Outcome.INTERRUPTED]
-    assert trial.status(task) is Status.PENDING
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED]
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 # --- what it changes is taken back ----------------------------------------------------------------
@@ -412,10 +414,10 @@ def test_a_verification_that_changes_something_has_not_verified(trial: Trial, wh
 
     ran = trial.ralph("run", "--review", "--max-iterations", "1", "--", "sh", "agent.sh")
 
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
     assert "files were changed during the verification" in trial.last().reason
     assert "and reverted" in ran.out
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 @pytest.mark.usefixtures("repository")
@@ -426,7 +428,7 @@ def test_a_verification_that_changes_nothing_leaves_no_trace(trial: Trial) -> No
 
     reviewed(trial, PASS)
 
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]
     assert state(trial) == before
     assert index <= (trial.root / ".git/index").stat().st_mtime_ns
 
@@ -435,14 +437,14 @@ def test_a_verification_that_changes_nothing_leaves_no_trace(trial: Trial) -> No
 def test_what_git_ignores_and_what_ralph_keeps_may_change(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    def look(prompt: str, session: Session) -> str:
+    def look(prompt: str, session: SessionOptions) -> str:
         (session.directory / "cache.pyc").write_text("x")
         trial.project.memory.add("Learned by a person meanwhile.")
         return PASS
 
     reviewed(trial, look)
 
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]
     assert [memory.body for memory in trial.memories()] == ["Learned by a person meanwhile."]
     assert "Learned by a person" in (trial.root / ".agent/memories.md").read_text()
 
@@ -452,14 +454,14 @@ def test_a_repository_without_any_commit_is_taken_back_too(trial: Trial) -> None
     trial.git("init", "-q")
     trial.project.tasks.add("A")
 
-    def meddle(prompt: str, session: Session) -> str:
+    def meddle(prompt: str, session: SessionOptions) -> str:
         (session.directory / "app.py").write_text("two\n")
         return PASS
 
     reviewed(trial, meddle, iterations=1)
 
     assert (trial.root / "app.py").read_text() == "one\n"
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
 
 
 def test_a_project_in_a_folder_of_a_repository_is_taken_back_too(trial: Trial) -> None:
@@ -471,7 +473,7 @@ def test_a_project_in_a_folder_of_a_repository_is_taken_back_too(trial: Trial) -
     trial.git("-C", str(above), "commit", "-qm", "start")
     trial.project.tasks.add("A")
 
-    def meddle(prompt: str, session: Session) -> str:
+    def meddle(prompt: str, session: SessionOptions) -> str:
         trial.project.memory.add("Learned meanwhile.")
         (session.directory / "app.py").write_text("two\n")
         (above / "other.py").unlink()
@@ -490,14 +492,14 @@ def test_a_repository_without_a_commit_inside_hides_nothing(trial: Trial) -> Non
     trial.git("init", "-q", "inner")
     trial.project.tasks.add("A")
 
-    def meddle(prompt: str, session: Session) -> str:
+    def meddle(prompt: str, session: SessionOptions) -> str:
         (session.directory / "src/app.py").write_text("three\n")
         return PASS
 
     reviewed(trial, meddle, iterations=1)
 
     assert (trial.root / "src/app.py").read_text() == "one, mended\n"
-    assert trial.outcomes() == [Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED]
 
 
 @pytest.mark.usefixtures("repository")
@@ -505,12 +507,12 @@ def test_also_a_verification_that_crashes_is_taken_back(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
     class Crashing(ReviewedAgent):
-        def work(self, prompt: str, session: Session) -> Reply:
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
             if session.read_only:
                 (session.directory / "src/app.py").write_text("half\n")
             return super().work(prompt, session)
 
-    trial.run(Crashing(RuntimeError("our own fault")), Order(iterations=1), execution={"review": True})
+    trial.run(Crashing(RuntimeError("our own fault")), RunOptions(iterations=1), execution={"review": True})
 
     assert (trial.root / "src/app.py").read_text() == "one, mended\n"
 
@@ -520,4 +522,4 @@ def test_without_git_a_verification_works_all_the_same(trial: Trial) -> None:
 
     reviewed(trial, PASS)
 
-    assert trial.outcomes() == [Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.DONE]

@@ -5,29 +5,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.config import HATS, HatsConfig
-from ralph.core.records import HandOver, Sigils
-from ralph.formats.sigils import MAX_NOTES, read_sigils
+from ralph.core.records import HandoverSigil, Sigils
+from ralph.formats.sigils import MAX_NOTES_CHARACTERS, parse_sigils
 from ralph.loop.hats import (
-    LONGEST_INSTRUCTIONS,
-    LONGEST_PROSE,
-    PLAIN,
-    Move,
-    Turn,
+    DEFAULT_ORDER,
+    MAX_INSTRUCTIONS_LENGTH,
+    MAX_PROSE_LENGTH,
+    HatMove,
+    MoveKind,
     changes_files,
     handover_text,
-    instructions,
-    next_of,
-    order_for,
-    resolve,
+    hat_instructions,
+    hat_order,
+    next_hat,
+    resolve_move,
 )
-from ralph.memory.capture.handover import LONGEST_TEXT, at_handover
+from ralph.memory.capture.handover import MAX_TEXT_LENGTH, extract_at_handover
 
 ORDER = ("planner", "creator", "critic", "editor")
 PLAIN_CONFIG = HatsConfig()
 
 
 def handed(to: str, text: str = "words", journal: str = "") -> Sigils:
-    return Sigils(hand_over=HandOver(to=to, text=text), journal=journal)
+    return Sigils(hand_over=HandoverSigil(to=to, text=text), journal=journal)
 
 
 # --- the order ---------------------------------------------------------------------
@@ -49,15 +49,15 @@ def handed(to: str, text: str = "words", journal: str = "") -> Sigils:
 def test_the_order_is_as_configured_and_a_planner_comes_before_the_work_if_the_strategy_wants_one(
     configured: tuple[str, ...], strategy: str, order: tuple[str, ...]
 ) -> None:
-    assert order_for(HatsConfig(order=configured), strategy) == order
+    assert hat_order(HatsConfig(order=configured), strategy) == order
 
 
 def test_a_task_passes_through_its_hats_one_after_the_other() -> None:
-    assert [next_of(hat, ORDER) for hat in ORDER] == ["creator", "critic", "editor", None]
+    assert [next_hat(hat, ORDER) for hat in ORDER] == ["creator", "critic", "editor", None]
 
 
 def test_a_hat_that_is_no_longer_in_the_order_comes_before_all_others() -> None:
-    assert next_of("explorer", ORDER) == "planner"
+    assert next_hat("explorer", ORDER) == "planner"
 
 
 def test_only_the_creator_and_the_editor_change_files() -> None:
@@ -68,14 +68,14 @@ def test_only_the_creator_and_the_editor_change_files() -> None:
 
 
 def test_a_project_without_hats_has_no_section_for_them() -> None:
-    assert instructions("creator", PLAIN, PLAIN_CONFIG) == ""
+    assert hat_instructions("creator", DEFAULT_ORDER, PLAIN_CONFIG) == ""
 
 
 @pytest.mark.parametrize("hat", HATS)
 def test_every_hat_is_told_its_part_and_how_it_ends(hat: str) -> None:
-    text = instructions(hat, HATS, PLAIN_CONFIG)
+    text = hat_instructions(hat, HATS, PLAIN_CONFIG)
 
-    following = next_of(hat, HATS)
+    following = next_hat(hat, HATS)
     assert text.startswith(f"## Your Hat: {hat.capitalize()}\n\n- ")
     assert "explorer → planner → creator → critic → editor" in text
     assert (f'<hand-over to="{following}">' in text) == (following is not None)
@@ -96,18 +96,18 @@ def test_every_hat_is_told_its_part_and_how_it_ends(hat: str) -> None:
     ],
 )
 def test_work_is_handed_back_to_the_one_who_did_it(hat: str, order: tuple[str, ...], back: str | None) -> None:
-    text = instructions(hat, order, PLAIN_CONFIG)
+    text = hat_instructions(hat, order, PLAIN_CONFIG)
 
     assert ("hand it back" in text) == (back is not None)
     assert (f'<hand-over to="{back}">each finding' in text) == (back is not None)
 
 
 def test_only_the_planner_is_told_to_split_a_task() -> None:
-    assert [hat for hat in HATS if "<subtask" in instructions(hat, HATS, PLAIN_CONFIG)] == ["planner"]
+    assert [hat for hat in HATS if "<subtask" in hat_instructions(hat, HATS, PLAIN_CONFIG)] == ["planner"]
 
 
 def test_a_hat_alone_is_told_its_part_and_nothing_of_handing_over() -> None:
-    text = instructions("editor", ("editor",), PLAIN_CONFIG)
+    text = hat_instructions("editor", ("editor",), PLAIN_CONFIG)
 
     assert "Polish" in text
     assert "hand-over" not in text
@@ -115,26 +115,26 @@ def test_a_hat_alone_is_told_its_part_and_nothing_of_handing_over() -> None:
 
 
 def test_own_words_take_the_place_of_the_part_but_not_of_how_it_ends() -> None:
-    config = HatsConfig(instructions={"editor": " Shorten.\n", "critic": "x" * 2 * LONGEST_INSTRUCTIONS})
+    config = HatsConfig(instructions={"editor": " Shorten.\n", "critic": "x" * 2 * MAX_INSTRUCTIONS_LENGTH})
 
-    editor, critic = (instructions(hat, ORDER, config) for hat in ("editor", "critic"))
+    editor, critic = (hat_instructions(hat, ORDER, config) for hat in ("editor", "critic"))
 
     assert editor.startswith("## Your Hat: Editor\n\nShorten.\n- You do one part")
     assert "Polish" not in editor
-    assert len(critic) < LONGEST_INSTRUCTIONS + 1_000
+    assert len(critic) < MAX_INSTRUCTIONS_LENGTH + 1_000
 
 
 def test_own_words_for_the_only_hat_are_told() -> None:
     config = HatsConfig(instructions={"creator": "Be brief."})
 
-    assert instructions("creator", PLAIN, config) == "## Your Hat: Creator\n\nBe brief.\n"
+    assert hat_instructions("creator", DEFAULT_ORDER, config) == "## Your Hat: Creator\n\nBe brief.\n"
 
 
 @pytest.mark.parametrize("hat", HATS)
 def test_a_hat_that_repeats_what_it_was_told_hands_nothing_over(hat: str) -> None:
-    prompt = instructions(hat, HATS, PLAIN_CONFIG)
+    prompt = hat_instructions(hat, HATS, PLAIN_CONFIG)
 
-    sigils = read_sigils(f"I was told:\n{prompt}\nI begin.", prompt)
+    sigils = parse_sigils(f"I was told:\n{prompt}\nI begin.", prompt)
 
     assert sigils.hand_over is None
     assert sigils.subtasks == ()
@@ -146,36 +146,57 @@ def test_a_hat_that_repeats_what_it_was_told_hands_nothing_over(hat: str) -> Non
 @pytest.mark.parametrize(
     ("hat", "sigils", "claims_done", "move"),
     [
-        ("editor", Sigils(journal="n"), True, Move(kind=Turn.DONE, to="")),
-        ("creator", Sigils(journal="n"), True, Move(kind=Turn.ONWARD, to="critic", text="n")),
-        ("creator", Sigils(journal="n"), False, Move(kind=Turn.STAY, to="creator")),
-        ("editor", Sigils(), False, Move(kind=Turn.STAY, to="editor")),
-        ("creator", handed("", journal="n"), False, Move(kind=Turn.ONWARD, to="critic", text="words")),
-        ("creator", handed("", "", "n"), False, Move(kind=Turn.ONWARD, to="critic", text="n")),
-        ("creator", handed("editor"), False, Move(kind=Turn.ONWARD, to="editor", text="words")),
-        ("creator", handed("editor"), True, Move(kind=Turn.ONWARD, to="editor", text="words")),
-        ("critic", handed("creator"), False, Move(kind=Turn.BACK, to="creator", text="words")),
-        ("editor", handed(""), True, Move(kind=Turn.DONE, to="")),
+        ("editor", Sigils(journal="n"), True, HatMove(kind=MoveKind.DONE, to="")),
+        ("creator", Sigils(journal="n"), True, HatMove(kind=MoveKind.ONWARD, to="critic", text="n")),
+        ("creator", Sigils(journal="n"), False, HatMove(kind=MoveKind.STAY, to="creator")),
+        ("editor", Sigils(), False, HatMove(kind=MoveKind.STAY, to="editor")),
+        ("creator", handed("", journal="n"), False, HatMove(kind=MoveKind.ONWARD, to="critic", text="words")),
+        ("creator", handed("", "", "n"), False, HatMove(kind=MoveKind.ONWARD, to="critic", text="n")),
+        ("creator", handed("editor"), False, HatMove(kind=MoveKind.ONWARD, to="editor", text="words")),
+        ("creator", handed("editor"), True, HatMove(kind=MoveKind.ONWARD, to="editor", text="words")),
+        ("critic", handed("creator"), False, HatMove(kind=MoveKind.BACK, to="creator", text="words")),
+        ("editor", handed(""), True, HatMove(kind=MoveKind.DONE, to="")),
     ],
 )
-def test_an_answer_moves_its_task(hat: str, sigils: Sigils, claims_done: bool, move: Move) -> None:
-    assert resolve(hat, sigils, claims_done, ORDER) == move
+def test_an_answer_moves_its_task(hat: str, sigils: Sigils, claims_done: bool, move: HatMove) -> None:
+    assert resolve_move(hat, sigils, claims_done, ORDER) == move
 
 
 @pytest.mark.parametrize(
     ("hat", "sigils", "claims_done", "kind", "to", "problem"),
     [
-        ("editor", handed(""), False, Turn.STAY, "editor", "no hat comes after the editor: it must end with task-done"),
-        ("critic", handed("critic"), False, Turn.STAY, "critic", "the critic handed over to itself"),
-        ("critic", handed("critic"), True, Turn.ONWARD, "editor", "the critic handed over to itself"),
-        ("editor", handed("editor"), True, Turn.DONE, "", "the editor handed over to itself"),
-        ("critic", handed("creator"), True, Turn.BACK, "creator", "the critic said task-done, but handed back to the"),
-        ("editor", handed("creator"), True, Turn.BACK, "creator", "the editor said task-done, but handed back to the"),
+        (
+            "editor",
+            handed(""),
+            False,
+            MoveKind.STAY,
+            "editor",
+            "no hat comes after the editor: it must end with task-done",
+        ),
+        ("critic", handed("critic"), False, MoveKind.STAY, "critic", "the critic handed over to itself"),
+        ("critic", handed("critic"), True, MoveKind.ONWARD, "editor", "the critic handed over to itself"),
+        ("editor", handed("editor"), True, MoveKind.DONE, "", "the editor handed over to itself"),
+        (
+            "critic",
+            handed("creator"),
+            True,
+            MoveKind.BACK,
+            "creator",
+            "the critic said task-done, but handed back to the",
+        ),
+        (
+            "editor",
+            handed("creator"),
+            True,
+            MoveKind.BACK,
+            "creator",
+            "the editor said task-done, but handed back to the",
+        ),
         (
             "creator",
             handed("explorer"),
             False,
-            Turn.ONWARD,
+            MoveKind.ONWARD,
             "critic",
             "hand-over to the explorer, but the order of hats is",
         ),
@@ -183,27 +204,27 @@ def test_an_answer_moves_its_task(hat: str, sigils: Sigils, claims_done: bool, m
             "editor",
             handed("explorer"),
             False,
-            Turn.STAY,
+            MoveKind.STAY,
             "editor",
             "hand-over to the explorer, but the order of hats is",
         ),
     ],
 )
 def test_a_hand_over_that_makes_no_sense_is_named_and_the_order_decides(
-    hat: str, sigils: Sigils, claims_done: bool, kind: Turn, to: str, problem: str
+    hat: str, sigils: Sigils, claims_done: bool, kind: MoveKind, to: str, problem: str
 ) -> None:
-    move = resolve(hat, sigils, claims_done, ORDER)
+    move = resolve_move(hat, sigils, claims_done, ORDER)
 
     assert (move.kind, move.to) == (kind, to)
     assert move.problem.startswith(problem)
 
 
 def test_without_hats_a_hand_over_changes_nothing() -> None:
-    done = resolve("creator", handed("critic"), True, PLAIN)
-    silent = resolve("creator", handed("critic"), False, PLAIN)
+    done = resolve_move("creator", handed("critic"), True, DEFAULT_ORDER)
+    silent = resolve_move("creator", handed("critic"), False, DEFAULT_ORDER)
 
-    assert (done.kind, done.to) == (Turn.DONE, "")
-    assert (silent.kind, silent.to) == (Turn.STAY, "creator")
+    assert (done.kind, done.to) == (MoveKind.DONE, "")
+    assert (silent.kind, silent.to) == (MoveKind.STAY, "creator")
     assert done.problem == silent.problem == "hand-over to the critic, but the order of hats is creator"
 
 
@@ -216,11 +237,11 @@ def test_without_hats_a_hand_over_changes_nothing() -> None:
 def test_a_task_is_always_with_a_hat_or_done_by_the_last(
     hat: str, to: str | None, claims_done: bool, order: tuple[str, ...]
 ) -> None:
-    move = resolve(hat, Sigils() if to is None else handed(to), claims_done, order)
+    move = resolve_move(hat, Sigils() if to is None else handed(to), claims_done, order)
 
-    assert move.to in order or (move.to == hat and move.kind is Turn.STAY) or move.kind is Turn.DONE
-    assert (move.to == hat) == (move.kind is Turn.STAY)
-    if move.kind is Turn.DONE:
+    assert move.to in order or (move.to == hat and move.kind is MoveKind.STAY) or move.kind is MoveKind.DONE
+    assert (move.to == hat) == (move.kind is MoveKind.STAY)
+    if move.kind is MoveKind.DONE:
         assert claims_done
         assert hat == order[-1]
 
@@ -251,9 +272,9 @@ None.</hand-over>
 
 
 def test_a_hand_over_teaches_from_its_words_the_notes_and_the_answer() -> None:
-    sigils = read_sigils(ANSWER)
+    sigils = parse_sigils(ANSWER)
 
-    found = at_handover("explorer", "planner", handover_text(sigils, ANSWER), AT)
+    found = extract_at_handover("explorer", "planner", handover_text(sigils, ANSWER), AT)
 
     assert [(memory.kind, memory.body) for memory in found] == [
         ("architecture", "Handlers live in `src/api/` and go through `Manager`."),
@@ -263,17 +284,21 @@ def test_a_hand_over_teaches_from_its_words_the_notes_and_the_answer() -> None:
 
 
 def test_what_a_hand_over_teaches_from_is_bounded_by_the_end_of_the_answer() -> None:
-    answer = f"<hand-over>{'a ' * MAX_NOTES}</hand-over><journal>{'b ' * MAX_NOTES}</journal>" + "c " * 100_000 + "end"
+    answer = (
+        f"<hand-over>{'a ' * MAX_NOTES_CHARACTERS}</hand-over><journal>{'b ' * MAX_NOTES_CHARACTERS}</journal>"
+        + "c " * 100_000
+        + "end"
+    )
 
-    text = handover_text(read_sigils(answer), answer)
+    text = handover_text(parse_sigils(answer), answer)
 
-    assert len(text) < 2 * MAX_NOTES + LONGEST_PROSE + 100 < LONGEST_TEXT
+    assert len(text) < 2 * MAX_NOTES_CHARACTERS + MAX_PROSE_LENGTH + 100 < MAX_TEXT_LENGTH
     assert text.endswith("c end")
 
 
 def test_nothing_said_is_nothing_to_learn_from() -> None:
     assert handover_text(Sigils(), "") == ""
-    assert handover_text(read_sigils("<hand-over/>"), "<hand-over/>") == ""
+    assert handover_text(parse_sigils("<hand-over/>"), "<hand-over/>") == ""
 
 
 @pytest.mark.parametrize(
@@ -288,4 +313,4 @@ def test_nothing_said_is_nothing_to_learn_from() -> None:
 def test_no_sigil_hides_the_words_after_it_from_extraction(sigil: str) -> None:
     text = f"{sigil}\nHandlers live in `src/api/` and go through `Manager`."
 
-    assert [memory.kind for memory in at_handover("explorer", "planner", text, AT)] == ["architecture"]
+    assert [memory.kind for memory in extract_at_handover("explorer", "planner", text, AT)] == ["architecture"]

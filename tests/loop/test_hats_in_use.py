@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from ralph.agents import Session
-from ralph.core.records import Outcome, Reply, Status
-from ralph.loop.options import Order, RunEnding
+from ralph.agents import SessionOptions
+from ralph.core.records import AgentReply, AttemptOutcome, TaskStatus
+from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, Trial
 from tests.make import ScriptedAgent, a_memory, remember
 
@@ -19,12 +19,12 @@ ALL = ("explorer", "planner", "creator", "critic", "editor")
 class HattedAgent(ScriptedAgent):
     """Answers by the hat it wears; of several answers one after the other."""
 
-    def __init__(self, **answers: str | list[str] | Callable[[str, Session], str]) -> None:
+    def __init__(self, **answers: str | list[str] | Callable[[str, SessionOptions], str]) -> None:
         super().__init__("")
         self._by_hat = answers
         self.hats: list[str] = []
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         hat = session.environment["RALPH_HAT"]
         self.hats.append(hat)
         answer = self._by_hat.get(hat, DONE)
@@ -58,8 +58,8 @@ def test_a_task_passes_through_all_hats_when_each_says_that_it_is_done(trial: Tr
     assert agent.hats == list(ALL)
     assert [attempt.hat for attempt in trial.attempts()] == list(ALL)
     assert [attempt.handed_to for attempt in trial.attempts()] == [*ALL[1:], ""]
-    assert trial.outcomes() == [Outcome.DONE] * 5
-    assert trial.status(task) is Status.DONE
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 5
+    assert trial.status(task) is TaskStatus.DONE
     assert (summary.ending, summary.done, summary.iterations) == (RunEnding.COMPLETE, 1, 5)
 
 
@@ -88,11 +88,11 @@ def test_no_hat_but_the_last_makes_a_task_done(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
 
     for number in range(4):
-        trial.run(HattedAgent(), Order(iterations=1), hats=hats(*ALL))
-        assert trial.status(task) is Status.PENDING, number
-    trial.run(HattedAgent(), Order(iterations=1), hats=hats(*ALL))
+        trial.run(HattedAgent(), RunOptions(iterations=1), hats=hats(*ALL))
+        assert trial.status(task) is TaskStatus.PENDING, number
+    trial.run(HattedAgent(), RunOptions(iterations=1), hats=hats(*ALL))
 
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
     assert trial.project.overview().done == 1
 
 
@@ -134,7 +134,7 @@ def test_by_command_hats_are_configured_and_seen(trial: Trial) -> None:
     assert "(attempt 1, planner)" in ran.out
     assert "handed over to the creator" in ran.out
     assert "Use tabs." in trial.kept_prompt(task, 2)
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_what_a_hat_says_wrong_is_logged_and_the_task_goes_on(trial: Trial) -> None:
@@ -146,7 +146,7 @@ def test_what_a_hat_says_wrong_is_logged_and_the_task_goes_on(trial: Trial) -> N
     assert agent.hats == ["planner", "creator", "creator"]
     assert "hand-over to the critic, but the order of hats is planner → creator" in trial.log(task)
     assert "the creator handed over to itself" in trial.log(task)
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_a_hat_that_fails_is_worn_again(trial: Trial) -> None:
@@ -156,15 +156,15 @@ def test_a_hat_that_fails_is_worn_again(trial: Trial) -> None:
     trial.run(agent, hats=hats("planner", "creator", "critic"))
 
     assert agent.hats == ["planner", "creator", "creator", "creator", "critic"]
-    assert trial.outcomes()[1:3] == [Outcome.FAILED, Outcome.BLOCKED]
+    assert trial.outcomes()[1:3] == [AttemptOutcome.FAILED, AttemptOutcome.BLOCKED]
 
 
 def test_hand_overs_use_up_no_retries(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
 
-    trial.run(HattedAgent(), Order(iterations=4), hats=hats(*ALL), execution={"max_retries": 0})
+    trial.run(HattedAgent(), RunOptions(iterations=4), hats=hats(*ALL), execution={"max_retries": 0})
 
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
     assert trial.project.store.attempts.metrics(task.id).consecutive_failures == 0
 
 
@@ -181,7 +181,7 @@ def test_gates_are_for_hats_that_change_something_and_for_the_last(trial: Trial)
 def test_a_creator_whose_gate_fails_does_not_hand_over(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    def create(prompt: str, session: Session) -> str:
+    def create(prompt: str, session: SessionOptions) -> str:
         if session.environment["RALPH_ATTEMPT"] == "2":
             (trial.root / "made").touch()
         return DONE
@@ -191,7 +191,7 @@ def test_a_creator_whose_gate_fails_does_not_hand_over(trial: Trial) -> None:
     trial.run(agent, hats=hats("creator", "critic"), execution={"gates": ("test -e made",)})
 
     assert agent.hats == ["creator", "creator", "critic"]
-    assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE, Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.DONE, AttemptOutcome.DONE]
     assert trial.attempts()[0].handed_to == ""
 
 
@@ -199,10 +199,10 @@ def test_the_last_hat_is_not_believed_while_a_gate_fails(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
     agent = HattedAgent(creator=to("critic"))
 
-    trial.run(agent, Order(iterations=2), hats=hats("creator", "critic"), execution={"gates": ("false",)})
+    trial.run(agent, RunOptions(iterations=2), hats=hats("creator", "critic"), execution={"gates": ("false",)})
 
-    assert trial.outcomes() == [Outcome.DONE, Outcome.RETRIED]
-    assert trial.status(task) is Status.PENDING
+    assert trial.outcomes() == [AttemptOutcome.DONE, AttemptOutcome.RETRIED]
+    assert trial.status(task) is TaskStatus.PENDING
 
 
 # --- and back ------------------------------------------------------------------------------
@@ -218,18 +218,18 @@ def test_a_critic_sends_the_work_back_with_its_findings(trial: Trial) -> None:
 
     assert agent.hats == ["creator", "critic", "creator", "critic", "editor"]
     back = trial.attempts()[1]
-    assert (back.outcome, back.handed_to) == (Outcome.RETRIED, "creator")
+    assert (back.outcome, back.handed_to) == (AttemptOutcome.RETRIED, "creator")
     assert FINDING in agent.prompts[2].split("### Previous Attempts")[1]
     (report,) = trial.project.journal.failures_of(task.id)
     assert report.category == "findings"
     assert FINDING in report.why
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_what_a_critic_finds_is_a_pitfall_from_then_on(trial: Trial) -> None:
     trial.project.tasks.add("A")
 
-    trial.run(HattedAgent(critic=to("creator", FINDING)), Order(iterations=2), hats=hats("creator", "critic"))
+    trial.run(HattedAgent(critic=to("creator", FINDING)), RunOptions(iterations=2), hats=hats("creator", "critic"))
 
     (pitfall,) = trial.memories("pitfall")
     assert pitfall.body == FINDING
@@ -258,7 +258,7 @@ def test_a_critic_that_is_never_content_ends_at_a_person(trial: Trial) -> None:
 
     assert summary.ending is RunEnding.WAITS
     assert agent.hats.count("critic") == 4
-    assert trial.status(task) is Status.BLOCKED
+    assert trial.status(task) is TaskStatus.BLOCKED
 
 
 def test_a_critic_that_hands_back_and_says_done_has_not_done_it(trial: Trial) -> None:
@@ -266,12 +266,12 @@ def test_a_critic_that_hands_back_and_says_done_has_not_done_it(trial: Trial) ->
 
     trial.run(
         HattedAgent(critic=[to("creator", FINDING) + DONE, DONE]),
-        Order(iterations=2),
+        RunOptions(iterations=2),
         hats=hats("creator", "critic"),
     )
 
-    assert trial.outcomes()[1] is Outcome.RETRIED
-    assert trial.status(task) is Status.PENDING
+    assert trial.outcomes()[1] is AttemptOutcome.RETRIED
+    assert trial.status(task) is TaskStatus.PENDING
     assert "the critic said task-done, but handed back to the creator" in trial.log(task)
 
 
@@ -279,7 +279,7 @@ def test_without_memory_the_findings_are_handed_over_all_the_same(trial: Trial) 
     trial.project.tasks.add("A")
     agent = HattedAgent(critic=[to("creator", FINDING), DONE])
 
-    trial.run(agent, Order(iterations=9, with_memory=False), hats=hats("creator", "critic"))
+    trial.run(agent, RunOptions(iterations=9, with_memory=False), hats=hats("creator", "critic"))
 
     assert "### Previous Attempts" not in agent.prompts[2]
     assert FINDING in agent.prompts[2].split("### Handed Over")[1]
@@ -399,10 +399,10 @@ def test_what_a_planner_splits_is_not_planned_again(trial: Trial) -> None:
 
     assert agent.hats == ["planner", "creator", "creator"]
     planned = trial.attempts()[0]
-    assert (planned.outcome, planned.reason) == (Outcome.DONE, "split into 2 subtasks")
+    assert (planned.outcome, planned.reason) == (AttemptOutcome.DONE, "split into 2 subtasks")
     assert [details["title"] for details in trial.told("attempt_started")] == ["Build a house", "Ground", "Walls"]
     assert (summary.ending, summary.done) == (RunEnding.COMPLETE, 2)
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
     assert trial.project.journal.failures_of(task.id) == []
 
 
@@ -415,7 +415,7 @@ def test_a_planner_may_split_a_task_and_hand_it_over(trial: Trial) -> None:
 
     assert agent.hats == ["planner", "creator", "critic"]
     assert [part.title for part in trial.project.tasks.get(task.id).parts] == ["Ground"]
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
     assert [memory.kind for memory in trial.memories() if memory.hat == "planner"] == ["constraint"]
     assert "Ignored" not in trial.log(task)
 
@@ -437,19 +437,19 @@ def test_a_task_goes_on_when_its_hats_are_configured_anew(
     trial: Trial, later: tuple[str, ...], worn: list[str]
 ) -> None:
     task = trial.project.tasks.add("A")
-    trial.run(HattedAgent(), Order(iterations=2), hats=hats("planner", "creator", "critic"))
+    trial.run(HattedAgent(), RunOptions(iterations=2), hats=hats("planner", "creator", "critic"))
     agent = HattedAgent()
 
     trial.run(agent, hats=hats(*later))
 
     assert agent.hats == worn
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
     assert "### Handed Over" in agent.prompts[0]
 
 
 def test_a_task_that_is_reset_starts_with_the_first_hat(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
-    trial.run(HattedAgent(), Order(iterations=2), hats=hats("planner", "creator", "critic"))
+    trial.run(HattedAgent(), RunOptions(iterations=2), hats=hats("planner", "creator", "critic"))
     agent = HattedAgent()
 
     trial.project.tasks.reset(task.id)

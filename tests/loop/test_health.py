@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ralph.core.records import timestamp
-from ralph.integrations.doctor import examine
+from ralph.integrations.doctor import diagnose
 from ralph.loop import health
-from ralph.loop.health import Safekeeping, is_due
+from ralph.loop.health import DatabaseMonitor, is_backup_due
 from ralph.loop.options import RunEnding
-from ralph.store.maintenance.backup import DAILY, backup_paths, make_backup
+from ralph.store.maintenance.backup import DAILY_REASON, backup_paths, make_backup
 from tests.loop.trial import DONE, Trial
 from tests.make import ScriptedAgent
 from tests.store.make import damage, learn
@@ -39,7 +39,7 @@ def at(seconds_ago: float) -> str:
     ],
 )
 def test_a_backup_is_due_when_the_newest_is_a_day_old(made: list[float], since: float, due: bool) -> None:
-    assert is_due(list(map(at, made)), at(since), time.time()) is due
+    assert is_backup_due(list(map(at, made)), at(since), time.time()) is due
 
 
 def age(trial: Trial, days: float) -> None:
@@ -57,7 +57,7 @@ def rename_older(root: Path, days: float) -> None:
 
 
 def daily(trial: Trial) -> list[str]:
-    return [path for path in backup_paths(str(trial.root / ".ralph/ralph.db")) if path.endswith(f"-{DAILY}.db")]
+    return [path for path in backup_paths(str(trial.root / ".ralph/ralph.db")) if path.endswith(f"-{DAILY_REASON}.db")]
 
 
 def test_a_run_makes_a_backup_a_day_and_a_young_project_needs_none(trial: Trial) -> None:
@@ -82,18 +82,18 @@ def test_the_backups_of_every_day_push_out_no_others(trial: Trial) -> None:
     made = [make_backup(path, "by hand").path, make_backup(path, "before cleanup").path]
 
     for _ in range(4):
-        made.append(make_backup(path, DAILY, keep=2).path)
+        made.append(make_backup(path, DAILY_REASON, keep=2).path)
 
     assert sorted(backup_paths(path)) == sorted([*made[:2], *made[-2:]])
 
 
 def test_a_run_that_goes_on_for_days_makes_its_backups_meanwhile(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FIRST_AFTER", 0.01)
-    monkeypatch.setattr(health, "AGAIN_AFTER", 0.05)
+    monkeypatch.setattr(health, "FIRST_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(health, "CHECK_INTERVAL_SECONDS", 0.05)
     age(trial, 5)
     told: list[str] = []
 
-    with Safekeeping(trial.project.store, told.append, lambda: told.append("stopped")):
+    with DatabaseMonitor(trial.project.store, told.append, lambda: told.append("stopped")):
         for days in (0, 2):
             rename_older(trial.root, days)
             deadline = time.monotonic() + 20
@@ -106,8 +106,8 @@ def test_a_run_that_goes_on_for_days_makes_its_backups_meanwhile(trial: Trial, m
 
 
 def test_a_run_whose_file_is_damaged_says_so_once_and_stops(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "FIRST_AFTER", 0.01)
-    monkeypatch.setattr(health, "AGAIN_AFTER", 0.05)
+    monkeypatch.setattr(health, "FIRST_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(health, "CHECK_INTERVAL_SECONDS", 0.05)
     learn(trial.project.store, "Fact 1")
     path = trial.root / ".ralph/ralph.db"
     trial.project.store.database.query("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -133,13 +133,13 @@ def test_a_run_whose_file_is_damaged_says_so_once_and_stops(trial: Trial, monkey
 def test_a_backup_that_cannot_be_made_is_told_once_and_stops_nothing(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "FIRST_AFTER", 0.01)
-    monkeypatch.setattr(health, "AGAIN_AFTER", 0.02)
+    monkeypatch.setattr(health, "FIRST_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(health, "CHECK_INTERVAL_SECONDS", 0.02)
     age(trial, 5)
     (trial.root / ".ralph/backups").symlink_to(os.devnull)
     told: list[str] = []
 
-    with Safekeeping(trial.project.store, told.append, lambda: told.append("stopped")):
+    with DatabaseMonitor(trial.project.store, told.append, lambda: told.append("stopped")):
         time.sleep(0.5)
 
     assert len(told) == 1
@@ -150,10 +150,10 @@ def test_the_doctor_warns_when_much_would_be_lost_with_the_database(trial: Trial
     learn(trial.project.store, "Fact 1", "Fact 2")
 
     def says() -> list[tuple[bool, str, str]]:
-        return [(one.is_fine, one.says, one.mend) for one in examine(trial.root) if one.about == "backups"]
+        return [(one.is_fine, one.says, one.mend) for one in diagnose(trial.root) if one.about == "backups"]
 
     young = says()
-    trial.project.store.scope.change("memory", "created_at = :at", "1 = 1", at=at(9 * DAY))
+    trial.project.store.scope.update_where("memory", "created_at = :at", "1 = 1", at=at(9 * DAY))
     old = says()
     make_backup(str(trial.root / ".ralph/ralph.db"), "by hand")
     saved = says()
@@ -176,13 +176,13 @@ def test_a_file_that_cannot_be_read_for_a_moment_stops_nothing(trial: Trial) -> 
     path.rename(aside)
     warned: list[str] = []
     stopped: list[bool] = []
-    keeping = Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))
+    keeping = DatabaseMonitor(trial.project.store, warned.append, lambda: stopped.append(True))
 
     first = keeping._check()
     aside.rename(path)
     second = keeping._check()
 
-    assert (first, second) == (health.SOON_AFTER, health.AGAIN_AFTER)
+    assert (first, second) == (health.RETRY_CHECK_SECONDS, health.CHECK_INTERVAL_SECONDS)
     assert (warned, stopped) == ([], [])
 
 
@@ -191,7 +191,7 @@ def test_a_database_that_a_newer_ralph_has_taken_over_is_not_called_damaged(tria
 
     warned: list[str] = []
     stopped: list[bool] = []
-    Safekeeping(trial.project.store, warned.append, lambda: stopped.append(True))._check()
+    DatabaseMonitor(trial.project.store, warned.append, lambda: stopped.append(True))._check()
 
     assert stopped == [True]
     assert "written by a newer Ralph" in warned[0]

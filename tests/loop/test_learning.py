@@ -7,9 +7,9 @@ import json
 import pytest
 
 from ralph.core.config import Config, ExecutionConfig, MemoriesConfig
-from ralph.core.records import Memory, Reply, State, replace
-from ralph.loop.options import Order
-from ralph.loop.progress import Event
+from ralph.core.records import AgentReply, Memory, MemoryState, replace
+from ralph.loop.options import RunOptions
+from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
 from tests.make import ScriptedAgent, a_memory, remember
@@ -18,8 +18,10 @@ DONE = "<task-done>TASK</task-done>"
 FAILED = "<task-failed>TASK</task-failed>"
 
 
-def run(project: Project, agent: ScriptedAgent, *, gates: tuple[str, ...] = (), review: bool = False) -> list[Event]:
-    events: list[Event] = []
+def run(
+    project: Project, agent: ScriptedAgent, *, gates: tuple[str, ...] = (), review: bool = False
+) -> list[ProgressEvent]:
+    events: list[ProgressEvent] = []
     config = replace(
         Config(), execution=replace(ExecutionConfig(), gates=gates), memories=replace(MemoriesConfig(), review=review)
     )
@@ -28,9 +30,9 @@ def run(project: Project, agent: ScriptedAgent, *, gates: tuple[str, ...] = (), 
         agent=agent,
         config=config,
         directory=project.root,
-        order=Order(iterations=20),
-        tell=events.append,
-    ).run()
+        run_options=RunOptions(iterations=20),
+        emit=events.append,
+    ).run_loop()
     return events
 
 
@@ -38,8 +40,8 @@ def of_kind(project: Project, kind: str) -> list[Memory]:
     return [memory for memory in project.store.memories.all() if memory.kind == kind]
 
 
-def done(notes: str = "", files: tuple[str, ...] = ()) -> Reply:
-    return Reply(text=f"<journal>{notes}</journal>\n{DONE}", seconds=2.0, files=files)
+def done(notes: str = "", files: tuple[str, ...] = ()) -> AgentReply:
+    return AgentReply(text=f"<journal>{notes}</journal>\n{DONE}", seconds=2.0, files=files)
 
 
 # --- gates, completion, hand-over (I3) -----------------------------------------------
@@ -173,8 +175,8 @@ def test_with_review_what_is_extracted_waits_for_a_person(project: Project) -> N
     assert of_kind(project, "strategy") == []
     accepted = project.learnings.accept(waiting[0].id).memory
     rejected = project.learnings.reject(waiting[1].id, "not true here").memory
-    assert accepted.state is State.ACTIVE
-    assert (rejected.state, rejected.state_reason) == (State.REJECTED, "not true here")
+    assert accepted.state is MemoryState.ACTIVE
+    assert (rejected.state, rejected.state_reason) == (MemoryState.REJECTED, "not true here")
 
 
 def test_an_estimate_of_one_iteration_waits_for_more_instead_of_being_rejected(project: Project) -> None:
@@ -185,7 +187,7 @@ def test_an_estimate_of_one_iteration_waits_for_more_instead_of_being_rejected(p
     project.tasks.add("Refactor the lexer")
     run(project, ScriptedAgent(done()))
 
-    assert first == [("estimate", State.STAGED)]
+    assert first == [("estimate", MemoryState.STAGED)]
     (estimate,) = of_kind(project, "estimate")
     assert len(estimate.origin_loops) == 2
 
@@ -194,12 +196,12 @@ def test_extracting_a_run_again_changes_nothing(project: Project) -> None:
     for n in range(3):
         project.tasks.add(f"Fix failing test {n}")
     run(project, ScriptedAgent(done("Write tests first.")))
-    before = project.store.memories.last_event()
+    before = project.store.memories.last_event_seq()
 
     _, counts = project.learnings.extract()
 
     assert counts.extracted == counts.merged > 0
-    assert project.store.memories.last_event() == before
+    assert project.store.memories.last_event_seq() == before
 
 
 STATE = {
@@ -249,7 +251,7 @@ def test_more_than_200_memories_are_consolidated_at_the_end_of_a_run(project: Pr
     events = run(project, ScriptedAgent(DONE))
 
     assert [event.what for event in events].count("consolidated") == 1
-    assert project.store.memories.count(State.SUPERSEDED) == 20
+    assert project.store.memories.count(MemoryState.SUPERSEDED) == 20
 
 
 def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(project: Project) -> None:
@@ -263,7 +265,7 @@ def test_what_was_shown_gains_by_a_done_attempt_and_loses_by_a_failed_one(projec
     # Of nothing that ended before, a failure takes as much as a success gives; after one failure it takes less.
     assert after.confidence == 0.6
     assert after.used_at
-    assert project.store.damaged() == []
+    assert project.store.damaged_rows() == []
 
 
 def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: Project) -> None:
@@ -276,5 +278,5 @@ def test_learnings_nothing_has_spoken_for_in_months_are_retired_softly(project: 
 
     run(project, ScriptedAgent(DONE))
 
-    assert project.store.memories.get(learned.id).state is State.PRUNED
-    assert project.store.memories.get(stated.id).state is State.ACTIVE
+    assert project.store.memories.get(learned.id).state is MemoryState.PRUNED
+    assert project.store.memories.get(stated.id).state is MemoryState.ACTIVE

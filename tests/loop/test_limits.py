@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ralph.agents import Session
+from ralph.agents import SessionOptions
 from ralph.core.errors import NotFoundError, UsageError
-from ralph.core.records import Ending, Outcome, Reply, Status
-from ralph.loop.options import Order, RunEnding
+from ralph.core.records import AgentReply, AttemptOutcome, SessionEnding, TaskStatus
+from ralph.loop.options import RunEnding, RunOptions
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SAYS_FAILED, Trial, leave
 from tests.make import ScriptedAgent
 
@@ -21,8 +21,8 @@ AGENT = '[agent]\ncommand = ["sh", "agent.sh"]\n'
 DAY = 86_400.0
 
 
-def costly(text: str = FAILED, **said: object) -> Reply:
-    return Reply(text=text, files=(), **{"seconds": 0.1, **said})  # type: ignore[arg-type]
+def costly(text: str = FAILED, **said: object) -> AgentReply:
+    return AgentReply(text=text, files=(), **{"seconds": 0.1, **said})  # type: ignore[arg-type]
 
 
 def tasks(trial: Trial, count: int) -> None:
@@ -36,13 +36,13 @@ def tasks(trial: Trial, count: int) -> None:
 @pytest.mark.parametrize(
     ("order", "ending", "iterations"),
     [
-        (Order(iterations=3), RunEnding.LIMIT_ITERATIONS, 3),
-        (Order(cost_usd=1.0), RunEnding.LIMIT_COST, 3),
-        (Order(tokens=1000), RunEnding.LIMIT_TOKENS, 4),
-        (Order(cost_usd=1.0, tokens=100, iterations=9), RunEnding.LIMIT_TOKENS, 1),
+        (RunOptions(iterations=3), RunEnding.LIMIT_ITERATIONS, 3),
+        (RunOptions(cost_usd=1.0), RunEnding.LIMIT_COST, 3),
+        (RunOptions(tokens=1000), RunEnding.LIMIT_TOKENS, 4),
+        (RunOptions(cost_usd=1.0, tokens=100, iterations=9), RunEnding.LIMIT_TOKENS, 1),
     ],
 )
-def test_a_run_stops_at_its_limit(trial: Trial, order: Order, ending: RunEnding, iterations: int) -> None:
+def test_a_run_stops_at_its_limit(trial: Trial, order: RunOptions, ending: RunEnding, iterations: int) -> None:
     tasks(trial, 6)
     agent = ScriptedAgent(costly(DONE, cost_usd=0.4, tokens_in=200, tokens_out=50))
 
@@ -50,7 +50,7 @@ def test_a_run_stops_at_its_limit(trial: Trial, order: Order, ending: RunEnding,
 
     assert (summary.ending, summary.iterations, summary.ending.exit_code) == (ending, iterations, 0)
     assert len(trial.attempts()) == iterations
-    assert trial.project.store.tasks.counts()[Status.PENDING] == 6 - iterations
+    assert trial.project.store.tasks.counts()[TaskStatus.PENDING] == 6 - iterations
 
 
 def test_tokens_are_priced_when_the_agent_does_not_say_what_it_costs(trial: Trial) -> None:
@@ -58,7 +58,7 @@ def test_tokens_are_priced_when_the_agent_does_not_say_what_it_costs(trial: Tria
     agent = ScriptedAgent(costly(DONE, tokens_in=1_000_000, tokens_out=100_000))
     agent.reports_cost = False
 
-    summary = trial.run(agent, Order(cost_usd=4.0), models={"prices": {"haiku": (1.0, 5.0)}})
+    summary = trial.run(agent, RunOptions(cost_usd=4.0), models={"prices": {"haiku": (1.0, 5.0)}})
 
     assert (summary.ending, summary.iterations, summary.cost_usd) == (RunEnding.LIMIT_COST, 3, 4.5)
 
@@ -68,28 +68,28 @@ def test_minutes_are_counted_by_a_clock_that_nobody_sets(trial: Trial, monkeypat
     true_time = time.time
     jumps = iter([400 * DAY, -400 * DAY, 0.0])
 
-    def jump(prompt: str, session: Session) -> str:
+    def jump(prompt: str, session: SessionOptions) -> str:
         by = next(jumps, 0.0)
         monkeypatch.setattr(time, "time", lambda: true_time() + by)
         task_id = session.environment["RALPH_TASK_ID"]
         return f'<knowledge tags="t" title="At {task_id}">Seen in {task_id} alone.</knowledge>{DONE}'
 
-    summary = trial.run(ScriptedAgent(jump), Order(minutes=5))
+    summary = trial.run(ScriptedAgent(jump), RunOptions(minutes=5))
 
     assert (summary.ending, summary.done) == (RunEnding.COMPLETE, 4)
-    assert trial.outcomes() == [Outcome.DONE] * 4
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 4
     assert [attempt.iteration for attempt in trial.attempts()] == [1, 2, 3, 4]
     assert 0 <= summary.seconds < 60
     assert len(trial.memories("knowledge")) == 4
     assert trial.ralph("status").code == 0
-    assert trial.project.store.damaged() == []
+    assert trial.project.store.damaged_rows() == []
 
 
 def test_a_clock_that_was_set_back_hides_no_failure(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     trial.project.tasks.add("A")
     true_time = time.time
 
-    def fail(prompt: str, session: Session) -> str:
+    def fail(prompt: str, session: SessionOptions) -> str:
         back = int(session.environment["RALPH_ATTEMPT"]) * DAY
         monkeypatch.setattr(time, "time", lambda: true_time() - back)
         report = f"<failure-report>\nwhat_tried: x\nwhy_failed: reason number {back:.0f}\n</failure-report>"
@@ -163,7 +163,7 @@ def test_a_cost_limit_with_a_model_that_has_no_price_is_said_to_be_none(trial: T
     agent = ScriptedAgent(costly(DONE, tokens_in=5, tokens_out=5))
     agent.reports_cost = False
 
-    trial.run(agent, Order(cost_usd=1.0, model="nobody-knows-9"))
+    trial.run(agent, RunOptions(cost_usd=1.0, model="nobody-knows-9"))
 
     messages = [str(details["message"]) for details in trial.told("warning")]
     assert any("nobody-knows-9" in message and "cost limit" in message for message in messages)
@@ -175,32 +175,32 @@ def test_a_cost_limit_with_a_model_that_has_no_price_is_said_to_be_none(trial: T
 @pytest.mark.parametrize(
     ("order", "attempts", "spent"),
     [
-        (Order(task_iterations=2), 2, "its 2 iterations"),
-        (Order(task_cost_usd=1.0), 3, "its $1.00"),
-        (Order(task_tokens=500), 2, "its 500 tokens"),
-        (Order(task_minutes=0.005), 3, "its 0.005 minutes"),
+        (RunOptions(task_iterations=2), 2, "its 2 iterations"),
+        (RunOptions(task_cost_usd=1.0), 3, "its $1.00"),
+        (RunOptions(task_tokens=500), 2, "its 500 tokens"),
+        (RunOptions(task_minutes=0.005), 3, "its 0.005 minutes"),
     ],
 )
 def test_a_task_that_has_used_up_its_share_waits_and_the_others_go_on(
-    trial: Trial, order: Order, attempts: int, spent: str
+    trial: Trial, order: RunOptions, attempts: int, spent: str
 ) -> None:
     hungry = trial.project.tasks.add("Hungry", priority=9)
     modest = trial.project.tasks.add("Modest")
 
-    def work(prompt: str, session: Session) -> str:
+    def work(prompt: str, session: SessionOptions) -> str:
         return DONE if session.environment["RALPH_TASK_ID"] == modest.id else FAILED
 
     class Costly(ScriptedAgent):
-        def work(self, prompt: str, session: Session) -> Reply:
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
             return costly(super().work(prompt, session).text, cost_usd=0.4, tokens_in=200, tokens_out=50)
 
     summary = trial.run(Costly(work), order, execution={"max_retries": 9})
 
     assert summary.ending is RunEnding.WAITS
     assert [attempt.task_id for attempt in trial.attempts()] == [*[hungry.id] * attempts, modest.id]
-    assert trial.status(modest) is Status.DONE
+    assert trial.status(modest) is TaskStatus.DONE
     blocked = trial.project.store.tasks.get(hungry.id)
-    assert blocked.status is Status.BLOCKED
+    assert blocked.status is TaskStatus.BLOCKED
     assert f"has used up {spent}, waits for a person" in blocked.reason
 
 
@@ -211,7 +211,7 @@ def test_a_session_ends_when_the_time_of_its_task_is_over(trial: Trial) -> None:
     ran = trial.ralph("run", "--max-task-minutes", "0.02", "--", "sh", "agent.sh")
 
     assert ran.code == 1
-    assert trial.outcomes() == [Outcome.ERROR]
+    assert trial.outcomes() == [AttemptOutcome.ERROR]
     assert trial.last().seconds < 20
     assert "has used up its 0.02 minutes" in trial.project.store.tasks.get(task.id).reason
     assert "has used up its 0.02 minutes" in trial.ralph("status").out
@@ -219,21 +219,21 @@ def test_a_session_ends_when_the_time_of_its_task_is_over(trial: Trial) -> None:
 
 def test_a_task_that_a_person_resets_has_its_whole_share_again(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
-    trial.run(ScriptedAgent(FAILED), Order(task_iterations=2))
+    trial.run(ScriptedAgent(FAILED), RunOptions(task_iterations=2))
 
     trial.project.tasks.reset(task.id)
-    trial.run(ScriptedAgent(FAILED, DONE), Order(task_iterations=2))
+    trial.run(ScriptedAgent(FAILED, DONE), RunOptions(task_iterations=2))
 
-    assert trial.outcomes() == [Outcome.FAILED] * 3 + [Outcome.DONE]
-    assert trial.status(task) is Status.DONE
+    assert trial.outcomes() == [AttemptOutcome.FAILED] * 3 + [AttemptOutcome.DONE]
+    assert trial.status(task) is TaskStatus.DONE
 
 
 def test_a_task_that_is_done_with_its_last_share_is_done(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
 
-    trial.run(ScriptedAgent(DONE), Order(task_iterations=1, task_tokens=1, task_cost_usd=0.01))
+    trial.run(ScriptedAgent(DONE), RunOptions(task_iterations=1, task_tokens=1, task_cost_usd=0.01))
 
-    assert trial.status(task) is Status.DONE
+    assert trial.status(task) is TaskStatus.DONE
 
 
 # --- going on ----------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_cost_tokens_and_time_of_before_count_too(trial: Trial) -> None:
     trial.script(SAYS_DONE)
     trial.settings(AGENT)
     agent = ScriptedAgent(costly(DONE, cost_usd=0.4, tokens_in=20, tokens_out=5, seconds=300.0))
-    trial.run(agent, Order(iterations=2))
+    trial.run(agent, RunOptions(iterations=2))
     run = trial.last().run_id
     project.store.attempts.end_run(run, "it was stopped", seconds=600.0)
 
@@ -314,7 +314,7 @@ def test_a_limit_that_was_raised_in_the_settings_is_raised_for_a_run_that_goes_o
     trial.settings(AGENT + "[limits]\niterations = 9\n")
     trial.ralph("run", "--resume")
 
-    assert trial.outcomes() == [Outcome.DONE] * 3
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 3
 
 
 def test_what_the_run_was_asked_is_remembered(trial: Trial) -> None:
@@ -329,7 +329,7 @@ def test_what_the_run_was_asked_is_remembered(trial: Trial) -> None:
 
     assert [attempt.model for attempt in trial.attempts()] == ["opus", "opus", "haiku"]
     assert not any(attempt.with_memory for attempt in trial.attempts())
-    assert trial.project.store.tasks.counts()[Status.BLOCKED] == 2
+    assert trial.project.store.tasks.counts()[TaskStatus.BLOCKED] == 2
 
 
 @pytest.mark.sqlite
@@ -342,7 +342,7 @@ def test_gates_and_the_program_of_a_run_are_not_forgotten_when_it_goes_on(trial:
     ran = trial.ralph("run", "--resume", "--max-iterations", "2")
 
     assert ran.code == 0, ran.err
-    assert trial.outcomes() == [Outcome.DONE, Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.DONE, AttemptOutcome.RETRIED]
 
 
 @pytest.mark.postgres
@@ -356,7 +356,7 @@ def test_a_database_that_others_write_to_does_not_say_which_programs_run(trial: 
 
     assert (refused.code, "say them again" in refused.err) == (2, True)
     assert unverified.code == 0, unverified.err
-    assert trial.outcomes() == [Outcome.DONE] * 2
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 2
 
 
 @pytest.mark.sqlite
@@ -369,7 +369,7 @@ def test_what_is_asked_now_counts_more_than_what_was_asked_before(trial: Trial) 
     trial.ralph("run", "--resume", "--max-iterations", "2", "--no-verify", "--", "sh", "agent.sh", "{model}")
     trial.ralph("run", "--resume", "--max-iterations", "3", "--gate", "test -e nothing")
 
-    assert trial.outcomes() == [Outcome.RETRIED, Outcome.DONE, Outcome.RETRIED]
+    assert trial.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.DONE, AttemptOutcome.RETRIED]
     assert trial.models()[1:] == [("haiku", "fixed: the first model of the ladder")] * 2
 
 
@@ -398,7 +398,7 @@ def test_options_that_nobody_understands_hinder_nothing(trial: Trial) -> None:
         trial.project.store.attempts.end_run(run, "stopped")
         assert trial.ralph("run", "--resume", "--max-iterations", str(number)).code in (0, 3)
 
-    assert trial.outcomes() == [Outcome.DONE] * 3
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 3
 
 
 def test_one_task_alone_is_asked_for_each_time(trial: Trial) -> None:
@@ -410,7 +410,7 @@ def test_one_task_alone_is_asked_for_each_time(trial: Trial) -> None:
 
     trial.ralph("run", "--resume")
 
-    assert trial.project.store.tasks.counts() == {Status.DONE: 3}
+    assert trial.project.store.tasks.counts() == {TaskStatus.DONE: 3}
 
 
 def test_a_run_that_was_complete_goes_on_with_new_tasks(trial: Trial) -> None:
@@ -513,7 +513,7 @@ def test_after_a_kill_the_same_run_goes_on(trial: Trial, started: list[subproces
     assert f"{run} resumed" in out
     assert "Already used: 1 of 4 iterations" in out
     assert [(attempt.run_id, attempt.iteration) for attempt in trial.attempts()] == [(run, n) for n in (1, 2, 3, 4)]
-    assert trial.outcomes() == [Outcome.INTERRUPTED, *[Outcome.DONE] * 3]
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED, *[AttemptOutcome.DONE] * 3]
     assert trial.attempts()[1].task_id == trial.attempts()[0].task_id
     assert len(trial.project.store.attempts.runs(9)) == 1
 
@@ -532,7 +532,7 @@ def test_after_a_kill_a_new_run_goes_on_as_well(trial: Trial, started: list[subp
 
     assert ran.code == 0
     assert "was abandoned by a worker that is gone" in ran.out
-    assert trial.project.store.tasks.counts() == {Status.DONE: 2}
+    assert trial.project.store.tasks.counts() == {TaskStatus.DONE: 2}
     assert len({attempt.run_id for attempt in trial.attempts()}) == 2
 
 
@@ -549,7 +549,7 @@ def test_after_ctrl_c_the_same_run_goes_on(trial: Trial, started: list[subproces
     ran = trial.ralph("run", "--resume")
 
     assert ran.code == 0
-    assert trial.outcomes() == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert [attempt.iteration for attempt in trial.attempts()] == [1, 2]
 
 
@@ -568,7 +568,7 @@ def test_two_runs_in_one_directory_do_every_task_once_and_are_warned(
     assert ran.code == 0
     assert "Another run is active in this directory" in ran.out
     assert "Another run is active in this directory" not in first
-    assert trial.outcomes() == [Outcome.DONE] * 6
+    assert trial.outcomes() == [AttemptOutcome.DONE] * 6
     assert len({attempt.task_id for attempt in trial.attempts()}) == 6
     assert len({attempt.run_id for attempt in trial.attempts()}) == 2
 
@@ -584,14 +584,14 @@ def test_the_time_limit_ends_a_session_and_the_run_can_go_on(trial: Trial) -> No
 
     assert "the time limit was reached" in first.out
     assert second.code == 0
-    assert trial.outcomes() == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert trial.outcomes() == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
 
 
 def test_a_session_that_was_stopped_uses_up_no_retry(trial: Trial) -> None:
     task = trial.project.tasks.add("A")
-    stopped = Reply(text="", ending=Ending.STOPPED, files=())
+    stopped = AgentReply(text="", ending=SessionEnding.STOPPED, files=())
 
-    trial.run(ScriptedAgent(stopped), Order(iterations=6))
+    trial.run(ScriptedAgent(stopped), RunOptions(iterations=6))
 
-    assert trial.status(task) is Status.PENDING
+    assert trial.status(task) is TaskStatus.PENDING
     assert trial.project.store.attempts.metrics(task.id).consecutive_failures == 0

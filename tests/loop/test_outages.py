@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ralph.core.paging import Page
-from ralph.core.records import Outcome, Status
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.loop import context
 from tests.loop.trial import Trial
 
@@ -58,9 +58,9 @@ def test_an_outage_uses_up_no_retries_and_blames_no_task(trial: Trial) -> None:
 
     trial.ralph("run")
 
-    assert trial.project.tasks.get(task.id).task.status is Status.DONE
+    assert trial.project.tasks.get(task.id).task.status is TaskStatus.DONE
     entries = trial.project.journal.attempts(Page(limit=20))
-    assert [entry.outcome for entry in entries] == [Outcome.DONE, *[Outcome.ERROR] * 6]
+    assert [entry.outcome for entry in entries] == [AttemptOutcome.DONE, *[AttemptOutcome.ERROR] * 6]
     assert [entry.excused for entry in entries] == [False, *[True] * 6]
     assert trial.project.tasks.get(task.id).metrics.failures_since_reset == 0
     assert {entry.model for entry in entries} == {"haiku"}  # none of them asks for a stronger one
@@ -86,8 +86,8 @@ def test_a_service_that_stays_away_ends_the_run_and_blocks_nothing(trial: Trial)
 
     assert told.code == 1
     assert "repeatedly could not use its model" in told.out + told.err
-    assert len(trial.project.journal.attempts(Page(limit=100))) == context.MOST_OUTAGES
-    assert {trial.project.tasks.get(task.id).task.status for task in tasks} == {Status.PENDING}
+    assert len(trial.project.journal.attempts(Page(limit=100))) == context.MAX_OUTAGES
+    assert {trial.project.tasks.get(task.id).task.status for task in tasks} == {TaskStatus.PENDING}
 
 
 @pytest.mark.parametrize("limit", [("--max-iterations", "1"), ("--max-minutes", "0.02")])

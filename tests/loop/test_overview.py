@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Outcome, Status
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from tests.make import a_memory, a_report, begin, finish, remember
 
@@ -29,7 +29,7 @@ def test_an_overview_follows_what_happens(project: Project) -> None:
 
     run = project.store.attempts.start_run("test")
     task, attempt = begin(project.store, run.id)
-    finish(project.store, task, attempt, Outcome.FAILED, report=a_report(attempt))
+    finish(project.store, task, attempt, AttemptOutcome.FAILED, report=a_report(attempt))
     in_trouble = project.overview(5)
     project.tasks.done(first.id)
     after = project.overview(5)
@@ -38,7 +38,7 @@ def test_an_overview_follows_what_happens(project: Project) -> None:
     assert (in_trouble.trouble_count, after.trouble_count) == (1, 0)
     assert [task.id for task in after.ready] == [then.id]
     assert (after.ready_count, project.tasks.count_ready()) == (1, 1)
-    assert project.tasks.counts() == {Status.DONE: 1, Status.PENDING: 1}
+    assert project.tasks.counts() == {TaskStatus.DONE: 1, TaskStatus.PENDING: 1}
 
 
 def test_figures_of_the_memory_follow_what_is_learned_and_what_attempts_make_of_it(project: Project) -> None:
@@ -50,7 +50,7 @@ def test_figures_of_the_memory_follow_what_is_learned_and_what_attempts_make_of_
 
     run = project.store.attempts.start_run("test")
     task, attempt = begin(project.store, run.id)
-    finish(project.store, task, attempt, Outcome.DONE, Status.DONE, shown=(memory.id,))
+    finish(project.store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, shown=(memory.id,))
     used = project.stats.memory()
     project.memory.add("Use four spaces in YAML.")
 

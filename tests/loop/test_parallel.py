@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ralph.agents import Session
-from ralph.core.records import Outcome, Reply, Status, Task
-from ralph.loop.options import Order, RunEnding
-from ralph.loop.progress import Event
+from ralph.agents import SessionOptions
+from ralph.core.records import AgentReply, AttemptOutcome, Task, TaskStatus
+from ralph.loop.options import RunEnding, RunOptions
+from ralph.loop.progress import ProgressEvent
 from ralph.project import Project
 from tests.loop.trial import DONE, FAILED, SAYS_DONE, SOON_SECONDS, Trial
 from tests.make import set_up_project
@@ -37,7 +37,7 @@ echo whole >> "$RALPH_TASK_ID.txt"
 class Part:
     """One session of a task, as an agent sees it."""
 
-    def __init__(self, prompt: str, session: Session) -> None:
+    def __init__(self, prompt: str, session: SessionOptions) -> None:
         self.prompt = prompt
         self.directory = session.directory
         self.should_stop = session.should_stop
@@ -59,10 +59,10 @@ class Company:
     """An agent that many workers ask at once; each session plays what it is told to."""
 
     name = "company"
-    knows_files = False
+    reports_files = False
     reports_cost = True
     reports_tokens = True
-    takes_model = False
+    accepts_model = False
 
     def __init__(self, play: Play) -> None:
         self._play = play
@@ -71,10 +71,10 @@ class Company:
     def check(self) -> None:
         pass
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         part = Part(prompt, session)
         self.parts.append(part)
-        return Reply(text=self._play(part).replace("TASK", part.task_id), seconds=0.1)
+        return AgentReply(text=self._play(part).replace("TASK", part.task_id), seconds=0.1)
 
     def part(self, task: Task, number: int) -> Part:
         """Give one attempt at a task."""
@@ -87,7 +87,7 @@ class Together(Trial):
     def work(self, agent: Company, workers: int = 3, /, **settings: object) -> RunEnding:
         """Let several workers work; give why they stopped."""
         limits = {name: settings.pop(name) for name in ("iterations", "stays") if name in settings}
-        order = Order(parallel=workers, **{"iterations": 50, **limits})  # type: ignore[arg-type]
+        order = RunOptions(parallel=workers, **{"iterations": 50, **limits})  # type: ignore[arg-type]
         return self.run(agent, order, **settings).ending  # type: ignore[arg-type]
 
     def add(self, *titles: str) -> list[Task]:
@@ -125,7 +125,7 @@ class Together(Trial):
         """Give why a task is where it is."""
         return self.project.store.tasks.get(task.id).reason
 
-    def outcomes_of(self, task: Task) -> list[Outcome | None]:
+    def outcomes_of(self, task: Task) -> list[AttemptOutcome | None]:
         """Give how the attempts at a task ended, oldest first."""
         return [attempt.outcome for attempt in self.attempts() if attempt.task_id == task.id]
 
@@ -179,7 +179,7 @@ def test_eight_workers_do_each_of_many_tasks_once_and_merge_it_once(together: To
 
     assert ending is RunEnding.COMPLETE
     assert sorted(part.task_id for part in agent.parts) == sorted(task.id for task in tasks)
-    assert together.outcomes() == [Outcome.DONE] * 24
+    assert together.outcomes() == [AttemptOutcome.DONE] * 24
     assert sorted(together.merges()) == sorted(task.title for task in tasks)
     assert all((together.root / f"{task.id}.txt").read_text() == task.id for task in tasks)
     assert together.left() == ""
@@ -196,7 +196,7 @@ def test_by_command_it_is_the_same_and_no_process_is_left(together: Together) ->
     assert (ran.code, ran.err) == (0, "")
     assert "4 workers, 8 tasks ready" in ran.out
     assert "Stopped: all tasks are done. 8 done in 8 attempts" in ran.out
-    assert all(together.status(task) is Status.DONE for task in tasks)
+    assert all(together.status(task) is TaskStatus.DONE for task in tasks)
     assert sorted(together.merges()) == sorted(task.title for task in tasks)
     assert together.left() == ""
     assert set(psutil.Process().children(recursive=True)) - before == set()
@@ -244,7 +244,7 @@ def test_a_task_without_changes_is_done_without_a_merge(together: Together) -> N
 
     together.work(Company(lambda _: DONE), 2)
 
-    assert together.status(task) is Status.DONE
+    assert together.status(task) is TaskStatus.DONE
     assert together.merges() == []
     assert together.left() == ""
 
@@ -257,7 +257,7 @@ def test_two_runs_in_one_repository_share_the_tasks(together: Together) -> None:
 
     assert {run.returncode for run in runs} <= {0, 3}
     assert [event for event in told if event["event"] == "warning"] == []
-    assert together.outcomes() == [Outcome.DONE] * 10
+    assert together.outcomes() == [AttemptOutcome.DONE] * 10
     assert sorted(together.merges()) == sorted(task.title for task in tasks)
     assert together.left() == ""
 
@@ -285,7 +285,7 @@ def test_of_two_tasks_that_change_one_line_the_second_resolves_the_conflict(toge
 
     assert ending is RunEnding.COMPLETE
     (second,) = (task for task in tasks if len(together.outcomes_of(task)) == 2)
-    assert together.outcomes_of(second) == [Outcome.RETRIED, Outcome.DONE]
+    assert together.outcomes_of(second) == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
     (report,) = together.project.journal.failures_of(second.id)
     assert (report.category, report.files) == ("merge_conflict", ("shared.txt",))
     assert "The work conflicts with the current main, in shared.txt." in report.why
@@ -311,7 +311,7 @@ def test_a_conflict_nobody_resolves_waits_for_a_person_in_the_end(together: Toge
     ending = together.work(Company(play), 2)
 
     assert ending is RunEnding.WAITS
-    assert together.outcomes_of(task) == [Outcome.RETRIED] * 4
+    assert together.outcomes_of(task) == [AttemptOutcome.RETRIED] * 4
     assert "The merge conflict is not resolved in shared.txt." in together.reason(task)
     assert (together.root / "shared.txt").read_text() == "theirs\n"
     assert together.changes() == ""
@@ -331,7 +331,7 @@ def test_work_is_brought_up_to_date_before_the_gates_look_at_it(together: Togeth
 
     together.work(Company(play), 2, execution={"gates": ("! [ -e rule.txt -a -e made.txt ]",)})
 
-    assert together.outcomes_of(task) == [Outcome.RETRIED, Outcome.DONE]
+    assert together.outcomes_of(task) == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
     assert not (together.root / "made.txt").exists()
     assert together.left() == ""
 
@@ -431,9 +431,9 @@ def test_after_a_kill_the_next_run_goes_on_with_the_work_at_once(
     assert ran.out.count("was abandoned by a worker that is gone") == 3
     tasks = together.project.store.tasks.all()
     assert [together.outcomes_of(task) for task in tasks if task.id in left] == [
-        [Outcome.INTERRUPTED, Outcome.DONE]
+        [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     ] * 3
-    assert [together.outcomes_of(task) for task in tasks if task.id not in left] == [[Outcome.DONE]]
+    assert [together.outcomes_of(task) for task in tasks if task.id not in left] == [[AttemptOutcome.DONE]]
     assert all((together.root / f"{id}.txt").read_text() == "attempt 1\nattempt 2\nwhole\n" for id in left)
     assert together.left() == ""
 
@@ -454,8 +454,8 @@ def test_a_run_killed_again_and_again_loses_nothing_that_it_merged(together: Tog
     ran = together.ralph("run", "--parallel", "3", "--", "sh", "agent.sh")
 
     assert ran.code in (0, 3)
-    assert all(together.outcomes_of(task).count(Outcome.DONE) == 1 for task in tasks)
-    assert set(together.outcomes()) <= {Outcome.DONE, Outcome.INTERRUPTED}
+    assert all(together.outcomes_of(task).count(AttemptOutcome.DONE) == 1 for task in tasks)
+    assert set(together.outcomes()) <= {AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED}
     assert sorted(together.merges()) == sorted(task.title for task in tasks)
     assert all((together.root / f"{task.id}.txt").read_text() == f"{task.id}\n" for task in tasks)
     assert together.left() == ""
@@ -474,8 +474,8 @@ def test_a_signal_ends_all_sessions_and_the_run(
     assert asleep.returncode == 130
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
-    assert together.outcomes() == [Outcome.INTERRUPTED] * 3
-    assert {task.status for task in together.project.store.tasks.all()} == {Status.PENDING}
+    assert together.outcomes() == [AttemptOutcome.INTERRUPTED] * 3
+    assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.PENDING}
     assert json.loads(said.splitlines()[-1])["ending"] == "it was interrupted"
     left = [path.suffix[1:] for path in meeting.glob("started.*")]
     assert all(together.git("show", f"ralph/{id}:{id}.txt") == "attempt 1\n" for id in left)
@@ -494,7 +494,7 @@ def test_a_run_that_was_stopped_goes_on_with_as_many_workers(
     assert ran.code == 0
     assert "resumed: command agent, 3 workers" in ran.out
     assert len(together.project.store.attempts.runs(10)) == 1
-    assert {task.status for task in together.project.store.tasks.all()} == {Status.DONE}
+    assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.DONE}
     assert together.left() == ""
 
 
@@ -506,7 +506,7 @@ def test_one_task_of_a_run_that_goes_on_has_one_worker(together: Together) -> No
 
     assert (ran.code, ran.err) == (0, "")
     assert "Stopped: all tasks are done." in ran.out
-    assert (together.status(first), together.status(second)) == (Status.DONE, Status.PENDING)
+    assert (together.status(first), together.status(second)) == (TaskStatus.DONE, TaskStatus.PENDING)
 
 
 # --- refused ------------------------------------------------------------------------------------------
@@ -518,7 +518,7 @@ def refused(together: Together, *words: str) -> str:
     assert (ran.code, ran.out) == (2, "")
     assert together.attempts() == []
     assert together.project.store.attempts.runs(1) == []
-    assert {task.status for task in together.project.store.tasks.all()} == {Status.PENDING}
+    assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.PENDING}
     assert "Traceback" not in ran.err
     return ran.err.strip().removeprefix("ralph: ")
 
@@ -597,12 +597,12 @@ def test_a_worktree_that_cannot_be_made_is_an_error_of_its_task_alone(together: 
     ending = together.work(Company(writes_a_file), 2)
 
     assert ending is RunEnding.WAITS
-    assert [together.status(task) for task in good] == [Status.DONE] * 2
+    assert [together.status(task) for task in good] == [TaskStatus.DONE] * 2
     attempts = [attempt for attempt in together.attempts() if attempt.task_id == bad.id]
-    assert {attempt.outcome for attempt in attempts} == {Outcome.ERROR}
+    assert {attempt.outcome for attempt in attempts} == {AttemptOutcome.ERROR}
     sentence = f"{folder / bad.id} exists but is not a worktree of this repository. Move it away."
     assert {attempt.reason for attempt in attempts} == {sentence}
-    assert together.status(bad) is Status.BLOCKED
+    assert together.status(bad) is TaskStatus.BLOCKED
     assert sentence in together.reason(bad)
     assert (folder / bad.id).read_text() == "mine\n"
 
@@ -618,7 +618,7 @@ def test_when_the_branch_vanishes_the_work_stays_and_waits(together: Together) -
     ending = together.work(Company(play), 2)
 
     assert ending is RunEnding.WAITS
-    assert together.outcomes_of(task) == [Outcome.RETRIED]
+    assert together.outcomes_of(task) == [AttemptOutcome.RETRIED]
     assert together.reason(task).endswith(f"The branch main no longer exists; the work is on ralph/{task.id}.")
     assert together.git("show", f"ralph/{task.id}:{task.id}.txt") == task.id
 
@@ -637,8 +637,8 @@ def test_tasks_that_find_no_branch_to_start_from_say_so(together: Together) -> N
     ending = together.work(Company(play), 2)
 
     assert ending.exit_code == 1
-    assert all(together.status(task) is not Status.DONE for task in tasks)
-    reasons = {attempt.reason for attempt in together.attempts() if attempt.outcome is Outcome.ERROR}
+    assert all(together.status(task) is not TaskStatus.DONE for task in tasks)
+    reasons = {attempt.reason for attempt in together.attempts() if attempt.outcome is AttemptOutcome.ERROR}
     assert reasons == {"The branch main no longer exists, so there is nothing to start from."}
 
 
@@ -673,7 +673,7 @@ def test_a_person_who_switches_branches_is_not_disturbed(together: Together) -> 
     assert together.git("show", "main:shared.txt") == "done\n"
     assert (together.root / "shared.txt").read_text() == "half done\n"
     assert together.git("branch", "--show-current") == "other\n"
-    assert together.status(task) is Status.DONE
+    assert together.status(task) is TaskStatus.DONE
 
 
 def test_changes_of_the_person_in_the_way_are_named_and_the_work_waits(together: Together) -> None:
@@ -689,8 +689,8 @@ def test_changes_of_the_person_in_the_way_are_named_and_the_work_waits(together:
     ending = together.work(Company(play), 2)
 
     assert ending is RunEnding.WAITS
-    assert together.outcomes_of(blocked) == [Outcome.RETRIED]
-    assert together.status(blocked) is Status.BLOCKED
+    assert together.outcomes_of(blocked) == [AttemptOutcome.RETRIED]
+    assert together.status(blocked) is TaskStatus.BLOCKED
     for words in (
         f"The work on ralph/{blocked.id} is not merged into main",
         "commit or stash the changes to shared.txt",
@@ -698,7 +698,7 @@ def test_changes_of_the_person_in_the_way_are_named_and_the_work_waits(together:
         assert words in together.reason(blocked)
     assert together.git("show", f"ralph/{blocked.id}:shared.txt") == "done\n"
     assert (together.root / "shared.txt").read_text() == "mine, not committed\n"
-    assert together.status(free) is Status.DONE
+    assert together.status(free) is TaskStatus.DONE
 
     together.git("checkout", "-q", "shared.txt")
     together.project.tasks.reset(blocked.id)
@@ -743,7 +743,7 @@ def test_a_repository_that_an_agent_makes_does_not_swallow_its_work(together: To
     ending = together.work(agent, 2)
 
     assert ending is RunEnding.COMPLETE
-    assert together.outcomes_of(task) == [Outcome.RETRIED, Outcome.DONE]
+    assert together.outcomes_of(task) == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
     assert "site/ is a nested git repository" in agent.part(task, 2).prompt
     assert (together.root / "site/index.html").read_text() == "hello\n"
     assert together.left() == ""
@@ -771,7 +771,7 @@ def test_hats_hand_over_in_one_place_and_gates_look_there(together: Together) ->
 
     assert ending is RunEnding.COMPLETE
     for task in tasks:
-        assert together.outcomes_of(task) == [Outcome.DONE, Outcome.RETRIED, Outcome.DONE]
+        assert together.outcomes_of(task) == [AttemptOutcome.DONE, AttemptOutcome.RETRIED, AttemptOutcome.DONE]
         assert {part.directory.name for part in agent.parts if part.task_id == task.id} == {task.id}
         assert all((together.root / f"{name}-{task.id}.txt").exists() for name in ("plan", "half", "made"))
     assert together.left() == ""
@@ -800,18 +800,18 @@ def test_workers_without_a_task_do_not_use_up_a_limit(together: Together) -> Non
     ending = together.work(Company(play), 8, iterations=3)
 
     assert ending is RunEnding.COMPLETE
-    assert together.outcomes() == [Outcome.DONE] * 2
+    assert together.outcomes() == [AttemptOutcome.DONE] * 2
 
 
 def test_money_spent_by_all_stops_all(together: Together) -> None:
     together.add(*(f"Task {number}" for number in range(9)))
 
     class Dear(Company):
-        def work(self, prompt: str, session: Session) -> Reply:
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
             reply = super().work(prompt, session)
-            return Reply(text=reply.text, seconds=0.1, cost_usd=1.0, files=())
+            return AgentReply(text=reply.text, seconds=0.1, cost_usd=1.0, files=())
 
-    summary = together.run(Dear(lambda _: DONE), Order(parallel=3, cost_usd=4.0))
+    summary = together.run(Dear(lambda _: DONE), RunOptions(parallel=3, cost_usd=4.0))
 
     assert summary.ending is RunEnding.LIMIT_COST
     assert 4.0 <= summary.cost_usd <= 6.0
@@ -834,9 +834,9 @@ def test_gates_have_the_last_word_on_what_is_merged(together: Together) -> None:
     gates = ('[ "$(ls only-*.txt | wc -l)" -le 1 ]',)
     together.work(Company(play), 2, execution={"gates": gates, "max_retries": 1})
 
-    assert sorted(together.status(task) for task in tasks) == [Status.BLOCKED, Status.DONE]
+    assert sorted(together.status(task) for task in tasks) == [TaskStatus.BLOCKED, TaskStatus.DONE]
     assert len(list(together.root.glob("only-*.txt"))) == 1
-    assert together.outcomes().count(Outcome.RETRIED) == 2
+    assert together.outcomes().count(AttemptOutcome.RETRIED) == 2
     assert together.changes() == ""
 
 
@@ -859,8 +859,8 @@ def test_a_worker_that_dies_leaves_its_task_to_the_others(together: Together) ->
     assert ending is RunEnding.WORKER_DIED
 
     assert time.monotonic() - began < SOON_SECONDS
-    assert all(together.status(task) is Status.DONE for task in tasks)
-    assert sorted(together.outcomes(), key=str) == [Outcome.DONE] * 6 + [Outcome.INTERRUPTED]
+    assert all(together.status(task) is TaskStatus.DONE for task in tasks)
+    assert sorted(together.outcomes(), key=str) == [AttemptOutcome.DONE] * 6 + [AttemptOutcome.INTERRUPTED]
     assert together.left() == ""
 
 
@@ -875,22 +875,22 @@ def test_when_all_workers_die_the_run_ends(together: Together) -> None:
 
     assert ending is RunEnding.WORKER_DIED
 
-    assert {task.status for task in together.project.store.tasks.all()} == {Status.PENDING}
+    assert {task.status for task in together.project.store.tasks.all()} == {TaskStatus.PENDING}
     assert together.project.store.attempts.running() == []
 
 
 def test_who_watches_and_fails_does_not_stop_the_work(together: Together) -> None:
     tasks = together.add("A", "B", "C")
 
-    class Closed(list[Event]):
-        def append(self, event: Event) -> None:
+    class Closed(list[ProgressEvent]):
+        def append(self, event: ProgressEvent) -> None:
             if event.what == "merged":
                 raise BrokenPipeError
 
     together.events = Closed()
     together.work(Company(writes_a_file), 2)
 
-    assert all(together.status(task) is Status.DONE for task in tasks)
+    assert all(together.status(task) is TaskStatus.DONE for task in tasks)
 
 
 # --- a project in a part of a repository ------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, UsageError
 from ralph.core.paging import Page
-from ralph.core.records import Outcome, Status, replace
+from ralph.core.records import AttemptOutcome, TaskStatus, replace
 from ralph.project import Project
 from tests.make import as_agent, begin
 
@@ -23,8 +23,8 @@ def test_it_is_a_failed_attempt_that_the_next_one_is_told_of(project: Project) -
         trace="Error: unbalanced",
     )
 
-    assert (attempt.number, attempt.outcome, attempt.reason) == (1, Outcome.FAILED, "It cannot count brackets.")
-    assert (after.status, after.claimed_by) == (Status.PENDING, None)
+    assert (attempt.number, attempt.outcome, attempt.reason) == (1, AttemptOutcome.FAILED, "It cannot count brackets.")
+    assert (after.status, after.claimed_by) == (TaskStatus.PENDING, None)
     (report,) = project.journal.failures_of(task.id)
     assert (report.tried, report.why) == ("A regular expression.", "It cannot count brackets.")
     assert (report.category, report.files) == ("wrong_approach", ("src/parser.py",))
@@ -41,8 +41,8 @@ def test_it_uses_up_the_retries_of_the_task(project: Project) -> None:
     _, first = project.tasks.report_failure(task.id, "One way.", "It broke.")
     _, second = project.tasks.report_failure(task.id, "Another way.", "It broke as well.")
 
-    assert first.status is Status.PENDING
-    assert second.status is Status.BLOCKED
+    assert first.status is TaskStatus.PENDING
+    assert second.status is TaskStatus.BLOCKED
     assert "failed 2 times" in second.reason
     assert [one.number for one in project.journal.attempts(Page(limit=5), task=task.id)] == [2, 1]
 
@@ -68,12 +68,14 @@ def test_secrets_stay_out_of_it(project: Project) -> None:
     assert "abc123" not in report.trace
 
 
-@pytest.mark.parametrize("status", [Status.DONE, Status.BLOCKED, Status.FAILED])
-def test_a_task_that_is_not_open_is_left_alone(project: Project, status: Status) -> None:
+@pytest.mark.parametrize("status", [TaskStatus.DONE, TaskStatus.BLOCKED, TaskStatus.FAILED])
+def test_a_task_that_is_not_open_is_left_alone(project: Project, status: TaskStatus) -> None:
     task = project.tasks.add("Fix the parser")
-    {Status.DONE: project.tasks.done, Status.BLOCKED: project.tasks.block, Status.FAILED: project.tasks.fail}[status](
-        task.id
-    )
+    {
+        TaskStatus.DONE: project.tasks.done,
+        TaskStatus.BLOCKED: project.tasks.block,
+        TaskStatus.FAILED: project.tasks.fail,
+    }[status](task.id)
 
     with pytest.raises(ConflictError, match=f"is {status}.*ralph task reset {task.id}"):
         project.tasks.report_failure(task.id, "One way.", "It broke.")
@@ -102,7 +104,7 @@ def test_what_a_vanished_worker_left_can_be_reported_on(project: Project) -> Non
     attempt, after = project.tasks.report_failure(task.id, "One way.", "It broke.")
 
     assert attempt.number == 2
-    assert after.status is Status.PENDING
+    assert after.status is TaskStatus.PENDING
 
 
 def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
@@ -115,7 +117,7 @@ def test_what_cannot_start_yet_cannot_have_failed(project: Project) -> None:
     with pytest.raises(ConflictError, match=part.id):
         project.tasks.report_failure(first.id, "One way.", "It broke.")
 
-    assert {task.status for task in project.tasks.list()} == {Status.PENDING}
+    assert {task.status for task in project.tasks.list()} == {TaskStatus.PENDING}
 
 
 def test_a_report_needs_a_task_and_words(project: Project) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents import Agent, Session
+from ralph.agents import Agent, SessionOptions
 from ralph.core.config import Config, ExecutionConfig
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, ErrorType, Outcome, Reply, Status, Task, replace
-from ralph.loop.options import Order, RunEnding, Summary
-from ralph.loop.progress import Event
+from ralph.core.records import AgentReply, AttemptOutcome, ErrorType, SessionEnding, Task, TaskStatus, replace
+from ralph.loop.options import RunEnding, RunOptions, RunSummary
+from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
 from tests.make import ScriptedAgent, a_memory, begin, remember
@@ -30,27 +30,27 @@ class Watched:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.events: list[Event] = []
+        self.events: list[ProgressEvent] = []
 
     def run(
         self,
         agent: Agent,
-        order: Order | None = None,
+        order: RunOptions | None = None,
         ask: Callable[[Task], str] | None = None,
         **execution: object,
-    ) -> Summary:
+    ) -> RunSummary:
         loop = Loop(
             store=self.project.store,
             agent=agent,
             config=replace(Config(), execution=replace(ExecutionConfig(), **execution)),
             directory=self.project.root,
-            order=order or Order(iterations=20),
-            tell=self.events.append,
-            ask=ask,
+            run_options=order or RunOptions(iterations=20),
+            emit=self.events.append,
+            ask_feedback=ask,
         )
-        return loop.run()
+        return loop.run_loop()
 
-    def outcomes(self) -> list[Outcome | None]:
+    def outcomes(self) -> list[AttemptOutcome | None]:
         return [attempt.outcome for attempt in reversed(self.project.store.attempts.latest(100))]
 
     def named(self, what: str) -> list[dict[str, object]]:
@@ -84,7 +84,7 @@ def test_what_one_attempt_learns_the_next_one_sees(watched: Watched) -> None:
 
     watched.run(agent)
 
-    assert watched.outcomes() == [Outcome.BLOCKED, Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.BLOCKED, AttemptOutcome.DONE]
     assert "The parser wants tabs." in agent.prompts[1]
     assert "Looked around." in agent.prompts[1]
     assert "### Previous Attempts" in agent.prompts[1]
@@ -107,7 +107,7 @@ def test_without_memory_an_attempt_starts_blind(watched: Watched) -> None:
     watched.project.tasks.add("Fix the parser")
     agent = ScriptedAgent(f'<knowledge tags="parser" title="Tabs">Use tabs.</knowledge>{FAILED}', DONE)
 
-    watched.run(agent, Order(iterations=2, with_memory=False))
+    watched.run(agent, RunOptions(iterations=2, with_memory=False))
 
     assert "Use tabs." not in agent.prompts[1]
     assert "### Previous Attempts" not in agent.prompts[1]
@@ -132,7 +132,7 @@ def test_a_failed_attempt_leaves_its_report_and_the_retry_reads_it(watched: Watc
     assert (report.files, report.retry_suggestion, report.made_by) == (("src/window.py",), "Use a cloth.", "agent")
     for text in ("a hammer", "it was glass", "src/window.py", "Use a cloth."):
         assert text in agent.prompts[1]
-    assert watched.outcomes() == [Outcome.FAILED, Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.FAILED, AttemptOutcome.DONE]
 
 
 def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
@@ -142,57 +142,82 @@ def test_after_all_retries_a_task_waits_for_a_person(watched: Watched) -> None:
     summary = watched.run(agent, max_retries=3)
 
     assert summary.ending is RunEnding.WAITS
-    assert watched.outcomes() == [Outcome.FAILED] * 4
+    assert watched.outcomes() == [AttemptOutcome.FAILED] * 4
     blocked = watched.project.store.tasks.get(task.id)
-    assert blocked.status is Status.BLOCKED
+    assert blocked.status is TaskStatus.BLOCKED
     assert "failed 4 times" in blocked.reason
     assert "### Stuck Loop Warning" not in agent.prompts[2]
     assert "### Stuck Loop Warning" in agent.prompts[3]
 
     watched.project.tasks.reset(task.id)
     watched.run(ScriptedAgent(DONE))
-    assert watched.project.store.tasks.get(task.id).status is Status.DONE
+    assert watched.project.store.tasks.get(task.id).status is TaskStatus.DONE
 
 
 @pytest.mark.parametrize(
     ("answer", "outcome", "error_type", "reason"),
     [
-        ("Nothing to say.", Outcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
-        ("", Outcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
-        ("<task-done>t-ffffff</task-done>", Outcome.BLOCKED, ErrorType.UNKNOWN, "another task: t-ffffff"),
-        ("<task-done>TASK", Outcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
-        (f"{FAILED} but then {DONE}", Outcome.DONE, None, ""),
-        (Reply(text=DONE, ending=Ending.TIMED_OUT, files=()), Outcome.ERROR, ErrorType.TIMEOUT, "timed out"),
-        (Reply(text="", ending=Ending.WENT_SILENT, files=()), Outcome.ERROR, ErrorType.TIMEOUT, "silent"),
+        ("Nothing to say.", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
+        ("", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
+        ("<task-done>t-ffffff</task-done>", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "another task: t-ffffff"),
+        ("<task-done>TASK", AttemptOutcome.BLOCKED, ErrorType.UNKNOWN, "no sigil"),
+        (f"{FAILED} but then {DONE}", AttemptOutcome.DONE, None, ""),
         (
-            Reply(text="", ending=Ending.CRASHED, detail="sh exited with 3", files=()),
-            Outcome.ERROR,
+            AgentReply(text=DONE, ending=SessionEnding.TIMED_OUT, files=()),
+            AttemptOutcome.ERROR,
+            ErrorType.TIMEOUT,
+            "timed out",
+        ),
+        (
+            AgentReply(text="", ending=SessionEnding.WENT_SILENT, files=()),
+            AttemptOutcome.ERROR,
+            ErrorType.TIMEOUT,
+            "silent",
+        ),
+        (
+            AgentReply(text="", ending=SessionEnding.CRASHED, detail="sh exited with 3", files=()),
+            AttemptOutcome.ERROR,
             ErrorType.TOOL_ERROR,
             "exited with 3",
         ),
-        (Reply(text="", ending=Ending.FLOODED, files=()), Outcome.ERROR, ErrorType.TOOL_ERROR, "flooded"),
-        (Reply(text="", ending=Ending.REFUSED, files=()), Outcome.FAILED, ErrorType.UNKNOWN, "refused"),
-        (Reply(text="", ending=Ending.OUT_OF_TURNS, files=()), Outcome.BLOCKED, ErrorType.UNKNOWN, "turns"),
-        (RuntimeError("our own fault"), Outcome.ERROR, ErrorType.TOOL_ERROR, "our own fault"),
+        (
+            AgentReply(text="", ending=SessionEnding.FLOODED, files=()),
+            AttemptOutcome.ERROR,
+            ErrorType.TOOL_ERROR,
+            "flooded",
+        ),
+        (
+            AgentReply(text="", ending=SessionEnding.REFUSED, files=()),
+            AttemptOutcome.FAILED,
+            ErrorType.UNKNOWN,
+            "refused",
+        ),
+        (
+            AgentReply(text="", ending=SessionEnding.OUT_OF_TURNS, files=()),
+            AttemptOutcome.BLOCKED,
+            ErrorType.UNKNOWN,
+            "turns",
+        ),
+        (RuntimeError("our own fault"), AttemptOutcome.ERROR, ErrorType.TOOL_ERROR, "our own fault"),
     ],
 )
 def test_every_ending_is_recorded(
     watched: Watched,
-    answer: str | Reply | Exception,
-    outcome: Outcome,
+    answer: str | AgentReply | Exception,
+    outcome: AttemptOutcome,
     error_type: ErrorType | None,
     reason: str,
 ) -> None:
     watched.project.tasks.add("A")
 
-    watched.run(ScriptedAgent(answer), Order(iterations=1))
+    watched.run(ScriptedAgent(answer), RunOptions(iterations=1))
 
     attempt = watched.project.store.attempts.latest(1)[0]
     assert (attempt.outcome, attempt.error_type) == (outcome, error_type)
     assert reason in attempt.reason
     assert attempt.ended_at
     reports = watched.project.store.attempts.reports(5)
-    assert len(reports) == (0 if outcome is Outcome.DONE else 1)
+    assert len(reports) == (0 if outcome is AttemptOutcome.DONE else 1)
     assert all(report.why and report.tried for report in reports)
 
 
@@ -200,7 +225,7 @@ def test_done_is_not_accepted_while_a_gate_fails(watched: Watched) -> None:
     task = watched.project.tasks.add("Write the file")
     root = watched.project.root
 
-    def second(prompt: str, session: Session) -> str:
+    def second(prompt: str, session: SessionOptions) -> str:
         (root / "result.txt").write_text("x")
         return DONE
 
@@ -208,7 +233,7 @@ def test_done_is_not_accepted_while_a_gate_fails(watched: Watched) -> None:
 
     watched.run(agent, gates=("echo looking; test -f result.txt || { echo AssertionError: no result >&2; exit 1; }",))
 
-    assert watched.outcomes() == [Outcome.RETRIED, Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.RETRIED, AttemptOutcome.DONE]
     report = watched.project.journal.failures_of(task.id)[0]
     assert "AssertionError: no result" in report.why
     assert (report.category, report.made_by) == ("test_failure", "ralph")
@@ -223,34 +248,34 @@ def test_gates_can_be_switched_off(watched: Watched) -> None:
 
     watched.run(ScriptedAgent(DONE), gates=("false",), verify=False)
 
-    assert watched.outcomes() == [Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.DONE]
 
 
 def test_a_gate_that_hangs_ends_in_a_retry(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
-    watched.run(ScriptedAgent(DONE), Order(iterations=1), gates=("sleep 60",), gate_seconds=0.3)
+    watched.run(ScriptedAgent(DONE), RunOptions(iterations=1), gates=("sleep 60",), gate_seconds=0.3)
 
     attempt = watched.project.store.attempts.latest(1)[0]
-    assert (attempt.outcome, attempt.error_type) == (Outcome.RETRIED, ErrorType.TIMEOUT)
+    assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.RETRIED, ErrorType.TIMEOUT)
 
 
 def test_a_limit_on_iterations_stops_the_run(watched: Watched) -> None:
     for n in range(3):
         watched.project.tasks.add(str(n))
 
-    summary = watched.run(ScriptedAgent(DONE), Order(iterations=2))
+    summary = watched.run(ScriptedAgent(DONE), RunOptions(iterations=2))
 
     assert (summary.ending, summary.iterations) == (RunEnding.LIMIT_ITERATIONS, 2)
-    assert watched.project.store.tasks.counts()[Status.PENDING] == 1
+    assert watched.project.store.tasks.counts()[TaskStatus.PENDING] == 1
 
 
 def test_a_limit_on_cost_stops_the_run(watched: Watched) -> None:
     for n in range(5):
         watched.project.tasks.add(str(n))
-    reply = Reply(text="", cost_usd=0.4, files=())
+    reply = AgentReply(text="", cost_usd=0.4, files=())
 
-    summary = watched.run(ScriptedAgent(reply), Order(cost_usd=1.0), max_retries=9)
+    summary = watched.run(ScriptedAgent(reply), RunOptions(cost_usd=1.0), max_retries=9)
 
     assert (summary.ending, summary.iterations) == (RunEnding.LIMIT_COST, 3)
 
@@ -258,11 +283,11 @@ def test_a_limit_on_cost_stops_the_run(watched: Watched) -> None:
 def test_a_limit_on_time_stops_the_run(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
-    def slow(prompt: str, session: Session) -> str:
+    def slow(prompt: str, session: SessionOptions) -> str:
         time.sleep(0.1)
         return ""
 
-    summary = watched.run(ScriptedAgent(slow), Order(minutes=0.15 / 60), max_retries=99)
+    summary = watched.run(ScriptedAgent(slow), RunOptions(minutes=0.15 / 60), max_retries=99)
 
     assert summary.ending is RunEnding.LIMIT_MINUTES
     assert 1 <= summary.iterations <= 3
@@ -276,10 +301,10 @@ def test_one_task_alone_can_be_worked_on(watched: Watched) -> None:
     watched.project.tasks.add("urgent", priority=9)
     this = watched.project.tasks.add("this")
 
-    summary = watched.run(ScriptedAgent(DONE), Order(only=this.id))
+    summary = watched.run(ScriptedAgent(DONE), RunOptions(only=this.id))
 
     assert (summary.ending, summary.done) == (RunEnding.COMPLETE, 1)
-    assert watched.project.store.tasks.get(this.id).status is Status.DONE
+    assert watched.project.store.tasks.get(this.id).status is TaskStatus.DONE
 
 
 def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> None:
@@ -288,18 +313,18 @@ def test_a_missing_agent_stops_the_run_and_costs_no_retry(watched: Watched) -> N
     summary = watched.run(ScriptedAgent(AgentUnavailableError("gone")))
 
     assert summary.ending is RunEnding.NO_AGENT
-    assert watched.outcomes() == [Outcome.INTERRUPTED]
-    assert watched.project.store.tasks.get(task.id).status is Status.PENDING
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED]
+    assert watched.project.store.tasks.get(task.id).status is TaskStatus.PENDING
 
 
 def test_what_an_agent_repeats_from_its_prompt_is_not_learned_again(watched: Watched) -> None:
     remember(watched.project.store, a_memory("Parser", "MEMORY:fix:Old news about the parser", tags=("parser",)))
     watched.project.tasks.add("Fix the parser")
 
-    watched.run(ScriptedAgent(lambda prompt, session: prompt), Order(iterations=1))
+    watched.run(ScriptedAgent(lambda prompt, session: prompt), RunOptions(iterations=1))
 
     assert len(watched.project.store.memories.all()) == 1
-    assert watched.outcomes() == [Outcome.BLOCKED]
+    assert watched.outcomes() == [AttemptOutcome.BLOCKED]
 
 
 def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> None:
@@ -311,7 +336,7 @@ def test_secrets_are_taken_out_before_anything_is_stored(watched: Watched) -> No
             f'<journal>The key is {key}</journal><knowledge tags="k" title="Key">Use {key}</knowledge>'
             f"<failure-report>what_tried: {key}\nwhy_failed: {key}</failure-report>{FAILED}"
         ),
-        Order(iterations=1),
+        RunOptions(iterations=1),
     )
 
     store = watched.project.store
@@ -333,7 +358,7 @@ def test_a_worker_that_died_leaves_its_task_to_the_next_run_at_once(watched: Wat
     summary = watched.run(ScriptedAgent(DONE))
 
     assert summary.done == 1
-    assert watched.outcomes() == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert watched.named("recovered") == [{"task_id": task.id}]
 
 
@@ -350,7 +375,7 @@ def test_a_live_workers_claim_is_respected(watched: Watched) -> None:
 def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
-    def slow(prompt: str, session: Session) -> str:
+    def slow(prompt: str, session: SessionOptions) -> str:
         time.sleep(0.6)
         other = watched.project.store.reopen()
         taken = other.tasks.claim("thief", 60)
@@ -364,9 +389,9 @@ def test_a_long_session_keeps_its_claim_by_heartbeat(watched: Watched) -> None:
 def test_a_session_ends_when_its_claim_is_lost(watched: Watched) -> None:
     task = watched.project.tasks.add("A")
 
-    def taken_away(prompt: str, session: Session) -> str:
+    def taken_away(prompt: str, session: SessionOptions) -> str:
         other = watched.project.store.reopen()
-        other.tasks.move(task.id, Status.DONE, tuple(Status))
+        other.tasks.set_status(task.id, TaskStatus.DONE, tuple(TaskStatus))
         other.close()
         deadline = time.monotonic() + 5
         while not session.should_stop() and time.monotonic() < deadline:
@@ -376,17 +401,17 @@ def test_a_session_ends_when_its_claim_is_lost(watched: Watched) -> None:
 
     watched.run(ScriptedAgent(taken_away), lease_seconds=0.3)
 
-    assert watched.outcomes() == [Outcome.INTERRUPTED]
-    assert watched.project.store.tasks.get(task.id).status is Status.DONE
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED]
+    assert watched.project.store.tasks.get(task.id).status is TaskStatus.DONE
 
 
-def interrupting(times: int) -> Callable[[str, Session], Reply]:
-    def work(prompt: str, session: Session) -> Reply:
+def interrupting(times: int) -> Callable[[str, SessionOptions], AgentReply]:
+    def work(prompt: str, session: SessionOptions) -> AgentReply:
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.02)
         assert session.should_stop()
-        return Reply(text="", ending=Ending.STOPPED, files=())
+        return AgentReply(text="", ending=SessionEnding.STOPPED, files=())
 
     return work
 
@@ -398,7 +423,7 @@ class InterruptedAgent(ScriptedAgent):
         super().__init__(*answers)
         self._times = times
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         if not self.prompts:
             self.prompts.append(prompt)
             return interrupting(self._times)(prompt, session)
@@ -419,7 +444,7 @@ def test_ctrl_c_asks_and_the_answer_reaches_the_next_attempt(watched: Watched) -
     summary = watched.run(agent, ask=lambda task: "Leave the lexer alone.")
 
     assert summary.ending is RunEnding.COMPLETE
-    assert watched.outcomes() == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert watched.project.store.attempts.get(summary.run_id, 1).notes == "Leave the lexer alone."
     assert "Leave the lexer alone." in agent.prompts[1]
     assert watched.project.store.attempts.metrics(task.id).consecutive_failures == 0
@@ -432,8 +457,8 @@ def test_a_second_ctrl_c_stops_the_run_and_loses_nothing(watched: Watched) -> No
     summary = watched.run(InterruptedAgent(2, DONE), ask=lambda task: pytest.fail("must not ask"))
 
     assert summary.ending is RunEnding.INTERRUPTED
-    assert watched.outcomes() == [Outcome.INTERRUPTED]
-    assert watched.project.store.tasks.get(task.id).status is Status.PENDING
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED]
+    assert watched.project.store.tasks.get(task.id).status is TaskStatus.PENDING
 
 
 @pytest.mark.usefixtures("main_thread")
@@ -448,7 +473,7 @@ def test_ctrl_c_at_the_question_stops_the_run(watched: Watched) -> None:
     summary = watched.run(InterruptedAgent(1, DONE), ask=ask)
 
     assert summary.ending is RunEnding.INTERRUPTED
-    assert watched.outcomes() == [Outcome.INTERRUPTED]
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED]
 
 
 @pytest.mark.usefixtures("main_thread")
@@ -468,9 +493,9 @@ def test_files_an_agent_changed_are_asked_of_git(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
     class GitAgent(ScriptedAgent):
-        knows_files = False
+        reports_files = False
 
-        def work(self, prompt: str, session: Session) -> Reply:
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
             (session.directory / "src").mkdir()
             (session.directory / "src" / "a b.py").write_text("x")
             (session.directory / ".gitignore").write_text("y")
@@ -502,26 +527,26 @@ def test_the_time_limit_also_ends_a_session_and_costs_no_retry(watched: Watched)
 
     agent = CommandAgent(("sleep", "60"), watched.project.root)
 
-    summary = watched.run(agent, Order(minutes=0.5 / 60))
+    summary = watched.run(agent, RunOptions(minutes=0.5 / 60))
 
     assert summary.ending is RunEnding.LIMIT_MINUTES
     assert summary.seconds < 20
     attempt = watched.project.store.attempts.latest(1)[0]
-    assert (attempt.outcome, attempt.reason) == (Outcome.INTERRUPTED, "the time limit was reached")
-    assert watched.project.store.tasks.get(task.id).status is Status.PENDING
+    assert (attempt.outcome, attempt.reason) == (AttemptOutcome.INTERRUPTED, "the time limit was reached")
+    assert watched.project.store.tasks.get(task.id).status is TaskStatus.PENDING
 
 
 def test_an_agent_that_crashes_whatever_the_task_does_not_use_up_the_backlog(watched: Watched) -> None:
     for n in range(10):
         watched.project.tasks.add(str(n))
-    crash = Reply(text="", ending=Ending.CRASHED, detail="sh exited with 1: Invalid API key", files=())
+    crash = AgentReply(text="", ending=SessionEnding.CRASHED, detail="sh exited with 1: Invalid API key", files=())
 
-    summary = watched.run(ScriptedAgent(crash), Order())
+    summary = watched.run(ScriptedAgent(crash), RunOptions())
 
     assert summary.ending is RunEnding.AGENT_FAILS
     assert summary.iterations == 5
     counts = watched.project.store.tasks.counts()
-    assert (counts[Status.BLOCKED], counts[Status.PENDING]) == (1, 9)
+    assert (counts[TaskStatus.BLOCKED], counts[TaskStatus.PENDING]) == (1, 9)
 
 
 def test_different_crashes_are_the_tasks_own(watched: Watched) -> None:
@@ -530,8 +555,8 @@ def test_different_crashes_are_the_tasks_own(watched: Watched) -> None:
     count = iter(range(100))
 
     class Crashing(ScriptedAgent):
-        def work(self, prompt: str, session: Session) -> Reply:
-            return Reply(text="", ending=Ending.CRASHED, detail=f"crash {next(count)}", files=())
+        def work(self, prompt: str, session: SessionOptions) -> AgentReply:
+            return AgentReply(text="", ending=SessionEnding.CRASHED, detail=f"crash {next(count)}", files=())
 
     assert watched.run(Crashing("")).ending is RunEnding.WAITS
 
@@ -539,7 +564,7 @@ def test_different_crashes_are_the_tasks_own(watched: Watched) -> None:
 def test_when_the_last_task_is_done_the_limit_does_not_matter(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
-    assert watched.run(ScriptedAgent(DONE), Order(iterations=1)).ending is RunEnding.COMPLETE
+    assert watched.run(ScriptedAgent(DONE), RunOptions(iterations=1)).ending is RunEnding.COMPLETE
 
 
 def test_a_cost_limit_that_cannot_work_is_said_to_be_one(watched: Watched) -> None:
@@ -547,7 +572,7 @@ def test_a_cost_limit_that_cannot_work_is_said_to_be_one(watched: Watched) -> No
     agent = ScriptedAgent(DONE)
     agent.reports_cost = agent.reports_tokens = False
 
-    watched.run(agent, Order(cost_usd=1.0))
+    watched.run(agent, RunOptions(cost_usd=1.0))
 
     assert "cost limit cannot stop this run" in str(watched.named("warning")[0]["message"])
 
@@ -576,17 +601,19 @@ def test_sigils_that_were_not_understood_are_named(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("ending", "category"),
     [
-        (Ending.TIMED_OUT, "timeout"),
-        (Ending.WENT_SILENT, "timeout"),
-        (Ending.FLOODED, "output_flood"),
-        (Ending.CRASHED, "crash"),
-        (Ending.REFUSED, "refusal"),
+        (SessionEnding.TIMED_OUT, "timeout"),
+        (SessionEnding.WENT_SILENT, "timeout"),
+        (SessionEnding.FLOODED, "output_flood"),
+        (SessionEnding.CRASHED, "crash"),
+        (SessionEnding.REFUSED, "refusal"),
     ],
 )
-def test_how_a_session_ended_is_the_category_of_its_report(watched: Watched, ending: Ending, category: str) -> None:
+def test_how_a_session_ended_is_the_category_of_its_report(
+    watched: Watched, ending: SessionEnding, category: str
+) -> None:
     task = watched.project.tasks.add("A")
 
-    watched.run(ScriptedAgent(Reply(text="", ending=ending, files=())), Order(iterations=1))
+    watched.run(ScriptedAgent(AgentReply(text="", ending=ending, files=())), RunOptions(iterations=1))
 
     assert watched.project.journal.failures_of(task.id)[0].category == category
 
@@ -615,8 +642,8 @@ def test_what_the_agent_says_of_itself_is_kept(watched: Watched) -> None:
 def test_a_watcher_that_breaks_does_not_break_the_run(watched: Watched) -> None:
     watched.project.tasks.add("A")
 
-    class Broken(list[Event]):
-        def append(self, event: Event) -> None:
+    class Broken(list[ProgressEvent]):
+        def append(self, event: ProgressEvent) -> None:
             raise BrokenPipeError
 
     watched.events = Broken()
@@ -640,7 +667,7 @@ def test_the_word_timeout_in_a_tests_output_is_no_timeout(watched: Watched) -> N
     watched.project.tasks.add("A")
 
     gate = "echo 'timeout: 120.0s'; echo 'AssertionError: 1 != 2'; false"
-    watched.run(ScriptedAgent(DONE), Order(iterations=1), gates=(gate,))
+    watched.run(ScriptedAgent(DONE), RunOptions(iterations=1), gates=(gate,))
 
     attempt = watched.project.store.attempts.latest(1)[0]
     assert attempt.error_type is ErrorType.ASSERTION_FAILURE
@@ -656,4 +683,4 @@ def test_the_attempt_of_a_dead_worker_is_closed_also_when_a_person_settled_its_t
     assert watched.run(ScriptedAgent(DONE)).ending is RunEnding.NOTHING
 
     assert watched.project.store.attempts.running() == []
-    assert watched.outcomes() == [Outcome.INTERRUPTED]
+    assert watched.outcomes() == [AttemptOutcome.INTERRUPTED]

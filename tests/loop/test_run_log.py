@@ -17,9 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.loop import run_log
-from ralph.loop.options import Order
-from ralph.loop.progress import Event, event
-from ralph.loop.run_log import BEGAN_ANEW, FOLDER, LEFT_OUT, Recording, current, follow, read, runs
+from ralph.loop.options import RunOptions
+from ralph.loop.progress import ProgressEvent, progress_event
+from ralph.loop.run_log import (
+    EVENTS_DROPPED_MESSAGE,
+    LIVE_FOLDER,
+    LOG_RESET_MESSAGE,
+    RunRecorder,
+    current_events,
+    follow_events,
+    logged_runs,
+    read_events,
+)
 from ralph.project import Project
 
 RUN = "run-00000001"
@@ -37,24 +46,24 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def recording(root: Path) -> Iterator[Recording]:
+def recording(root: Path) -> Iterator[RunRecorder]:
     """Give a run that has begun."""
-    with Recording(root, lambda event: None) as begun:
-        begun(event("run_started", run_id=RUN))
+    with RunRecorder(root, lambda event: None) as begun:
+        begun(progress_event("run_started", run_id=RUN))
         yield begun
 
 
 def file_of(root: Path, run: str = RUN) -> Path:
-    return root / FOLDER / f"{run}.jsonl"
+    return root / LIVE_FOLDER / f"{run}.jsonl"
 
 
 def output(root: Path) -> str:
-    return "".join(str(one.details["text"]) for one in read(root, RUN)[0] if one.what == "output")
+    return "".join(str(one.details["text"]) for one in read_events(root, RUN)[0] if one.what == "output")
 
 
-def say(recording: Recording, *pieces: str) -> None:
+def say(recording: RunRecorder, *pieces: str) -> None:
     for piece in pieces:
-        recording(event("output", text=piece))
+        recording(progress_event("output", text=piece))
 
 
 # --- a run ---------------------------------------------------------------------------------
@@ -84,32 +93,32 @@ def test_another_process_reads_along_while_the_agent_works(project: Project) -> 
     reader = subprocess.Popen([sys.executable, "-c", READS, str(project.root)], stdout=subprocess.PIPE, text=True)
     heard: list[str] = []
 
-    def tell(one: Event) -> None:
+    def tell(one: ProgressEvent) -> None:
         heard.append(one.what)
         if one.what == "output" and not (project.root / "go").exists():
             assert reader.wait(20) == 0
             (project.root / "go").touch()
 
-    summary = project.runs.start(Order(program=("sh", "-c", WAITS)), tell)
+    summary = project.runs.start(RunOptions(program=("sh", "-c", WAITS)), tell)
 
     assert reader.stdout
     seen_meanwhile = reader.stdout.read()
     reader.stdout.close()
     assert "'attempt_started'" in seen_meanwhile
     assert "'attempt_ended'" not in seen_meanwhile
-    told, _ = read(project.root, summary.run_id)
+    told, _ = read_events(project.root, summary.run_id)
     assert [one.what for one in told if one.what != "output"] == [what for what in heard if what != "output"]
     assert f"<task-done>{task.id}</task-done>\n" in "".join(str(one.details.get("text", "")) for one in told)
-    assert runs(project.root) == [summary.run_id]
+    assert logged_runs(project.root) == [summary.run_id]
 
 
 def test_what_is_written_is_told_the_same_way_as_at_the_terminal(project: Project) -> None:
     project.tasks.add("Mend the parser")
-    told: list[Event] = []
+    told: list[ProgressEvent] = []
 
-    summary = project.runs.start(Order(program=("sh", "-c", "exit 3"), iterations=1, gates=("true",)), told.append)
+    summary = project.runs.start(RunOptions(program=("sh", "-c", "exit 3"), iterations=1, gates=("true",)), told.append)
 
-    found, _ = read(project.root, summary.run_id)
+    found, _ = read_events(project.root, summary.run_id)
     as_json = [json.loads(json.dumps(one.details)) for one in told]
     assert [one.details for one in found] == as_json
     assert [(one.what, one.at) for one in found] == [(one.what, one.at) for one in told]
@@ -117,7 +126,7 @@ def test_what_is_written_is_told_the_same_way_as_at_the_terminal(project: Projec
 
 def test_it_is_for_its_owner_alone_and_git_does_not_see_it(project: Project) -> None:
     project.tasks.add("One")
-    summary = project.runs.start(Order(program=("sh", "-c", "true"), iterations=1), lambda event: None)
+    summary = project.runs.start(RunOptions(program=("sh", "-c", "true"), iterations=1), lambda event: None)
 
     file = file_of(project.root, summary.run_id)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -128,29 +137,29 @@ def test_it_is_for_its_owner_alone_and_git_does_not_see_it(project: Project) -> 
 
 
 def test_a_terminal_that_closes_does_not_end_what_others_watch(root: Path) -> None:
-    def closed(one: Event) -> None:
+    def closed(one: ProgressEvent) -> None:
         raise BrokenPipeError
 
-    with Recording(root, closed) as recording:
-        recording(event("run_started", run_id=RUN))
-        recording(event("note", message="still here"))
+    with RunRecorder(root, closed) as recording:
+        recording(progress_event("run_started", run_id=RUN))
+        recording(progress_event("note", message="still here"))
 
-    assert [one.what for one in read(root, RUN)[0]] == ["run_started", "note"]
+    assert [one.what for one in read_events(root, RUN)[0]] == ["run_started", "note"]
 
 
 def test_what_is_told_before_the_run_has_a_name_is_kept(root: Path) -> None:
-    with Recording(root, lambda event: None) as recording:
-        recording(event("recovered", task_id="t-000001"))
-        recording(event("run_started", run_id=RUN))
+    with RunRecorder(root, lambda event: None) as recording:
+        recording(progress_event("recovered", task_id="t-000001"))
+        recording(progress_event("run_started", run_id=RUN))
 
-    assert [one.what for one in read(root, RUN)[0]] == ["recovered", "run_started"]
+    assert [one.what for one in read_events(root, RUN)[0]] == ["recovered", "run_started"]
 
 
 @pytest.mark.parametrize("spoil", ["a file in the way", "a link", "a link of the file", "a pipe", "read-only"])
 def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
     project: Project, spoil: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = project.root / FOLDER
+    folder = project.root / LIVE_FOLDER
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setattr("ralph.core.records.os.urandom", lambda count: b"\x01" * count)
@@ -168,10 +177,10 @@ def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
     elif spoil == "read-only":
         file.mkdir()
     project.tasks.add("One")
-    told: list[Event] = []
+    told: list[ProgressEvent] = []
 
     summary = project.runs.start(
-        Order(program=("sh", "-c", 'echo "<task-done>$RALPH_TASK_ID</task-done>"')), told.append
+        RunOptions(program=("sh", "-c", 'echo "<task-done>$RALPH_TASK_ID</task-done>"')), told.append
     )
 
     assert summary.done == 1
@@ -179,16 +188,16 @@ def test_a_run_goes_on_when_nothing_can_be_written_and_says_so_once(
     assert len(warnings) == 1
     assert warnings[0].startswith("This run cannot be watched from another terminal")
     assert list(elsewhere.iterdir()) == []
-    assert read(project.root, summary.run_id) == ([], 0)
+    assert read_events(project.root, summary.run_id) == ([], 0)
 
 
 # --- secrets -------------------------------------------------------------------------------
 
 
-def test_no_secret_is_written_wherever_it_stands(root: Path, recording: Recording) -> None:
+def test_no_secret_is_written_wherever_it_stands(root: Path, recording: RunRecorder) -> None:
     say(recording, f"The key is {KEY}\n")
-    recording(event("run_started", run_id=RUN, gates=[f"curl -H 'x-api-key: {KEY}'"], nested={"deep": [KEY]}))
-    recording(event("warning", message=f"It failed with \x1b[31m{KEY}"))
+    recording(progress_event("run_started", run_id=RUN, gates=[f"curl -H 'x-api-key: {KEY}'"], nested={"deep": [KEY]}))
+    recording(progress_event("warning", message=f"It failed with \x1b[31m{KEY}"))
 
     written = file_of(root).read_text()
 
@@ -198,7 +207,7 @@ def test_no_secret_is_written_wherever_it_stands(root: Path, recording: Recordin
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 20])
-def test_a_key_that_comes_in_pieces_does_not_slip_through(root: Path, recording: Recording, size: int) -> None:
+def test_a_key_that_comes_in_pieces_does_not_slip_through(root: Path, recording: RunRecorder, size: int) -> None:
     text = f"Before\nThe key is {KEY} and\npassword:\n  hunter2hunter2\n{PEM}{PUTTY}After\n"
 
     say(recording, *(text[place : place + size] for place in range(0, len(text), size)))
@@ -223,7 +232,7 @@ def test_no_way_of_cutting_lets_a_secret_through(pieces: list[str], cuts: list[i
     lines = run_log._LineRedactor()
     given = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run_log, "LONGEST_LINE", 1_500)
+        patched.setattr(run_log, "MAX_PENDING_CHARACTERS", 1_500)
         for start, end in pairwise(ends):
             if floods.draw(st.booleans()):
                 lines.leave_out(text[start:end])
@@ -234,7 +243,7 @@ def test_no_way_of_cutting_lets_a_secret_through(pieces: list[str], cuts: list[i
     assert not [part for part in SECRETS.values() if part in shown]
 
 
-def test_a_line_without_end_is_shown_up_to_where_it_is_certain(root: Path, recording: Recording) -> None:
+def test_a_line_without_end_is_shown_up_to_where_it_is_certain(root: Path, recording: RunRecorder) -> None:
     say(recording, "word " * 3_190, f"{KEY[:20]}", KEY[20:], " more" * 400, "\nThe next line\n")
 
     shown = output(root)
@@ -243,7 +252,7 @@ def test_a_line_without_end_is_shown_up_to_where_it_is_certain(root: Path, recor
     assert shown.endswith(" […]\nThe next line\n")
 
 
-def test_a_key_without_end_hides_no_more_than_a_key_can_be(root: Path, recording: Recording) -> None:
+def test_a_key_without_end_hides_no_more_than_a_key_can_be(root: Path, recording: RunRecorder) -> None:
     say(recording, "-----BEGIN PRIVATE KEY-----\n", *(f"line {n} of a long talk about it\n" for n in range(2_000)))
 
     shown = output(root)
@@ -251,21 +260,21 @@ def test_a_key_without_end_hides_no_more_than_a_key_can_be(root: Path, recording
     assert shown.endswith("line 1999 of a long talk about it\n")
 
 
-def test_half_a_line_is_shown_when_the_session_is_over(root: Path, recording: Recording) -> None:
+def test_half_a_line_is_shown_when_the_session_is_over(root: Path, recording: RunRecorder) -> None:
     say(recording, "no end of line")
     assert output(root) == ""
 
-    recording(event("gate_started", command="make test"))
+    recording(progress_event("gate_started", command="make test"))
 
-    assert [one.what for one in read(root, RUN)[0]] == ["run_started", "output", "gate_started"]
+    assert [one.what for one in read_events(root, RUN)[0]] == ["run_started", "output", "gate_started"]
     assert output(root) == "no end of line"
 
 
-def test_the_lines_of_several_workers_are_kept_apart(root: Path, recording: Recording) -> None:
+def test_the_lines_of_several_workers_are_kept_apart(root: Path, recording: RunRecorder) -> None:
     for worker, text in ((1, "the first "), (2, "the second "), (1, "worker\n"), (2, "one\n")):
-        recording(event("output", text=text, worker=worker))
+        recording(progress_event("output", text=text, worker=worker))
 
-    told, _ = read(root, RUN)
+    told, _ = read_events(root, RUN)
     assert [(one.details["worker"], one.details["text"]) for one in told[1:]] == [
         (1, "the first worker\n"),
         (2, "the second one\n"),
@@ -276,79 +285,81 @@ def test_the_lines_of_several_workers_are_kept_apart(root: Path, recording: Reco
 
 
 def test_of_a_run_that_says_too_much_the_newest_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_log, "MOST_BYTES", 20_000)
-    with Recording(root, lambda event: None) as recording:
-        recording(event("run_started", run_id=RUN))
+    monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 20_000)
+    with RunRecorder(root, lambda event: None) as recording:
+        recording(progress_event("run_started", run_id=RUN))
         for n in range(1_000):
-            recording(event("note", message=f"number {n}"))
+            recording(progress_event("note", message=f"number {n}"))
             assert file_of(root).stat().st_size <= 20_000
 
-    told, _ = read(root, RUN)
-    assert told[0].details["message"] == LEFT_OUT
+    told, _ = read_events(root, RUN)
+    assert told[0].details["message"] == EVENTS_DROPPED_MESSAGE
     numbers = [int(str(one.details["message"]).split()[1]) for one in told[1:]]
     assert numbers == list(range(numbers[0], 1_000))
     assert len(numbers) > 50
-    assert [path.name for path in (root / FOLDER).iterdir()] == [f"{RUN}.jsonl"]
+    assert [path.name for path in (root / LIVE_FOLDER).iterdir()] == [f"{RUN}.jsonl"]
 
 
 @pytest.mark.parametrize("every", [1, 10, 150])
 def test_who_reads_along_misses_and_repeats_nothing_while_the_file_is_shortened(
     root: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
-    monkeypatch.setattr(run_log, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 40_000)
     seen: list[str] = []
     offset = 0
-    with Recording(root, lambda event: None) as recording:
-        recording(event("run_started", run_id=RUN))
+    with RunRecorder(root, lambda event: None) as recording:
+        recording(progress_event("run_started", run_id=RUN))
         for n in range(2_000):
-            recording(event("note", message=f"number {n}"))
+            recording(progress_event("note", message=f"number {n}"))
             if n % every == 0:
-                told, offset = read(root, RUN, offset)
+                told, offset = read_events(root, RUN, offset)
                 seen += [str(one.details["message"]) for one in told if one.what == "note"]
-    told, _ = read(root, RUN, offset)
+    told, _ = read_events(root, RUN, offset)
     seen += [str(one.details["message"]) for one in told]
 
-    assert [one for one in seen if one != LEFT_OUT] == [f"number {n}" for n in range(2_000)]
-    assert seen.count(LEFT_OUT) == 0
+    assert [one for one in seen if one != EVENTS_DROPPED_MESSAGE] == [f"number {n}" for n in range(2_000)]
+    assert seen.count(EVENTS_DROPPED_MESSAGE) == 0
 
 
 def test_who_was_away_too_long_is_told_that_something_is_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_log, "MOST_BYTES", 20_000)
-    with Recording(root, lambda event: None) as recording:
-        recording(event("run_started", run_id=RUN))
-        _, offset = read(root, RUN)
+    monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 20_000)
+    with RunRecorder(root, lambda event: None) as recording:
+        recording(progress_event("run_started", run_id=RUN))
+        _, offset = read_events(root, RUN)
         for n in range(1_000):
-            recording(event("note", message=f"number {n}"))
+            recording(progress_event("note", message=f"number {n}"))
 
-    told, _ = read(root, RUN, offset)
+    told, _ = read_events(root, RUN, offset)
 
-    assert told[0].details["message"] == LEFT_OUT
+    assert told[0].details["message"] == EVENTS_DROPPED_MESSAGE
     assert told[-1].details["message"] == "number 999"
 
 
-def test_who_says_very_much_at_once_does_not_wait_for_it_to_be_looked_through(root: Path, recording: Recording) -> None:
+def test_who_says_very_much_at_once_does_not_wait_for_it_to_be_looked_through(
+    root: Path, recording: RunRecorder
+) -> None:
     started = time.process_time()
 
     say(recording, *["a test has passed: key, token\n" * 2_000] * 300, f"{KEY}\n")
 
     assert time.process_time() - started < 5.0  # 18 MB; all of it would take a minute
-    assert file_of(root).stat().st_size <= run_log.MOST_BYTES
-    recording(event("gate_started", command="true"))
+    assert file_of(root).stat().st_size <= run_log.MAX_LOG_BYTES
+    recording(progress_event("gate_started", command="true"))
     assert "[…]" in output(root)
     assert "Zq7" not in file_of(root).read_text()
 
 
 def test_the_files_of_the_last_runs_stay(root: Path) -> None:
     for n in range(8):
-        with Recording(root, lambda event: None) as recording:
-            recording(event("run_started", run_id=f"run-0000000{n}"))
+        with RunRecorder(root, lambda event: None) as recording:
+            recording(progress_event("run_started", run_id=f"run-0000000{n}"))
         os.utime(file_of(root, f"run-0000000{n}"), (n, n))
 
-    assert runs(root) == [f"run-0000000{n}" for n in (7, 6, 5, 4, 3)]
+    assert logged_runs(root) == [f"run-0000000{n}" for n in (7, 6, 5, 4, 3)]
 
 
-def test_an_event_costs_next_to_nothing(recording: Recording) -> None:
-    events = [event("output", text=f"Looking at src/part_{n}.py for the cause of it\n") for n in range(2_000)]
+def test_an_event_costs_next_to_nothing(recording: RunRecorder) -> None:
+    events = [progress_event("output", text=f"Looking at src/part_{n}.py for the cause of it\n") for n in range(2_000)]
     started = time.process_time()
 
     for one in events:
@@ -360,46 +371,48 @@ def test_an_event_costs_next_to_nothing(recording: Recording) -> None:
 # --- reading what may be anything ------------------------------------------------------------
 
 
-def test_a_line_that_is_being_written_is_read_once_it_is_whole(root: Path, recording: Recording) -> None:
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(root: Path, recording: RunRecorder) -> None:
     line = b'{"what": "note", "at": "", "details": {"message": "whole"}}\n'
-    _, offset = read(root, RUN)
+    _, offset = read_events(root, RUN)
 
     with file_of(root).open("ab") as file:
         file.write(line[:20])
         file.flush()
-        assert read(root, RUN, offset) == ([], offset)
+        assert read_events(root, RUN, offset) == ([], offset)
         file.write(line[20:])
-    told, after = read(root, RUN, offset)
+    told, after = read_events(root, RUN, offset)
 
     assert [one.details for one in told] == [{"message": "whole"}]
     assert after == offset + len(line)
 
 
-def test_a_file_that_was_replaced_is_read_from_its_beginning_and_that_is_said(root: Path, recording: Recording) -> None:
+def test_a_file_that_was_replaced_is_read_from_its_beginning_and_that_is_said(
+    root: Path, recording: RunRecorder
+) -> None:
     say(recording, "a\n" * 100)
-    _, offset = read(root, RUN)
+    _, offset = read_events(root, RUN)
     file_of(root).unlink()
-    with Recording(root, lambda event: None) as again:
-        again(event("run_started", run_id=RUN))
+    with RunRecorder(root, lambda event: None) as again:
+        again(progress_event("run_started", run_id=RUN))
 
-    told, after = read(root, RUN, offset)
+    told, after = read_events(root, RUN, offset)
 
-    assert told[0].details["message"] == BEGAN_ANEW
+    assert told[0].details["message"] == LOG_RESET_MESSAGE
     assert [one.what for one in told] == ["note", "run_started"]
-    assert read(root, RUN, after) == ([], after)
+    assert read_events(root, RUN, after) == ([], after)
 
 
-def test_a_run_that_goes_on_is_written_on(root: Path, recording: Recording) -> None:
-    recording(event("run_ended", run_id=RUN))
-    _, offset = read(root, RUN)
+def test_a_run_that_goes_on_is_written_on(root: Path, recording: RunRecorder) -> None:
+    recording(progress_event("run_ended", run_id=RUN))
+    _, offset = read_events(root, RUN)
     with file_of(root).open("ab") as file:
         file.write(b'{"what": "half a li')  # killed in the middle
 
-    with Recording(root, lambda event: None) as again:
-        again(event("run_started", run_id=RUN, is_resumed=True))
+    with RunRecorder(root, lambda event: None) as again:
+        again(progress_event("run_started", run_id=RUN, is_resumed=True))
 
-    assert [one.what for one in read(root, RUN, offset)[0]] == ["run_started"]
-    assert [one.what for one in read(root, RUN)[0]] == ["run_started", "run_ended", "run_started"]
+    assert [one.what for one in read_events(root, RUN, offset)[0]] == ["run_started"]
+    assert [one.what for one in read_events(root, RUN)[0]] == ["run_started", "run_ended", "run_started"]
 
 
 @pytest.mark.parametrize(
@@ -409,12 +422,12 @@ def test_a_run_that_goes_on_is_written_on(root: Path, recording: Recording) -> N
         b'{"what": "note", "at": "", "details": []}', b'{"what": "note", "at": null, "details": {}}', b"9" * 10_000,
     ],
 )  # fmt: skip
-def test_lines_that_are_none_of_ours_are_passed_over(root: Path, recording: Recording, line: bytes) -> None:
+def test_lines_that_are_none_of_ours_are_passed_over(root: Path, recording: RunRecorder, line: bytes) -> None:
     with file_of(root).open("ab") as file:
         file.write(line + b"\n")
-    recording(event("note", message="after it"))
+    recording(progress_event("note", message="after it"))
 
-    assert [one.what for one in read(root, RUN)[0]] == ["run_started", "note"]
+    assert [one.what for one in read_events(root, RUN)[0]] == ["run_started", "note"]
 
 
 @pytest.mark.parametrize(
@@ -424,16 +437,16 @@ def test_a_file_that_is_none_of_ours_says_nothing(root: Path, content: bytes) ->
     file_of(root).parent.mkdir()
     file_of(root).write_bytes(content)
 
-    assert read(root, RUN) == ([], 0)
+    assert read_events(root, RUN) == ([], 0)
 
 
-def test_a_huge_file_is_read_in_bounded_parts_that_come_to_an_end(root: Path, recording: Recording) -> None:
+def test_a_huge_file_is_read_in_bounded_parts_that_come_to_an_end(root: Path, recording: RunRecorder) -> None:
     with file_of(root).open("ab") as file:
         file.write(b"x" * (5 * 1024 * 1024) + b"\n")
     recording._file = None  # whoever wrote that is gone
     offset, parts = 0, 0
     while True:
-        _, after = read(root, RUN, offset)
+        _, after = read_events(root, RUN, offset)
         if after == offset:
             break
         offset, parts = after, parts + 1
@@ -445,72 +458,72 @@ def test_a_huge_file_is_read_in_bounded_parts_that_come_to_an_end(root: Path, re
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "", ".", "a/b", "x" * 100, "run\n"])
 def test_no_name_leads_out_of_the_folder(root: Path, name: str) -> None:
     (root / "secret.jsonl").write_bytes(b'{"left_out":"0000000000000000"}\n')
-    (root / FOLDER).mkdir()
+    (root / LIVE_FOLDER).mkdir()
 
-    assert read(root, name) == ([], 0)
+    assert read_events(root, name) == ([], 0)
 
 
 def test_links_are_not_followed(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / ".ralph").mkdir(parents=True)
-    with Recording(elsewhere, lambda event: None) as recording:
-        recording(event("run_started", run_id=RUN))
-    (root / FOLDER).mkdir()
+    with RunRecorder(elsewhere, lambda event: None) as recording:
+        recording(progress_event("run_started", run_id=RUN))
+    (root / LIVE_FOLDER).mkdir()
     file_of(root).symlink_to(file_of(elsewhere))
-    assert read(root, RUN) == ([], 0)
-    assert runs(root) == []
+    assert read_events(root, RUN) == ([], 0)
+    assert logged_runs(root) == []
 
     file_of(root).unlink()
-    (root / FOLDER).rmdir()
-    (root / FOLDER).symlink_to(elsewhere / FOLDER)
-    assert read(root, RUN) == ([], 0)
-    assert runs(root) == []
+    (root / LIVE_FOLDER).rmdir()
+    (root / LIVE_FOLDER).symlink_to(elsewhere / LIVE_FOLDER)
+    assert read_events(root, RUN) == ([], 0)
+    assert logged_runs(root) == []
 
 
 def test_a_project_that_is_reached_over_a_link_is_read_all_the_same(root: Path, tmp_path: Path) -> None:
-    with Recording(root, lambda event: None) as recording:
-        recording(event("run_started", run_id=RUN))
+    with RunRecorder(root, lambda event: None) as recording:
+        recording(progress_event("run_started", run_id=RUN))
     (tmp_path / "link").symlink_to(root)
 
-    assert runs(tmp_path / "link") == [RUN]
-    assert len(read(tmp_path / "link", RUN)[0]) == 1
+    assert logged_runs(tmp_path / "link") == [RUN]
+    assert len(read_events(tmp_path / "link", RUN)[0]) == 1
 
 
 # --- following -----------------------------------------------------------------------------
 
 
-def test_following_ends_with_the_run(root: Path, recording: Recording) -> None:
-    followed = follow(root, RUN, lambda: True)
+def test_following_ends_with_the_run(root: Path, recording: RunRecorder) -> None:
+    followed = follow_events(root, RUN, lambda: True)
     assert next(followed).what == "run_started"
 
-    recording(event("note", message="on the way"))
+    recording(progress_event("note", message="on the way"))
     assert next(followed).what == "note"
-    recording(event("run_ended", run_id=RUN))
+    recording(progress_event("run_ended", run_id=RUN))
 
     assert [one.what for one in followed] == ["run_ended"]
 
 
 def test_following_ends_when_whoever_works_is_gone(
-    root: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch
+    root: Path, recording: RunRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_log, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(run_log, "LIVENESS_CHECK_SECONDS", 0.01)
 
-    assert [one.what for one in follow(root, RUN, lambda: False)] == ["run_started"]
+    assert [one.what for one in follow_events(root, RUN, lambda: False)] == ["run_started"]
 
 
 def test_what_matters_now_begins_with_the_attempts_at_work() -> None:
-    def at(what: str, iteration: int = 0) -> Event:
-        return event(what, iteration=iteration)
+    def at(what: str, iteration: int = 0) -> ProgressEvent:
+        return progress_event(what, iteration=iteration)
 
     first = [at("run_started"), at("attempt_started", 1), at("attempt_ended", 1), at("run_ended")]
     again = [at("run_started"), at("attempt_started", 2), at("output"), at("attempt_ended", 2)]
     both = [at("attempt_started", 3), at("attempt_started", 4), at("attempt_ended", 4), at("output")]
 
-    assert current([]) == []
-    assert current(first[:1]) == first[:1]
-    assert current([*first, *again, *both]) == [again[0], *both]
-    assert current([*first, *again]) == again
-    assert current([*first, again[0]]) == [again[0]]
+    assert current_events([]) == []
+    assert current_events(first[:1]) == first[:1]
+    assert current_events([*first, *again, *both]) == [again[0], *both]
+    assert current_events([*first, *again]) == again
+    assert current_events([*first, again[0]]) == [again[0]]
 
 
 # --- what others write into the file ---------------------------------------------------------
@@ -528,19 +541,19 @@ def test_what_matters_now_begins_with_the_attempts_at_work() -> None:
         b'{"n":' + b"[" * 700 + b"]" * 700 + b"}",
     ],
 )
-def test_what_cannot_be_told_to_everybody_is_passed_over(root: Path, recording: Recording, details: bytes) -> None:
+def test_what_cannot_be_told_to_everybody_is_passed_over(root: Path, recording: RunRecorder, details: bytes) -> None:
     with file_of(root).open("ab") as file:
         file.write(b'{"what":"output","at":"x","details":' + details + b"}\n")
     say(recording, "Still here 字 🐝\n")
 
-    told, _ = read(root, RUN)
+    told, _ = read_events(root, RUN)
 
     assert [one.what for one in told] == ["run_started", "output"]
     assert json.dumps([one.details for one in told], ensure_ascii=False, allow_nan=False).encode()
 
 
-def test_a_file_that_says_too_much_is_gone_from_it_is_none_of_ours(root: Path, recording: Recording) -> None:
+def test_a_file_that_says_too_much_is_gone_from_it_is_none_of_ours(root: Path, recording: RunRecorder) -> None:
     lines = file_of(root).read_bytes().partition(b"\n")[2]
     file_of(root).write_bytes(b'{"left_out":"9999999999999999"}\n' + lines)
 
-    assert read(root, RUN, 7) == ([], 7)
+    assert read_events(root, RUN, 7) == ([], 7)

@@ -5,22 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.config import STRATEGIES, ModelsConfig
-from ralph.core.records import Difficulty, Outcome, replace
+from ralph.core.records import AttemptOutcome, Difficulty, replace
 from ralph.loop.strategy import (
-    REASON_CHARACTERS,
-    Choice,
-    Evidence,
-    ModelRecord,
+    MAX_REASON_LENGTH,
+    ModelChoice,
+    ModelEvidence,
+    ModelTotals,
     choose_model,
-    cost_of,
-    next_step,
+    next_step_text,
+    session_cost,
     strategy_name,
-    strongest,
-    unknown_hint,
+    strongest_model,
+    unknown_model_problem,
 )
-from ralph.loop.stuck import Step, Trouble
+from ralph.loop.stuck import EscalationStep, StuckState
 
-BADLY = (Outcome.FAILED,) * 6 + (Outcome.DONE,) * 4
+BADLY = (AttemptOutcome.FAILED,) * 6 + (AttemptOutcome.DONE,) * 4
 
 
 def chosen(
@@ -36,14 +36,14 @@ def chosen(
     repeating: bool = False,
     failed_model: str = "",
     **evidence: object,
-) -> Choice:
+) -> ModelChoice:
     config = ModelsConfig(strategy=strategy, ladder=ladder)
     if prices is not None:
         config = replace(config, prices=prices)
-    trouble = Trouble(failures=failures, is_repeating=repeating, failed_model=failed_model)
+    trouble = StuckState(failures=failures, is_repeating=repeating, failed_model=failed_model)
     return choose_model(
         config,
-        replace(Evidence(trouble=trouble), **evidence),
+        replace(ModelEvidence(stuck_state=trouble), **evidence),
         configured=configured,
         flag=flag,
         hat=hat,
@@ -57,7 +57,7 @@ def chosen(
 def test_a_person_who_asks_for_a_model_gets_it() -> None:
     choice = chosen("fixed", flag="mine", configured="sonnet", hint="opus", takes_model=False)
 
-    assert choice == Choice(model="mine", reason="asked for with --model")
+    assert choice == ModelChoice(model="mine", reason="asked for with --model")
 
 
 def test_a_program_that_takes_no_model_gets_none_and_a_reason() -> None:
@@ -71,7 +71,7 @@ def test_a_program_that_takes_no_model_gets_none_and_a_reason() -> None:
 def test_a_known_model_that_an_attempt_asked_for_goes_before_the_strategy(strategy: str) -> None:
     choice = chosen(strategy, hint=" Opus ", hint_from=2)
 
-    assert choice == Choice(model="opus", reason="asked for by attempt 2")
+    assert choice == ModelChoice(model="opus", reason="asked for by attempt 2")
 
 
 def test_the_prices_and_the_agent_settings_make_a_model_known_too() -> None:
@@ -88,13 +88,16 @@ def test_a_model_nobody_knows_never_changes_the_choice(strategy: str, hint: str)
 def test_a_hint_nobody_knows_is_put_into_one_sentence() -> None:
     config = ModelsConfig()
 
-    sentence = unknown_hint(config, "", "gpt\x1b[31m-99\n" + "x" * 500)
+    sentence = unknown_model_problem(config, "", "gpt\x1b[31m-99\n" + "x" * 500)
 
     assert sentence.startswith("Unknown model gpt-99 x")
     assert "\n" not in sentence
     assert len(sentence) < 200
     assert (
-        unknown_hint(config, "", "OPUS") == unknown_hint(config, "mine", "mine") == unknown_hint(config, "", "") == ""
+        unknown_model_problem(config, "", "OPUS")
+        == unknown_model_problem(config, "mine", "mine")
+        == unknown_model_problem(config, "", "")
+        == ""
     )
 
 
@@ -108,7 +111,7 @@ def test_without_a_strategy_a_configured_model_is_fixed() -> None:
 
 
 def test_fixed_never_changes() -> None:
-    assert chosen("fixed", configured="mine", failures=3, repeating=True) == Choice(
+    assert chosen("fixed", configured="mine", failures=3, repeating=True) == ModelChoice(
         model="mine", reason="fixed in the configuration"
     )
     assert chosen("fixed", failures=3).model == "haiku"
@@ -158,13 +161,13 @@ def test_a_hard_task_starts_one_rung_higher(difficulty: Difficulty) -> None:
 
 def test_in_bad_times_a_task_starts_one_rung_higher() -> None:
     assert chosen("escalate", recent=BADLY).model == "sonnet"
-    assert chosen("escalate", recent=(*BADLY[1:], Outcome.DONE)).model == "haiku"
+    assert chosen("escalate", recent=(*BADLY[1:], AttemptOutcome.DONE)).model == "haiku"
 
 
 def test_few_attempts_and_interruptions_make_no_bad_times() -> None:
-    assert chosen("escalate", recent=(Outcome.FAILED,) * 9).model == "haiku"
-    assert chosen("escalate", recent=(Outcome.INTERRUPTED,) * 20).model == "haiku"
-    assert chosen("escalate", recent=(Outcome.INTERRUPTED,) * 9 + (Outcome.FAILED,) * 9).model == "haiku"
+    assert chosen("escalate", recent=(AttemptOutcome.FAILED,) * 9).model == "haiku"
+    assert chosen("escalate", recent=(AttemptOutcome.INTERRUPTED,) * 20).model == "haiku"
+    assert chosen("escalate", recent=(AttemptOutcome.INTERRUPTED,) * 9 + (AttemptOutcome.FAILED,) * 9).model == "haiku"
 
 
 @pytest.mark.parametrize("strategy", ["escalate", "cost-optimized", "plan-then-execute"])
@@ -180,8 +183,8 @@ def test_the_model_that_got_the_task_done_before_is_not_undercut(strategy: str) 
 def test_escalate_does_not_fall_back_below_the_model_that_failed_last() -> None:
     again, stronger = (chosen("escalate", failures=count, failed_model="sonnet") for count in (1, 2))
 
-    assert again == Choice(model="sonnet", reason="escalate: sonnet failed last, so the same again")
-    assert stronger == Choice(model="opus", reason="escalate: sonnet failed last, so a stronger one")
+    assert again == ModelChoice(model="sonnet", reason="escalate: sonnet failed last, so the same again")
+    assert stronger == ModelChoice(model="opus", reason="escalate: sonnet failed last, so a stronger one")
 
 
 # --- plan-then-execute -----------------------------------------------------------------
@@ -198,7 +201,7 @@ def test_the_strongest_plans_and_the_cheapest_executes(hat: str, model: str) -> 
 def test_who_executes_a_plan_escalates() -> None:
     choice = chosen("plan-then-execute", failures=2)
 
-    assert choice == Choice(model="sonnet", reason="plan-then-execute: 2 failures, 1 rung up")
+    assert choice == ModelChoice(model="sonnet", reason="plan-then-execute: 2 failures, 1 rung up")
 
 
 def test_a_planner_that_failed_does_not_make_the_execution_dear() -> None:
@@ -208,8 +211,8 @@ def test_a_planner_that_failed_does_not_make_the_execution_dear() -> None:
 # --- cost-optimized ----------------------------------------------------------------------
 
 
-def seen(model: str, attempts: int, done: int, each_usd: float = 0.0) -> ModelRecord:
-    return ModelRecord(model=model, attempts=attempts, done=done, cost_usd=attempts * each_usd)
+def seen(model: str, attempts: int, done: int, each_usd: float = 0.0) -> ModelTotals:
+    return ModelTotals(model=model, attempts=attempts, done=done, cost_usd=attempts * each_usd)
 
 
 def test_without_evidence_the_cheapest_is_tried() -> None:
@@ -221,7 +224,7 @@ def test_a_cheap_model_that_rarely_gets_there_is_dear() -> None:
 
     choice = chosen("cost-optimized", alike=alike, overall=alike)
 
-    assert choice == Choice(
+    assert choice == ModelChoice(
         model="sonnet",
         reason="cost-optimized: sonnet is expected to cost $0.18 for a done task, haiku $0.27"
         " (done 1 of 12 like this one)",
@@ -306,31 +309,31 @@ def test_a_ladder_without_prices_costs_more_with_every_rung() -> None:
 def test_a_session_costs_what_its_tokens_cost() -> None:
     config = ModelsConfig()
 
-    assert cost_of(config, "sonnet", 1_000_000, 100_000) == pytest.approx(4.5)
-    assert cost_of(config, "sonnet", None, 100_000) == pytest.approx(1.5)
-    assert cost_of(config, "sonnet", None, None) is None
-    assert cost_of(config, "unknown", 10, 10) is None
-    assert cost_of(config, None, 10, 10) is None
+    assert session_cost(config, "sonnet", 1_000_000, 100_000) == pytest.approx(4.5)
+    assert session_cost(config, "sonnet", None, 100_000) == pytest.approx(1.5)
+    assert session_cost(config, "sonnet", None, None) is None
+    assert session_cost(config, "unknown", 10, 10) is None
+    assert session_cost(config, None, 10, 10) is None
 
 
 def test_the_strongest_is_the_last_of_the_ladder() -> None:
-    assert strongest(ModelsConfig(ladder=("a", "b"))) == "b"
+    assert strongest_model(ModelsConfig(ladder=("a", "b"))) == "b"
 
 
 def test_every_step_says_what_happens_next() -> None:
-    said = {step: next_step(Trouble(step=step)) for step in Step}
+    said = {step: next_step_text(StuckState(step=step)) for step in EscalationStep}
 
     assert said == {
-        Step.NONE: "",
-        Step.REPORT: "next: retry with the failure report",
-        Step.STRONGER: "next: a stronger model",
-        Step.DECOMPOSE: "next: ask the agent to split it",
-        Step.PERSON: "waits for a person",
+        EscalationStep.NONE: "",
+        EscalationStep.REPORT: "next: retry with the failure report",
+        EscalationStep.STRONGER: "next: a stronger model",
+        EscalationStep.DECOMPOSE: "next: ask the agent to split it",
+        EscalationStep.PERSON: "waits for a person",
     }
 
 
 def test_a_fixed_model_is_not_said_to_get_stronger() -> None:
-    assert "fixed" in next_step(Trouble(step=Step.STRONGER), "fixed")
+    assert "fixed" in next_step_text(StuckState(step=EscalationStep.STRONGER), "fixed")
 
 
 # --- any evidence ------------------------------------------------------------------------------
@@ -339,7 +342,7 @@ NAMES = ("a", "b", "c", "d", "e", "a model with quite a long name of 41 letters"
 LADDERS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True).map(tuple)
 RECORDS = st.lists(
     st.builds(
-        lambda model, attempts, share, cost: ModelRecord(
+        lambda model, attempts, share, cost: ModelTotals(
             model=model, attempts=attempts, done=int(share * attempts), cost_usd=cost, tokens=attempts * 1000
         ),
         st.sampled_from([*NAMES, "another"]),
@@ -350,16 +353,16 @@ RECORDS = st.lists(
     max_size=6,
 ).map(tuple)
 EVIDENCE = st.builds(
-    Evidence,
+    ModelEvidence,
     trouble=st.builds(
-        Trouble,
+        StuckState,
         failures=st.integers(0, 20),
         is_repeating=st.booleans(),
         failed_model=st.sampled_from(["", "another", *NAMES]),
     ),
     difficulty=st.none() | st.sampled_from(Difficulty),
     solved_by=st.none() | st.sampled_from(["another", *NAMES]),
-    recent=st.lists(st.sampled_from(Outcome), max_size=20).map(tuple),
+    recent=st.lists(st.sampled_from(AttemptOutcome), max_size=20).map(tuple),
     alike=RECORDS,
     overall=RECORDS,
 )
@@ -379,7 +382,7 @@ def test_any_evidence_gives_a_model_of_the_settings_and_a_short_reason(
     strategy: str,
     ladder: tuple[str, ...],
     prices: dict[str, tuple[float, ...]],
-    evidence: Evidence,
+    evidence: ModelEvidence,
     configured: str,
     hat: str,
 ) -> None:
@@ -389,17 +392,19 @@ def test_any_evidence_gives_a_model_of_the_settings_and_a_short_reason(
 
     assert choice.model in (*ladder, configured)
     assert choice.model
-    assert 0 < len(choice.reason) <= REASON_CHARACTERS
+    assert 0 < len(choice.reason) <= MAX_REASON_LENGTH
     assert "\n" not in choice.reason
     assert "…" not in choice.reason or "letters" in "".join((*ladder, configured))
 
 
 @given(strategy=st.sampled_from(["escalate", "plan-then-execute"]), ladder=LADDERS, evidence=EVIDENCE)
-def test_more_failures_never_bring_a_weaker_model(strategy: str, ladder: tuple[str, ...], evidence: Evidence) -> None:
+def test_more_failures_never_bring_a_weaker_model(
+    strategy: str, ladder: tuple[str, ...], evidence: ModelEvidence
+) -> None:
     config = ModelsConfig(strategy=strategy, ladder=ladder)
 
     def rung(failures: int) -> int:
-        worse = replace(evidence, trouble=replace(evidence.trouble, failures=failures))
+        worse = replace(evidence, stuck_state=replace(evidence.stuck_state, failures=failures))
         choice = choose_model(config, worse, configured="", flag=None, hat="creator", takes_model=True)
         return ladder.index(choice.model or "")
 
@@ -410,9 +415,9 @@ def test_more_failures_never_bring_a_weaker_model(strategy: str, ladder: tuple[s
 
 
 @given(ladder=LADDERS, evidence=EVIDENCE)
-def test_the_second_failure_costs_at_least_a_rung(ladder: tuple[str, ...], evidence: Evidence) -> None:
+def test_the_second_failure_costs_at_least_a_rung(ladder: tuple[str, ...], evidence: ModelEvidence) -> None:
     config = ModelsConfig(strategy="cost-optimized", ladder=ladder)
-    twice = replace(evidence, trouble=Trouble(failures=2, failed_model=ladder[0]))
+    twice = replace(evidence, stuck_state=StuckState(failures=2, failed_model=ladder[0]))
 
     choice = choose_model(config, twice, configured="", flag=None, hat="creator", takes_model=True)
 

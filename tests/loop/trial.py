@@ -13,9 +13,9 @@ import pytest
 
 from ralph.agents import Agent
 from ralph.core.config import Config
-from ralph.core.records import Attempt, Memory, Outcome, Status, Task, replace
-from ralph.loop.options import Order, Summary
-from ralph.loop.progress import Event
+from ralph.core.records import Attempt, AttemptOutcome, Memory, Task, TaskStatus, replace
+from ralph.loop.options import RunOptions, RunSummary
+from ralph.loop.progress import ProgressEvent
 from ralph.loop.run import Loop
 from ralph.project import Project
 from tests.cli.ran import Ran, run
@@ -33,18 +33,18 @@ class Trial:
     def __init__(self, project: Project, capsys: pytest.CaptureFixture[str]) -> None:
         self.project = project
         self.root = project.root
-        self.events: list[Event] = []
+        self.events: list[ProgressEvent] = []
         self._capsys = capsys
 
     def run(
         self,
         agent: Agent,
-        order: Order | None = None,
+        order: RunOptions | None = None,
         /,
         *,
         ask: Callable[[Task], str] | None = None,
         **sections: dict[str, object],
-    ) -> Summary:
+    ) -> RunSummary:
         """Run the loop with an agent; each section of the settings may be changed."""
         usual = Config()
         changed = {name: replace(getattr(usual, name), **values) for name, values in sections.items()}
@@ -53,11 +53,11 @@ class Trial:
             agent=agent,
             config=replace(usual, **changed),
             directory=self.root,
-            order=order or Order(iterations=20),
-            tell=self.events.append,
-            ask=ask,
+            run_options=order or RunOptions(iterations=20),
+            emit=self.events.append,
+            ask_feedback=ask,
         )
-        return loop.run()
+        return loop.run_loop()
 
     # --- by command ------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Trial:
         """Give all attempts, oldest first."""
         return list(reversed(self.project.store.attempts.latest(1000)))
 
-    def outcomes(self) -> list[Outcome | None]:
+    def outcomes(self) -> list[AttemptOutcome | None]:
         """Give how the attempts ended, oldest first."""
         return [attempt.outcome for attempt in self.attempts()]
 
@@ -128,7 +128,7 @@ class Trial:
         """Give the model of each attempt and the reason for it, oldest first."""
         return [(attempt.model, attempt.model_reason) for attempt in self.attempts()]
 
-    def status(self, task: Task) -> Status:
+    def status(self, task: Task) -> TaskStatus:
         """Give where a task stands."""
         return self.project.store.tasks.get(task.id).status
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.limits import LONGEST_BODY
-from ralph.core.records import AgentSession, Memory, State, now, replace
-from ralph.core.skill import SKILL
+from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.records import AgentSession, Memory, MemoryState, now, replace
+from ralph.core.skill import PROMPT_SECTION
 from ralph.project import Project
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import a_memory, set_up_project
 
 LONGEST = 8_000
@@ -27,12 +27,12 @@ def many(project: Project, count: int, body: str = "", **fields: object) -> None
         text = body or f"Warehouse rule {number}: crates of lot {number * 7919} go to shelf {number % 97}."
         memory = a_memory(text[:80], f"{number} {text}" if body else text, kind=KINDS[number % len(KINDS)])
         made.append((replace(memory, id=f"mem-{1_700_000_000 + number}-{number % 65_536:04x}", **fields), ()))
-    project.store.memories.bring(made, Change(who="person", why="test"))
+    project.store.memories.import_memories(made, ChangeInfo(who="person", why="test"))
 
 
-def put(project: Project, body: str, state: State = State.ACTIVE, **fields: object) -> Memory:
+def put(project: Project, body: str, state: MemoryState = MemoryState.ACTIVE, **fields: object) -> Memory:
     memory = a_memory(body, body, id="", kind="fix", state=state)
-    return project.store.memories.insert(replace(memory, **fields), Change(who="person", why="test"))
+    return project.store.memories.insert_unchecked(replace(memory, **fields), ChangeInfo(who="person", why="test"))
 
 
 def with_settings(project: Project, section: str, line: str) -> Project:
@@ -45,19 +45,19 @@ def with_settings(project: Project, section: str, line: str) -> Project:
 
 def begin(project: Project, id: str = "s-1", **how: bool) -> str:
     """Let a session begin, and give what it is told."""
-    told = project.sessions.on_start(id, **how)
-    project.sessions.note_start(id, "claude", told, goes_on=how.get("goes_on", False))
+    told = project.sessions.start_context(id, **how)
+    project.sessions.record_start(id, "claude", told, is_resumed=how.get("goes_on", False))
     return told.text
 
 
 def ask(project: Project, prompt: str, id: str = "s-1") -> str:
-    told = project.sessions.on_prompt(id, prompt)
-    project.sessions.note_prompt(id, "claude", prompt, told)
+    told = project.sessions.prompt_context(id, prompt)
+    project.sessions.record_prompt(id, "claude", prompt, told)
     return told.text
 
 
 def bodies(project: Project) -> list[str]:
-    return sorted(one.body for one in project.memory.list(Wanted()))
+    return sorted(one.body for one in project.memory.list(MemoryFilter()))
 
 
 def units(text: str) -> int:
@@ -85,7 +85,7 @@ def test_the_surest_of_many_are_told_and_no_more_than_an_agent_reads(project: Pr
         pytest.param("字" * 900, id="wide"),
         pytest.param("a\n" * 400, id="many lines"),
         pytest.param("# heading\n" * 150, id="escaped"),
-        pytest.param("x" * (LONGEST_BODY - 10), id="huge"),
+        pytest.param("x" * (MAX_BODY_LENGTH - 10), id="huge"),
     ],
 )
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -109,13 +109,16 @@ def test_a_skill_in_the_settings_adds_to_the_hint_and_leaves_room(project: Proje
         told = begin(other)
 
     assert "MEMORY:type:content" in told
-    assert SKILL.strip() in told
+    assert PROMPT_SECTION.strip() in told
     assert "Warehouse rule" in told
     assert units(told) < LONGEST
 
 
-@pytest.mark.parametrize("state", [State.QUARANTINED, State.STAGED, State.REJECTED, State.PRUNED, State.SUPERSEDED])
-def test_what_is_not_in_use_is_never_told(project: Project, state: State) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [MemoryState.QUARANTINED, MemoryState.STAGED, MemoryState.REJECTED, MemoryState.PRUNED, MemoryState.SUPERSEDED],
+)
+def test_what_is_not_in_use_is_never_told(project: Project, state: MemoryState) -> None:
     put(project, "The parser wants tabs.", state)
 
     told = [begin(project), ask(project, "Fix the parser: tabs or spaces?"), begin(project, is_compacted=True)]
@@ -132,7 +135,7 @@ def test_what_is_told_cannot_come_back_as_an_order(project: Project) -> None:
     assert "<task-done>" not in told
     assert "</journal>" not in told
     assert "MEMORY:fix" not in told
-    project.sessions.keep("s-1", "claude", told)
+    project.sessions.store_message("s-1", "claude", told)
     assert len(bodies(project)) == 1
 
 
@@ -171,7 +174,7 @@ def test_a_session_that_goes_on_is_told_nothing_twice(project: Project) -> None:
     put(project, "The printer wants paper.")
     ask(project, "The printer is out of paper.")
     put(project, "The scanner wants light.")
-    project.sessions.keep("s-1", "claude", "MEMORY:fix:The plotter wants ink.")
+    project.sessions.store_message("s-1", "claude", "MEMORY:fix:The plotter wants ink.")
 
     resumed = begin(project, goes_on=True)
 
@@ -206,7 +209,7 @@ def test_what_is_told_for_a_task_has_to_do_with_it(project: Project) -> None:
     put(project, "The parser wants tabs.")
     task = project.tasks.add("Fix the parser", "It chokes on tabs.")
 
-    told = project.sessions.for_task(task.id)
+    told = project.sessions.task_context(task.id)
 
     assert "The parser wants tabs." in told.text
     assert "Warehouse" not in told.text
@@ -236,7 +239,7 @@ def test_nothing_is_told_twice_until_a_compaction_has_taken_it_away(project: Pro
     put(project, "The parser wants tabs.")
     first = ask(project, "Does the parser want tabs?")
     second = ask(project, "Does the parser want tabs?")
-    project.sessions.note_compaction("s-1", "claude", "We spoke of the weather.")
+    project.sessions.record_compaction("s-1", "claude", "We spoke of the weather.")
 
     third = ask(project, "Does the parser want tabs?")
 
@@ -245,7 +248,7 @@ def test_nothing_is_told_twice_until_a_compaction_has_taken_it_away(project: Pro
 
 
 def test_a_session_is_not_told_what_it_has_just_said(project: Project) -> None:
-    project.sessions.keep("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
 
     assert ask(project, "Does the parser want tabs?") == ""
     assert "The parser wants tabs." in ask(project, "Does the parser want tabs?", "s-2")
@@ -258,32 +261,34 @@ def test_what_a_session_was_told_and_repeats_is_not_learned_again(project: Proje
     known = put(project, "The parser wants tabs and never takes any spaces.")
     begin(project)
 
-    project.sessions.keep("s-1", "claude", "MEMORY:decision:The parser wants tabs, and never takes any spaces!")
+    project.sessions.store_message(
+        "s-1", "claude", "MEMORY:decision:The parser wants tabs, and never takes any spaces!"
+    )
 
-    memory = project.memory.list(Wanted())
+    memory = project.memory.list(MemoryFilter())
     assert [(one.id, one.support) for one in memory] == [(known.id, known.support)]
 
 
 def test_what_another_session_says_as_well_makes_it_surer(project: Project) -> None:
-    project.sessions.keep("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
-    project.sessions.keep("s-2", "codex", "MEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("s-2", "codex", "MEMORY:fix:The parser wants tabs.")
 
-    assert [(one.body, one.support) for one in project.memory.list(Wanted())] == [("The parser wants tabs.", 2)]
+    assert [(one.body, one.support) for one in project.memory.list(MemoryFilter())] == [("The parser wants tabs.", 2)]
 
 
 def test_without_a_name_a_session_leaves_its_memories_and_no_trace_of_itself(project: Project) -> None:
-    project.sessions.keep("", "claude", "MEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("", "claude", "MEMORY:fix:The parser wants tabs.")
 
-    assert [one.origin_session for one in project.memory.list(Wanted())] == [None]
+    assert [one.origin_session for one in project.memory.list(MemoryFilter())] == [None]
     assert project.sessions.latest(10) == []
 
 
 def test_what_a_person_changed_in_the_file_meanwhile_stays_so(project: Project) -> None:
-    project.sessions.keep("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("s-1", "claude", "MEMORY:fix:The parser wants tabs.")
     file = project.root / ".agent" / "memories.md"
     file.write_text(file.read_text().replace("wants tabs", "wants four spaces"))
 
-    project.sessions.keep("s-1", "claude", "Again.\nMEMORY:fix:The parser wants tabs.")
+    project.sessions.store_message("s-1", "claude", "Again.\nMEMORY:fix:The parser wants tabs.")
     project.files.sync()
 
     assert bodies(project) == ["The parser wants four spaces."]
@@ -293,10 +298,10 @@ def test_of_very_many_things_said_in_a_session_each_is_kept_once(project: Projec
     lines = [f"MEMORY:fix:Lot {number} of the warehouse goes to shelf {number * 7}." for number in range(90)]
 
     for _ in range(2):
-        project.sessions.keep("s-1", "claude", "\n".join(lines))
+        project.sessions.store_message("s-1", "claude", "\n".join(lines))
 
     assert len(bodies(project)) == 90
-    assert {one.support for one in project.memory.list(Wanted())} == {1}
+    assert {one.support for one in project.memory.list(MemoryFilter())} == {1}
     assert len(project.sessions.get("s-1").learned) == 90
 
 
@@ -307,21 +312,23 @@ def test_a_session_is_known_by_what_was_asked_first_and_said_last(project: Proje
     begin(project)
     ask(project, "Fix the parser.\nIt is broken.")
     ask(project, "Now the tests.")
-    project.sessions.keep("s-1", "claude", "Fixed.\n<journal>Tabs.</journal>\nMEMORY:fix:The parser wants tabs.")
-    project.sessions.keep("s-1", "claude", "Said by a subagent.", is_last=False)
-    project.sessions.note_end("s-1", "claude", "prompt_input_exit")
+    project.sessions.store_message(
+        "s-1", "claude", "Fixed.\n<journal>Tabs.</journal>\nMEMORY:fix:The parser wants tabs."
+    )
+    project.sessions.store_message("s-1", "claude", "Said by a subagent.", is_last=False)
+    project.sessions.record_end("s-1", "claude", "prompt_input_exit")
 
     session = project.sessions.get("s-1")
 
     assert (session.title, session.summary) == ("Fix the parser. It is broken.", "Fixed.")
     assert (session.prompts, session.compactions, session.ending) == (2, 0, "prompt_input_exit")
     assert session.ended_at
-    assert session.learned == tuple(one.id for one in project.memory.list(Wanted()))
+    assert session.learned == tuple(one.id for one in project.memory.list(MemoryFilter()))
 
 
 def test_one_that_ended_and_goes_on_is_open_again(project: Project) -> None:
     ask(project, "Fix the parser.")
-    project.sessions.note_end("s-1", "claude", "clear")
+    project.sessions.record_end("s-1", "claude", "clear")
 
     begin(project, goes_on=True)
 
@@ -330,8 +337,10 @@ def test_one_that_ended_and_goes_on_is_open_again(project: Project) -> None:
 
 
 def test_a_long_summary_is_cut_and_says_nothing_to_us(project: Project) -> None:
-    project.sessions.note_compaction("s-1", "claude", "word " * 100_000 + "MEMORY:fix:hidden")
-    project.sessions.note_prompt("s-1", "claude", "p" * 100_000, project.sessions.on_prompt("s-1", "p" * 100_000))
+    project.sessions.record_compaction("s-1", "claude", "word " * 100_000 + "MEMORY:fix:hidden")
+    project.sessions.record_prompt(
+        "s-1", "claude", "p" * 100_000, project.sessions.prompt_context("s-1", "p" * 100_000)
+    )
 
     session = project.sessions.get("s-1")
 
@@ -353,7 +362,7 @@ def test_sessions_of_one_project_are_none_of_another(tmp_path: Path, project: Pr
 
 def test_sessions_in_which_nothing_happened_are_not_listed(project: Project) -> None:
     begin(project, "s-0")
-    project.sessions.note_end("s-0", "claude", "exit")
+    project.sessions.record_end("s-0", "claude", "exit")
     ask(project, "Fix the parser.", "s-1")
 
     assert [one.id for one in project.sessions.latest(5)] == ["s-1"]
@@ -365,7 +374,7 @@ def test_sessions_that_never_ended_are_forgotten_after_a_week_unless_something_w
     long_ago = "2026-01-01T00:00:00.000Z"
     for id, prompts in (("idle", 0), ("asked", 1)):
         session = AgentSession(id=id, agent="claude", started_at=long_ago, last_at=long_ago, prompts=prompts)
-        project.store.sessions.put(session)
+        project.store.sessions.save(session)
     begin(project, "yesterday")
 
     begin(project, "today")
@@ -377,5 +386,5 @@ def test_when_a_session_began_is_known_of_those_that_are_known(project: Project)
     before = now()
     begin(project)
 
-    assert before <= project.sessions.began("s-1") <= now()
-    assert project.sessions.began("s-2") == project.sessions.began("") == ""
+    assert before <= project.sessions.started_at("s-1") <= now()
+    assert project.sessions.started_at("s-2") == project.sessions.started_at("") == ""

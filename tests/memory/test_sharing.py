@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ralph.core.errors import ConflictError, NotFoundError, RalphError, UsageError
-from ralph.core.records import Memory, Outcome, State, Status, replace
+from ralph.core.records import AttemptOutcome, Memory, MemoryState, TaskStatus, replace
 from ralph.memory.sharing import import_shared, share
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from ralph.store.projects import SHARED_ID
-from ralph.store.sync_state import RESTORED
+from ralph.store.sync_state import RESTORED_MARK
 from ralph.workspace import init_project
 from tests.make import as_agent, begin, finish
 
@@ -57,7 +57,7 @@ def add(project: Project, text: str, **fields: object) -> Memory:
 
 
 def listed(project: Project) -> list[str]:
-    return [memory.body for memory in project.memory.list(Wanted())]
+    return [memory.body for memory in project.memory.list(MemoryFilter())]
 
 
 def whats(project: Project, id: str) -> list[tuple[str, str, str]]:
@@ -86,7 +86,7 @@ def test_what_is_shared_reaches_the_other_project_with_its_source(ours: Project,
     (kept,) = ours.memory.sharing.share(memory.id)
 
     assert (kept.what, kept.memory.body) == ("added", memory.body)
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
     assert (copy.body, copy.kind, copy.tags, copy.files) == (
         memory.body,
         "convention",
@@ -107,8 +107,8 @@ def test_what_was_shared_is_written_to_the_files_too(ours: Project, theirs: Proj
 def test_search_and_prime_find_what_was_shared(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
-    assert [one.memory.body for one in theirs.memory.search("uv", Wanted(), 5)] == ["Use uv instead of pip."]
-    assert [one.body for one in theirs.memory.prime(Wanted(), text="install with uv or pip")] == [
+    assert [one.memory.body for one in theirs.memory.search("uv", MemoryFilter(), 5)] == ["Use uv instead of pip."]
+    assert [one.body for one in theirs.memory.prime(MemoryFilter(), text="install with uv or pip")] == [
         "Use uv instead of pip."
     ]
 
@@ -124,14 +124,14 @@ def test_what_belongs_to_the_tasks_of_a_project_does_not_go_along(ours: Project,
     task = ours.tasks.add("Learn")
     own = ours.store.memories
     memory = add(ours, "Use uv instead of pip.")
-    by = Change(who="agent", why="")
-    own.change(
+    by = ChangeInfo(who="agent", why="")
+    own.update(
         memory.id, "edited", by, origin_task=task.id, origin_run="run-1", origin_attempt=1, feature="Ours", uses=7
     )
 
     ours.memory.sharing.share(memory.id)
 
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
     assert (copy.origin_task, copy.origin_run, copy.origin_attempt, copy.feature, copy.uses) == (None,) * 4 + (0,)
 
 
@@ -143,13 +143,13 @@ def test_a_project_made_later_gets_all_that_is_shared(ours: Project, open_named:
 
 def test_sharing_changes_nothing_where_it_came_from(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
-    before = ours.store.memories.last_event()
+    before = ours.store.memories.last_event_seq()
 
     ours.memory.sharing.share(memory.id)
     listed(theirs)
 
     assert listed(ours) == [memory.body]
-    assert ours.store.memories.last_event() == before
+    assert ours.store.memories.last_event_seq() == before
 
 
 def test_taking_in_again_changes_nothing(ours: Project, theirs: Project) -> None:
@@ -163,17 +163,17 @@ def test_what_both_know_already_is_not_kept_twice(ours: Project, theirs: Project
 
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
 
-    assert [one.id for one in theirs.memory.list(Wanted())] == [mine.id]
+    assert [one.id for one in theirs.memory.list(MemoryFilter())] == [mine.id]
 
 
 def test_two_projects_that_share_the_same_share_one_thing(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
 
     (kept,) = theirs.memory.sharing.share(copy.id)
 
     assert kept.what == "known"
-    assert len(theirs.memory.sharing.list(Wanted())) == 1
+    assert len(theirs.memory.sharing.list(MemoryFilter())) == 1
 
 
 def test_an_id_that_means_something_else_here_is_not_written_over(ours: Project, theirs: Project) -> None:
@@ -260,7 +260,7 @@ def test_what_is_shared_while_others_look_reaches_them_all(ours: Project, theirs
 def test_what_a_person_deleted_here_stays_deleted(ours: Project, theirs: Project) -> None:
     memory = add(ours, "Use uv instead of pip.")
     ours.memory.sharing.share(memory.id)
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
     theirs.memory.delete(copy.id)
 
     ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
@@ -304,8 +304,8 @@ def test_a_cleared_memory_does_not_fill_again(ours: Project, theirs: Project) ->
     listed(theirs)
     with theirs.store.transaction():
         copy = theirs.store.memories.get(memory.id)
-        theirs.store.memories.replace_all(
-            [(copy, replace(copy, state=State.PRUNED))], "cleared", Change(who="person", why="cleared")
+        theirs.store.memories.update_unmodified(
+            [(copy, replace(copy, state=MemoryState.PRUNED))], "cleared", ChangeInfo(who="person", why="cleared")
         )
 
     ours.memory.edit(memory.id, content="Use uv instead of pip, always.")
@@ -340,10 +340,10 @@ def test_a_change_reaches_the_others_when_it_is_shared_again(ours: Project, thei
     (kept,) = ours.memory.sharing.share(memory.id)
 
     assert kept.what == "edited"
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
     assert (before, copy.body, copy.tags) == (["Use uv instead of pip."], "Never use pip; uv is quicker.", ("speed",))
     assert whats(theirs, copy.id)[-1] == ("ralph", "edited", "shared from ours")
-    assert len(ours.memory.sharing.list(Wanted())) == 1
+    assert len(ours.memory.sharing.list(MemoryFilter())) == 1
 
 
 def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_named: Open) -> None:
@@ -356,7 +356,7 @@ def test_who_got_it_can_share_it_better(ours: Project, theirs: Project, open_nam
 
     assert listed(ours) == ["Never use pip; uv is quicker."]
     assert listed(open_named("third")) == ["Never use pip; uv is quicker."]
-    assert [one.project for one in ours.memory.sharing.list(Wanted())] == ["theirs"]
+    assert [one.project for one in ours.memory.sharing.list(MemoryFilter())] == ["theirs"]
 
 
 def test_changes_go_on_reaching_where_it_came_from(ours: Project, theirs: Project) -> None:
@@ -387,7 +387,7 @@ def test_what_is_no_longer_shared_goes_with_the_reason_and_stays_where_it_came_f
     assert (listed(ours), listed(theirs)) == ([memory.body], [])
     assert theirs.store.memories.get(memory.id).state_reason == "no longer shared (ours)"
     assert whats(theirs, memory.id)[-1] == ("ralph", "unshared", "no longer shared (ours)")
-    assert ours.memory.sharing.list(Wanted()) == []
+    assert ours.memory.sharing.list(MemoryFilter()) == []
 
 
 def test_what_is_shared_once_more_comes_back(ours: Project, theirs: Project) -> None:
@@ -406,7 +406,7 @@ def test_what_is_shared_once_more_comes_back(ours: Project, theirs: Project) -> 
 
 def test_who_got_it_can_end_it(ours: Project, theirs: Project) -> None:
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
-    (copy,) = theirs.memory.list(Wanted())
+    (copy,) = theirs.memory.list(MemoryFilter())
 
     theirs.memory.sharing.unshare(copy.id)
 
@@ -424,7 +424,7 @@ def test_what_was_edited_here_stays_when_it_is_unshared(ours: Project, theirs: P
     assert listed(theirs) == [memory.body]
 
 
-def attempt_with(store: Store, shown: str, outcome: Outcome, status: Status) -> None:
+def attempt_with(store: Store, shown: str, outcome: AttemptOutcome, status: TaskStatus) -> None:
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     finish(store, task, attempt, outcome, status, shown=(shown,))
@@ -436,8 +436,8 @@ def test_what_helped_here_stays_when_it_is_unshared(ours: Project, theirs: Proje
     theirs.tasks.add("Install")
     theirs.tasks.add("Test")
     listed(theirs)
-    attempt_with(theirs.store, helped.id, Outcome.DONE, Status.DONE)
-    attempt_with(theirs.store, shown.id, Outcome.FAILED, Status.BLOCKED)
+    attempt_with(theirs.store, helped.id, AttemptOutcome.DONE, TaskStatus.DONE)
+    attempt_with(theirs.store, shown.id, AttemptOutcome.FAILED, TaskStatus.BLOCKED)
 
     ours.memory.sharing.unshare(helped.id, shown.id)
 
@@ -461,7 +461,7 @@ def test_what_was_shared_and_unshared_in_between_never_arrives(ours: Project, th
     ours.memory.sharing.unshare(memory.id)
 
     assert listed(theirs) == []
-    assert theirs.store.memories.find_one(memory.id) is None
+    assert theirs.store.memories.find_by_id(memory.id) is None
 
 
 # --- who may, and what is refused --------------------------------------------------------------
@@ -488,7 +488,7 @@ def test_several_are_shared_or_none(ours: Project, theirs: Project) -> None:
     with pytest.raises(ConflictError, match="is pruned"):
         ours.memory.sharing.share(memory.id, deleted.id)
 
-    assert ours.memory.sharing.list(Wanted()) == []
+    assert ours.memory.sharing.list(MemoryFilter()) == []
     assert listed(theirs) == []
 
 
@@ -501,7 +501,7 @@ def test_what_is_not_shared_cannot_be_unshared(ours: Project) -> None:
     with pytest.raises(RalphError, match="is not shared"):
         ours.memory.sharing.unshare(shared.id, memory.id)
 
-    assert [one.memory.body for one in ours.memory.sharing.list(Wanted())] == [shared.body]
+    assert [one.memory.body for one in ours.memory.sharing.list(MemoryFilter())] == [shared.body]
 
 
 # --- the shared project ------------------------------------------------------------------------
@@ -511,22 +511,22 @@ def test_the_shared_are_listed_with_where_they_came_from(ours: Project, theirs: 
     ours.memory.sharing.share(add(ours, "Use uv instead of pip.").id)
     theirs.memory.sharing.share(theirs.memory.add("Name tests as sentences.", type="pattern").memory.id)
 
-    found = ours.memory.sharing.list(Wanted())
+    found = ours.memory.sharing.list(MemoryFilter())
 
     assert sorted((one.project, one.memory.body) for one in found) == [
         ("ours", "Use uv instead of pip."),
         ("theirs", "Name tests as sentences."),
     ]
-    assert [one.memory.kind for one in ours.memory.sharing.list(Wanted(kinds=("pattern",)))] == ["pattern"]
-    assert len(ours.memory.sharing.list(Wanted(), 1)) == 1
+    assert [one.memory.kind for one in ours.memory.sharing.list(MemoryFilter(kinds=("pattern",)))] == ["pattern"]
+    assert len(ours.memory.sharing.list(MemoryFilter(), 1)) == 1
 
 
 def test_there_is_no_shared_project_before_something_is_shared(ours: Project, theirs: Project) -> None:
     add(ours, "Use uv instead of pip.")
     listed(theirs)
 
-    assert ours.store.projects.shared() is None
-    assert ours.memory.sharing.list(Wanted()) == []
+    assert ours.store.projects.find_shared() is None
+    assert ours.memory.sharing.list(MemoryFilter()) == []
 
 
 def test_nobody_can_work_in_the_shared_project(ours: Project, tmp_path: Path, store_url: str) -> None:
@@ -544,7 +544,7 @@ def test_what_was_agreed_on_can_be_lost_without_harm(ours: Project, theirs: Proj
     theirs.memory.delete(deleted.id)
     scope = theirs.store.scope
     scope.execute("DELETE FROM synced_entries WHERE project_id = :project_id")
-    scope.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED)
+    scope.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED_MARK)
 
     assert listed(theirs) == [memory.body]
     ours.memory.edit(memory.id, content="Never use pip; uv is quicker.")
@@ -562,6 +562,6 @@ def test_a_removed_project_leaves_what_it_shared(ours: Project, theirs: Project)
     theirs.store.projects.remove(ours.store.project_id)
 
     assert listed(theirs) == ["Use uv instead of pip."]
-    assert [one.project for one in theirs.memory.sharing.list(Wanted())] == ["ours"]
-    assert theirs.store.projects.shared() is not None
+    assert [one.project for one in theirs.memory.sharing.list(MemoryFilter())] == ["ours"]
+    assert theirs.store.projects.find_shared() is not None
     assert theirs.store.projects.find(SHARED_ID) is not None

@@ -20,7 +20,7 @@ from ralph.core.errors import RalphError, StoreError, StoreUnavailableError
 from ralph.store import open_database, open_store
 from ralph.store.database import SCHEMA_VERSION
 from ralph.store.postgres import driver as own
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, Ran, one_sentence
 
@@ -40,9 +40,9 @@ def strict() -> Iterator[Server]:
         started.run(f"CREATE ROLE {role} LOGIN PASSWORD '{SECRET}' {more}")
     database = open_database(started.url("db"), create=True)
     with database.transaction():
-        from ralph.store.projects import Projects
+        from ralph.store.projects import ProjectStore
 
-        Projects(database).add(NAME)
+        ProjectStore(database).add(NAME)
     database.close()
     yield started
     started.remove()
@@ -172,7 +172,7 @@ def test_a_database_that_is_not_utf8_is_refused(tmp_path: Path, server: Server) 
 
 
 def test_an_old_server_is_refused(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "OLDEST_SERVER", 99)
+    monkeypatch.setattr(own, "MIN_SERVER_VERSION", 99)
 
     with pytest.raises(StoreError, match=r"is PostgreSQL 18\. Ralph needs 99 or newer\.$"):
         open_database(server.url("postgres"))
@@ -310,7 +310,7 @@ def test_a_full_disk_is_told_of_and_nothing_is_lost(tmp_path: Path, small_disk: 
         added = 0
         with pytest.raises(RalphError) as refused:
             while True:
-                store.tasks.add(NewTask(title=f"Task {added}", body=os.urandom(100_000).hex()))
+                store.tasks.add(TaskDraft(title=f"Task {added}", body=os.urandom(100_000).hex()))
                 added += 1
         store.close()
         while (ran := machine.ralph("task", "add", "More", "--body", os.urandom(50_000).hex())).code == 0:
@@ -354,11 +354,11 @@ def test_a_program_that_stops_in_its_turn_loses_it(
         assert stopped.stdout.readline() == b"in\n"
         os.kill(stopped.pid, signal.SIGSTOP)
         impatient = open_store(url, NAME)
-        monkeypatch.setattr(own, "PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(own, "RECONNECT_SECONDS", 0.0)
         with pytest.raises(
             StoreUnavailableError, match=r"is busy: another program has locked it for too long\. Try again\.$"
         ):
-            impatient.tasks.add(NewTask(title="Too early"))
+            impatient.tasks.add(TaskDraft(title="Too early"))
         impatient.close()
         machine.must("task", "add", "Its turn came")
         listed = machine.must("task", "list")

@@ -11,8 +11,8 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.maintenance import copy_store
 from ralph.project import Project
 from ralph.store import open_database, open_store
-from ralph.store.projects import Projects
-from ralph.store.tasks import NewTask
+from ralph.store.projects import ProjectStore
+from ralph.store.tasks import TaskDraft
 from ralph.workspace import find_root, init_project
 from tests.postgres import Server
 
@@ -103,7 +103,7 @@ def test_to_start_on_a_server_beside_a_file_is_refused_until_it_was_taken_along(
 
 def test_a_server_is_never_asked_for_its_only_project(url: str) -> None:
     database = open_database(with_password(url), create=True)
-    Projects(database).add("shop")
+    ProjectStore(database).add("shop")
     database.close()
 
     with pytest.raises(RalphError, match=r"Set \[store\] project to one of: shop"):
@@ -117,7 +117,7 @@ def test_an_older_branch_without_settings_is_still_the_same_project(
     monkeypatch.setenv("RALPH_STORE", with_password(url))
     init_project(shop)
     with Project.open(shop) as project:
-        project.store.tasks.add(NewTask(title="Known"))
+        project.store.tasks.add(TaskDraft(title="Known"))
 
     (shop / ".ralph.toml").unlink()
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import ClaimLostError, StoreUnavailableError
-from ralph.core.records import Capture, Memory, Outcome, Status, now, replace
+from ralph.core.records import AttemptOutcome, AttemptResult, Memory, TaskStatus, now, replace
 from ralph.store import Store, create_store, open_store
-from ralph.store.attempts import Begun
-from ralph.store.memories import Change
+from ralph.store.attempts import ClaimedAttempt
+from ralph.store.memories import ChangeInfo
 from ralph.store.postgres import driver as own
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.postgres import Server, free_port
 from tests.postgres_only.machine import Machine, until
 from tests.postgres_only.proxy import Cut, Proxy
@@ -27,7 +27,7 @@ from tests.postgres_only.proxy import Cut, Proxy
 pytestmark = [pytest.mark.postgres, pytest.mark.own_store]
 
 WORKER = "elsewhere/1/1"
-SAID = Change(who="agent", why="a test")
+SAID = ChangeInfo(who="agent", why="a test")
 PATIENT_AGENT = """
 touch in-session
 while [ ! -e go ]; do sleep 0.05; done
@@ -105,17 +105,17 @@ def kill_backends(store: Store) -> int:
     return len(rows)
 
 
-def begin(store: Store, title: str = "One") -> tuple[Begun, Capture]:
+def begin(store: Store, title: str = "One") -> tuple[ClaimedAttempt, AttemptResult]:
     """Claim a new task; give what an attempt came to that got it done."""
-    store.tasks.add(NewTask(title=title))
+    store.tasks.add(TaskDraft(title=title))
     run = store.attempts.start_run("test")
     begun = store.attempts.begin(run.id, WORKER, 60, agent="test")
     assert begun is not None
-    attempt = replace(begun.attempt, outcome=Outcome.DONE, notes=f"Did {title}.", ended_at=now())
-    capture = Capture(
+    attempt = replace(begun.attempt, outcome=AttemptOutcome.DONE, notes=f"Did {title}.", ended_at=now())
+    capture = AttemptResult(
         attempt=attempt,
         report=None,
-        task_status=Status.DONE,
+        task_status=TaskStatus.DONE,
         memories=(a_memory(f"About {title}"),),
         log=("It is done.",),
     )
@@ -127,14 +127,14 @@ def begin(store: Store, title: str = "One") -> tuple[Begun, Capture]:
 
 def test_what_only_reads_goes_on_when_its_connection_was_ended(store: Store, url: str) -> None:
     other = open_store(url, "team")
-    other.tasks.add(NewTask(title="One"))
+    other.tasks.add(TaskDraft(title="One"))
     other.memories.add(a_memory("The parser wants tabs"), SAID)
 
     for read in (
         lambda: [task.title for task in other.tasks.all()] == ["One"],
-        lambda: other.memories.look_up({"tab": 1.0}, 5).rows,
+        lambda: other.memories.search_words({"tab": 1.0}, 5).rows,
         lambda: postgres(other).nearest_vectors(other.project_id, "none", [1.0] * 384, 3) == [],
-        lambda: postgres(other).compares_vectors(),
+        lambda: postgres(other).has_pgvector(),
         lambda: other.attempts.totals()["attempts"] == 0,
     ):
         assert kill_backends(store) == 1
@@ -146,7 +146,7 @@ def test_a_transaction_begins_anew_when_its_connection_was_ended_before_it(store
     other = open_store(url, "team")
     assert kill_backends(store) == 1
 
-    other.tasks.add(NewTask(title="One"))
+    other.tasks.add(TaskDraft(title="One"))
 
     assert [task.title for task in store.tasks.all()] == ["One"]
     other.close()
@@ -156,13 +156,13 @@ def test_a_transaction_that_lost_its_connection_is_as_if_it_had_never_been(store
     other = open_store(url, "team")
 
     with pytest.raises(StoreUnavailableError, match=r"connection to .* was lost"), other.transaction():
-        other.tasks.add(NewTask(title="One"))
+        other.tasks.add(TaskDraft(title="One"))
         kill_backends(store)
-        other.tasks.add(NewTask(title="Two"))
+        other.tasks.add(TaskDraft(title="Two"))
     assert store.tasks.all() == []
     with other.transaction():
-        other.tasks.add(NewTask(title="One"))
-        other.tasks.add(NewTask(title="Two"))
+        other.tasks.add(TaskDraft(title="One"))
+        other.tasks.add(TaskDraft(title="Two"))
 
     assert [task.title for task in store.tasks.all()] == ["One", "Two"]
     other.close()
@@ -172,12 +172,12 @@ def test_who_goes_on_after_a_lost_connection_inside_a_transaction_changes_nothin
     other = open_store(url, "team")
 
     with pytest.raises(StoreUnavailableError, match="before the change was committed"), other.transaction():
-        other.tasks.add(NewTask(title="One"))
+        other.tasks.add(TaskDraft(title="One"))
         kill_backends(store)
         with pytest.raises(StoreUnavailableError):
-            other.tasks.add(NewTask(title="Two"))
+            other.tasks.add(TaskDraft(title="Two"))
         with pytest.raises(StoreUnavailableError):
-            other.tasks.add(NewTask(title="Three"))
+            other.tasks.add(TaskDraft(title="Three"))
 
     assert store.tasks.all() == []
     other.close()
@@ -194,7 +194,7 @@ def test_a_heartbeat_and_a_claim_go_on_when_their_connections_were_ended(store: 
     kill_backends(store)
     other.attempts.finish(capture, begun.task.claim_token)
 
-    assert store.tasks.get(begun.task.id).status is Status.DONE
+    assert store.tasks.get(begun.task.id).status is TaskStatus.DONE
     other.close()
 
 
@@ -202,7 +202,7 @@ def test_a_heartbeat_and_a_claim_go_on_when_their_connections_were_ended(store: 
 
 
 def test_a_machine_that_says_nothing_any_more_is_given_up(store: Store) -> None:
-    told = postgres(store).connected().info.get_parameters()
+    told = postgres(store).get_connection().info.get_parameters()
 
     silent_seconds = int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"])
     assert silent_seconds <= 60
@@ -213,9 +213,9 @@ def test_a_lost_answer_to_a_change_says_to_look_first(store: Store, cut_off: Sto
     proxy.cut_next(b"COMMIT", Cut.AFTER, Cut.BEFORE)
 
     with pytest.raises(StoreUnavailableError, match=r"Check whether the change was made before you repeat it\.$"):
-        cut_off.tasks.add(NewTask(title="Made"))
+        cut_off.tasks.add(TaskDraft(title="Made"))
     with pytest.raises(StoreUnavailableError, match=r"Check whether the change was made before you repeat it\.$"):
-        cut_off.tasks.add(NewTask(title="Not made"))
+        cut_off.tasks.add(TaskDraft(title="Not made"))
 
     assert [task.title for task in store.tasks.all()] == ["Made"]
     assert proxy.cuts == [Cut.AFTER, Cut.BEFORE]
@@ -232,33 +232,33 @@ def test_an_attempt_is_settled_once_however_often_it_is_tried(
         cut_off.attempts.finish(capture, begun.task.claim_token)
     if cut is Cut.BEFORE:
         with pytest.raises(StoreUnavailableError):
-            cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
+            cut_off.attempts.finish(capture, begun.task.claim_token, is_retry=True)
     proxy.cut_at = lambda said: None
-    cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
-    cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
+    cut_off.attempts.finish(capture, begun.task.claim_token, is_retry=True)
+    cut_off.attempts.finish(capture, begun.task.claim_token, is_retry=True)
 
     (attempt,) = store.attempts.latest(10)
     (memory,) = store.memories.all()
-    assert attempt.outcome is Outcome.DONE
+    assert attempt.outcome is AttemptOutcome.DONE
     assert (memory.title, memory.support) == ("About One", 1)
     assert [event.what for event in store.memories.history(memory.id)] == ["added"]
     assert [entry.message for entry in store.tasks.read_log(begun.task.id)] == ["It is done."]
-    assert store.tasks.get(begun.task.id).status is Status.DONE
+    assert store.tasks.get(begun.task.id).status is TaskStatus.DONE
 
 
 def test_a_claim_that_was_lost_is_told_once_more_and_written_once(store: Store, cut_off: Store, proxy: Proxy) -> None:
     begun, capture = begin(cut_off)
-    store.tasks.move(begun.task.id, Status.PENDING, [Status.IN_PROGRESS])
+    store.tasks.set_status(begun.task.id, TaskStatus.PENDING, [TaskStatus.IN_PROGRESS])
     proxy.cut_next(b"COMMIT", Cut.AFTER)
 
     with pytest.raises(StoreUnavailableError):
         cut_off.attempts.finish(capture, begun.task.claim_token)
     with pytest.raises(ClaimLostError):
-        cut_off.attempts.finish(capture, begun.task.claim_token, is_again=True)
+        cut_off.attempts.finish(capture, begun.task.claim_token, is_retry=True)
 
     (attempt,) = store.attempts.latest(10)
     (memory,) = store.memories.all()
-    assert attempt.outcome is Outcome.INTERRUPTED
+    assert attempt.outcome is AttemptOutcome.INTERRUPTED
     assert memory.support == 1
     assert len(store.tasks.read_log(begun.task.id)) == 1
 
@@ -277,7 +277,7 @@ def test_a_memory_is_kept_once_when_it_is_said_again(store: Store, cut_off: Stor
 def test_a_run_does_each_task_once_though_its_changes_lose_their_answers(
     tmp_path: Path, store: Store, url: str, proxy: Proxy
 ) -> None:
-    ids = [store.tasks.add(NewTask(title=f"Task {number}")).id for number in range(8)]
+    ids = [store.tasks.add(TaskDraft(title=f"Task {number}")).id for number in range(8)]
     machine = Machine(tmp_path, by(proxy, url))
     machine.must("init", "--project", "team")
     # With every third change something goes wrong: claims, settlements and what is in between.
@@ -290,14 +290,14 @@ def test_a_run_does_each_task_once_though_its_changes_lose_their_answers(
     assert len(proxy.cuts) >= 5
     for id in ids:
         outcomes = [attempt.outcome for attempt in attempts if attempt.task_id == id]
-        assert outcomes.count(Outcome.DONE) == 1
-        assert set(outcomes) <= {Outcome.DONE, Outcome.INTERRUPTED}
-    assert {task.status for task in store.tasks.all()} == {Status.DONE}
+        assert outcomes.count(AttemptOutcome.DONE) == 1
+        assert set(outcomes) <= {AttemptOutcome.DONE, AttemptOutcome.INTERRUPTED}
+    assert {task.status for task in store.tasks.all()} == {TaskStatus.DONE}
     knowledge = [memory for memory in store.memories.all() if memory.kind == "knowledge"]
     assert sorted(memory.title for memory in knowledge) == sorted(f"About {id}" for id in ids)
     assert {memory.support for memory in knowledge} == {1}
     assert store.attempts.running() == []
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 # --- a server that is stopped ------------------------------------------------------------------
@@ -361,13 +361,13 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_stopped_at_once(
     assert set(acknowledged) <= set(titles)
     assert len(set(titles)) == len(titles)
     assert len(titles) <= len(acknowledged) + len(writers)
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 def test_a_run_outlives_a_server_that_is_stopped_in_a_session_and_when_it_settles(
     tmp_path: Path, durable: Server, store: Store, url: str
 ) -> None:
-    task = store.tasks.add(NewTask(title="One"))
+    task = store.tasks.add(TaskDraft(title="One"))
     machine = Machine(tmp_path, url, patience_seconds=3.0, RALPH_EXECUTION_LEASE_SECONDS="1")
     machine.must("init", "--project", "team")
     run = machine.work("--wait", agent=PATIENT_AGENT)
@@ -387,12 +387,12 @@ def test_a_run_outlives_a_server_that_is_stopped_in_a_session_and_when_it_settle
     run.wait_for('"waiting"')
     durable.stop(at_once=True)  # when it waits for a task to claim
     durable.start()
-    second = store.tasks.add(NewTask(title="Two"))
+    second = store.tasks.add(TaskDraft(title="Two"))
     run.wait_for('"attempt_ended"')
     run.process.terminate()
 
     assert run.end() == 130
-    assert [attempt.outcome for attempt in store.attempts.latest(10)] == [Outcome.DONE] * 2
+    assert [attempt.outcome for attempt in store.attempts.latest(10)] == [AttemptOutcome.DONE] * 2
     assert {one.id: one.claim_token for one in store.tasks.all()} == {task.id: 1, second.id: 1}
     titles = sorted(memory.title for memory in store.memories.all() if memory.kind == "knowledge")
     assert titles == sorted([f"About {task.id}", f"About {second.id}"])
@@ -435,8 +435,8 @@ def test_who_watches_memories_misses_none_and_sees_none_twice(
 def test_what_reads_waits_for_a_server_that_is_being_started(
     durable: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own, "PATIENCE_SECONDS", 60.0)
-    store.tasks.add(NewTask(title="One"))
+    monkeypatch.setattr(own, "RECONNECT_SECONDS", 60.0)
+    store.tasks.add(TaskDraft(title="One"))
     found: list[str] = []
     durable.stop(at_once=True)
     reading = threading.Thread(target=lambda: found.extend(task.title for task in store.tasks.all()))

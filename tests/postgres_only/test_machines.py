@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Memory, Outcome, Status, now
+from ralph.core.records import AttemptOutcome, Memory, TaskStatus, now
 from ralph.store import Store, open_store
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.memories import Change
-from ralph.store.tasks import NewTask
+from ralph.store.memories import ChangeInfo
+from ralph.store.tasks import TaskDraft
 from tests.postgres import Server
 from tests.postgres_only.machine import AGENT, Machine, Running, until
 
@@ -87,7 +87,7 @@ def joined(clone: Clone, *names: str) -> list[Machine]:
     return machines
 
 
-def outcomes(store: Store, task_id: str) -> list[Outcome | None]:
+def outcomes(store: Store, task_id: str) -> list[AttemptOutcome | None]:
     return [attempt.outcome for attempt in reversed(store.attempts.latest(1000, task=task_id))]
 
 
@@ -107,7 +107,7 @@ def test_machines_that_start_at_once_make_the_tables_and_the_project_once(
 
 
 def test_eight_workers_do_forty_tasks_once_each(clone: Clone, store: Store) -> None:
-    ids = [task.id for task in store.tasks.add_all([NewTask(title=f"Task {number}") for number in range(40)])]
+    ids = [task.id for task in store.tasks.add_all([TaskDraft(title=f"Task {number}") for number in range(40)])]
     machines = joined(clone, *(f"m{number}" for number in range(8)))
 
     runs = [machine.work() for machine in machines]
@@ -116,11 +116,11 @@ def test_eight_workers_do_forty_tasks_once_each(clone: Clone, store: Store) -> N
     assert set(codes) <= {0, 3}, [run.errors for run in runs]  # 3: others had done all before it came
     started = [line for machine in machines for line in _lines(machine.directory / "started.txt")]
     assert sorted(started) == sorted(ids)
-    assert [outcomes(store, id) for id in ids] == [[Outcome.DONE]] * 40, [run.told("warning") for run in runs]
-    assert {task.status for task in store.tasks.all()} == {Status.DONE}
+    assert [outcomes(store, id) for id in ids] == [[AttemptOutcome.DONE]] * 40, [run.told("warning") for run in runs]
+    assert {task.status for task in store.tasks.all()} == {TaskStatus.DONE}
     knowledge = [memory.title for memory in store.memories.all() if memory.kind == "knowledge"]
     assert sorted(knowledge) == sorted(f"About {id}" for id in ids)
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 def _lines(path: Path) -> list[str]:
@@ -131,7 +131,7 @@ def test_the_task_of_a_machine_that_died_is_taken_over_when_its_lease_ends(
     clone: Clone, store: Store, server: Server, url: str, tmp_path: Path
 ) -> None:
     dying, other = joined(clone, "dying", "other")
-    task = store.tasks.add(NewTask(title="One"))
+    task = store.tasks.add(TaskDraft(title="One"))
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / task.id).touch()
     killed = dying.work(agent=HELD)
@@ -146,7 +146,7 @@ def test_the_task_of_a_machine_that_died_is_taken_over_when_its_lease_ends(
     taking.process.terminate()
 
     assert taking.end() == 130
-    assert outcomes(store, task.id) == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert outcomes(store, task.id) == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert lease_until is not None
     assert store.attempts.latest(1)[0].started_at >= lease_until
     assert "Released: the lease ran out." in [entry.message for entry in store.tasks.read_log(task.id)]
@@ -154,7 +154,7 @@ def test_the_task_of_a_machine_that_died_is_taken_over_when_its_lease_ends(
 
 def test_a_machine_that_slept_past_its_lease_cannot_settle(clone: Clone, store: Store, tmp_path: Path) -> None:
     sleeping, other = joined(clone, "sleeping", "other")
-    task = store.tasks.add(NewTask(title="One"))
+    task = store.tasks.add(TaskDraft(title="One"))
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / task.id).touch()
     slept = sleeping.work(agent=HELD)
@@ -168,7 +168,7 @@ def test_a_machine_that_slept_past_its_lease_cannot_settle(clone: Clone, store: 
     os.kill(slept.process.pid, signal.SIGCONT)
 
     assert slept.end() == 0, slept.errors
-    assert outcomes(store, task.id) == [Outcome.INTERRUPTED, Outcome.DONE]
+    assert outcomes(store, task.id) == [AttemptOutcome.INTERRUPTED, AttemptOutcome.DONE]
     assert store.tasks.get(task.id).claim_token == 2
     assert slept.told("run_ended")[0]["done"] == 0
     assert awake.told("run_ended")[0]["done"] == 1
@@ -176,7 +176,7 @@ def test_a_machine_that_slept_past_its_lease_cannot_settle(clone: Clone, store: 
 
 def test_what_one_machine_remembers_is_in_the_next_prompt_and_the_files_of_another(clone: Clone, store: Store) -> None:
     one, other = joined(clone, "one", "other")
-    task = store.tasks.add(NewTask(title="Mend the frobnicator"))
+    task = store.tasks.add(TaskDraft(title="Mend the frobnicator"))
 
     one.must("memory", "add", "The frobnicator wants tabs.", "--type", "knowledge", "--title", "Frobnicator input")
     prompt = other.must("prompt", task.id, "--raw")
@@ -198,7 +198,7 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
     def add(*ids: str) -> None:
         for id in ids:
             (held / id).touch()
-            store.tasks.add(NewTask(id=id, title=f"Read tabs in the input of the frobnicator: {id}"))
+            store.tasks.add(TaskDraft(id=id, title=f"Read tabs in the input of the frobnicator: {id}"))
 
     def at_work(*ids: str) -> dict[str, Machine]:
         until(lambda: all(any((one.directory / f"in-{id}").exists() for one in machines) for id in ids))
@@ -209,13 +209,13 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
     assert first["t-000001"] is not first["t-000002"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.has_open())
+    until(lambda: not store.tasks.has_unfinished())
     add("t-000003", "t-000004")
     second = at_work("t-000003", "t-000004")
     assert second["t-000003"] is not second["t-000004"]
     for path in held.iterdir():
         path.unlink()
-    until(lambda: not store.tasks.has_open())
+    until(lambda: not store.tasks.has_unfinished())
     for run in runs:
         run.process.terminate()
 
@@ -230,8 +230,8 @@ def test_two_loops_share_tasks_and_memories_while_they_run(clone: Clone, store: 
 
 def test_a_run_tells_what_was_learned_elsewhere(clone: Clone, store: Store, tmp_path: Path) -> None:
     one, other = joined(clone, "one", "other")
-    task = store.tasks.add(NewTask(title="Mend the frobnicator"))
-    store.tasks.add(NewTask(title="Mend it again"))
+    task = store.tasks.add(TaskDraft(title="Mend the frobnicator"))
+    store.tasks.add(TaskDraft(title="Mend it again"))
     (tmp_path / "held").mkdir()
     (tmp_path / "held" / task.id).touch()
     (one.directory / "agent.sh").write_text(HELD)
@@ -262,7 +262,7 @@ def test_a_waiting_run_wakes_within_a_second_of_a_task_added_elsewhere(clone: Cl
     time.sleep(0.3)
 
     def once(number: int) -> float:
-        store.tasks.add(NewTask(title=f"Task {number}"))
+        store.tasks.add(TaskDraft(title=f"Task {number}"))
         added = time.monotonic()
         woke = run.wait_for('"attempt_started"')
         run.wait_for('"waiting"')
@@ -276,12 +276,12 @@ def test_a_waiting_run_wakes_within_a_second_of_a_task_added_elsewhere(clone: Cl
 def test_who_watches_memories_sees_one_added_elsewhere_within_a_second(clone: Clone, store: Store) -> None:
     (machine,) = joined(clone, "one")
     watch = machine.start("memory", "watch", "--since", "0")
-    store.memories.add(_memory("Warm"), Change(who="person", why="a test"))
+    store.memories.add(_memory("Warm"), ChangeInfo(who="person", why="a test"))
     watch.wait_for("Warm")
     time.sleep(0.3)
 
     def once(number: int) -> float:
-        store.memories.add(_memory(f"Fact number {number}"), Change(who="person", why="a test"))
+        store.memories.add(_memory(f"Fact number {number}"), ChangeInfo(who="person", why="a test"))
         added = time.monotonic()
         return watch.wait_for(f"Fact number {number}") - added
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import StoreError
-from ralph.core.records import Memory, Outcome, Status, now
+from ralph.core.records import AttemptOutcome, Memory, TaskStatus, now
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from ralph.store.postgres.driver import PostgresDatabase
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.pgbouncer import Pooler, find_program
 from tests.postgres import Server
 from tests.postgres_only.machine import Machine, one_sentence
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(find_program() is None, reason="there is no pgbouncer: make .venv/.pgbouncer"),
 ]
 
-SAID = Change(who="agent", why="a test")
+SAID = ChangeInfo(who="agent", why="a test")
 SOON_SECONDS = 1.0
 
 
@@ -77,7 +77,7 @@ def test_the_tables_are_made_through_a_pooler(pooler: Pooler, server: Server, tm
 def test_two_loops_share_tasks_and_memories_behind_a_pooler(
     pooler: Pooler, server: Server, database: str, store: Store, tmp_path: Path
 ) -> None:
-    ids = [task.id for task in store.tasks.add_all([NewTask(title=f"Task {number}") for number in range(12)])]
+    ids = [task.id for task in store.tasks.add_all([TaskDraft(title=f"Task {number}") for number in range(12)])]
     machines = [behind(tmp_path / name, pooler, server, database) for name in ("left", "right")]
 
     runs = [machine.work() for machine in machines]
@@ -85,11 +85,11 @@ def test_two_loops_share_tasks_and_memories_behind_a_pooler(
     assert {run.end() for run in runs} == {0}, [run.errors for run in runs]
     attempts = store.attempts.latest(100)
     assert sorted(attempt.task_id or "" for attempt in attempts) == sorted(ids)
-    assert {attempt.outcome for attempt in attempts} == {Outcome.DONE}
+    assert {attempt.outcome for attempt in attempts} == {AttemptOutcome.DONE}
     knowledge = [memory.title for memory in store.memories.all() if memory.kind == "knowledge"]
     assert sorted(knowledge) == sorted(f"About {id}" for id in ids)
     assert sum(run.told("run_ended")[0]["done"] for run in runs) == 12
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
 
 
 def test_waiting_ends_within_a_second_behind_a_pooler(
@@ -108,7 +108,7 @@ def test_waiting_ends_within_a_second_behind_a_pooler(
         through.memories.add(a_memory(f"Fact number {number}"), SAID)
         learned = time.monotonic()
         seen = watch.wait_for(f"Fact number {number}")
-        through.tasks.add(NewTask(title=f"Task {number}"))
+        through.tasks.add(TaskDraft(title=f"Task {number}"))
         added = time.monotonic()
         claimed = run.wait_for('"attempt_started"')
         run.wait_for('"waiting"')
@@ -129,20 +129,20 @@ def test_nothing_relies_on_what_a_connection_was_told_before(
 
     for turn in range(8):
         one = stores[turn % 3]
-        one.tasks.add(NewTask(title=f"Task {turn}"))
+        one.tasks.add(TaskDraft(title=f"Task {turn}"))
         begun = stores[(turn + 1) % 3].attempts.begin(run.id, f"w/{turn}/1", 60, agent="test")
         assert begun is not None
         assert stores[(turn + 2) % 3].tasks.heartbeat(begun.task.id, begun.task.claim_token, 60)
-        one.tasks.settle(begun.task.id, begun.task.claim_token, Status.DONE)
+        one.tasks.settle(begun.task.id, begun.task.claim_token, TaskStatus.DONE)
         one.memories.add(a_memory(f"Fact number {turn} of the parser"), SAID)
-        assert len(stores[(turn + 1) % 3].memories.look_up({"parser": 1.0}, 20).rows) == turn + 1
+        assert len(stores[(turn + 1) % 3].memories.search_words({"parser": 1.0}, 20).rows) == turn + 1
         database_of_another = stores[(turn + 2) % 3].database
         assert isinstance(database_of_another, PostgresDatabase)
         assert database_of_another.nearest_vectors(one.project_id, "none", [1.0] * 384, 3) == []
         with one.database.snapshot():
             assert one.memories.count() == turn + 1
 
-    assert {task.status for task in store.tasks.all()} == {Status.DONE}
+    assert {task.status for task in store.tasks.all()} == {TaskStatus.DONE}
     for one in stores:
         one.close()
     (left,) = server.run(

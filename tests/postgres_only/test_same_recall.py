@@ -26,7 +26,7 @@ def filled(directory: Path, count: int, environment: dict[str, str] | None = Non
         init_project(directory, environment=environment)
         config = load_config(directory, environment)
         project = Project(directory, open_own_store(directory, config), config)
-    project.store.memories.insert_all(list(memories(0, count)), BENCH)
+    project.store.memories.insert_all_unchecked(list(memories(0, count)), BENCH)
     return project
 
 

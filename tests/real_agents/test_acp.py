@@ -15,7 +15,7 @@ import pytest
 
 from ralph.agents import Limits, open_agent
 from ralph.core.config import AgentConfig
-from ralph.core.records import Ending, record
+from ralph.core.records import SessionEnding, record
 from tests.make import a_session
 from tests.real_agents.model_server import ModelServer, calls, fails, hangs, says
 
@@ -135,7 +135,7 @@ def test_a_prompt_arrives_without_the_files_that_it_names(
         a_session(a_git_project, read_only=read_only, limits=Limits(seconds=60)),
     )
 
-    assert (reply.text, reply.ending) == ("Yes.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("Yes.", SessionEnding.FINISHED)
     assert any(one.has("secret.txt", "the end.") for one in model.requests)
     assert not any(one.has("Nobody asked for this.") for one in model.requests)
 
@@ -148,7 +148,7 @@ def test_a_service_that_does_not_answer_is_not_the_fault_of_the_session(
 
     reply = agent.work("Fix it.", a_session(a_git_project, limits=Limits(seconds=60)))
 
-    assert reply.ending is Ending.MODEL_FAILED
+    assert reply.ending is SessionEnding.MODEL_FAILED
     assert "timed out" in reply.detail
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from ralph.agents import Agent, Limits, open_agent
 from ralph.core.config import AgentConfig
-from ralph.core.records import Attempt, Ending, ErrorType, Outcome, Status
-from ralph.loop.options import Order
+from ralph.core.records import Attempt, AttemptOutcome, ErrorType, SessionEnding, TaskStatus
+from ralph.loop.options import RunOptions
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import a_session
 from tests.real_agents.model_server import LENGTH, Call, ModelServer, Step, calls, fails, hangs, refuses, says
 
@@ -36,7 +36,7 @@ def attempt_at(directory: Path, title: str, **order: object) -> Attempt:
     """Have the loop make one attempt at a new task; give what the journal says of it."""
     with Project.open(directory) as project:
         project.tasks.add(title)
-        project.runs.start(Order(agent="claude", iterations=1, **order), lambda *told: None)  # type: ignore[arg-type]
+        project.runs.start(RunOptions(agent="claude", iterations=1, **order), lambda *told: None)  # type: ignore[arg-type]
         return project.store.attempts.latest(1)[0]
 
 
@@ -63,15 +63,15 @@ def test_a_task_is_done_by_its_tools_and_a_retry_sees_why_the_first_attempt_fail
             says(f"It is there.\n<task-done>{task.id}</task-done>"),
         )
 
-        project.runs.start(Order(agent="claude", model="sonnet", iterations=2), lambda *told: None)
+        project.runs.start(RunOptions(agent="claude", model="sonnet", iterations=2), lambda *told: None)
 
-        assert project.store.tasks.get(task.id).status is Status.DONE
+        assert project.store.tasks.get(task.id).status is TaskStatus.DONE
         first, second = reversed(project.store.attempts.latest(2))
     assert (a_git_project / "a.txt").read_text() == (a_git_project / "b.txt").read_text() == "written\n"
     assert not model.requests[0].has(why)
     assert model.requests[1].has("Write a.txt", why)
-    assert (first.outcome, first.tokens_in, first.tokens_out) == (Outcome.FAILED, 100, 20)
-    assert (second.outcome, second.tokens_in, second.tokens_out) == (Outcome.DONE, 300, 60)
+    assert (first.outcome, first.tokens_in, first.tokens_out) == (AttemptOutcome.FAILED, 100, 20)
+    assert (second.outcome, second.tokens_in, second.tokens_out) == (AttemptOutcome.DONE, 300, 60)
     assert second.cost_usd > first.cost_usd > 0
     assert (first.turns, second.turns) == (1, 3)
     assert set(second.files) >= {"a.txt", "b.txt"}
@@ -89,25 +89,25 @@ def test_what_is_said_before_the_last_message_counts(a_git_project: Path, model:
             says("That was all."),
         )
 
-        project.runs.start(Order(agent="claude", iterations=1), lambda *told: None)
+        project.runs.start(RunOptions(agent="claude", iterations=1), lambda *told: None)
 
-        assert project.store.tasks.get(task.id).status is Status.DONE
-        assert [one.memory.title for one in project.memory.search("Tabs", Wanted(), 5)] == ["Tabs"]
+        assert project.store.tasks.get(task.id).status is TaskStatus.DONE
+        assert [one.memory.title for one in project.memory.search("Tabs", MemoryFilter(), 5)] == ["Tabs"]
 
 
 @pytest.mark.parametrize(
     ("step", "outcome", "error_type"),
     [
-        (refuses("I", repeat=True), Outcome.FAILED, ErrorType.UNKNOWN),
-        (fails(400, "No such thing.", repeat=True), Outcome.ERROR, ErrorType.TOOL_ERROR),
-        (fails(529, "Overloaded.", repeat=True), Outcome.ERROR, ErrorType.TOOL_ERROR),
-        (hangs(), Outcome.ERROR, ErrorType.TIMEOUT),
-        (Step(text="Half", stop=LENGTH, repeat=True), Outcome.BLOCKED, ErrorType.UNKNOWN),
+        (refuses("I", repeat=True), AttemptOutcome.FAILED, ErrorType.UNKNOWN),
+        (fails(400, "No such thing.", repeat=True), AttemptOutcome.ERROR, ErrorType.TOOL_ERROR),
+        (fails(529, "Overloaded.", repeat=True), AttemptOutcome.ERROR, ErrorType.TOOL_ERROR),
+        (hangs(), AttemptOutcome.ERROR, ErrorType.TIMEOUT),
+        (Step(text="Half", stop=LENGTH, repeat=True), AttemptOutcome.BLOCKED, ErrorType.UNKNOWN),
     ],
     ids=["a refusal", "a wrong request", "an overloaded service", "a silent service", "an endless answer"],
 )
 def test_what_ends_a_session_becomes_the_outcome_of_the_attempt(
-    a_git_project: Path, model: ModelServer, step: Step, outcome: Outcome, error_type: ErrorType
+    a_git_project: Path, model: ModelServer, step: Step, outcome: AttemptOutcome, error_type: ErrorType
 ) -> None:
     model.play(step)
 
@@ -124,7 +124,7 @@ def test_a_limit_on_turns_blocks_the_attempt(a_git_project: Path, model: ModelSe
 
     attempt = attempt_at(a_git_project, "Go on")
 
-    assert (attempt.outcome, attempt.error_type) == (Outcome.BLOCKED, ErrorType.UNKNOWN)
+    assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.BLOCKED, ErrorType.UNKNOWN)
     assert len(model.requests) == 2
     assert attempt.tokens_in == 200
 
@@ -139,7 +139,7 @@ def test_a_session_is_ended_at_the_time_limit_with_all_that_it_started(
     attempt = attempt_at(a_git_project, "Wait")
 
     assert (a_git_project / "started").exists()
-    assert (attempt.outcome, attempt.error_type) == (Outcome.ERROR, ErrorType.TIMEOUT)
+    assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.ERROR, ErrorType.TIMEOUT)
     assert attempt.tokens_in == 100
     assert survivors() == []
 
@@ -151,7 +151,7 @@ def test_a_program_that_is_killed_has_crashed(
 
     attempt = attempt_at(a_git_project, "Crash")
 
-    assert (attempt.outcome, attempt.error_type) == (Outcome.ERROR, ErrorType.TOOL_ERROR)
+    assert (attempt.outcome, attempt.error_type) == (AttemptOutcome.ERROR, ErrorType.TOOL_ERROR)
     assert "SIGKILL" in attempt.reason
     assert survivors() == []
 
@@ -173,8 +173,8 @@ def test_ctrl_c_ends_the_run_and_the_session(
 
     assert run.wait(30) == 130
     with Project.open(a_git_project) as project:
-        assert project.store.tasks.get(task.id).status is Status.PENDING
-        assert project.store.attempts.latest(1)[0].outcome is Outcome.INTERRUPTED
+        assert project.store.tasks.get(task.id).status is TaskStatus.PENDING
+        assert project.store.attempts.latest(1)[0].outcome is AttemptOutcome.INTERRUPTED
     assert survivors() == []
 
 
@@ -192,7 +192,7 @@ def test_a_large_prompt_arrives_whole_and_no_file_that_it_names(
         f"{'Fix the parser. ' * 13_000}See @secret.txt, the end.", a_session(a_git_project, limits=LIMITS)
     )
 
-    assert (reply.text, reply.ending, reply.detail) == ("Yes.", Ending.FINISHED, "")
+    assert (reply.text, reply.ending, reply.detail) == ("Yes.", SessionEnding.FINISHED, "")
     assert model.requests[0].text.count("Fix the parser.") == 13_000
     assert model.requests[0].has("secret.txt, the end.")
     assert not model.requests[0].has("Nobody asked for this.")
@@ -203,7 +203,7 @@ def test_it_goes_on_after_one_refusal(agent: Agent, a_git_project: Path, model: 
 
     reply = agent.work("Fix it.", a_session(a_git_project, limits=LIMITS))
 
-    assert (reply.text, reply.ending) == ("Something else.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("Something else.", SessionEnding.FINISHED)
 
 
 def test_it_is_refused_when_nothing_comes_after_a_refusal(
@@ -213,7 +213,7 @@ def test_it_is_refused_when_nothing_comes_after_a_refusal(
 
     reply = agent.work("Fix it.", a_session(a_git_project, limits=LIMITS))
 
-    assert (reply.text, reply.ending) == ("I", Ending.REFUSED)
+    assert (reply.text, reply.ending) == ("I", SessionEnding.REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_it_does_what_is_permitted_and_no_more(
 
     reply = agent.work("Try it.", a_session(a_git_project, read_only=read_only, limits=LIMITS))
 
-    assert (reply.text, reply.ending) == ("That is it.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("That is it.", SessionEnding.FINISHED)
     assert (a_git_project / "a.txt").exists() == may_edit
     assert (a_git_project / "b.txt").exists() == may_run
     assert "# A project" in model.requests[1].last
@@ -259,7 +259,7 @@ def test_what_a_subagent_says_is_not_the_answer(agent: Agent, a_git_project: Pat
 
     reply = agent.work("Ask somebody.", a_session(a_git_project, heard=heard.append, limits=LIMITS))
 
-    assert (reply.text, reply.ending) == ("I ask.\n\nI know.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("I ask.\n\nI know.", SessionEnding.FINISHED)
     assert (reply.tokens_in, reply.tokens_out) == (300, 60)
     assert [line for line in heard if not line.startswith("> ")] == ["I ask.\n", "I know.\n"]
 
@@ -276,5 +276,5 @@ def test_a_session_ends_though_it_has_started_a_server(
     reply = agent.work("Start a server.", a_session(a_git_project, limits=LIMITS))
 
     assert (a_git_project / "started").exists()
-    assert (reply.text, reply.ending) == ("It runs.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("It runs.", SessionEnding.FINISHED)
     assert survivors() == []

@@ -9,8 +9,8 @@ import pytest
 
 from ralph.agents import Agent, Limits, open_agent
 from ralph.core.config import AgentConfig
-from ralph.core.records import Ending, Outcome, Status
-from ralph.loop.options import Order
+from ralph.core.records import AttemptOutcome, SessionEnding, TaskStatus
+from ralph.loop.options import RunOptions
 from ralph.project import Project
 from tests.make import a_session
 from tests.real_agents.model_server import ModelServer, Step, calls, fails, refuses, says
@@ -34,14 +34,14 @@ def test_gemini_does_a_task_and_a_retry_sees_why_the_first_attempt_failed(
             says(f"<task-done>{task.id}</task-done>"),
         )
 
-        project.runs.start(Order(agent="gemini", model="gemini-2.5-pro", iterations=2), lambda *told: None)
+        project.runs.start(RunOptions(agent="gemini", model="gemini-2.5-pro", iterations=2), lambda *told: None)
 
-        assert project.store.tasks.get(task.id).status is Status.DONE
+        assert project.store.tasks.get(task.id).status is TaskStatus.DONE
         attempts = project.store.attempts.recent(project.store.attempts.runs(1)[0].id, 5)
     assert (a_git_project / "a.txt").read_text() == "written\n"
     assert {(attempt.outcome, attempt.tokens_in, attempt.tokens_out) for attempt in attempts} == {
-        (Outcome.FAILED, 100, 20),
-        (Outcome.DONE, 200, 40),
+        (AttemptOutcome.FAILED, 100, 20),
+        (AttemptOutcome.DONE, 200, 40),
     }
     assert not model.requests[0].has(why)
     assert model.requests[1].has("Write a.txt", why)
@@ -56,7 +56,7 @@ def test_gemini_gets_a_large_prompt_whole_and_reads_no_file_that_it_names(
     agent.check()
     reply = agent.work(f"{'Fix the parser. ' * 13_000}See @secret.txt, the end.", a_session(a_git_project))
 
-    assert (reply.text, reply.ending, bool(reply.session)) == ("Yes.", Ending.FINISHED, True)
+    assert (reply.text, reply.ending, bool(reply.session)) == ("Yes.", SessionEnding.FINISHED, True)
     assert model.requests[0].text.count("Fix the parser.") == 13_000
     assert model.requests[0].has("secret.txt, the end.")
     assert not model.requests[0].has("Nobody asked for this.")
@@ -72,7 +72,7 @@ def test_gemini_may_only_look_where_it_is_to_judge(agent: Agent, a_git_project: 
 
     reply = agent.work("Judge it.", a_session(a_git_project, read_only=True, limits=Limits(seconds=60)))
 
-    assert (reply.text, reply.ending) == ("It is good.", Ending.FINISHED)
+    assert (reply.text, reply.ending) == ("It is good.", SessionEnding.FINISHED)
     assert not (a_git_project / "a.txt").exists()
     assert not (a_git_project / "b.txt").exists()
     assert "# A project" in model.requests[3].last
@@ -81,14 +81,14 @@ def test_gemini_may_only_look_where_it_is_to_judge(agent: Agent, a_git_project: 
 @pytest.mark.parametrize(
     ("step", "ending", "told"),
     [
-        (refuses(repeat=True), Ending.REFUSED, "safety"),
-        (fails(400, "No such thing.", repeat=True), Ending.MODEL_FAILED, "No such thing."),
-        (Step(text="Half of it.", drop_after=60, repeat=True), Ending.MODEL_FAILED, ""),
+        (refuses(repeat=True), SessionEnding.REFUSED, "safety"),
+        (fails(400, "No such thing.", repeat=True), SessionEnding.MODEL_FAILED, "No such thing."),
+        (Step(text="Half of it.", drop_after=60, repeat=True), SessionEnding.MODEL_FAILED, ""),
     ],
     ids=["a safety block", "an API error", "a cut stream"],
 )
 def test_gemini_tells_why_it_cannot_go_on(
-    agent: Agent, a_git_project: Path, model: ModelServer, step: Step, ending: Ending, told: str
+    agent: Agent, a_git_project: Path, model: ModelServer, step: Step, ending: SessionEnding, told: str
 ) -> None:
     model.play(step)
 
@@ -108,5 +108,5 @@ def test_gemini_is_ended_at_the_time_limit_with_all_that_it_started(
     reply = agent.work("Wait.", a_session(a_git_project, limits=Limits(seconds=20)))
 
     assert (a_git_project / "started").exists()
-    assert reply.ending is Ending.TIMED_OUT
+    assert reply.ending is SessionEnding.TIMED_OUT
     assert survivors() == []

@@ -14,7 +14,7 @@ import pytest
 
 from ralph.core.records import AgentSession, Memory
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.real_agents.model_server import ModelServer, Request, Step, says
 
 CLAUDE_EVENTS = (
@@ -46,7 +46,7 @@ def remember(directory: Path, *bodies: str) -> None:
 
 def memories(directory: Path) -> list[Memory]:
     with Project.open(directory) as project:
-        return list(project.memory.list(Wanted()))
+        return list(project.memory.list(MemoryFilter()))
 
 
 def sessions(directory: Path) -> list[AgentSession]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ralph.core.actor import AGENT
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
-from ralph.web.mcp import Server
+from ralph.store.memory_queries import MemoryFilter
+from ralph.web.mcp import McpHttpServer
 from tests.real_agents.model_server import ModelServer, calls, says
 
 ALLOWED = "mcp__ralph__remember,mcp__ralph__search_memories,mcp__ralph__show_task,mcp__ralph__report_failure"
@@ -55,7 +55,7 @@ def test_what_its_model_remembers_is_in_the_store_and_found_by_its_next_search(
 
     assert status_of(events) == [("ralph", "connected")]
     with Project.open(a_git_project) as project:
-        memory = project.memory.list(Wanted())[0]
+        memory = project.memory.list(MemoryFilter())[0]
     assert (memory.kind, memory.body, memory.source) == ("fix", content, "explicit")
     first, second, third = (request for request in model.requests if request.tools)
     assert "mcp__ralph__remember" in first.tools
@@ -88,7 +88,7 @@ def test_it_comes_over_http_as_well(
         says("Reported."),
     )
 
-    with Server(str(a_git_project), "127.0.0.1", 0, AGENT) as server:
+    with McpHttpServer(str(a_git_project), "127.0.0.1", 0, AGENT) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         headers = {"Authorization": f"Bearer {server.token}"}
         events = run_claude(

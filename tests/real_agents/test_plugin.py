@@ -16,7 +16,7 @@ import pytest
 
 import ralph.integrations.setup
 from ralph.core import skill
-from ralph.integrations.setup import carry_out, plan_removal, plan_setup, plugin_folder, wish_for
+from ralph.integrations.setup import apply_plan, plan_removal, plan_setup, plugin_directory, setup_options
 from ralph.project import Project
 from tests.real_agents.model_server import ModelServer, calls, says
 
@@ -58,12 +58,12 @@ def test_the_plugin_works_from_its_folder_and_what_one_session_learns_the_next_i
 ) -> None:
     model.play(says(f"With tabs.\n\nMEMORY:constraint:{LEARNED}"), says("As before."))
 
-    events = run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_folder()))
-    run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_folder()))
+    events = run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_directory()))
+    run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_directory()))
 
     first, second = (one for one in model.requests if one.tools)
     assert first.has(KNOWN)
-    assert first.has(skill.DESCRIPTION[:60])
+    assert first.has(skill.SKILL_DESCRIPTION[:60])
     assert not first.has(LEARNED)
     assert second.has(KNOWN, LEARNED)
     assert "connected" in [status for name, status in servers(events).items() if "ralph" in name]
@@ -73,7 +73,7 @@ def test_the_tools_of_the_plugin_can_be_allowed_by_one_word(
     claude: Path, model: ModelServer, a_project_that_knows: Path
 ) -> None:
     model.play(calls("mcp__plugin_ralph_ralph__remember", {"content": LEARNED}), says("Noted."))
-    words = ("--plugin-dir", str(plugin_folder()), "--allowedTools", "mcp__plugin_ralph_ralph")
+    words = ("--plugin-dir", str(plugin_directory()), "--allowedTools", "mcp__plugin_ralph_ralph")
 
     events = run_claude(claude, a_project_that_knows, *words)
 
@@ -89,7 +89,7 @@ def test_the_plugin_disturbs_nothing_where_ralph_is_not_installed(
         folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "ralph").exists()
     )
 
-    events = run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_folder()), path=without)
+    events = run_claude(claude, a_project_that_knows, "--plugin-dir", str(plugin_directory()), path=without)
 
     assert events[-1]["is_error"] is False
     assert not any(one.has(KNOWN) for one in model.requests)
@@ -98,17 +98,17 @@ def test_the_plugin_disturbs_nothing_where_ralph_is_not_installed(
 def test_claude_code_uses_what_setup_wrote_and_no_more_once_it_is_taken_out(
     claude: Path, model: ModelServer, a_project_that_knows: Path
 ) -> None:
-    wish = wish_for(a_project_that_knows)
+    wish = setup_options(a_project_that_knows)
     model.play(says(f"With tabs.\n\nMEMORY:constraint:{LEARNED}"), says("No idea."))
 
-    carry_out(plan_setup("claude", wish))
+    apply_plan(plan_setup("claude", wish))
     events = run_claude(claude, a_project_that_knows, path=os.environ["PATH"])
-    carry_out(plan_removal("claude", wish))
+    apply_plan(plan_removal("claude", wish))
     later = run_claude(claude, a_project_that_knows, path=os.environ["PATH"])
 
     first, last = (one for one in model.requests if one.tools)
     assert first.has(KNOWN)
-    assert first.has(skill.DESCRIPTION[:60])
+    assert first.has(skill.SKILL_DESCRIPTION[:60])
     assert servers(events)["ralph"] == "connected"
     assert any(LEARNED in body for body in remembered(a_project_that_knows))
     assert not last.has(KNOWN)
@@ -120,7 +120,7 @@ def test_claude_code_uses_what_setup_wrote_for_all_projects(
 ) -> None:
     model.play(says("With tabs."))
 
-    carry_out(plan_setup("claude", wish_for(None)))
+    apply_plan(plan_setup("claude", setup_options(None)))
     events = run_claude(claude, a_project_that_knows, path=os.environ["PATH"])
 
     assert any(one.has(KNOWN) for one in model.requests)
@@ -134,7 +134,7 @@ def test_after_setup_claude_code_may_use_the_tools_though_nobody_can_be_asked(
 ) -> None:
     model.play(calls("mcp__ralph__remember", {"content": LEARNED}), says("Noted."))
 
-    carry_out(plan_setup("claude", wish_for(None if for_all_projects else a_project_that_knows)))
+    apply_plan(plan_setup("claude", setup_options(None if for_all_projects else a_project_that_knows)))
     events = run_claude(claude, a_project_that_knows, path=os.environ["PATH"])
 
     assert events[-1]["permission_denials"] == []
@@ -145,7 +145,7 @@ def test_without_that_leave_claude_code_refuses_the_tools(
     claude: Path, model: ModelServer, a_project_that_knows: Path
 ) -> None:
     model.play(calls("mcp__ralph__remember", {"content": LEARNED}), says("I may not."))
-    carry_out(plan_setup("claude", wish_for(a_project_that_knows)))
+    apply_plan(plan_setup("claude", setup_options(a_project_that_knows)))
     settings = a_project_that_knows / ".claude/settings.local.json"
     settings.write_text(settings.read_text().replace("mcp__ralph", "mcp__other"))
 
@@ -161,7 +161,7 @@ def test_what_a_person_denies_stays_denied_after_setup(
     model.play(calls("mcp__ralph__remember", {"content": LEARNED}), says("I may not."))
     settings = a_project_that_knows / ".claude/settings.local.json"
     settings.write_text('{"permissions": {"deny": ["mcp__ralph"]}}')
-    carry_out(plan_setup("claude", wish_for(a_project_that_knows)))
+    apply_plan(plan_setup("claude", setup_options(a_project_that_knows)))
 
     run_claude(claude, a_project_that_knows, path=os.environ["PATH"])
 
@@ -174,7 +174,7 @@ def test_gemini_uses_the_tools_unasked_because_setup_trusts_the_server(
 ) -> None:
     tool = "mcp_ralph_remember"
     model.play(calls(tool, {"content": LEARNED}), says("Noted."))
-    carry_out(plan_setup("gemini", wish_for(a_project_that_knows)))
+    apply_plan(plan_setup("gemini", setup_options(a_project_that_knows)))
     settings = a_project_that_knows / ".gemini/settings.json"
     settings.write_text(settings.read_text().replace('"trust": true', f'"trust": {json.dumps(trusted)}'))
 
@@ -192,7 +192,7 @@ def test_gemini_uses_the_tools_unasked_because_setup_trusts_the_server(
 def test_gemini_uses_what_setup_wrote(gemini: Path, model: ModelServer, a_project_that_knows: Path) -> None:
     model.play(says(f"With tabs.\n\nMEMORY:constraint:{LEARNED}"))
 
-    carry_out(plan_setup("gemini", wish_for(a_project_that_knows)))
+    apply_plan(plan_setup("gemini", setup_options(a_project_that_knows)))
     ran = subprocess.run(
         [str(gemini), "-p", "How is the parser fed?", "-o", "stream-json", "-y"],
         cwd=a_project_that_knows,

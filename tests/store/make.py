@@ -7,19 +7,19 @@ from pathlib import Path
 
 import apsw
 
-from ralph.core.records import Outcome, Status, now
-from ralph.core.tokenize import words
+from ralph.core.records import AttemptOutcome, TaskStatus, now
+from ralph.core.tokenize import tokenize
 from ralph.store import Store, create_store, open_store
 from ralph.store.database import checksum
 from ralph.store.index import attempt_words, failure_words, memory_words
-from ralph.store.maintenance.migrate import scripts
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.maintenance.migrate import migration_scripts
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from ralph.store.sqlite.driver import APPLICATION_ID, SqliteDatabase
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish
 
-LEARNED = Change(who="test", why="it was learned")
+LEARNED = ChangeInfo(who="test", why="it was learned")
 
 
 def a_database(folder: Path) -> Path:
@@ -33,12 +33,12 @@ def a_database(folder: Path) -> Path:
 
 def fill(store: Store) -> None:
     store.features.add("Search", "It finds things.")
-    store.tasks.add_all([NewTask(title=f"Task {n}", body="What has to be done. " * 8) for n in range(30)])
+    store.tasks.add_all([TaskDraft(title=f"Task {n}", body="What has to be done. " * 8) for n in range(30)])
     run = store.attempts.start_run("test")
     for n in range(8):
         task, attempt = begin(store, run.id)
         notes = f"Looked at part {n}." if n % 2 else ""
-        finish(store, task, attempt, Outcome.FAILED, Status.BLOCKED, report=a_report(attempt), notes=notes)
+        finish(store, task, attempt, AttemptOutcome.FAILED, TaskStatus.BLOCKED, report=a_report(attempt), notes=notes)
     learn(store, *(f"Fact {n}" for n in range(20)))
 
 
@@ -73,23 +73,23 @@ def contents(folder: Path) -> dict[str, bytes]:
 # --- looked up -----------------------------------------------------------------------------
 
 
-def found_by(store: Store, text: str, limit: int = 10, wanted: Wanted | None = None) -> list[str]:
+def found_by(store: Store, text: str, limit: int = 10, wanted: MemoryFilter | None = None) -> list[str]:
     """Give the titles of the memories that hold words of a text, best first."""
-    return [row["title"] for row in store.memories.look_up(asked(text), limit, wanted).rows]
+    return [row["title"] for row in store.memories.search_words(asked(text), limit, wanted).rows]
 
 
 def notes_found_by(store: Store, text: str, limit: int = 10, not_run: str = "") -> list[str]:
     """Give the notes of the journal entries that hold words of a text, best first."""
-    return [row["notes"] for row in store.attempts.look_up(asked(text), limit, not_run).rows]
+    return [row["notes"] for row in store.attempts.search_journal(asked(text), limit, not_run).rows]
 
 
 def failures_found_by(store: Store, text: str, limit: int = 10) -> list[str]:
     """Give why it failed of the failure reports that hold words of a text, best first."""
-    return [row["why"] for row in store.attempts.look_up_failures(asked(text), limit).rows]
+    return [row["why"] for row in store.attempts.search_failures(asked(text), limit).rows]
 
 
 def asked(text: str) -> dict[str, float]:
-    return dict.fromkeys(words(text), 1.0)
+    return dict.fromkeys(tokenize(text), 1.0)
 
 
 # --- as older versions made them -------------------------------------------------------------
@@ -122,7 +122,7 @@ OLD_FAILURE: dict[str, object] = {
 def an_old_database(path: Path, version: int, memories: int) -> None:
     """Make a database as an older version had it: a task, two attempts of which one left notes, a report, memories."""
     connection = apsw.Connection(str(path))
-    for script in scripts(0, "sqlite", version):
+    for script in migration_scripts(0, "sqlite", version):
         for _ in connection.execute(script):
             pass
     connection.pragma("application_id", APPLICATION_ID)

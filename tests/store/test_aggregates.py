@@ -7,27 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Attempt, Outcome, Status, now, replace
+from ralph.core.records import Attempt, AttemptOutcome, TaskStatus, now, replace
 from ralph.store import Store, aggregates, create_store, open_database, open_store
 from ralph.store.maintenance.copy import copy_project, replace_rows
 from ralph.store.rows import to_columns
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, begin, finish, remember
 
 MODELS = ("haiku", "sonnet", None)
-OUTCOMES = (Outcome.DONE, Outcome.FAILED, Outcome.RETRIED, Outcome.INTERRUPTED, Outcome.ERROR)
+OUTCOMES = (
+    AttemptOutcome.DONE,
+    AttemptOutcome.FAILED,
+    AttemptOutcome.RETRIED,
+    AttemptOutcome.INTERRUPTED,
+    AttemptOutcome.ERROR,
+)
 
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few attempts be many."""
-    monkeypatch.setattr(aggregates, "LATEST", 10)
-    monkeypatch.setattr(aggregates, "AT_ONCE", 10)
+    monkeypatch.setattr(aggregates, "UNSUMMED_TAIL", 10)
+    monkeypatch.setattr(aggregates, "MIN_BATCH", 10)
 
 
 def attempt(store: Store, count: int, tasks: int = 5, **fields: object) -> str:
     """Add attempts of all sorts at some tasks, in a run of their own; give its id."""
-    known = store.tasks.all() or store.tasks.add_all([NewTask(title=f"Task {n}") for n in range(tasks)])
+    known = store.tasks.all() or store.tasks.add_all([TaskDraft(title=f"Task {n}") for n in range(tasks)])
     run = store.attempts.start_run("test")
     numbers = {task.id: store.attempts.metrics(task.id).total_attempts for task in known}
     with store.transaction():
@@ -70,7 +76,7 @@ def counted(store: Store, **wanted: object) -> list[tuple[object, ...]]:
 def summed(store: Store, **wanted: str | int) -> list[tuple[object, ...]]:
     return [
         (row["model"], row["outcome"], row["attempts"], row["seconds"], row["tokens_in"])
-        for row in store.sums.by("model", "outcome", **wanted)
+        for row in store.sums.group_by("model", "outcome", **wanted)
     ]
 
 
@@ -108,24 +114,24 @@ def test_later_attempts_are_added_to_what_is_kept(store: Store) -> None:
 
 
 def test_one_sum_can_be_asked_for_of_all(store: Store) -> None:
-    assert store.sums.by() == []
+    assert store.sums.group_by() == []
 
     attempt(store, 45)
     store.sums.refresh()
 
-    assert store.sums.by() == [
+    assert store.sums.group_by() == [
         {"attempts": 45, "seconds": 67.5, "cost_usd": 11.25, "tokens_in": 3800, "tokens_out": 450}
     ]
 
 
 def test_what_cannot_be_asked_for_is_refused(store: Store) -> None:
     with pytest.raises(AssertionError):
-        store.sums.by("notes")
+        store.sums.group_by("notes")
 
 
 def test_a_hand_over_got_nothing_done_yet(store: Store) -> None:
-    attempt(store, 20, outcome=Outcome.DONE, handed_to="")
-    attempt(store, 20, outcome=Outcome.DONE, handed_to="planner")
+    attempt(store, 20, outcome=AttemptOutcome.DONE, handed_to="")
+    attempt(store, 20, outcome=AttemptOutcome.DONE, handed_to="planner")
     store.sums.refresh()
 
     totals = store.attempts.totals()
@@ -157,7 +163,7 @@ def test_an_attempt_that_runs_and_all_after_it_wait(store: Store) -> None:
 
     assert kept(store) == 20
     assert summed(store) == counted(store)
-    finish(store, task, running, Outcome.DONE, Status.DONE, cost_usd=1.0)
+    finish(store, task, running, AttemptOutcome.DONE, TaskStatus.DONE, cost_usd=1.0)
     assert store.sums.refresh()
     assert kept(store) == 51
     assert summed(store) == counted(store)
@@ -191,12 +197,12 @@ def test_an_attempt_that_changes_after_it_was_summed_is_summed_anew(store: Store
     store.sums.refresh()
     first, last = store.attempts.latest(40)[-1], store.attempts.latest(1)[0]
 
-    store.sums.changed(last.run_id, last.iteration)
+    store.sums.attempt_changed(last.run_id, last.iteration)
     untouched = kept(store)
     with store.transaction():
         key = {"run_id": first.run_id, "iteration": first.iteration}
         store.scope.update("attempts", key, to_columns(replace(first, model="opus", seconds=99.0)))
-        store.sums.changed(first.run_id, first.iteration)
+        store.sums.attempt_changed(first.run_id, first.iteration)
 
     assert untouched == 30
     assert kept(store) == 0
@@ -204,7 +210,7 @@ def test_an_attempt_that_changes_after_it_was_summed_is_summed_anew(store: Store
 
 
 def test_projects_do_not_share_sums(store: Store) -> None:
-    other = store.beside(store.projects.add("other").id)
+    other = store.for_project(store.projects.add("other").id)
     attempt(store, 60)
     store.sums.refresh()
     attempt(other, 30)
@@ -212,7 +218,7 @@ def test_projects_do_not_share_sums(store: Store) -> None:
 
     assert store.attempts.totals()["attempts"] == 60
     assert other.attempts.totals()["attempts"] == 30
-    other.sums.drop()
+    other.sums.discard()
     assert kept(store) == 50
 
 
@@ -257,18 +263,18 @@ def test_what_is_put_in_the_place_of_a_project_brings_its_own_sums(file: Store, 
 def test_runs_are_summed_one_by_one(store: Store) -> None:
     oldest, newest = attempt(store, 10), attempt(store, 20)
 
-    found = store.sums.of_runs([newest, oldest])
+    found = store.sums.by_run([newest, oldest])
 
     assert {run: row["attempts"] for run, row in found.items()} == {newest: 20, oldest: 10}
     assert (found[oldest]["done"], found[oldest]["failed"], found[oldest]["tokens_out"]) == (1, 6, 100)
-    assert store.sums.of_runs([]) == {}
+    assert store.sums.by_run([]) == {}
 
 
 def test_only_what_chance_decided_about_is_a_trial(store: Store) -> None:
     attempt(store, 10)
     attempt(store, 10, holdout=0.2)
 
-    trials = store.sums.trials()
+    trials = store.sums.holdout_trials()
 
     assert len(trials) == 8  # two were interrupted
     assert {trial.holdout for trial in trials} == {0.2}
@@ -281,21 +287,21 @@ def test_memories_are_summed_by_kind_and_hour_and_ranked_by_their_outcomes(store
         at = f"2026-01-01T0{n // 2}:00:00.000Z"
         remember(store, a_memory(f"Fact {n}", f"Body {n}", kind=kind, uses=9, wins=wins, losses=losses, created_at=at))
 
-    kinds, hours = store.sums.of_kinds(), store.sums.of_hours()
+    kinds, hours = store.sums.memories_by_kind(), store.sums.memories_by_hour()
 
     assert [(row["kind"], row["memories"], row["shown"], row["wins"], row["losses"]) for row in kinds] == [
         ("fix", 2, 18, 10, 0),
         ("pitfall", 2, 18, 3, 7),
     ]
     assert [(row["hour"], row["memories"]) for row in hours] == [("2026-01-01T00", 2), ("2026-01-01T01", 2)]
-    assert [row["title"] for row in store.sums.credited(5, helped=True)] == ["Fact 0", "Fact 1"]
-    assert [row["title"] for row in store.sums.credited(5, helped=False)] == ["Fact 2"]
+    assert [row["title"] for row in store.sums.memories_by_success(5, helped=True)] == ["Fact 0", "Fact 1"]
+    assert [row["title"] for row in store.sums.memories_by_success(5, helped=False)] == ["Fact 2"]
 
 
 def test_reading_does_not_sum(store: Store, open_again: Callable[[], Store]) -> None:
     attempt(store, 60)
 
-    store.sums.by("model")
+    store.sums.group_by("model")
     store.attempts.totals()
 
     other = open_again()
@@ -307,15 +313,15 @@ def test_tasks_are_counted_the_same_before_and_after_the_sums_are_kept(store: St
     attempt(store, 60, tasks=12)
     first, second, third, *_ = [task.id for task in store.tasks.all()]
     for id in (first, second):
-        store.tasks.move(id, Status.DONE, Status)
+        store.tasks.set_status(id, TaskStatus.DONE, TaskStatus)
     before = store.tasks.counts()
 
     store.sums.refresh()
 
-    assert store.tasks.counts() == before == {Status.DONE: 2, Status.PENDING: 10}
-    store.tasks.add(NewTask(title="Later"))
-    store.tasks.move(third, Status.BLOCKED, Status)
-    store.tasks.move(first, Status.PENDING, Status)
-    assert store.tasks.counts() == {Status.BLOCKED: 1, Status.DONE: 1, Status.PENDING: 11}
+    assert store.tasks.counts() == before == {TaskStatus.DONE: 2, TaskStatus.PENDING: 10}
+    store.tasks.add(TaskDraft(title="Later"))
+    store.tasks.set_status(third, TaskStatus.BLOCKED, TaskStatus)
+    store.tasks.set_status(first, TaskStatus.PENDING, TaskStatus)
+    assert store.tasks.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.DONE: 1, TaskStatus.PENDING: 11}
     store.tasks.delete(second)
-    assert store.tasks.counts() == {Status.BLOCKED: 1, Status.PENDING: 11}
+    assert store.tasks.counts() == {TaskStatus.BLOCKED: 1, TaskStatus.PENDING: 11}

@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.errors import ClaimLostError, StoreError
-from ralph.core.records import Outcome, State, Status, replace
-from ralph.core.tokenize import VERSION, path_words, words
+from ralph.core.records import AttemptOutcome, MemoryState, TaskStatus, replace
+from ralph.core.tokenize import TOKENIZER_VERSION, tokenize, tokenize_path
 from ralph.store import Store, create_store, open_store
-from ralph.store.index import INDEXES, MOST_FILES, compare, rebuild
-from ralph.store.maintenance.check import check
-from ralph.store.memories import Change, change_id
-from ralph.store.memory_queries import Wanted
+from ralph.store.index import INDEXES, MAX_INDEXED_FILES, compare_index, rebuild_indexes
+from ralph.store.maintenance.check import check_database
+from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.memory_queries import MemoryFilter
 from ralph.store.sqlite.driver import open_sqlite
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish, remember
 from tests.store.make import a_database, asked, damage, found_by, learn
 
 pytestmark = pytest.mark.sqlite
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 FOUND = {
     "memory_words": "SELECT * FROM memory_words ORDER BY seq",
     "attempt_words": "SELECT * FROM attempt_words ORDER BY seq",
@@ -46,10 +46,10 @@ def by_the_rules(store: Store) -> dict[str, object]:
     """Give what the indexes should hold, worked out from the rows once more."""
 
     def cut(row: dict[str, str], title: str, body: str, tags: str) -> dict[str, object]:
-        files = json.loads(row["files"])[:MOST_FILES]
-        paths = [word for path in files for word in path_words(path)]
-        parts = {"title": words(title), "body": words(body), "paths": paths, "tags": words(tags)}
-        whose = {"project_id": row["project_id"], "seq": row["seq"], "version": VERSION}
+        files = json.loads(row["files"])[:MAX_INDEXED_FILES]
+        paths = [word for path in files for word in tokenize_path(path)]
+        parts = {"title": tokenize(title), "body": tokenize(body), "paths": paths, "tags": tokenize(tags)}
+        whose = {"project_id": row["project_id"], "seq": row["seq"], "version": TOKENIZER_VERSION}
         return whose | {name: " ".join(found) for name, found in parts.items()}
 
     query = store.database.query
@@ -68,7 +68,7 @@ def by_the_rules(store: Store) -> dict[str, object]:
         "memory_files": [
             {"project_id": row["project_id"], "path": path, "seq": row["seq"]}
             for row in memories
-            for path in sorted(set(json.loads(row["files"])[:MOST_FILES]))
+            for path in sorted(set(json.loads(row["files"])[:MAX_INDEXED_FILES]))
         ],
     }
 
@@ -84,7 +84,7 @@ def assert_whole(store: Store) -> None:
             for word in f"{row['title']} {row['body']} {row['paths']} {row['tags']}".split():
                 holders.setdefault(word, set()).add(row["seq"])
         for word, seqs in list(holders.items())[:20]:
-            found = store.database.look_up(index, {word: 1.0}, 1_000, "1 = 1", project_id=store.project_id).rows
+            found = store.database.search_words(index, {word: 1.0}, 1_000, "1 = 1", project_id=store.project_id).rows
             assert {row["seq"] for row in found} == seqs, word
 
 
@@ -131,7 +131,7 @@ class Steps:
         getattr(self, str(step[0]).replace(" ", "_"))(*step[1:])
 
     def pick(self, number: int) -> str | None:
-        ids = [one.id for one in self.memories.find(Wanted(states=tuple(State)))]
+        ids = [one.id for one in self.memories.find(MemoryFilter(states=tuple(MemoryState)))]
         return ids[number % len(ids)] if ids else None
 
     def add(self, title: str, body: str, files: list[str], tags: list[str]) -> None:
@@ -139,15 +139,15 @@ class Steps:
 
     def edit(self, number: int, body: str, files: list[str], tags: list[str]) -> None:
         if id := self.pick(number):
-            self.memories.change(id, "edited", T, body=body, files=tuple(files), tags=tuple(tags))
+            self.memories.update(id, "edited", T, body=body, files=tuple(files), tags=tuple(tags))
 
     def change(self, number: int, field: str, value: object) -> None:
         if id := self.pick(number):
-            self.memories.change(id, "edited", T, **{field: value})
+            self.memories.update(id, "edited", T, **{field: value})
 
     def delete(self, number: int) -> None:
         if id := self.pick(number):
-            self.memories.change(id, "deleted", T, state=State.PRUNED)
+            self.memories.update(id, "deleted", T, state=MemoryState.PRUNED)
 
     def undo(self, number: int) -> None:
         id = self.pick(number)
@@ -157,24 +157,33 @@ class Steps:
     def together(self, body: str) -> None:
         change = replace(T, id=change_id())
         pairs = [(one, replace(one, body=body)) for one in self.memories.all() if one.body != body]
-        if self.memories.replace_all(pairs, "edited", change):
+        if self.memories.update_unmodified(pairs, "edited", change):
             self.memories.undo_change(change.id, T)
 
     def supersede(self, one: int, other: int, body: str) -> None:
         ids = {id for id in (self.pick(one), self.pick(other)) if id}
         if len(ids) == 2:
             kept, aside = map(self.memories.get, sorted(ids))
-            self.memories.supersede(kept, replace(kept, body=body), [aside], T)
+            self.memories.consolidate(kept, replace(kept, body=body), [aside], T)
 
     def bring(self, title: str, body: str) -> None:
-        self.memories.bring([(a_memory(f"{title} {n}", f"{body} {n}", id="mem-1-aaaa"), ()) for n in range(3)], T)
+        self.memories.import_memories(
+            [(a_memory(f"{title} {n}", f"{body} {n}", id="mem-1-aaaa"), ()) for n in range(3)], T
+        )
 
     def attempt(self, notes: str, why: str, files: list[str]) -> None:
-        self.store.tasks.add(NewTask(title=f"Task about {why}"))
+        self.store.tasks.add(TaskDraft(title=f"Task about {why}"))
         task, attempt = begin(self.store, self.store.attempts.start_run("t").id)
         report = a_report(attempt, why, tried=notes, files=tuple(files)) if why else None
         finish(
-            self.store, task, attempt, Outcome.FAILED, Status.BLOCKED, report=report, notes=notes, files=tuple(files)
+            self.store,
+            task,
+            attempt,
+            AttemptOutcome.FAILED,
+            TaskStatus.BLOCKED,
+            report=report,
+            notes=notes,
+            files=tuple(files),
         )
 
     def rename_task(self, number: int, title: str) -> None:
@@ -202,7 +211,7 @@ def test_whatever_happens_to_the_texts_the_indexes_are_theirs(steps: list[tuple[
 
         assert_whole(store)
         kept = all_indexed(store)
-        rebuild(store.database)
+        rebuild_indexes(store.database)
         assert all_indexed(store) == kept
         assert_whole(store)
         store.close()
@@ -212,9 +221,9 @@ def test_a_memory_that_names_very_many_files_is_found_by_the_first_of_them(tmp_p
     store = create_store(str(tmp_path / "ralph.db"), "tests")
     remember(store, a_memory("Many", "Many files.", files=tuple(f"src/f{n}.py" for n in range(200))))
 
-    assert len(store.database.query("SELECT * FROM memory_files")) == MOST_FILES
+    assert len(store.database.query("SELECT * FROM memory_files")) == MAX_INDEXED_FILES
     assert found_by(store, "f49.py") == ["Many"]
-    assert store.memories.touching(["src/f50.py"], 5) == []
+    assert store.memories.seqs_naming_files(["src/f50.py"], 5) == []
     assert_whole(store)
     store.close()
 
@@ -234,7 +243,7 @@ def path(tmp_path: Path) -> Path:
 
 def reindexed(path: Path) -> dict[str, int]:
     database = open_sqlite(str(path))
-    counts = rebuild(database)
+    counts = rebuild_indexes(database)
     database.close()
     return counts
 
@@ -281,14 +290,14 @@ def test_whatever_is_wrong_with_the_indexes_they_are_made_anew(path: Path, name:
     for _ in connection.execute(DAMAGE[name]):
         pass
     connection.close()
-    wrong = check(str(path), deep=True)
+    wrong = check_database(str(path), deep=True)
 
     counts = reindexed(path)
 
-    assert wrong.problems or wrong.outdated
+    assert wrong.problems or wrong.outdated_entries
     assert counts == {"memory": 21, "attempt": 4, "failure": 8}
-    assert check(str(path), deep=True) == check(str(path))
-    assert check(str(path)).problems == ()
+    assert check_database(str(path), deep=True) == check_database(str(path))
+    assert check_database(str(path)).problems == ()
     assert indexed_in(path) == before
     store = open_store(str(path))
     learn(store, "Zebra")
@@ -321,7 +330,7 @@ def test_damage_elsewhere_is_neither_hidden_nor_in_the_way(path: Path) -> None:
     counts = reindexed(path)
 
     assert counts["memory"] == 20
-    (problem,) = check(str(path), deep=True).problems
+    (problem,) = check_database(str(path), deep=True).problems
     assert problem.startswith("4 memories do not match their checksum: ")
     store = open_store(str(path))
     assert found_by(store, "Fact 11", 1) == ["Fact 11"]
@@ -350,9 +359,9 @@ index.rebuild(open_sqlite(path))
 
         assert killed.returncode == 9
         assert indexed_in(path) == before
-        assert check(str(path)).problems == ()
+        assert check_database(str(path)).problems == ()
     assert reindexed(path)["memory"] == 21
-    assert check(str(path), deep=True).problems == ()
+    assert check_database(str(path), deep=True).problems == ()
 
 
 def test_those_who_read_meanwhile_see_the_old_index_until_the_new_one_is_whole(path: Path) -> None:
@@ -360,7 +369,7 @@ def test_those_who_read_meanwhile_see_the_old_index_until_the_new_one_is_whole(p
     before = found_by(reader, "parser tabs")
 
     with writer.transaction():
-        rebuild(writer.database)
+        rebuild_indexes(writer.database)
         during = found_by(reader, "parser tabs")
 
     assert before == during == found_by(reader, "parser tabs") == ["Parser"]
@@ -382,7 +391,7 @@ def test_an_index_of_no_rows_is_made_too(tmp_path: Path) -> None:
     create_store(str(tmp_path / "ralph.db"), "tests").close()
 
     assert reindexed(tmp_path / "ralph.db") == {"memory": 0, "attempt": 0, "failure": 0}
-    assert check(str(tmp_path / "ralph.db"), deep=True).problems == ()
+    assert check_database(str(tmp_path / "ralph.db"), deep=True).problems == ()
 
 
 # --- compared ----------------------------------------------------------------------------------
@@ -395,9 +404,9 @@ def test_a_comparison_counts_each_row_once(path: Path) -> None:
     store.database.execute("UPDATE memory_words SET body = 'wrong' WHERE seq IN (6, 7, 8, 9)")
     store.database.execute("DELETE FROM memory_files")
 
-    found = compare(store.database, "memory")
+    found = compare_index(store.database, "memory")
 
-    assert (found.missing, found.outdated, found.wrong, found.misfiled) == (2, 3, 4, 1)
+    assert (found.missing, found.outdated, found.wrong, found.wrong_files) == (2, 3, 4, 1)
     store.close()
 
 
@@ -407,7 +416,7 @@ def test_a_comparison_counts_each_row_once(path: Path) -> None:
 def test_how_common_a_word_is_is_estimated_near_the_truth_when_not_all_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralph.store.sqlite.driver.POSTINGS", 200)
+    monkeypatch.setattr("ralph.store.sqlite.driver.MAX_POSTINGS", 200)
     store = create_store(str(tmp_path / "ralph.db"), "tests")
     memories = [
         a_memory(
@@ -419,13 +428,13 @@ def test_how_common_a_word_is_is_estimated_near_the_truth_when_not_all_is_looked
         )
         for n in range(1_500)
     ]
-    store.memories.insert_all(memories, T)
+    store.memories.insert_all_unchecked(memories, T)
 
-    found = store.memories.look_up(asked("memory third tenth seldom"), 10)
+    found = store.memories.search_words(asked("memory third tenth seldom"), 10)
 
-    assert found.held_by["seldom"] == 3
-    assert found.held_by["tenth"] == pytest.approx(150, rel=0.1)
-    assert found.held_by["third"] == pytest.approx(500, rel=0.1)
-    assert found.held_by["memori"] == pytest.approx(1_500, rel=0.1)
+    assert found.word_counts["seldom"] == 3
+    assert found.word_counts["tenth"] == pytest.approx(150, rel=0.1)
+    assert found.word_counts["third"] == pytest.approx(500, rel=0.1)
+    assert found.word_counts["memori"] == pytest.approx(1_500, rel=0.1)
     assert found.total == 1_500
     store.close()

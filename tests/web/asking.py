@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.project import Project
-from ralph.web.server import Server
+from ralph.web.server import WebServer
 
 START_SECONDS = 10
 JSON = "application/json"
@@ -116,7 +116,7 @@ class Served(Asking):
     def __init__(self, root: Path, project: Project, **more: Any) -> None:
         self.project = project
         """The same project, opened for the test itself."""
-        self.server = Server(str(root), port=0, **more)
+        self.server = WebServer(str(root), port=0, **more)
         super().__init__(self.server.url, self.server.token, root)
         self._thread = threading.Thread(target=self.server.run, name="served", daemon=True)
         self._thread.start()

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ralph.web.api import CALLS, STREAMS
+from ralph.web.api import ENDPOINTS, STREAMS
 from tests.browser.sample import make
 from tests.web.asking import ServedApart
 from tests.web.known import VARIABLE, ids_in
@@ -46,7 +46,9 @@ def main() -> int:
             print(f"Asked {asked:,} things; seed {seed} found something.")
             return code or 1
         seed += 1
-    print(f"Asked {asked:,} things of {len(CALLS)} calls in {time.monotonic() - began:.0f} s; all was answered well.")
+    print(
+        f"Asked {asked:,} things of {len(ENDPOINTS)} calls in {time.monotonic() - began:.0f} s; all was answered well."
+    )
     return 0
 
 
@@ -61,7 +63,7 @@ def fuzz(seed: int, cases: int) -> tuple[int, int, str]:
             f"[phases.stateful.generation]\nmax-examples = {max(CHAINS, cases // 50)}\n"
         )
         with ServedApart(Path(folder) / "project") as server:
-            ran = _schemathesis(server, folder, seed, max(4, cases // len(CALLS) - EDGES))
+            ran = _schemathesis(server, folder, seed, max(4, cases // len(ENDPOINTS) - EDGES))
             is_alive = server.process.poll() is None and server.ask("GET", "/api/openapi.json").status == 200
             _, _, printed = server.end()
     code = ran.returncode or (0 if is_alive and "Traceback" not in printed else 1)

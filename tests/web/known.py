@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralph.core.paging import Page
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 
 Known = dict[str, list[str]]
 
@@ -15,7 +15,7 @@ VARIABLE = "RALPH_FUZZ_IDS"
 
 def ids_in(project: Project) -> Known:
     """Give ids by the word that stands before them in a path, or by the name they have in a query."""
-    memories = [memory.id for memory in project.memory.list(Wanted())][:LIMIT]
+    memories = [memory.id for memory in project.memory.list(MemoryFilter())][:LIMIT]
     waiting = [memory.id for memory in project.learnings.list()]
     tasks = [task.id for task in project.tasks.list()][:LIMIT]
     attempts = project.journal.attempts(Page(limit=LIMIT))

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from ralph.core.records import Outcome, State, Status, timestamp
+from ralph.core.records import AttemptOutcome, MemoryState, TaskStatus, timestamp
 from ralph.loop import run_log
-from ralph.loop.run_log import FOLDER
+from ralph.loop.run_log import LIVE_FOLDER
 from ralph.project import Project
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
-from ralph.store.tasks import NewTask
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
+from ralph.store.tasks import TaskDraft
 from ralph.web.api import transfer
 from ralph.web.api.projects import SHOWN_TASKS
-from ralph.web.endpoints import encode
-from ralph.web.pages.tasks import MOST_LISTED
+from ralph.web.endpoints import encode_json
+from ralph.web.pages.tasks import TASKS_PER_PAGE
 from tests.make import a_memory, begin, finish, remember
 from tests.web.asking import Served
 
@@ -27,13 +27,13 @@ HALF = "\ud800"
 """Half of a character, which is in no text."""
 
 
-def fill(project: Project, count: int, state: State = State.ACTIVE) -> None:
+def fill(project: Project, count: int, state: MemoryState = MemoryState.ACTIVE) -> None:
     memories = []
     for number in range(count):
         at = timestamp(1_750_000_000 + number)
         fields: dict[str, Any] = {"id": f"mem-{number}-0000", "created_at": at, "updated_at": at, "state": state}
         memories.append(a_memory(f"Fact {number}", f"All about {number}.", kind="pattern", **fields))
-    project.store.memories.insert_all(memories, Change(who="t", why="t"))
+    project.store.memories.insert_all_unchecked(memories, ChangeInfo(who="t", why="t"))
 
 
 # --- taking back ------------------------------------------------------------------------------
@@ -58,7 +58,9 @@ def test_what_was_just_added_or_changed_is_taken_back_alone(served: Served) -> N
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_decision_taken_back_twice_leaves_the_learning_waiting(served: Served, decision: str) -> None:
-    staged = remember(served.project.store, a_memory("Tabs", "Tabs, always.", kind="pattern", state=State.STAGED)).id
+    staged = remember(
+        served.project.store, a_memory("Tabs", "Tabs, always.", kind="pattern", state=MemoryState.STAGED)
+    ).id
     _, changed = served.put(f"/api/staging/{staged}", {"content": "Spaces, always."})
     _, decided = served.post(f"/api/staging/{staged}/{decision}")
 
@@ -75,9 +77,9 @@ def test_a_decision_taken_back_twice_leaves_the_learning_waiting(served: Served,
 
 def test_the_status_tells_of_a_few_tasks_and_how_many_there_are(served: Served) -> None:
     count = SHOWN_TASKS + 5
-    served.project.store.tasks.add_all([NewTask(title=f"Task {number}") for number in range(count)])
+    served.project.store.tasks.add_all([TaskDraft(title=f"Task {number}") for number in range(count)])
     served.project.store.tasks.add_all(
-        [NewTask(title=f"Held {number}", status=Status.BLOCKED) for number in range(count)]
+        [TaskDraft(title=f"Held {number}", status=TaskStatus.BLOCKED) for number in range(count)]
     )
 
     _, told = served.get("/api/status")
@@ -103,15 +105,17 @@ def test_features_are_listed_with_how_far_they_are(served: Served) -> None:
 
 def test_the_page_of_tasks_lists_the_first_of_each_look_and_counts_all(served: Served) -> None:
     tasks = served.project.store.tasks
-    ids = [task.id for task in tasks.add_all([NewTask(title=f"Task {number}") for number in range(MOST_LISTED)])]
-    waits = tasks.add(NewTask(title="Waits", needs=(ids[0],))).id
-    tasks.add_all([NewTask(title="Done", status=Status.DONE), NewTask(title="Failed", status=Status.FAILED)])
+    ids = [task.id for task in tasks.add_all([TaskDraft(title=f"Task {number}") for number in range(TASKS_PER_PAGE)])]
+    waits = tasks.add(TaskDraft(title="Waits", needs=(ids[0],))).id
+    tasks.add_all(
+        [TaskDraft(title="Done", status=TaskStatus.DONE), TaskDraft(title="Failed", status=TaskStatus.FAILED)]
+    )
 
     everything = served.ask("GET", "/tasks?show=list").text
     waiting = served.ask("GET", "/tasks?show=list&status=waiting").text
     pending = served.ask("GET", "/tasks?show=list&status=pending").text
 
-    assert everything.count("data-task=") == pending.count("data-task=") == MOST_LISTED
+    assert everything.count("data-task=") == pending.count("data-task=") == TASKS_PER_PAGE
     assert waiting.count("data-task=") == 1
     assert f'data-task="{waits}"' in waiting
     assert "after Task 0" in waiting
@@ -136,7 +140,7 @@ def test_a_task_is_changed_with_what_it_needs_or_not_at_all(served: Served) -> N
 
 
 def test_staging_shows_the_first_and_counts_all(served: Served) -> None:
-    fill(served.project, 103, State.STAGED)
+    fill(served.project, 103, MemoryState.STAGED)
 
     page = served.ask("GET", "/staging").text
     _, first = served.get("/api/staging?limit=100")
@@ -154,13 +158,13 @@ def test_staging_shows_the_first_and_counts_all(served: Served) -> None:
 
 
 def test_an_export_in_pieces_is_what_the_command_line_writes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "A_PIECE", 10)
+    monkeypatch.setattr(transfer, "EXPORT_CHUNK_SIZE", 10)
     fill(served.project, 31)
     served.project.memory.add('Straße 字 \u2028 <b> "quoted"', tags=["a", "b"], type="decision")
 
     said = served.ask("GET", f"{ALL}/export")
 
-    (_, pieces), *_ = served.project.transfer.export("json", Wanted()).files
+    (_, pieces), *_ = served.project.transfer.export("json", MemoryFilter()).files
     written = json.loads("".join(pieces))
     assert said.headers["content-type"] == "application/json"
     assert said.json["memories"] == written["memories"]
@@ -171,7 +175,7 @@ def test_an_export_in_pieces_is_what_the_command_line_writes(served: Served, mon
 def test_an_export_of_exactly_so_many_pieces_or_nothing_is_whole(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "A_PIECE", 5)
+    monkeypatch.setattr(transfer, "EXPORT_CHUNK_SIZE", 5)
     fill(served.project, 10)
 
     assert len(served.get(f"{ALL}/export")[1]["memories"]) == 10
@@ -183,7 +187,7 @@ def test_an_export_of_exactly_so_many_pieces_or_nothing_is_whole(
 
 
 def test_an_answer_with_half_a_character_in_it_is_an_answer() -> None:
-    said = encode({"text": f"a{HALF}b", "list": [HALF], HALF: 1, "fine": "字"})
+    said = encode_json({"text": f"a{HALF}b", "list": [HALF], HALF: 1, "fine": "字"})
 
     assert json.loads(said) == {"text": "a?b", "list": ["?"], "?": 1, "fine": "字"}
 
@@ -199,7 +203,7 @@ def test_a_run_can_be_watched_whatever_an_agent_writes_into_its_file(tmp_path: P
         b'{"what":"output","at":"x","details":{"n":1e999}}',
         b'{"what":"output","at":"x","details":{"text":"fine"}}',
     ]
-    folder = Path(project.directory, FOLDER)
+    folder = Path(project.directory, LIVE_FOLDER)
     folder.mkdir(parents=True)
     (folder / f"{run.id}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
 
@@ -211,7 +215,7 @@ def test_a_run_can_be_watched_whatever_an_agent_writes_into_its_file(tmp_path: P
     (folder / f"{run.id}.jsonl").write_bytes(b'{"left_out":"9999999999999999"}\n' + lines[-1] + b"\n")
     _, stuck = served.get(f"/api/runs/{run.id}/live?offset=0")
     assert served.get(f"/api/runs/{run.id}/live?offset={stuck['offset']}")[0] == 200
-    assert run_log.read(project.directory, run.id)[0] == []
+    assert run_log.read_events(project.directory, run.id)[0] == []
 
 
 # --- runs -------------------------------------------------------------------------------------
@@ -225,7 +229,7 @@ def test_runs_are_listed_with_what_they_came_to_page_by_page(served: Served) -> 
         run = store.attempts.start_run("claude")
         task, attempt = begin(store, run.id)
         spent: dict[str, Any] = {"cost_usd": 1.5, "tokens_in": 1_000, "tokens_out": 234, "seconds": 61.0}
-        finish(store, task, attempt, Outcome.DONE, Status.DONE, **spent)
+        finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, **spent)
         ids.append(run.id)
         if number:
             store.attempts.end_run(run.id, "nothing <left>")

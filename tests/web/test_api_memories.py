@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from ralph.core.records import Outcome, Status, timestamp
+from ralph.core.records import AttemptOutcome, TaskStatus, timestamp
 from ralph.store import Store
 from ralph.store.projects import ProjectEntry
 from tests.make import a_memory, begin, finish, remember
@@ -463,19 +463,19 @@ def test_the_memories_of_another_project_are_found_only_there(served: Served, mo
 # --- figures and reasons --------------------------------------------------------------
 
 
-def show_to_an_attempt(served: Served, id: str, outcome: Outcome) -> str:
+def show_to_an_attempt(served: Served, id: str, outcome: AttemptOutcome) -> str:
     """Let an attempt at a new task be shown a memory, and end; give the task."""
     store = served.project.store
     task_id = served.project.tasks.add("Mend the docker setup").id
     task, attempt = begin(store, store.attempts.start_run("test").id)
-    finish(store, task, attempt, outcome, Status.DONE, shown=(id,))
+    finish(store, task, attempt, outcome, TaskStatus.DONE, shown=(id,))
     return task_id
 
 
 def test_confidence_over_time_tells_events_and_uses_up_to_now(served: Served) -> None:
     id = add(served, "Start docker first.")["id"]
     served.put(f"/api/memories/{id}", {"confidence": 0.7})
-    show_to_an_attempt(served, id, Outcome.DONE)
+    show_to_an_attempt(served, id, AttemptOutcome.DONE)
 
     status, told = served.get(f"/api/memories/{id}/confidence")
 
@@ -487,7 +487,7 @@ def test_confidence_over_time_tells_events_and_uses_up_to_now(served: Served) ->
 
 def test_the_attempts_a_memory_was_shown_to_are_told(served: Served) -> None:
     id = add(served, "Start docker first.")["id"]
-    task_id = show_to_an_attempt(served, id, Outcome.DONE)
+    task_id = show_to_an_attempt(served, id, AttemptOutcome.DONE)
 
     _, told = served.get(f"/api/memories/{id}/shown?limit=1")
 

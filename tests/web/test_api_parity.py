@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from ralph.core.records import Source, State, replace, timestamp
+from ralph.core.records import MemorySource, MemoryState, replace, timestamp
 from ralph.formats.bundle import verify_bundle
-from ralph.formats.memory_files import Format
-from ralph.store.memory_queries import Wanted
+from ralph.formats.memory_files import ImportFormat
+from ralph.store.memory_queries import MemoryFilter
 from ralph.web.api import transfer
 from tests.make import a_memory, remember
 from tests.web.asking import Served
@@ -79,7 +79,7 @@ def test_all_memories_are_cleared_only_with_yes_and_brought_back_at_once(served:
 def test_what_memories_add_up_to_is_told(served: Served) -> None:
     first = add(served, "Start docker first.", type="fix", confidence=0.4)
     add(served, "Tabs, always.", type="pattern", confidence=0.8)
-    served.project.store.memories.used([first], timestamp(1_750_000_000), won=True)
+    served.project.store.memories.credit_outcome([first], timestamp(1_750_000_000), won=True)
 
     told = asked(served, f"{ALL}/stats")
 
@@ -157,7 +157,7 @@ def exported(served: Served, form: str, **asked: Any) -> tuple[str, str]:
     return said.kind, said.text
 
 
-def by_command(served: Served, form: str, wanted: Wanted) -> str:
+def by_command(served: Served, form: str, wanted: MemoryFilter) -> str:
     """Give what the command line would write, but for the moment it is written at."""
     files = served.project.transfer.export(form, wanted).files
     return "".join(piece for _, pieces in files for piece in pieces)
@@ -169,14 +169,16 @@ def test_every_form_of_an_export_is_that_of_the_command_line(served: Served) -> 
 
     for form in ("csv", "markdown", "learnings"):
         kind, text = exported(served, form)
-        assert (kind, text) == ("text/plain", by_command(served, form, Wanted())), form
+        assert (kind, text) == ("text/plain", by_command(served, form, MemoryFilter())), form
     assert exported(served, "json")[0] == "application/json"
     assert exported(served, "csv", type="fix")[1].count("\n") == 2
     refused(served.get(f"{ALL}/export?format=poem"), 422, "format")
 
 
 def test_what_is_staged_is_exported_in_the_form_for_it(served: Served) -> None:
-    staged = a_memory("Tests first", "Tests first.", kind="strategy", state=State.STAGED, source=Source.AUTOMATIC)
+    staged = a_memory(
+        "Tests first", "Tests first.", kind="strategy", state=MemoryState.STAGED, source=MemorySource.AUTOMATIC
+    )
     remember(served.project.store, replace(staged, content='{"strategy": "tests first"}', task_type="testing"))
 
     _, text = exported(served, "staging")
@@ -188,7 +190,7 @@ def test_what_is_staged_is_exported_in_the_form_for_it(served: Served) -> None:
 def test_a_bundle_comes_in_pieces_with_all_history_and_is_whole(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "A_PIECE", 7)
+    monkeypatch.setattr(transfer, "EXPORT_CHUNK_SIZE", 7)
     at = timestamp(1_750_000_000)
     for number in range(20):
         memory = a_memory(f"Entry {number}", f"What number {number} says.", kind="fix", created_at=at, updated_at=at)
@@ -200,7 +202,7 @@ def test_a_bundle_comes_in_pieces_with_all_history_and_is_whole(
     assert kind == "text/plain"
     assert verify_bundle(text.splitlines(keepends=True)) == ""
     *lines, last = text.splitlines()[1:]
-    assert lines == by_command(served, "bundle", Wanted()).splitlines()[1:-1]
+    assert lines == by_command(served, "bundle", MemoryFilter()).splitlines()[1:-1]
     assert json.loads(last)["count"] == 20
     a_bundle = served.post(f"{ALL}/import", {"text": text})
     assert (a_bundle[0], a_bundle[1]["format"], a_bundle[1]["new"]) == (200, "bundle", 0)
@@ -223,13 +225,13 @@ def test_what_a_file_is_can_be_said_when_it_cannot_be_told(served: Served) -> No
     text = "Remember this one line of notes."
 
     refused(served.post(f"{ALL}/import", {"text": text, "format": "poem"}), 422, "format")
-    for form in Format:
+    for form in ImportFormat:
         assert served.post(f"{ALL}/import", {"text": text, "format": form})[0] in (200, 422)
 
 
 def test_a_bundle_that_was_changed_comes_in_only_by_force(served: Served) -> None:
     add(served, "Start docker first.")
-    exported = served.project.transfer.export("bundle", Wanted())
+    exported = served.project.transfer.export("bundle", MemoryFilter())
     bundle = "".join(piece for _, pieces in exported.files for piece in pieces)
     changed = bundle.replace("Start docker first.", "Start podman first.")
 
@@ -287,7 +289,7 @@ def test_what_to_extract_from_must_be_clear(served_once: Served, body: dict[str,
 
 
 def test_the_staging_area_is_emptied_only_with_yes_and_brought_back(served: Served) -> None:
-    staged = a_memory("Tabs", "Tabs, always.", kind="pattern", state=State.STAGED, source=Source.AUTOMATIC)
+    staged = a_memory("Tabs", "Tabs, always.", kind="pattern", state=MemoryState.STAGED, source=MemorySource.AUTOMATIC)
     id = remember(served.project.store, staged).id
 
     refused(served.post(f"{STAGING}/clear"), 409, "empty the staging area", "set `yes`")

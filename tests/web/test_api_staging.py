@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ralph.core.records import Outcome, Source, State, Status, timestamp
+from ralph.core.records import AttemptOutcome, MemorySource, MemoryState, TaskStatus, timestamp
 from tests.make import a_memory, begin, finish, remember
 from tests.web.asking import Served
 
@@ -15,7 +15,7 @@ ALL = "/api/staging"
 def stage(served: Served, content: str = "Tabs, always.", number: int = 0, **fields: Any) -> str:
     """Stage a learning that is in order; give its id."""
     at = timestamp(1_750_000_000 + number * 60)
-    whole: dict[str, Any] = {"kind": "pattern", "state": State.STAGED, "source": Source.AUTOMATIC, **fields}
+    whole: dict[str, Any] = {"kind": "pattern", "state": MemoryState.STAGED, "source": MemorySource.AUTOMATIC, **fields}
     return remember(served.project.store, a_memory(content, content, created_at=at, updated_at=at, **whole)).id
 
 
@@ -34,7 +34,7 @@ def refused(answer: tuple[int, Any], status: int, *words: str) -> None:
 
 def test_what_waits_is_listed_oldest_first_with_why_it_is_held_back(served: Served) -> None:
     stage(served, "First.", 1)
-    stage(served, "Second.", 2, state=State.QUARANTINED, state_reason="brought in by an agent")
+    stage(served, "Second.", 2, state=MemoryState.QUARANTINED, state_reason="brought in by an agent")
 
     found = waiting(served)
 
@@ -129,7 +129,7 @@ def test_what_a_run_taught_is_staged(served: Served) -> None:
     served.project.tasks.add("Mend the parser")
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
-    finish(store, task, attempt, Outcome.DONE, Status.DONE)
+    finish(store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
 
     status, told = served.post(f"{ALL}/extract", {"run": run.id})
 

@@ -12,10 +12,10 @@ import pytest
 
 from ralph.core.actor import Actor
 from ralph.core.paging import Page
-from ralph.core.records import AgentSession, Attempt, Outcome, Status, now, timestamp
+from ralph.core.records import AgentSession, Attempt, AttemptOutcome, TaskStatus, now, timestamp
 from ralph.loop import run_log
-from ralph.loop.options import Order, options_of
-from ralph.loop.progress import event
+from ralph.loop.options import RunOptions, dump_options
+from ralph.loop.progress import progress_event
 from ralph.loop.workers import _start_time, worker_name
 from ralph.project import Project
 from ralph.workspace import init_project
@@ -288,10 +288,10 @@ def test_another_project_of_the_database_is_listed_but_its_tasks_are_not_found(
 
 def test_what_a_run_tells_is_read_on_from_where_one_was(served: Served) -> None:
     run = served.project.store.attempts.start_run("test")
-    with run_log.Recording(served.root, lambda _: None) as tell:
-        tell(event("run_started", run_id=run.id))
+    with run_log.RunRecorder(served.root, lambda _: None) as tell:
+        tell(progress_event("run_started", run_id=run.id))
         first = served.get(f"/api/runs/{run.id}/live")[1]
-        tell(event("note", message=HTML))
+        tell(progress_event("note", message=HTML))
         second = served.get(f"/api/runs/{run.id}/live?offset={first['offset']}")[1]
     nothing = served.get(f"/api/runs/{run.id}/live?offset={second['offset']}")[1]
 
@@ -307,13 +307,13 @@ def test_a_run_is_not_over_before_its_last_word_was_read(served: Served) -> None
     with subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]) as worker:
         try:
             name = f"{worker_name().rpartition('/')[0].rpartition('/')[0]}/{worker.pid}/{_start_time(worker.pid)}"
-            run = attempts.start_run("test", options_of(Order(), name))
-            with run_log.Recording(served.root, lambda _: None) as tell:
-                tell(event("run_started", run_id=run.id))
+            run = attempts.start_run("test", dump_options(RunOptions(), name))
+            with run_log.RunRecorder(served.root, lambda _: None) as tell:
+                tell(progress_event("run_started", run_id=run.id))
                 attempts.end_run(run.id, "all done")
                 before = served.get(f"/api/runs/{run.id}/live")[1]
                 waiting = served.get(f"/api/runs/{run.id}/live?offset={before['offset']}")[1]
-                tell(event("run_ended", run_id=run.id, ending="all done"))
+                tell(progress_event("run_ended", run_id=run.id, ending="all done"))
             after = served.get(f"/api/runs/{run.id}/live?offset={before['offset']}")[1]
         finally:
             worker.kill()
@@ -457,7 +457,7 @@ def _worked(project: Project, attempts: int, notes: str = "") -> list[Attempt]:
         report = a_report(
             attempt, category="odd" if is_odd else "even", fingerprint="other" if is_odd else "same", why=HTML
         )
-        finish(store, task, attempt, Outcome.FAILED, Status.PENDING, report=report, notes=notes)
+        finish(store, task, attempt, AttemptOutcome.FAILED, TaskStatus.PENDING, report=report, notes=notes)
         made.append(attempt)
     store.attempts.end_run(run.id, "enough")
     return made
@@ -468,7 +468,7 @@ def _sessions(project: Project, count: int) -> None:
 
     for number in range(count):
         at = timestamp(time.time() - 1_000 + number)
-        project.store.sessions.put(
+        project.store.sessions.save(
             AgentSession(
                 id=f"s-{number}", agent="claude", title=f"Question {number}", prompts=1, started_at=at, last_at=at
             )
@@ -480,7 +480,7 @@ def test_a_page_of_the_journal_takes_the_newest_of_both_kinds(project: Project) 
     assert journal.list(Page(limit=5)) == []
 
     later = timestamp(4_000_000_000)
-    project.store.sessions.put(AgentSession(id="s-late", agent="claude", prompts=1, started_at=now(), last_at=later))
+    project.store.sessions.save(AgentSession(id="s-late", agent="claude", prompts=1, started_at=now(), last_at=later))
     attempts = _worked(project, 2)
 
     entries = journal.list(Page(limit=2))

@@ -14,13 +14,13 @@ import pytest
 from ralph.core.records import record
 from ralph.project import Project
 from ralph.web import app, auth
-from ralph.web.api import CALLS, STREAMS
-from ralph.web.endpoints import Calls
+from ralph.web.api import ENDPOINTS, STREAMS
+from ralph.web.endpoints import EndpointGroup
 from ralph.web.pages import PAGES
 from ralph.web.problems import PROBLEM_TYPE
 from ralph.web.rendering import STATIC
 from ralph.web.server import token_path
-from ralph.web.tokens import drawn_from, own_token
+from ralph.web.tokens import derive_secret, load_or_create_token
 from tests.web.asking import Asking, Said, Served
 
 Headers = dict[str, str | None]
@@ -46,7 +46,7 @@ def _filled(path: str) -> str:
 
 FILES = [f"/static/{file.relative_to(STATIC)}" for file in sorted(STATIC.rglob("*")) if file.is_file()]
 DOORS = [
-    *(Door(method=call.method, path=_filled(call.path), takes_body=bool(call.body)) for call in CALLS),
+    *(Door(method=call.method, path=_filled(call.path), takes_body=bool(call.body)) for call in ENDPOINTS),
     *(Door(method="GET", path=_filled(stream.path), is_stream=True) for stream in STREAMS),
     *(Door(method="GET", path=_filled(page.path)) for page in PAGES),
     *(Door(method="GET", path=path) for path in (*FILES, "/api/openapi.json", "/nowhere", "/api/nowhere", "/static/x")),
@@ -65,7 +65,7 @@ CLEAN = {
 
 
 def cookie_of(server: Asking, value: str = "", name: str = "") -> str:
-    return f"{name or f'ralph-{server.port}'}={value or drawn_from(server.token, 'cookie')}"
+    return f"{name or f'ralph-{server.port}'}={value or derive_secret(server.token, 'cookie')}"
 
 
 def wrong(server: Asking, doors: list[Door], expected: int, headers: Mapping[str, str | None]) -> list[str]:
@@ -128,7 +128,7 @@ def lives(server: Asking) -> bool:
 
 
 def test_there_are_doors_to_try() -> None:
-    assert len(CALLS) > 1
+    assert len(ENDPOINTS) > 1
     assert FILES
     assert WRITES
 
@@ -324,7 +324,7 @@ def test_nothing_at_all_in_a_form_changes_nothing_by_cookie(served_once: Served,
 
 
 def test_the_cookie_is_not_the_token(served_once: Served) -> None:
-    ticket = drawn_from(served_once.token, "cookie")
+    ticket = derive_secret(served_once.token, "cookie")
 
     assert served_once.ask("GET", "/api/status", headers={"authorization": f"Bearer {ticket}"}).status == 401
     by_token = {"authorization": None, "cookie": cookie_of(served_once, served_once.token)}
@@ -356,7 +356,7 @@ def test_the_link_puts_the_token_into_a_strict_cookie_and_leads_on_without_it(se
     name, _, rest = cookie.partition("=")
     assert said.status == 200
     assert name == f"ralph-{served_once.port}"
-    assert rest.startswith(drawn_from(served_once.token, "cookie"))
+    assert rest.startswith(derive_secret(served_once.token, "cookie"))
     assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in rest.split(";")}
     assert "domain" not in cookie.lower()
     assert "url=/tasks?status=done" in said.text
@@ -440,7 +440,7 @@ def test_what_is_no_json_is_refused_in_a_sentence(served_once: Served, sent: str
 
 def test_a_body_that_says_it_is_huge_is_not_waited_for(served_once: Served) -> None:
     for door in WRITES:
-        for length in (auth.LONGEST_BODY + 1, 10**30):
+        for length in (auth.MAX_BODY_BYTES + 1, 10**30):
             lines = ("Content-Type: application/json", f"Content-Length: {length}")
             assert raw(served_once, head(served_once, door, *lines))[0] in (400, 413), door
 
@@ -459,7 +459,7 @@ def test_a_huge_body_in_pieces_is_cut_off(served_once: Served) -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(served_once: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(auth, "BODY_TIMEOUT", 0.05)
     lines = ("Content-Type: application/json", "Content-Length: 100")
     for door in WRITES:
         if door.takes_body:
@@ -584,13 +584,13 @@ def test_only_our_own_files_are_given(served_once: Served, path: str) -> None:
 def test_a_fault_of_ours_tells_nothing_of_it(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calls = Calls("faults")
+    calls = EndpointGroup("faults")
 
     @calls.get("/api/fault")
     def fault(project: Project) -> str:
         raise ZeroDivisionError("the secret of the house")
 
-    monkeypatch.setattr(app, "CALLS", (*calls.all, *CALLS))
+    monkeypatch.setattr(app, "CALLS", (*calls.all, *ENDPOINTS))
     server = Served(Path(project.directory), project)
     try:
         said = server.ask("GET", "/api/fault")
@@ -645,11 +645,11 @@ def _fifo(file: Path) -> None:
 )
 def test_a_token_that_others_could_know_is_made_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     file = tmp_path / "token"
-    token, is_new = own_token(file)
-    assert (own_token(file), is_new) == ((token, False), True)
+    token, is_new = load_or_create_token(file)
+    assert (load_or_create_token(file), is_new) == ((token, False), True)
     spoil(file)
 
-    other, is_new = own_token(file)
+    other, is_new = load_or_create_token(file)
 
     assert is_new
     assert other != token
@@ -680,7 +680,7 @@ def test_another_port_of_an_allowed_name_is_somebody_else(named: Served) -> None
 
 
 def test_a_browser_is_let_in_under_a_name_that_nobody_can_guess(served_once: Served) -> None:
-    host, _, query = served_once.server.link.removeprefix("http://").partition("/")
+    host, _, query = served_once.server.sign_in_url.removeprefix("http://").partition("/")
 
     assert re.fullmatch(r"ralph-[0-9a-f]{12}\.localhost:\d+", host)
     assert served_once.ask("GET", f"/{query}", headers={"authorization": None, "host": host}).status == 200

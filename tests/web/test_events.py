@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from ralph.core.records import Outcome, Status
+from ralph.core.records import AttemptOutcome, TaskStatus
 from ralph.project import Project
 from ralph.store import run_events
-from ralph.store.run_events import MOST_KEPT
-from ralph.store.tasks import NewTask
-from ralph.web.events import MOST_CLIENTS
+from ralph.store.run_events import MAX_EVENTS
+from ralph.store.tasks import TaskDraft
+from ralph.web.events import MAX_STREAM_CLIENTS
 from tests.make import begin, finish
 from tests.postgres import Server
 from tests.web.asking import Served
 
 PATH = "/api/events"
-MANY = MOST_KEPT - 1
+MANY = MAX_EVENTS - 1
 Told = tuple[str, str, Any]
 
 
@@ -52,8 +52,8 @@ def test_a_run_is_told_with_its_attempts_and_tasks_as_they_are(served: Served) -
         task = served.project.tasks.add("One")
         run = store.attempts.start_run("test")
         claimed, attempt = begin(store, run.id)
-        store.attempts.note(attempt)
-        finish(store, claimed, attempt, Outcome.DONE, Status.DONE)
+        store.attempts.record_start(attempt)
+        finish(store, claimed, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
         store.attempts.end_run(run.id, "all done")
 
         seen = _until(told, "run_ended")
@@ -135,7 +135,7 @@ def test_as_many_missed_events_as_are_kept_all_come_once_and_in_order(served: Se
             {"what": "task_changed", "run_id": "", "iteration": None, "task_id": f"t-{number}", "at": "2026-01-01"}
             for number in range(MANY)
         ]
-        scope.insert_all("run_events", rows)
+        scope.insert_many("run_events", rows)
 
     with served.stream(f"{PATH}?since=0-0") as stream:
         told = _events(stream)
@@ -168,10 +168,10 @@ def test_an_event_of_a_memory_is_told_as_its_history_tells_it(served: Served) ->
 def test_who_comes_back_too_late_is_told_once_that_something_was_missed(
     served: Served, monkeypatch: pytest.MonkeyPatch, since: str
 ) -> None:
-    monkeypatch.setattr(run_events, "MOST_KEPT", 5)
+    monkeypatch.setattr(run_events, "MAX_EVENTS", 5)
     for number in range(20):
         served.project.tasks.add(f"Task {number}")
-    served.project.store.events.forget_old()
+    served.project.store.events.trim()
     memory = served.project.memory.add("Tabs are wanted.").memory
 
     with served.stream(f"{PATH}?since={since}") as stream:
@@ -180,7 +180,7 @@ def test_who_comes_back_too_late_is_told_once_that_something_was_missed(
         missed = next(told)
         rest = [next(told) for _ in range(6)]
 
-    first = served.project.store.events.first()
+    first = served.project.store.events.first_seq()
     assert missed == (f"0-{first - 1}", "missed", {})
     assert [data["task"]["title"] for _, kind, data in rest if kind == "run"] == [f"Task {n}" for n in range(15, 20)]
     assert [data["memory"]["id"] for _, kind, data in rest if kind == "memory"] == [memory.id]
@@ -216,7 +216,7 @@ def test_many_who_listen_all_hear_the_same(served: Served) -> None:
 
 def test_one_too_many_is_refused_and_has_a_place_once_another_left(served: Served) -> None:
     with ExitStack() as others:
-        for _ in range(MOST_CLIENTS - 1):
+        for _ in range(MAX_STREAM_CLIENTS - 1):
             others.enter_context(served.stream(PATH)).readline()
         with served.stream(PATH) as last:
             last.readline()
@@ -239,7 +239,7 @@ def test_who_does_not_read_holds_up_nobody_and_gets_all_later(served: Served) ->
         )
         time.sleep(0.2)
         for number in range(40):
-            store.tasks.add(NewTask(title=f"Task {number}", body="x" * 400_000))
+            store.tasks.add(TaskDraft(title=f"Task {number}", body="x" * 400_000))
         with served.stream(f"{PATH}?since=0-0") as stream:
             told = _events(stream)
             next(told)

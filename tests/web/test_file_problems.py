@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_written_is_told(served: Served) -> None:
 
 
 def test_in_a_large_project_the_keeper_tells_what_is_wrong(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_sync, "LARGE", 2)
+    monkeypatch.setattr(file_sync, "BACKGROUND_SYNC_THRESHOLD", 2)
     for number in range(4):
         served.post("/api/projects/-/memories", {"content": f"Fact number {number} stands alone."})
     time.sleep(1)

@@ -12,7 +12,7 @@ import pytest
 from ralph.project import Project
 from ralph.store import open_database
 from ralph.web import file_sync
-from ralph.web.file_sync import Keeper
+from ralph.web.file_sync import FileSyncThread
 from tests.web.asking import Served
 
 HERE = "/api/projects/-/memories"
@@ -21,8 +21,8 @@ HERE = "/api/projects/-/memories"
 @pytest.fixture
 def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Give a server on a project that counts as large."""
-    monkeypatch.setattr(file_sync, "LARGE", 2)
-    monkeypatch.setattr(file_sync, "LEAST_SECONDS", 0.05)
+    monkeypatch.setattr(file_sync, "BACKGROUND_SYNC_THRESHOLD", 2)
+    monkeypatch.setattr(file_sync, "MIN_SYNC_PAUSE", 0.05)
     for body in ("Money is in cents", "Ask the clock", "Read with csv.reader"):
         project.memory.add(body)
     one = Served(project.root, project)
@@ -69,16 +69,16 @@ def test_the_files_are_in_step_when_it_has_ended(large: Served) -> None:
 
 
 def test_a_fault_leaves_the_files_to_the_requests(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_sync, "LARGE", -1)
+    monkeypatch.setattr(file_sync, "BACKGROUND_SYNC_THRESHOLD", -1)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    keeper = Keeper(project.directory, lambda: None)
+    keeper = FileSyncThread(project.directory, lambda: None)
     assert keeper.is_large
 
     def broken(_: Project) -> None:
         raise ValueError("a fault")
 
     monkeypatch.setattr(keeper, "_sync", broken)
-    keeper.ask()
+    keeper.request_sync()
 
     assert _soon(lambda: not keeper.is_large)
     keeper.close()
@@ -87,10 +87,10 @@ def test_a_fault_leaves_the_files_to_the_requests(project: Project, monkeypatch:
 def test_a_database_that_is_away_is_tried_again_after_the_next_request(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(file_sync, "LARGE", -1)
-    monkeypatch.setattr(file_sync, "LEAST_SECONDS", 0.01)
+    monkeypatch.setattr(file_sync, "BACKGROUND_SYNC_THRESHOLD", -1)
+    monkeypatch.setattr(file_sync, "MIN_SYNC_PAUSE", 0.01)
     kept: list[bool] = []
-    keeper = Keeper(project.directory, lambda: None)
+    keeper = FileSyncThread(project.directory, lambda: None)
 
     def away(_: Project) -> None:
         kept.append(True)
@@ -98,9 +98,9 @@ def test_a_database_that_is_away_is_tried_again_after_the_next_request(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(keeper, "_sync", away)
-    keeper.ask()
+    keeper.request_sync()
     assert _soon(lambda: len(kept) == 1)
-    keeper.ask()
+    keeper.request_sync()
 
     assert _soon(lambda: len(kept) > 1)
     assert "No space left on device" in capsys.readouterr().err
@@ -109,8 +109,8 @@ def test_a_database_that_is_away_is_tried_again_after_the_next_request(
 
 @pytest.mark.postgres
 def test_a_server_that_nobody_asks_holds_no_connection(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_sync, "IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(file_sync, "LEAST_SECONDS", 0.05)
+    monkeypatch.setattr(file_sync, "SERVER_IDLE_TIMEOUT", 0.5)
+    monkeypatch.setattr(file_sync, "MIN_SYNC_PAUSE", 0.05)
     one = Served(project.root, project)
     project.close()
     database = open_database(os.environ["RALPH_STORE"])

@@ -9,34 +9,43 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.web.graph import COLUMN_GAP, HEIGHT, NEEDS, PART, ROW_GAP, WIDTH, Drawing, draw
+from ralph.web.graph import (
+    COLUMN_GAP,
+    NEEDS_LINK,
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    PART_LINK,
+    ROW_GAP,
+    GraphLayout,
+    layout_graph,
+)
 
 _NUMBER = re.compile(r"-?\d+\.\d")
 
 
-def _places(drawing: Drawing) -> dict[str, tuple[float, float]]:
+def _places(drawing: GraphLayout) -> dict[str, tuple[float, float]]:
     return {node.id: (node.x, node.y) for node in drawing.nodes}
 
 
-def _no_overlap(drawing: Drawing) -> bool:
+def _no_overlap(drawing: GraphLayout) -> bool:
     """Say whether no two tasks touch each other, with the gap between them."""
     rows = sorted((node.x, node.y) for node in drawing.nodes)
     for x in {x for x, _ in rows}:
         column = sorted(y for other, y in rows if other == x)
-        if any(below - above < HEIGHT + ROW_GAP - 0.01 for above, below in pairwise(column)):
+        if any(below - above < NODE_HEIGHT + ROW_GAP - 0.01 for above, below in pairwise(column)):
             return False
     nodes = drawing.nodes
     return not any(
-        abs(one.x - other.x) < WIDTH and abs(one.y - other.y) < HEIGHT
+        abs(one.x - other.x) < NODE_WIDTH and abs(one.y - other.y) < NODE_HEIGHT
         for at, one in enumerate(nodes)
         for other in nodes[at + 1 :]
     )
 
 
-def _forward(drawing: Drawing) -> bool:
+def _forward(drawing: GraphLayout) -> bool:
     places = _places(drawing)
     return all(
-        places[link.first][0] + WIDTH + COLUMN_GAP <= places[link.then][0] + 0.01
+        places[link.first][0] + NODE_WIDTH + COLUMN_GAP <= places[link.then][0] + 0.01
         for link in drawing.links
         if not link.is_back
     )
@@ -51,41 +60,46 @@ def _sheet(count: int, every: int = 3) -> tuple[list[str], dict[str, list[str]],
 
 
 def test_what_is_needed_stands_left_of_what_waits_for_it() -> None:
-    drawing = draw(["c", "b", "a"], {"c": ["b"], "b": ["a"]}, {})
+    drawing = layout_graph(["c", "b", "a"], {"c": ["b"], "b": ["a"]}, {})
 
     places = _places(drawing)
     assert places["a"][0] < places["b"][0] < places["c"][0]
-    assert [(link.first, link.then, link.kind) for link in drawing.links] == [("b", "c", NEEDS), ("a", "b", NEEDS)]
-    assert drawing.width == 3 * WIDTH + 2 * COLUMN_GAP
+    assert [(link.first, link.then, link.kind) for link in drawing.links] == [
+        ("b", "c", NEEDS_LINK),
+        ("a", "b", NEEDS_LINK),
+    ]
+    assert drawing.width == 3 * NODE_WIDTH + 2 * COLUMN_GAP
 
 
 def test_a_whole_stands_behind_its_parts_and_those_behind_what_it_needs() -> None:
-    drawing = draw(["whole", "one", "two", "first"], {"whole": ["first"]}, {"one": "whole", "two": "whole"})
+    drawing = layout_graph(["whole", "one", "two", "first"], {"whole": ["first"]}, {"one": "whole", "two": "whole"})
 
     columns = {node.id: node.column for node in drawing.nodes}
     assert columns == {"first": 0, "one": 1, "two": 1, "whole": 2}
-    assert {link.kind for link in drawing.links if link.first in ("one", "two")} == {PART}
+    assert {link.kind for link in drawing.links if link.first in ("one", "two")} == {PART_LINK}
 
 
 def test_what_begins_stands_close_to_what_it_is_for() -> None:
-    drawing = draw(list("abcdx"), {"b": ["a"], "c": ["b"], "d": ["c", "x"]}, {})
+    drawing = layout_graph(list("abcdx"), {"b": ["a"], "c": ["b"], "d": ["c", "x"]}, {})
 
     columns = {node.id: node.column for node in drawing.nodes}
     assert columns["x"] == columns["c"]
 
 
 def test_a_line_passes_between_the_tasks_of_the_columns_it_passes() -> None:
-    drawing = draw(list("abc"), {"b": ["a"], "c": ["a", "b"]}, {})
+    drawing = layout_graph(list("abc"), {"b": ["a"], "c": ["a", "b"]}, {})
 
     places = _places(drawing)
     passing = next(link for link in drawing.links if (link.first, link.then) == ("a", "c"))
     level = re.search(r"(-?[\d.]+)H", passing.path)
     assert level
-    assert not places["b"][1] <= float(level[1]) <= places["b"][1] + HEIGHT
+    assert not places["b"][1] <= float(level[1]) <= places["b"][1] + NODE_HEIGHT
 
 
 def test_lines_that_need_not_cross_do_not() -> None:
-    drawing = draw(["a", "b", "c", "x", "y", "z"], {"x": ["c"], "y": ["b"], "z": ["a"], "b": []}, {"a": "y", "b": "x"})
+    drawing = layout_graph(
+        ["a", "b", "c", "x", "y", "z"], {"x": ["c"], "y": ["b"], "z": ["a"], "b": []}, {"a": "y", "b": "x"}
+    )
 
     places = _places(drawing)
     lines = [link for link in drawing.links if places[link.first][0] == 0]
@@ -96,20 +110,20 @@ def test_lines_that_need_not_cross_do_not() -> None:
 def test_tasks_linked_to_nothing_stand_in_rows_below() -> None:
     ids = [str(number) for number in range(12)]
 
-    drawing = draw([*ids, "a", "b"], {"b": ["a"]}, {})
+    drawing = layout_graph([*ids, "a", "b"], {"b": ["a"]}, {})
 
     places = _places(drawing)
-    assert min(places[id][1] for id in ids) > places["a"][1] + HEIGHT
+    assert min(places[id][1] for id in ids) > places["a"][1] + NODE_HEIGHT
     assert len({places[id][1] for id in ids}) == 3
     assert _no_overlap(drawing)
 
 
 def test_nothing_takes_no_room() -> None:
-    assert draw([], {}, {}) == Drawing(width=0, height=0, nodes=(), links=())
+    assert layout_graph([], {}, {}) == GraphLayout(width=0, height=0, nodes=(), links=())
 
 
 def test_tasks_that_wait_for_each_other_are_drawn_all_the_same() -> None:
-    drawing = draw(list("abc"), {"a": ["c"], "b": ["a"], "c": ["b"]}, {"a": "a", "b": "c", "c": "b"})
+    drawing = layout_graph(list("abc"), {"a": ["c"], "b": ["a"], "c": ["b"]}, {"a": "a", "b": "c", "c": "b"})
 
     assert len(drawing.nodes) == 3
     assert any(link.is_back for link in drawing.links)
@@ -117,18 +131,18 @@ def test_tasks_that_wait_for_each_other_are_drawn_all_the_same() -> None:
 
 
 def test_names_of_tasks_that_are_not_there_are_ignored() -> None:
-    drawing = draw(["a", "a", "b"], {"a": ["gone", "a"], "nobody": ["a"]}, {"b": "gone", "gone": "a"})
+    drawing = layout_graph(["a", "a", "b"], {"a": ["gone", "a"], "nobody": ["a"]}, {"b": "gone", "gone": "a"})
 
     assert [node.id for node in drawing.nodes] == ["a", "b"]
     assert not drawing.links
 
 
 def test_all_lies_on_the_sheet() -> None:
-    drawing = draw(*_sheet(150))
+    drawing = layout_graph(*_sheet(150))
 
     for node in drawing.nodes:
-        assert -0.01 <= node.x <= drawing.width - WIDTH + 0.01
-        assert -0.01 <= node.y <= drawing.height - HEIGHT + 0.01
+        assert -0.01 <= node.x <= drawing.width - NODE_WIDTH + 0.01
+        assert -0.01 <= node.y <= drawing.height - NODE_HEIGHT + 0.01
     for link in drawing.links:
         assert all(float(number) >= -0.1 for number in _NUMBER.findall(link.path))
 
@@ -138,7 +152,7 @@ def test_five_hundred_tasks_are_placed_in_a_tenth_of_a_second() -> None:
     took = []
     for _ in range(5):
         start = time.process_time()
-        drawing = draw(*sheet)
+        drawing = layout_graph(*sheet)
         took.append(time.process_time() - start)
 
     assert min(took) < 0.1
@@ -151,7 +165,7 @@ def test_tasks_of_which_each_needs_all_before_it_take_no_time_without_end() -> N
     ids = [str(number) for number in range(300)]
 
     start = time.process_time()
-    drawing = draw(ids, {id: ids[:at] for at, id in enumerate(ids)}, {})
+    drawing = layout_graph(ids, {id: ids[:at] for at, id in enumerate(ids)}, {})
 
     assert time.process_time() - start < 5
     assert _forward(drawing)
@@ -171,7 +185,7 @@ def test_any_graph_is_drawn_without_overlaps_and_forward(
     for one, other in needs:
         waits.setdefault(str(one), []).append(str(other))
 
-    drawing = draw(ids, waits, {str(one): str(other) for one, other in parents})
+    drawing = layout_graph(ids, waits, {str(one): str(other) for one, other in parents})
 
     assert [node.id for node in drawing.nodes] == ids
     assert _no_overlap(drawing)

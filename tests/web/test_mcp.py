@@ -20,9 +20,9 @@ from ralph.cli import main
 from ralph.core.actor import AGENT
 from ralph.core.errors import RalphError
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
-from ralph.web.mcp import LONGEST_BODY, TOKEN_FILE, Server
-from ralph.web.tokens import own_token
+from ralph.store.memory_queries import MemoryFilter
+from ralph.web.mcp import MAX_MCP_BODY_BYTES, MCP_TOKEN_FILE, McpHttpServer
+from ralph.web.tokens import load_or_create_token
 from ralph.workspace import FOLDER
 from tests.integrations.mcp.asking import ALONE, SERVE, over_http, request, talk, tool_call
 
@@ -43,7 +43,7 @@ class Said:
 
 
 def send(
-    server: Server, body: str | bytes | None = PING, method: str = "POST", path: str = "/mcp", **headers: str
+    server: McpHttpServer, body: str | bytes | None = PING, method: str = "POST", path: str = "/mcp", **headers: str
 ) -> Said:
     """Send one request as given; by default one that is fine. An empty header is left out."""
     usual = {
@@ -61,7 +61,7 @@ def send(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
-def test_the_official_client_works_with_it(project: Project, served: Server, mode: str) -> None:
+def test_the_official_client_works_with_it(project: Project, served: McpHttpServer, mode: str) -> None:
     async def speak(client: Client) -> tuple[Any, ...]:
         added = await client.call_tool("remember", {"content": "The parser wants tabs."})
         found = await client.call_tool("search_memories", {"query": "tabs"})
@@ -72,7 +72,7 @@ def test_the_official_client_works_with_it(project: Project, served: Server, mod
 
     added, found, wrong, prime, tools = talk(over_http(served.url, served.token, mode), speak)
 
-    (memory,) = project.memory.list(Wanted())
+    (memory,) = project.memory.list(MemoryFilter())
     assert added.structured_content["id"] == memory.id
     assert found.structured_content["memories"][0]["id"] == memory.id
     assert wrong.is_error
@@ -81,7 +81,7 @@ def test_the_official_client_works_with_it(project: Project, served: Server, mod
     assert len(tools.tools) == 9
 
 
-def test_many_clients_at_once_each_get_their_own_answer(project: Project, served: Server) -> None:
+def test_many_clients_at_once_each_get_their_own_answer(project: Project, served: McpHttpServer) -> None:
     def add(number: int) -> tuple[int, Any]:
         return number, send(served, json.dumps(tool_call("add_task", number, title=f"Task {number}"))).json
 
@@ -93,7 +93,7 @@ def test_many_clients_at_once_each_get_their_own_answer(project: Project, served
     assert len(project.tasks.list()) == 36
 
 
-def test_one_connection_carries_many_requests(served: Server) -> None:
+def test_one_connection_carries_many_requests(served: McpHttpServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", served.server_address[1], timeout=20)
     headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
 
@@ -110,26 +110,26 @@ def test_one_connection_carries_many_requests(served: Server) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", "Basic abc", "Bearer ü", "bearer\t"])
-def test_without_the_token_nothing_is_answered(served: Server, given: str) -> None:
+def test_without_the_token_nothing_is_answered(served: McpHttpServer, given: str) -> None:
     said = send(served, Authorization=given)
 
     assert said.status == 401
     assert said.headers["WWW-Authenticate"] == "Bearer"
-    assert TOKEN_FILE in said.json["error"]["message"]
+    assert MCP_TOKEN_FILE in said.json["error"]["message"]
     assert served.token.encode() not in said.body
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8417", "127.0.0.1.evil.example", "[::2]", "localhost.evil"]
 )
-def test_a_name_that_is_not_of_this_machine_is_refused(served: Server, host: str) -> None:
+def test_a_name_that_is_not_of_this_machine_is_refused(served: McpHttpServer, host: str) -> None:
     assert send(served, Host=host).status == 403
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "https://localhost.evil.example", "null", "file://", "http://"]
 )
-def test_a_page_from_elsewhere_is_refused(served: Server, origin: str) -> None:
+def test_a_page_from_elsewhere_is_refused(served: McpHttpServer, origin: str) -> None:
     assert send(served, Origin=origin).status == 403
 
 
@@ -144,7 +144,7 @@ def test_a_page_from_elsewhere_is_refused(served: Server, origin: str) -> None:
         {"Authorization": "bearer TOKEN"},
     ],
 )
-def test_names_of_this_machine_are_fine(served: Server, headers: dict[str, str]) -> None:
+def test_names_of_this_machine_are_fine(served: McpHttpServer, headers: dict[str, str]) -> None:
     given = {name: value.replace("TOKEN", served.token) for name, value in headers.items()}
 
     assert send(served, **given).status == 200
@@ -152,14 +152,14 @@ def test_names_of_this_machine_are_fine(served: Server, headers: dict[str, str])
 
 def test_it_is_for_this_machine_alone(tmp_path: Path) -> None:
     with pytest.raises(RalphError, match="--host"):
-        Server(str(tmp_path), "0.0.0.0", 0, AGENT)
+        McpHttpServer(str(tmp_path), "0.0.0.0", 0, AGENT)
     with pytest.raises(RalphError, match="--port"):
-        Server(str(tmp_path), "127.0.0.1", 65_536, AGENT)
+        McpHttpServer(str(tmp_path), "127.0.0.1", 65_536, AGENT)
 
 
-def test_a_port_that_is_taken_is_said_to_be(served: Server) -> None:
+def test_a_port_that_is_taken_is_said_to_be(served: McpHttpServer) -> None:
     with pytest.raises(RalphError, match="--port"):
-        Server(served.root, "127.0.0.1", int(served.server_address[1]), AGENT)
+        McpHttpServer(served.root, "127.0.0.1", int(served.server_address[1]), AGENT)
 
 
 # --- what is asked ------------------------------------------------------------------------
@@ -176,11 +176,11 @@ def test_a_port_that_is_taken_is_said_to_be(served: Server) -> None:
         ("[]", 400, -32600),
         ("{}", 400, -32600),
         (json.dumps(request("no/such")), 200, -32601),
-        ("x" * (LONGEST_BODY + 1), 413, -32600),
+        ("x" * (MAX_MCP_BODY_BYTES + 1), 413, -32600),
     ],
 )
 def test_a_body_that_makes_no_sense_is_refused_with_a_sentence(
-    served: Server, body: str | bytes, status: int, code: int
+    served: McpHttpServer, body: str | bytes, status: int, code: int
 ) -> None:
     said = send(served, body)
 
@@ -204,24 +204,24 @@ def test_a_body_that_makes_no_sense_is_refused_with_a_sentence(
         ({"MCP-Protocol-Version": "1999-01-01"}, 400),
     ],
 )
-def test_headers_say_what_is_sent_and_wanted(served: Server, headers: dict[str, str], status: int) -> None:
+def test_headers_say_what_is_sent_and_wanted(served: McpHttpServer, headers: dict[str, str], status: int) -> None:
     assert send(served, **headers).status == status
 
 
-def test_what_is_merely_told_is_accepted_without_a_body(served: Server) -> None:
+def test_what_is_merely_told_is_accepted_without_a_body(served: McpHttpServer) -> None:
     said = send(served, json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
 
     assert (said.status, said.body) == (202, b"")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
-def test_only_post_is_answered(served: Server, method: str) -> None:
+def test_only_post_is_answered(served: McpHttpServer, method: str) -> None:
     said = send(served, None, method)
 
     assert (said.status, said.headers["Allow"]) == (405, "POST")
 
 
-def test_there_is_nothing_at_other_addresses(served: Server) -> None:
+def test_there_is_nothing_at_other_addresses(served: McpHttpServer) -> None:
     assert send(served, path="/").status == 404
     assert send(served, path="/.well-known/oauth-protected-resource").status == 404
 
@@ -247,7 +247,7 @@ def alone(method: str, **params: Any) -> str:
     ],
 )
 def test_without_a_handshake_the_headers_must_say_what_the_message_says(
-    served: Server, body: str, headers: dict[str, str], status: int, code: int
+    served: McpHttpServer, body: str, headers: dict[str, str], status: int, code: int
 ) -> None:
     said = send(served, body, **{"MCP-Protocol-Version": "2026-07-28", **headers})
 
@@ -256,7 +256,7 @@ def test_without_a_handshake_the_headers_must_say_what_the_message_says(
     assert said.json["id"] == (7 if body.startswith("{") else None)
 
 
-def test_a_client_that_breaks_off_does_no_harm(served: Server, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_breaks_off_does_no_harm(served: McpHttpServer, capfd: pytest.CaptureFixture[str]) -> None:
     for piece in (
         b"",
         b"POST",
@@ -276,42 +276,42 @@ def test_a_client_that_breaks_off_does_no_harm(served: Server, capfd: pytest.Cap
 def test_the_token_is_private_and_stays_the_same(project: Project) -> None:
     folder = project.root / FOLDER
 
-    token, is_new = own_token(folder / TOKEN_FILE)
+    token, is_new = load_or_create_token(folder / MCP_TOKEN_FILE)
 
     assert is_new
-    assert own_token(folder / TOKEN_FILE) == (token, False)
-    assert (folder / TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert load_or_create_token(folder / MCP_TOKEN_FILE) == (token, False)
+    assert (folder / MCP_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.chmod(0o644), lambda path: path.write_text("")])
 def test_a_token_that_others_could_read_or_that_is_lost_is_made_anew(project: Project, spoil: Any) -> None:
     folder = project.root / FOLDER
-    before, _ = own_token(folder / TOKEN_FILE)
-    spoil(folder / TOKEN_FILE)
+    before, _ = load_or_create_token(folder / MCP_TOKEN_FILE)
+    spoil(folder / MCP_TOKEN_FILE)
 
-    after, is_new = own_token(folder / TOKEN_FILE)
+    after, is_new = load_or_create_token(folder / MCP_TOKEN_FILE)
 
     assert is_new
     assert after != before
-    assert (folder / TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert (folder / MCP_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_start_that_fails_does_not_use_up_the_only_showing_of_the_token(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RalphError, match="--port"):
-        Server(project.directory, "127.0.0.1", taken.getsockname()[1], AGENT)
+        McpHttpServer(project.directory, "127.0.0.1", taken.getsockname()[1], AGENT)
 
-    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
+    with McpHttpServer(project.directory, "127.0.0.1", 0, AGENT) as server:
         assert server.is_token_new
 
 
 def test_git_does_not_see_the_token(project: Project) -> None:
-    own_token(project.root / FOLDER / TOKEN_FILE)
+    load_or_create_token(project.root / FOLDER / MCP_TOKEN_FILE)
     subprocess.run(["git", "init", "-q"], cwd=project.root, check=True)
 
     seen = subprocess.run(["git", "status", "--short", "-uall"], cwd=project.root, capture_output=True, text=True)
 
     assert FOLDER in seen.stdout
-    assert TOKEN_FILE not in seen.stdout
+    assert MCP_TOKEN_FILE not in seen.stdout
 
 
 def started(project: Project) -> tuple[subprocess.Popen[str], list[str]]:
@@ -334,7 +334,7 @@ def started(project: Project) -> tuple[subprocess.Popen[str], list[str]]:
 def test_the_command_shows_the_token_once_and_ctrl_c_ends_it(project: Project) -> None:
     process, lines = started(project)
     (address,) = re.findall(r"http://\S+/mcp", lines[0])
-    token = own_token(project.root / FOLDER / TOKEN_FILE)[0]
+    token = load_or_create_token(project.root / FOLDER / MCP_TOKEN_FILE)[0]
 
     async def speak(client: Client) -> Any:
         return await client.call_tool("remember", {"content": "The parser wants tabs."})

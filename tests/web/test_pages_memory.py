@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from ralph.core.records import Outcome, State, now, replace
-from ralph.memory.lifecycle.lift import Arm, Lift, Measure, Verdict
+from ralph.core.records import AttemptOutcome, MemoryState, now, replace
+from ralph.memory.lifecycle.lift import Arm, Lift, LiftVerdict, Measure
 from ralph.project import Project
 from ralph.web import rendering
-from ralph.web.markdown import MOST_WORDS, marked, stressed, worded
+from ralph.web.markdown import MAX_DIFF_WORDS, render_inline_markdown, render_markdown, word_diff
 from ralph.web.pages.overview import _bar
 from ralph.web.rendering import STATIC, ago, level, number, percent, points, seconds, usd, when
 from tests.make import a_memory, a_report, begin, finish, remember
@@ -73,7 +73,7 @@ def a_worked_project(project: Project, text: str) -> str:
         project.store,
         task,
         attempt,
-        Outcome.FAILED,
+        AttemptOutcome.FAILED,
         report=report,
         shown=(memory.id,),
         model=text,
@@ -81,7 +81,7 @@ def a_worked_project(project: Project, text: str) -> str:
         notes=text,
         reason=text,
     )
-    for state in (State.STAGED, State.QUARANTINED, State.REJECTED):
+    for state in (MemoryState.STAGED, MemoryState.QUARANTINED, MemoryState.REJECTED):
         learned = a_memory(
             f"{state} {text}", f"Learned {state} {text}", kind="pattern", state=state, tags=(text[:40],), hat=text[:30]
         )
@@ -219,7 +219,7 @@ def a_lift(low: float, difference: float, high: float) -> Lift:
     )
     return Lift(
         is_enough=True,
-        verdict=Verdict.HELPS,
+        verdict=LiftVerdict.HELPS,
         says="It helps.",
         with_memory=arm,
         without=arm,
@@ -375,7 +375,7 @@ def test_any_words_can_be_searched_for(served: Served) -> None:
 
 def test_staging_shows_what_waits_with_its_origin_and_what_holds_it_back(served: Served) -> None:
     task = served.project.tasks.add("Mend the parser")
-    learned = a_memory("Use tabs", "Tabs it is.", kind="pattern", state=State.QUARANTINED, support=3)
+    learned = a_memory("Use tabs", "Tabs it is.", kind="pattern", state=MemoryState.QUARANTINED, support=3)
     remember(
         served.project.store, replace(learned, origin_task=task.id, origin_run="run-1", state_reason="by an agent")
     )
@@ -389,7 +389,9 @@ def test_staging_shows_what_waits_with_its_origin_and_what_holds_it_back(served:
 
 
 def test_what_was_rejected_can_be_put_back(served: Served) -> None:
-    learned = remember(served.project.store, a_memory("Use tabs", "Tabs it is.", kind="pattern", state=State.STAGED))
+    learned = remember(
+        served.project.store, a_memory("Use tabs", "Tabs it is.", kind="pattern", state=MemoryState.STAGED)
+    )
     served.project.learnings.reject(learned.id, "We use spaces")
 
     page = page_of(served, "/staging?show=rejected")
@@ -404,7 +406,9 @@ def test_what_was_rejected_can_be_put_back(served: Served) -> None:
 
 
 def test_code_stress_and_links_are_shown_as_such_and_all_else_as_text() -> None:
-    said = marked("Use `a < b`, **not** <b>that</b>; see [[Tabs & spaces]].", {"Tabs & spaces": "mem-1"}, "?project=x")
+    said = render_markdown(
+        "Use `a < b`, **not** <b>that</b>; see [[Tabs & spaces]].", {"Tabs & spaces": "mem-1"}, "?project=x"
+    )
 
     assert said == (
         "Use <code>a &lt; b</code>, <strong>not</strong> &lt;b&gt;that&lt;/b&gt;; "
@@ -413,22 +417,22 @@ def test_code_stress_and_links_are_shown_as_such_and_all_else_as_text() -> None:
 
 
 def test_a_link_to_what_is_not_known_leads_to_a_search() -> None:
-    assert marked('[["><img>]]', None, "?project=x") == (
+    assert render_markdown('[["><img>]]', None, "?project=x") == (
         '<a href="/memories?q=%22%3E%3Cimg%3E&amp;project=x">&#34;&gt;&lt;img&gt;</a>'
     )
-    assert stressed("See [[Tabs]] and `x`") == "See Tabs and <code>x</code>"
+    assert render_inline_markdown("See [[Tabs]] and `x`") == "See Tabs and <code>x</code>"
 
 
 @pytest.mark.parametrize(
     "text", ["", "`", "``", "**", "****", "[[", "[[]]", "[[[[a]]", "`a\nb`", "<`b`>", "a * b ** c"]
 )
 def test_what_is_half_marked_is_text(text: str) -> None:
-    assert "<script" not in marked(f"{text}<script>")
-    assert re.sub(r"<[^>]*>", "", marked(text)).replace("&lt;", "<").replace("&gt;", ">").strip("<>`") in text
+    assert "<script" not in render_markdown(f"{text}<script>")
+    assert re.sub(r"<[^>]*>", "", render_markdown(text)).replace("&lt;", "<").replace("&gt;", ">").strip("<>`") in text
 
 
 def test_a_change_marks_the_words_that_changed() -> None:
-    pieces = worded("The parser wants tabs, always.", "The parser wants spaces, always.")
+    pieces = word_diff("The parser wants tabs, always.", "The parser wants spaces, always.")
 
     assert pieces == [
         ("same", "The parser wants "),
@@ -436,10 +440,10 @@ def test_a_change_marks_the_words_that_changed() -> None:
         ("new", "spaces"),
         ("same", ", always."),
     ]
-    assert worded("", "New") == [("new", "New")]
-    assert worded("Old", "") == [("gone", "Old")]
-    assert worded("One thing", "Wholly else, my dear") == [("gone", "One thing"), ("new", "Wholly else, my dear")]
-    assert [how for how, _ in worded("a " * MOST_WORDS, "b " * MOST_WORDS)] == ["gone", "new"]
+    assert word_diff("", "New") == [("new", "New")]
+    assert word_diff("Old", "") == [("gone", "Old")]
+    assert word_diff("One thing", "Wholly else, my dear") == [("gone", "One thing"), ("new", "Wholly else, my dear")]
+    assert [how for how, _ in word_diff("a " * MAX_DIFF_WORDS, "b " * MAX_DIFF_WORDS)] == ["gone", "new"]
 
 
 def test_a_memory_shows_its_marks_and_what_an_edit_changed(served: Served) -> None:

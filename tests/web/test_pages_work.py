@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
-from ralph.core.records import AgentSession, Attempt, Outcome, Status, Task, now
+from ralph.core.records import AgentSession, Attempt, AttemptOutcome, Task, TaskStatus, now
 from ralph.loop import run_log
-from ralph.loop.progress import event
-from ralph.web.openapi import document
-from ralph.web.pages.docs import described, type_in_words
-from ralph.web.pages.tasks import MOST_ALONE, fitting
+from ralph.loop.progress import progress_event
+from ralph.web.openapi import openapi_document
+from ralph.web.pages.docs import api_reference, describe_type
+from ralph.web.pages.tasks import MAX_UNLINKED_DONE_TASKS, truncate_to_columns
 from tests.make import a_memory, a_report, begin, finish
 from tests.web.asking import Served
 
@@ -61,14 +61,18 @@ def see(served: Served, path: str, status: int = 200) -> Page:
 
 
 def attempted(
-    served: Served, outcome: Outcome = Outcome.DONE, why: str = "", end: str | None = "nothing left", **fields: Any
+    served: Served,
+    outcome: AttemptOutcome = AttemptOutcome.DONE,
+    why: str = "",
+    end: str | None = "nothing left",
+    **fields: Any,
 ) -> tuple[Task, Attempt]:
     """Let a run make an attempt at the next task."""
     store = served.project.store
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     report = a_report(attempt, why, fingerprint="same", category="test_failure", trace="Trace") if why else None
-    status = Status.DONE if outcome is Outcome.DONE else Status.PENDING
+    status = TaskStatus.DONE if outcome is AttemptOutcome.DONE else TaskStatus.PENDING
     finish(store, task, attempt, outcome, status, report=report, **fields)
     if end:
         store.attempts.end_run(run.id, end)
@@ -91,11 +95,11 @@ def test_whatever_is_in_a_field_is_text_on_every_page(served: Served) -> None:
     project.features.add(HTML)
     first = project.tasks.add(HTML, HTML, feature=HTML)
     project.tasks.add("Then", needs=[first.id])
-    task, attempt = attempted(served, Outcome.FAILED, HTML, notes=HTML, files=(HTML,), reason=HTML, model=HTML)
+    task, attempt = attempted(served, AttemptOutcome.FAILED, HTML, notes=HTML, files=(HTML,), reason=HTML, model=HTML)
     project.tasks.block(first.id, HTML)
     project.tasks.log(first.id, HTML)
     session = AgentSession(id="s-1", agent=HTML, title=HTML, summary=HTML, prompts=1, started_at=now(), last_at=now())
-    project.store.sessions.put(session)
+    project.store.sessions.save(session)
 
     paths = [
         "/live",
@@ -178,7 +182,7 @@ def test_tasks_are_narrowed_by_status_and_feature(served: Served) -> None:
 
 
 def test_many_done_tasks_that_are_linked_to_nothing_are_only_listed(served: Served) -> None:
-    for number in range(MOST_ALONE + 1):
+    for number in range(MAX_UNLINKED_DONE_TASKS + 1):
         served.project.tasks.done(served.project.tasks.add(f"Small {number}").id)
     open_one = served.project.tasks.add("Large")
 
@@ -186,13 +190,13 @@ def test_many_done_tasks_that_are_linked_to_nothing_are_only_listed(served: Serv
 
     assert page.all("data-id") == [open_one.id]
     assert page.all("data-task")[0] == open_one.id
-    assert len(page.all("data-task")) == MOST_ALONE + 2
-    assert f"{MOST_ALONE + 1} more only in the list" in page.text
+    assert len(page.all("data-task")) == MAX_UNLINKED_DONE_TASKS + 2
+    assert f"{MAX_UNLINKED_DONE_TASKS + 1} more only in the list" in page.text
 
 
 def test_a_task_shows_what_was_tried_and_why_it_failed(served: Served) -> None:
     served.project.tasks.add("Parse the file", "All of it.")
-    task, attempt = attempted(served, Outcome.FAILED, "The parser wants tabs.", notes="I tried spaces.")
+    task, attempt = attempted(served, AttemptOutcome.FAILED, "The parser wants tabs.", notes="I tried spaces.")
 
     page = see(served, f"/tasks/{task.id}")
 
@@ -218,7 +222,7 @@ def test_a_task_shows_the_prompt_of_its_next_attempt_on_demand(served: Served) -
 
 
 def test_every_task_can_be_reached_in_the_list(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ralph.web.pages.tasks.MOST_LISTED", 10)
+    monkeypatch.setattr("ralph.web.pages.tasks.TASKS_PER_PAGE", 10)
     made = {served.project.tasks.add(f"Task {number}").id for number in range(25)}
 
     assert "Choose a status" in see(served, "/tasks").text
@@ -234,7 +238,7 @@ def test_every_task_can_be_reached_in_the_list(served: Served, monkeypatch: pyte
 def test_failures_that_are_the_same_in_every_word_are_folded(served: Served) -> None:
     served.project.tasks.add("Parse the file")
     for why in ("No tabs.", "It crashed.", "It crashed.", "It crashed."):
-        task, _ = attempted(served, Outcome.FAILED, why)
+        task, _ = attempted(served, AttemptOutcome.FAILED, why)
     served.project.tasks.block(task.id, "failed 4 times")
 
     page = see(served, f"/tasks/{task.id}")
@@ -268,9 +272,9 @@ def test_a_done_task_can_only_be_reset(served: Served) -> None:
 
 
 def test_a_title_is_cut_to_the_room_there_is() -> None:
-    assert fitting("short", 10) == "short"
-    assert fitting("a little too long", 10) == "a little…"
-    assert fitting("日本語のとても長い題名", 10) == "日本語の…"
+    assert truncate_to_columns("short", 10) == "short"
+    assert truncate_to_columns("a little too long", 10) == "a little…"
+    assert truncate_to_columns("日本語のとても長い題名", 10) == "日本語の…"
 
 
 # --- runs -----------------------------------------------------------------------------
@@ -293,8 +297,8 @@ def test_a_run_whose_attempt_goes_on_is_at_work(served: Served) -> None:
     served.project.tasks.add("Do it")
     run = served.project.store.attempts.start_run("test")
     begin(served.project.store, run.id)
-    with run_log.Recording(served.root, lambda _: None) as tell:
-        tell(event("run_started", run_id=run.id))
+    with run_log.RunRecorder(served.root, lambda _: None) as tell:
+        tell(progress_event("run_started", run_id=run.id))
 
     page = see(served, "/live")
 
@@ -311,7 +315,7 @@ def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None
     task, attempt = begin(project.store, run.id)
     memory = a_memory("Tabs", "The parser wants tabs.", id="mem-7-0000", origin_run=run.id)
     fields: dict[str, Any] = {"model": "large", "cost_usd": 1.5, "seconds": 61.0, "notes": "Done with tabs."}
-    finish(project.store, task, attempt, Outcome.DONE, Status.DONE, memories=(memory,), **fields)
+    finish(project.store, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE, memories=(memory,), **fields)
     project.store.attempts.end_run(run.id, "nothing left")
 
     page = see(served, f"/runs/{run.id}")
@@ -328,7 +332,7 @@ def test_a_run_shows_figures_models_and_what_was_learned(served: Served) -> None
 def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> None:
     for number in range(3):
         served.project.tasks.add(f"Task {number}", priority=-number)
-        task, _ = attempted(served, Outcome.FAILED, f"It broke, {number}.")
+        task, _ = attempted(served, AttemptOutcome.FAILED, f"It broke, {number}.")
         served.project.tasks.block(task.id)
 
     page = see(served, "/failures")
@@ -346,7 +350,7 @@ def test_failures_are_counted_and_the_same_ones_put_together(served: Served) -> 
 def test_older_failures_are_on_the_next_page(served: Served) -> None:
     served.project.tasks.add("Try and try")
     for number in range(32):
-        attempted(served, Outcome.FAILED, f"It broke, {number}.")
+        attempted(served, AttemptOutcome.FAILED, f"It broke, {number}.")
 
     first = see(served, "/failures")
     link = next(one for one in first.links("/failures?") if "cursor=" in one)
@@ -366,9 +370,9 @@ def test_the_journal_is_narrowed_searched_and_paged(served: Served) -> None:
         project.tasks.add(f"Task {number}", priority=-number)
         attempted(served, notes="About zebras." if number == 20 else f"Note {number}.")
     project.tasks.add("The last")
-    failed, attempt = attempted(served, Outcome.FAILED, "No.", notes="It did not work.")
+    failed, attempt = attempted(served, AttemptOutcome.FAILED, "No.", notes="It did not work.")
     session = AgentSession(id="s-1", agent="claude", title="Ask me", prompts=1, started_at=now(), last_at=now())
-    project.store.sessions.put(session)
+    project.store.sessions.save(session)
 
     first = see(served, "/journal")
     second = see(served, next(one for one in first.links("/journal?") if "cursor=" in one))
@@ -393,11 +397,11 @@ def test_every_operation_is_explained_with_an_example(served_once: Served) -> No
 
     told = {
         f"{method.upper()} {path}"
-        for path, methods in document()["paths"].items()
+        for path, methods in openapi_document()["paths"].items()
         for method, operation in methods.items()
     }
     assert set(page.all("data-operation")) == told
-    groups, shapes = described()
+    groups, shapes = api_reference()
     names = {shape.name for shape in shapes}
     for group in groups:
         for one in group.operations:
@@ -417,7 +421,7 @@ def test_a_link_in_the_explanation_leads_somewhere(served_once: Served) -> None:
 
 
 def test_types_are_told_in_words() -> None:
-    assert type_in_words({"type": "integer", "minimum": 1, "maximum": 200}) == "integer 1…200"
-    assert type_in_words({"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}) == "Task or null"
-    assert type_in_words({"type": "array", "items": {"type": "string"}}) == "list of string"
-    assert type_in_words({"enum": ["a", "b"]}) == '"a" | "b"'
+    assert describe_type({"type": "integer", "minimum": 1, "maximum": 200}) == "integer 1…200"
+    assert describe_type({"anyOf": [{"$ref": "#/components/schemas/Task"}, {"type": "null"}]}) == "Task or null"
+    assert describe_type({"type": "array", "items": {"type": "string"}}) == "list of string"
+    assert describe_type({"enum": ["a", "b"]}) == '"a" | "b"'

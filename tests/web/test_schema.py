@@ -13,8 +13,8 @@ import jsonschema_rs
 import pytest
 import schemathesis
 
-from ralph.web.api import CALLS, STREAMS
-from ralph.web.openapi import describe, document
+from ralph.web.api import ENDPOINTS, STREAMS
+from ralph.web.openapi import openapi_document, openapi_json
 from tests.browser.sample import fill
 from tests.web.asking import Served
 from tests.web.known import filled, ids_in
@@ -25,7 +25,7 @@ WORDS = {"q": "invoice", "budget": "500"}
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in document()["paths"].items():
+    for path, methods in openapi_document()["paths"].items():
         for method, operation in methods.items():
             yield method, path, operation
 
@@ -42,18 +42,18 @@ def references(part: object) -> Iterator[str]:
 
 
 def test_it_is_sound_openapi() -> None:
-    schemathesis.openapi.from_dict(copy.deepcopy(document())).validate()
+    schemathesis.openapi.from_dict(copy.deepcopy(openapi_document())).validate()
 
 
 def test_every_schema_in_it_is_sound() -> None:
-    for name, schema in document()["components"]["schemas"].items():
+    for name, schema in openapi_document()["components"]["schemas"].items():
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert name
 
 
 def test_it_names_nothing_that_is_not_in_it() -> None:
-    for reference in set(references(document())):
-        part: Any = document()
+    for reference in set(references(openapi_document())):
+        part: Any = openapi_document()
         for word in reference.removeprefix("#/").split("/"):
             assert word in part, reference
             part = part[word]
@@ -62,7 +62,7 @@ def test_it_names_nothing_that_is_not_in_it() -> None:
 def test_it_tells_of_every_call_and_stream() -> None:
     told = {(method.upper(), path) for method, path, _ in operations()}
 
-    assert told == {(call.method, call.path) for call in CALLS} | {("GET", stream.path) for stream in STREAMS}
+    assert told == {(call.method, call.path) for call in ENDPOINTS} | {("GET", stream.path) for stream in STREAMS}
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:
@@ -93,7 +93,7 @@ def test_it_is_given_as_it_is(served_once: Served) -> None:
     status, told = served_once.get("/api/openapi.json")
 
     assert status == 200
-    assert told == json.loads(describe())
+    assert told == json.loads(openapi_json())
 
 
 # --- that it is true ----------------------------------------------------------------------
@@ -112,7 +112,7 @@ def closed(schema: Any) -> Any:
 def complaints(operation: dict[str, Any], status: int, answer: object) -> list[str]:
     """Say in what an answer differs from its description."""
     response = operation["responses"][str(status)]
-    whole = closed(copy.deepcopy({"components": document()["components"]}))
+    whole = closed(copy.deepcopy({"components": openapi_document()["components"]}))
     schema = closed(copy.deepcopy(response["content"]["application/json"]["schema"]))
     validator = jsonschema_rs.Draft202012Validator({**whole, "allOf": [schema]})
     return [
@@ -168,7 +168,7 @@ def test_a_cursor_we_did_not_give_is_refused_in_a_sentence(served_once: Served, 
 
 
 def test_a_name_that_is_not_known_is_refused(served_once: Served) -> None:
-    for call in CALLS:
+    for call in ENDPOINTS:
         where = filled(call.path, {"projects": ["-"]})
         if call.query and where:
             said = served_once.ask(call.method, f"{where}?colour=red", "{}" if call.body else None)

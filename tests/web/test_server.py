@@ -20,7 +20,7 @@ from ralph.core.errors import RalphError
 from ralph.project import Project
 from ralph.web import server
 from ralph.web.api import STREAMS
-from ralph.web.server import Server, token_path
+from ralph.web.server import WebServer, token_path
 from ralph.workspace import FOLDER, init_project
 from tests.cli.ran import run
 from tests.postgres import Server as Postgres
@@ -114,7 +114,7 @@ def test_an_agent_is_not_told_the_token(
 
 
 def test_who_says_nothing_loses_the_connection(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(server, "REQUEST_HEAD_TIMEOUT", 0.3)
     one = Served(project.root, project)
     try:
         address = ("127.0.0.1", one.port)
@@ -193,7 +193,7 @@ def test_a_taken_port_is_said_in_a_sentence(project: Project, capsys: pytest.Cap
 
 def test_a_start_that_fails_makes_no_token(project: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RalphError, match="--port"):
-        Server(project.directory, "127.0.0.1", taken.getsockname()[1])
+        WebServer(project.directory, "127.0.0.1", taken.getsockname()[1])
 
     assert not token_path(project.directory).exists()
 

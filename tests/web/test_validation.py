@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from ralph.web.endpoints import Body, body_of
+from ralph.web.endpoints import RequestBody, parse_body
 from ralph.web.problems import InvalidValueError, MalformedRequestError
 
 
@@ -15,7 +15,7 @@ class Colour(StrEnum):
     BLUE = "blue"
 
 
-class Sent(Body):
+class Sent(RequestBody):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=5)]
     colour: Colour | None = None
     colours: tuple[Colour, ...] = ()
@@ -50,7 +50,7 @@ class Sent(Body):
 )
 def test_what_is_wrong_is_said_in_a_sentence_that_says_how_it_should_be(sent: Any, said: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        body_of(Sent, msgspec.json.encode(sent))
+        parse_body(Sent, msgspec.json.encode(sent))
 
     assert str(caught.value).startswith(said)
 
@@ -58,4 +58,4 @@ def test_what_is_wrong_is_said_in_a_sentence_that_says_how_it_should_be(sent: An
 @pytest.mark.parametrize("sent", [b"{", b"\xff", b"{'a': 1}", b"[" * 5_000, b"NaN", b'{"name": "\\ud800"}'])
 def test_what_is_no_json_is_said_to_be_none(sent: bytes) -> None:
     with pytest.raises((MalformedRequestError, InvalidValueError)):
-        body_of(Sent, sent)
+        parse_body(Sent, sent)

@@ -1,6 +1,6 @@
 """Coding agents that Ralph can run: the `Agent` protocol and the registry of implementations.
 
-An agent never raises for what happens in a session: a crash, a timeout or an output flood is a `Reply` with the
+An agent never raises for what happens in a session: a crash, a timeout or an output flood is a `AgentReply` with the
 corresponding ending. It raises `AgentUnavailableError` only when the session cannot be started at all, so that a run
 stops before it wastes attempts.
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.core.config import AgentConfig, ModelsConfig
-    from ralph.core.records import Reply
+    from ralph.core.records import AgentReply
 
 
 @record
@@ -31,7 +31,7 @@ class Limits:
 
 
 @record
-class Session:
+class SessionOptions:
     """Everything an agent receives besides its prompt."""
 
     directory: Path
@@ -41,7 +41,7 @@ class Session:
     """Variables added to those the agent inherits."""
     should_stop: Callable[[], bool]
     """Polled several times a second; once true, the session is terminated with ending `stopped`."""
-    heard: Callable[[str], None]
+    on_output: Callable[[str], None]
     """Called with output text as it arrives, for live display."""
     read_only: bool = False
     """Whether the session may only review; any changes it makes are reverted."""
@@ -51,46 +51,46 @@ class Agent(Protocol):
     """A program that works on a prompt in a directory and replies in text."""
 
     name: str
-    knows_files: bool
+    reports_files: bool
     """Whether replies list the changed files; otherwise they are taken from git."""
     reports_cost: bool
     """Whether replies include their cost."""
     reports_tokens: bool
     """Whether replies include token counts, from which the cost can be calculated."""
-    takes_model: bool
+    accepts_model: bool
     """Whether a model can be selected."""
 
     def check(self) -> None:
         """Raise `AgentUnavailableError` if the agent cannot be started on this machine."""
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Run one session to its end and leave no process behind."""
 
 
 @record
-class Driven:
+class AgentSpec:
     """The implementation that runs an agent."""
 
-    by: str
+    module: str
     """Name of the implementing module."""
-    has_usual_models: bool = False
+    knows_default_models: bool = False
     """Whether the agent knows the models of Ralph's default ladder."""
 
 
-DRIVEN = {
-    "command": Driven(by="command"),
-    "rehearsal": Driven(by="rehearsal"),
-    "claude": Driven(by="claude", has_usual_models=True),
-    "codex": Driven(by="headless"),
-    "gemini": Driven(by="headless"),
-    "opencode": Driven(by="headless"),
-    "acp": Driven(by="acp"),
-    "claude-acp": Driven(by="acp", has_usual_models=True),
-    "codex-acp": Driven(by="acp"),
-    "gemini-acp": Driven(by="acp"),
-    "opencode-acp": Driven(by="acp"),
+AGENT_SPECS = {
+    "command": AgentSpec(module="command"),
+    "rehearsal": AgentSpec(module="rehearsal"),
+    "claude": AgentSpec(module="claude", knows_default_models=True),
+    "codex": AgentSpec(module="headless"),
+    "gemini": AgentSpec(module="headless"),
+    "opencode": AgentSpec(module="headless"),
+    "acp": AgentSpec(module="acp"),
+    "claude-acp": AgentSpec(module="acp", knows_default_models=True),
+    "codex-acp": AgentSpec(module="acp"),
+    "gemini-acp": AgentSpec(module="acp"),
+    "opencode-acp": AgentSpec(module="acp"),
 }
-MODEL_MARK = "{model}"
+MODEL_PLACEHOLDER = "{model}"
 """Placeholder for the model name in a program's arguments."""
 
 
@@ -103,45 +103,45 @@ def open_agent(config: AgentConfig, directory: Path, models: ModelsConfig | None
     """
     driver = _find_driver(config.name)
     takes_model = _accepts_model(driver, config, models)
-    if driver.by == "command":
+    if driver.module == "command":
         from ralph.agents.command import CommandAgent
 
         return CommandAgent(config.command, directory, config.environment)
-    if driver.by == "rehearsal":
+    if driver.module == "rehearsal":
         from ralph.agents.rehearsal import RehearsalAgent
 
         return RehearsalAgent.from_project(directory)
-    if driver.by == "claude":
+    if driver.module == "claude":
         from ralph.agents.claude import ClaudeAgent
 
         return ClaudeAgent(config, directory)
-    if driver.by == "headless":
+    if driver.module == "headless":
         from ralph.agents.headless import HeadlessAgent
 
-        return HeadlessAgent(config, directory, takes_model=takes_model)
+        return HeadlessAgent(config, directory, accepts_model=takes_model)
     from ralph.agents.acp import AcpAgent
 
-    return AcpAgent(config, directory, takes_model=takes_model)
+    return AcpAgent(config, directory, accepts_model=takes_model)
 
 
-def takes_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
+def agent_accepts_model(config: AgentConfig, directory: Path | str, models: ModelsConfig) -> bool:
     """Return whether the configured agent accepts a model name, without loading its implementation."""
     driver = _find_driver(config.name)
-    if driver.by == "command":
-        return any(MODEL_MARK in part for part in config.command[1:])
-    if driver.by == "rehearsal":
+    if driver.module == "command":
+        return any(MODEL_PLACEHOLDER in part for part in config.command[1:])
+    if driver.module == "rehearsal":
         from pathlib import Path
 
-        return open_agent(config, Path(directory)).takes_model
+        return open_agent(config, Path(directory)).accepts_model
     return _accepts_model(driver, config, models)
 
 
-def _find_driver(name: str) -> Driven:
-    if name not in DRIVEN:
-        raise AgentUnavailableError(f"Unknown agent: {name!r}. Choose one of: {', '.join(DRIVEN)}.")
-    return DRIVEN[name]
+def _find_driver(name: str) -> AgentSpec:
+    if name not in AGENT_SPECS:
+        raise AgentUnavailableError(f"Unknown agent: {name!r}. Choose one of: {', '.join(AGENT_SPECS)}.")
+    return AGENT_SPECS[name]
 
 
-def _accepts_model(driver: Driven, config: AgentConfig, models: ModelsConfig | None) -> bool:
+def _accepts_model(driver: AgentSpec, config: AgentConfig, models: ModelsConfig | None) -> bool:
     """Return whether the agent knows the models in use: Ralph's defaults or those from the configuration."""
-    return driver.has_usual_models or bool(config.model) or (models is not None and models.is_own)
+    return driver.knows_default_models or bool(config.model) or (models is not None and models.is_customized)

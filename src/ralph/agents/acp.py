@@ -10,31 +10,31 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ralph.agents.claude import claude_environment, without_mentions
+from ralph.agents.claude import claude_environment, strip_file_mentions
 from ralph.agents.headless import opencode_variables
-from ralph.agents.programs import Program
-from ralph.agents.supervisor.process import guarded
+from ralph.agents.programs import AgentProgram
+from ralph.agents.supervisor.process import guarded_process
 from ralph.core.config import PERMISSIONS
-from ralph.core.environment import allowed
+from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.extras import how_to_install
+from ralph.core.extras import install_hint
 from ralph.core.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ralph.agents import Session
+    from ralph.agents import SessionOptions
     from ralph.core.config import AgentConfig
-    from ralph.core.records import Reply
+    from ralph.core.records import AgentReply
 
-READING = frozenset({"read", "search", "think", "fetch"})
-EDITING = READING | {"edit", "delete", "move", "switch_mode"}
+READ_TOOL_KINDS = frozenset({"read", "search", "think", "fetch"})
+EDIT_TOOL_KINDS = READ_TOOL_KINDS | {"edit", "delete", "move", "switch_mode"}
 """Tool kinds that execute nothing. "other" can be anything and counts as execution."""
 
 
 @record
-class Preset:
+class AcpPreset:
     """An ACP agent whose command is known."""
 
     command: tuple[str, ...]
@@ -44,56 +44,56 @@ class Preset:
     reports_tokens: bool = True
     modes: Mapping[str, str] = {}
     """Session mode by permission, where the default depends on the user's own settings."""
-    variables: Mapping[str, Mapping[str, str]] = {}
+    permission_variables: Mapping[str, Mapping[str, str]] = {}
     """Environment variables to add, by permission."""
-    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda variables: variables
+    adapt_environment: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda variables: variables
     """Function that adapts the environment of a session."""
-    as_text: Callable[[str, Path], str] = lambda prompt, directory: prompt
+    escape_prompt: Callable[[str, Path], str] = lambda prompt, directory: prompt
     """Function that escapes the prompt so that the agent takes all of it as plain text."""
 
 
 _DEFAULT_MODES = dict.fromkeys(PERMISSIONS, "default")
 
-PRESETS = {
-    "claude-acp": Preset(
+ACP_PRESETS = {
+    "claude-acp": AcpPreset(
         command=("claude-agent-acp",),
         package="@agentclientprotocol/claude-agent-acp",
         reports_cost=True,
         modes=_DEFAULT_MODES,
-        environment=claude_environment,
-        as_text=without_mentions,
+        adapt_environment=claude_environment,
+        escape_prompt=strip_file_mentions,
     ),
-    "gemini-acp": Preset(command=("gemini", "--acp"), package="@google/gemini-cli", modes=_DEFAULT_MODES),
-    "codex-acp": Preset(
+    "gemini-acp": AcpPreset(command=("gemini", "--acp"), package="@google/gemini-cli", modes=_DEFAULT_MODES),
+    "codex-acp": AcpPreset(
         command=("codex-acp",),
         package="@agentclientprotocol/codex-acp",
         modes={"all": "agent-full-access", "edit": "workspace-write", "read": "read-only"},
     ),
-    "opencode-acp": Preset(
+    "opencode-acp": AcpPreset(
         command=("opencode", "acp"),
         package="opencode-ai",
         reports_tokens=False,
-        variables={permissions: opencode_variables(permissions) for permissions in PERMISSIONS},
+        permission_variables={permissions: opencode_variables(permissions) for permissions in PERMISSIONS},
     ),
 }
-_UNKNOWN_PRESET = Preset(command=(), package="", reports_tokens=False)
+_UNKNOWN_PRESET = AcpPreset(command=(), package="", reports_tokens=False)
 
 
 class AcpAgent:
     """An agent that is controlled over the Agent Client Protocol."""
 
-    knows_files = False
+    reports_files = False
 
-    def __init__(self, config: AgentConfig, directory: Path, *, takes_model: bool = False) -> None:
+    def __init__(self, config: AgentConfig, directory: Path, *, accepts_model: bool = False) -> None:
         self.name = config.name
-        self._preset = PRESETS.get(config.name, _UNKNOWN_PRESET)
+        self._preset = ACP_PRESETS.get(config.name, _UNKNOWN_PRESET)
         self.reports_cost = self._preset.reports_cost
         self.reports_tokens = self._preset.reports_tokens
-        self.takes_model = takes_model
-        self._program = Program(
+        self.accepts_model = accepts_model
+        self._program = AgentProgram(
             title=config.name,
             package=self._preset.package,
-            usual=self._preset.command[0] if self._preset.command else "",
+            default_name=self._preset.command[0] if self._preset.command else "",
             command=_command(self._preset, config.command),
         )
         self._permissions = config.permissions
@@ -108,26 +108,26 @@ class AcpAgent:
             raise AgentUnavailableError(_missing_sdk_message())
         self._path()
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Send the prompt, answer permission requests and return all messages as the reply."""
         started = time.monotonic()
         permissions = "read" if session.read_only else self._permissions
         preset = self._preset
-        variables = allowed(agent=self.name, named=self._variable_names)
-        with guarded(
+        variables = allowed_environment(agent=self.name, variable_names=self._variable_names)
+        with guarded_process(
             [self._path(), *self._program.command[1:]],
             directory=session.directory,
-            environment=preset.environment(
-                {**variables, **preset.variables.get(permissions, {}), **session.environment}
+            environment=preset.adapt_environment(
+                {**variables, **preset.permission_variables.get(permissions, {}), **session.environment}
             ),
         ) as program:
             # Loading takes a while; the program starts up meanwhile.
             _load_sdk()
-            from ralph.agents.acp_session import Talk
+            from ralph.agents.acp_session import AcpSession
 
-            text = preset.as_text(prompt, session.directory)
-            talk = Talk(program, text, session, _allowed_tools(permissions), preset.modes.get(permissions, ""))
-            talk.until_the_end()
+            text = preset.escape_prompt(prompt, session.directory)
+            talk = AcpSession(program, text, session, _allowed_tools(permissions), preset.modes.get(permissions, ""))
+            talk.run()
         program.check_started()
         return talk.reply(time.monotonic() - started)
 
@@ -138,7 +138,7 @@ class AcpAgent:
 
 
 def _missing_sdk_message() -> str:
-    return f"The Agent Client Protocol SDK is not installed: {how_to_install('acp')}"
+    return f"The Agent Client Protocol SDK is not installed: {install_hint('acp')}"
 
 
 def _load_sdk() -> None:
@@ -148,7 +148,7 @@ def _load_sdk() -> None:
         raise AgentUnavailableError(_missing_sdk_message()) from error
 
 
-def _command(preset: Preset, configured: tuple[str, ...]) -> tuple[str, ...]:
+def _command(preset: AcpPreset, configured: tuple[str, ...]) -> tuple[str, ...]:
     """Return the full command: a configured program replaces the default one, its arguments are appended."""
     if not configured or not preset.command:
         return configured or preset.command
@@ -157,4 +157,4 @@ def _command(preset: Preset, configured: tuple[str, ...]) -> tuple[str, ...]:
 
 def _allowed_tools(permissions: str) -> frozenset[str] | None:
     """Return the tool kinds that may be used, or None for all."""
-    return {"all": None, "edit": EDITING}.get(permissions, READING)
+    return {"all": None, "edit": EDIT_TOOL_KINDS}.get(permissions, READ_TOOL_KINDS)

@@ -15,26 +15,26 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ralph.agents.acp_told import (
-    INTERNAL,
-    Heard,
-    Setting,
-    ending_of_error,
-    ending_of_stop,
-    setting_in,
-    tokens_told,
-    words_of,
+    INTERNAL_ERROR,
+    AcpUpdates,
+    SessionOption,
+    ending_for_error,
+    ending_for_stop_reason,
+    error_text,
+    find_session_option,
+    reported_tokens,
 )
-from ralph.agents.streams import JsonLines, at, text_at
+from ralph.agents.streams import JsonLinesParser, text_at, value_at
 from ralph.agents.supervisor.process import (
     CHUNK_BYTES,
     DRAIN_SECONDS,
     GUARD_SECONDS,
-    STDERR_BYTES,
-    TICK_SECONDS,
-    Allowance,
-    Kept,
+    MAX_STDERR_BYTES,
+    POLL_INTERVAL_SECONDS,
+    LimitTracker,
+    OutputBuffer,
 )
-from ralph.core.records import Ending, Reply
+from ralph.core.records import AgentReply, SessionEnding
 from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
     from acp.connection import Connection
 
-    from ralph.agents import Session
-    from ralph.agents.supervisor.process import Guarded
+    from ralph.agents import SessionOptions
+    from ralph.agents.supervisor.process import GuardedProcess
 
-PROTOCOL = 1
-START_SECONDS = 60.0
+PROTOCOL_VERSION = 1
+REQUEST_TIMEOUT_SECONDS = 60.0
 """Timeout of each request before the prompt is sent, in seconds."""
 CANCEL_SECONDS = 2.0
 """Time the agent has to end its turn after a cancellation, in seconds."""
-PARTING_SECONDS = 0.5
+EXIT_SECONDS = 0.5
 """Time the agent has to exit by itself once its stdin is closed, in seconds."""
-MOST_NAMED = 20
+MAX_LISTED_MODELS = 20
 """Maximum number of models listed in an error message."""
-LINE_CHARACTERS = 16 * 1024 * 1024
+MAX_MESSAGE_CHARACTERS = 16 * 1024 * 1024
 """Maximum length of a message, in characters."""
 
 
@@ -65,34 +65,34 @@ LINE_CHARACTERS = 16 * 1024 * 1024
 class _SessionEndedError(Exception):
     """The session ended early."""
 
-    def __init__(self, ending: Ending, detail: str) -> None:
+    def __init__(self, ending: SessionEnding, detail: str) -> None:
         super().__init__(detail)
         self.ending = ending
         self.detail = detail
 
 
-class Talk:
+class AcpSession:
     """One session with one agent, from handshake to exit."""
 
     def __init__(
-        self, program: Guarded, prompt: str, session: Session, allowed: frozenset[str] | None, mode: str
+        self, program: GuardedProcess, prompt: str, session: SessionOptions, allowed: frozenset[str] | None, mode: str
     ) -> None:
         self._mode = mode
         self._program = program
         self._prompt = prompt
         self._session = session
         self._allowed = allowed
-        self._allowance = Allowance(session.limits, session.should_stop)
-        self._updates = Heard(session.heard)
-        self._transport = _Transport(program, self._allowance, self._updates.update)
-        self._limit: Ending | None = None
-        self._ending = Ending.CRASHED
+        self._allowance = LimitTracker(session.limits, session.should_stop)
+        self._updates = AcpUpdates(session.on_output)
+        self._transport = _Transport(program, self._allowance, self._updates.handle)
+        self._limit: SessionEnding | None = None
+        self._ending = SessionEnding.CRASHED
         self._detail = ""
         self._tokens: tuple[int | None, int | None] = (None, None)
         self._exit_code: int | None = None
         self._exception: BaseException | None = None
 
-    def until_the_end(self) -> None:
+    def run(self) -> None:
         """Run the session until the agent has answered or must stop, then terminate it."""
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(self._record_exception)
@@ -108,15 +108,15 @@ class Talk:
         if self._exception:
             raise self._exception
 
-    def reply(self, seconds: float) -> Reply:
+    def reply(self, seconds: float) -> AgentReply:
         """Return the result of the session."""
         ending, detail = self._ending, self._detail
         if self._limit:
-            ending, detail = self._limit, self._allowance.sentence(self._program.name, self._limit)
+            ending, detail = self._limit, self._allowance.describe_limit(self._program.name, self._limit)
         if self._program.survivors:
             detail = f"{detail} These processes could not be terminated: {self._program.survivors}.".lstrip()
         tokens_in, tokens_out = self._tokens
-        return Reply(
+        return AgentReply(
             text=self._updates.text(),
             ending=ending,
             detail=detail,
@@ -139,8 +139,8 @@ class Talk:
         connection = Connection(self._answer, self._transport)
         conversation = asyncio.ensure_future(self._run_conversation(connection))
         while not conversation.done() and not self._exception:
-            await asyncio.wait({conversation}, timeout=TICK_SECONDS)
-            if not conversation.done() and (limit := self._allowance.passed(time.monotonic())):
+            await asyncio.wait({conversation}, timeout=POLL_INTERVAL_SECONDS)
+            if not conversation.done() and (limit := self._allowance.exceeded_limit(time.monotonic())):
                 self._limit = limit
                 await self._cancel(connection, conversation)
                 break
@@ -151,10 +151,10 @@ class Talk:
         await self._await_exit()
         await connection.close()
 
-    async def _cancel(self, connection: Connection, conversation: asyncio.Future[tuple[Ending, str]]) -> None:
+    async def _cancel(self, connection: Connection, conversation: asyncio.Future[tuple[SessionEnding, str]]) -> None:
         """Cancel the turn, so that the agent can stop its tools and send its last messages."""
         self._updates.is_cancelled = True
-        if self._limit is Ending.FLOODED or not self._updates.session_id or self._transport.is_closed:
+        if self._limit is SessionEnding.FLOODED or not self._updates.session_id or self._transport.is_closed:
             return
         try:
             await connection.send_notification("session/cancel", {"sessionId": self._updates.session_id})
@@ -166,14 +166,14 @@ class Talk:
         """Wait until all processes are gone, draining their pipes meanwhile."""
         if not self._limit:
             self._transport.close_stdin()
-            await self._transport.wait_until_gone(PARTING_SECONDS)
+            await self._transport.wait_until_gone(EXIT_SECONDS)
         self._exit_code = self._program.exit_code
-        self._program.ask_to_end()
+        self._program.request_termination()
         await self._transport.wait_until_gone(GUARD_SECONDS)
 
     # Requests to the agent.
 
-    async def _run_conversation(self, connection: Connection) -> tuple[Ending, str]:
+    async def _run_conversation(self, connection: Connection) -> tuple[SessionEnding, str]:
         """Conduct the whole conversation and return how it ended."""
         from acp.exceptions import RequestError
 
@@ -183,7 +183,7 @@ class Talk:
         except _SessionEndedError as ended:
             return ended.ending, ended.detail
         except RequestError as error:
-            return ending_of_error(error, self._program.name)
+            return ending_for_error(error, self._program.name)
         except ConnectionError:
             return await self._explain_disconnect()
 
@@ -200,46 +200,48 @@ class Talk:
         from ralph import __version__
 
         request = InitializeRequest(
-            protocol_version=PROTOCOL,
+            protocol_version=PROTOCOL_VERSION,
             client_capabilities=ClientCapabilities(),
             client_info=Implementation(name="ralph", version=__version__),
         )
         answer = await self._await_answer("initialize", connection.send_request("initialize", _params(request)))
         version = self._read(InitializeResponse, "initialize", answer).protocol_version
-        if version != PROTOCOL:
+        if version != PROTOCOL_VERSION:
             raise _SessionEndedError(
-                Ending.CRASHED,
-                f"{self._program.name} speaks ACP version {version}, but Ralph needs version {PROTOCOL}. Install a"
+                SessionEnding.CRASHED,
+                f"{self._program.name} speaks ACP version {version}, but Ralph needs version {PROTOCOL_VERSION}. Install a"
                 " compatible version.",
             )
         new_session = NewSessionRequest(cwd=str(self._session.directory.absolute()), mcp_servers=[])
         answer = await self._await_answer("session/new", connection.send_request("session/new", _params(new_session)))
         self._updates.session_id = self._read(NewSessionResponse, "session/new", answer).session_id
         if self._mode:
-            await self._choose_mode(connection, setting_in(answer, "mode", "session/set_mode"))
+            await self._choose_mode(connection, find_session_option(answer, "mode", "session/set_mode"))
         if self._session.model:
-            await self._choose_model(connection, setting_in(answer, "model", "session/set_model"), self._session.model)
+            await self._choose_model(
+                connection, find_session_option(answer, "model", "session/set_model"), self._session.model
+            )
 
-    async def _choose_mode(self, connection: Connection, modes: Setting) -> None:
+    async def _choose_mode(self, connection: Connection, modes: SessionOption) -> None:
         """Select the mode that enforces the permissions; fail without it unless everything is allowed."""
-        if self._mode in modes.offered:
+        if self._mode in modes.choices:
             await self._set_option(connection, modes, self._mode)
         elif self._allowed is not None:
             raise _SessionEndedError(
-                Ending.CRASHED,
+                SessionEnding.CRASHED,
                 f"{self._program.name} does not offer the mode {self._mode}, which enforces its permissions. Install a"
                 " newer version.",
             )
 
-    async def _choose_model(self, connection: Connection, models: Setting, name: str) -> None:
+    async def _choose_model(self, connection: Connection, models: SessionOption, name: str) -> None:
         """Select one of the models the session offers."""
         from acp.exceptions import RequestError
 
         chosen = models.find(name)
         if chosen is None:
-            names = ", ".join(one_line(clean(value), 60) for value in list(models.offered)[:MOST_NAMED])
+            names = ", ".join(one_line(clean(value), 60) for value in list(models.choices)[:MAX_LISTED_MODELS])
             raise _SessionEndedError(
-                Ending.MODEL_FAILED,
+                SessionEnding.MODEL_FAILED,
                 f"{self._program.name} does not offer the model {name}. Choose one of: {names}."
                 if names
                 else f"{self._program.name} offers no choice of models. Remove the model from the configuration.",
@@ -248,33 +250,33 @@ class Talk:
             await self._set_option(connection, models, chosen)
         except RequestError as error:
             raise _SessionEndedError(
-                Ending.MODEL_FAILED, f"{self._program.name} rejected the model {name}: {words_of(error)}"
+                SessionEnding.MODEL_FAILED, f"{self._program.name} rejected the model {name}: {error_text(error)}"
             ) from error
 
-    async def _set_option(self, connection: Connection, setting: Setting, value: str) -> None:
+    async def _set_option(self, connection: Connection, setting: SessionOption, value: str) -> None:
         if value != setting.current:
             params = {"sessionId": self._updates.session_id, **setting.params(value)}
             await self._await_answer(setting.method, connection.send_request(setting.method, params))
 
-    async def _send_prompt(self, connection: Connection) -> tuple[Ending, str]:
+    async def _send_prompt(self, connection: Connection) -> tuple[SessionEnding, str]:
         from acp.schema import PromptRequest, PromptResponse, TextContentBlock
 
         prompt = TextContentBlock(type="text", text=self._prompt)
         request = PromptRequest(session_id=self._updates.session_id, prompt=[prompt])
         answer = await connection.send_request("session/prompt", _params(request))
         response = self._read(PromptResponse, "session/prompt", answer)
-        self._tokens = tokens_told(answer)
-        return ending_of_stop(response.stop_reason, self._program.name)
+        self._tokens = reported_tokens(answer)
+        return ending_for_stop_reason(response.stop_reason, self._program.name)
 
     async def _await_answer(self, method: str, answer: Awaitable[Any]) -> Any:
         """Await an answer with the startup timeout."""
         try:
-            return await asyncio.wait_for(answer, START_SECONDS)
+            return await asyncio.wait_for(answer, REQUEST_TIMEOUT_SECONDS)
         except TimeoutError:
             printed = self._transport.stray or self._transport.last_stderr_line()
             raise _SessionEndedError(
-                Ending.CRASHED,
-                f"{self._program.name} did not answer {method} within {START_SECONDS:g} s. Check that it speaks ACP"
+                SessionEnding.CRASHED,
+                f"{self._program.name} did not answer {method} within {REQUEST_TIMEOUT_SECONDS:g} s. Check that it speaks ACP"
                 f" and is logged in.{f' It printed: {printed}' if printed else ''}",
             ) from None
 
@@ -287,21 +289,23 @@ class Talk:
         except ValidationError:
             received = one_line(clean(json.dumps(answer)))
             raise _SessionEndedError(
-                Ending.CRASHED, f"{self._program.name} sent an invalid ACP response to {method}: {received}"
+                SessionEnding.CRASHED, f"{self._program.name} sent an invalid ACP response to {method}: {received}"
             ) from None
 
-    async def _explain_disconnect(self) -> tuple[Ending, str]:
+    async def _explain_disconnect(self) -> tuple[SessionEnding, str]:
         """Explain why the connection ended in the middle of the session."""
         if self._allowance.is_flooded:
-            return Ending.FLOODED, self._allowance.sentence(self._program.name, Ending.FLOODED)
+            return SessionEnding.FLOODED, self._allowance.describe_limit(self._program.name, SessionEnding.FLOODED)
         await self._transport.wait_until_gone(DRAIN_SECONDS)
         if self._program.exit_code is None:
             if not self._transport.is_guard_gone:
-                return Ending.CRASHED, f"{self._program.name} closed its output in the middle of the session."
+                return SessionEnding.CRASHED, f"{self._program.name} closed its output in the middle of the session."
             if self._session.should_stop():
                 # Ctrl+C also reaches a guard that has not left our session yet.
-                return Ending.STOPPED, self._allowance.sentence(self._program.name, Ending.STOPPED)
-        return Ending.CRASHED, self._program.death(self._transport.stderr.text().strip() or self._transport.stray)
+                return SessionEnding.STOPPED, self._allowance.describe_limit(self._program.name, SessionEnding.STOPPED)
+        return SessionEnding.CRASHED, self._program.describe_exit(
+            self._transport.stderr.text().strip() or self._transport.stray
+        )
 
     # Requests from the agent.
 
@@ -330,7 +334,7 @@ class Talk:
         else:
             kinds = []
             # An exception in the listener must not be reported as the answer to this request.
-            asyncio.get_running_loop().call_soon(self._updates.denied, request.tool_call.title or kind or "a tool")
+            asyncio.get_running_loop().call_soon(self._updates.show_denied, request.tool_call.title or kind or "a tool")
         for choice in [*kinds, "reject_once", "reject_always"]:
             for option in request.options:
                 if option.kind == choice:
@@ -353,15 +357,15 @@ class _Transport:
 
     """
 
-    def __init__(self, program: Guarded, allowance: Allowance, updated: Callable[[object], None]) -> None:
-        self.stderr = Kept(0, STDERR_BYTES)
+    def __init__(self, program: GuardedProcess, allowance: LimitTracker, updated: Callable[[object], None]) -> None:
+        self.stderr = OutputBuffer(0, MAX_STDERR_BYTES)
         self.is_closed = False
         """Whether no more messages will arrive."""
         self.is_guard_gone = False
         self._program = program
         self._allowance = allowance
         self._updated = updated
-        self._lines = JsonLines(LINE_CHARACTERS)
+        self._lines = JsonLinesParser(MAX_MESSAGE_CHARACTERS)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._incoming: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._unsent = bytearray()
@@ -371,7 +375,7 @@ class _Transport:
     @property
     def stray(self) -> str:
         """Last line on stdout that was not a message, shortened."""
-        return self._lines.stray
+        return self._lines.last_skipped
 
     def last_stderr_line(self) -> str:
         """Return the last line on stderr, shortened."""
@@ -398,7 +402,7 @@ class _Transport:
 
     def start_reading(self) -> None:
         """Start reading."""
-        self._watch(self._program.news, self._read_news)
+        self._watch(self._program.status_pipe, self._read_news)
         self._watch(self._program.stdout, self._read_stdout)
         self._watch(self._program.stderr, self._read_stderr)
         if self._program.stdin:
@@ -454,7 +458,7 @@ class _Transport:
         chunk = self._read(self._program.stdout)
         if chunk is None:
             return
-        self._allowance.took(len(chunk))
+        self._allowance.count_output(len(chunk))
         messages = self._lines.add(self._decoder.decode(chunk, final=not chunk))
         for message in messages if chunk else [*messages, *self._lines.finish()]:
             self._dispatch(message)
@@ -465,15 +469,15 @@ class _Transport:
         chunk = self._read(self._program.stderr)
         if chunk:
             self.stderr.add(chunk)
-            self._allowance.took(len(chunk))
+            self._allowance.count_output(len(chunk))
             if self._allowance.is_flooded:
                 self._close_pipe(self._program.stderr)
 
     def _read_news(self) -> None:
-        chunk = self._read(self._program.news)
+        chunk = self._read(self._program.status_pipe)
         if chunk is None:
             return
-        self._program.hear_news(chunk)
+        self._program.handle_status(chunk)
         if not chunk or self._program.exit_code is not None:
             # Descendants may keep the output open, or the agent itself if its guard was killed.
             asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._close)
@@ -514,9 +518,9 @@ class _Transport:
 
 def _error(error: object) -> dict[str, Any]:
     """Return an error object in the form the SDK expects."""
-    code = at(error, "code")
+    code = value_at(error, "code")
     return {
-        "code": code if isinstance(code, int) else INTERNAL,
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
         "message": text_at(error, "message") or "no reason given",
-        "data": at(error, "data"),
+        "data": value_at(error, "data"),
     }

@@ -10,9 +10,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ralph.agents.programs import noted, without_model
-from ralph.agents.streams import Said, at, count_at, list_at, number_at, text_at
-from ralph.core.records import Ending, record
+from ralph.agents.programs import activity_line, model_error_phrase
+from ralph.agents.streams import MessageBuffer, count_at, list_at, number_at, text_at, value_at
+from ralph.core.records import SessionEnding, record
 from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from acp.exceptions import RequestError
 
-INTERNAL = -32603
+INTERNAL_ERROR = -32603
 """JSON-RPC code for an internal error."""
 
 
@@ -29,48 +29,48 @@ INTERNAL = -32603
 
 
 @record
-class Setting:
+class SessionOption:
     """A selectable option of a session: its mode or its model."""
 
     method: str
-    option: str
+    option_id: str
     """Id of the config option; empty if the setting has its own method."""
-    offered: dict[str, str]
+    choices: dict[str, str]
     """Display name by value."""
     current: str
 
     def params(self, value: str) -> dict[str, str]:
         """Return the request parameters that select this value."""
-        if self.option:
-            return {"configId": self.option, "value": value}
+        if self.option_id:
+            return {"configId": self.option_id, "value": value}
         return {"modeId" if self.method == "session/set_mode" else "modelId": value}
 
     def find(self, name: str) -> str | None:
         """Return the offered value that matches by value or by name, or None."""
-        for value in self.offered:
+        for value in self.choices:
             if value.casefold() == name.casefold():
                 return value
-        return next((value for value, title in self.offered.items() if title.casefold() == name.casefold()), None)
+        return next((value for value, title in self.choices.items() if title.casefold() == name.casefold()), None)
 
 
-def setting_in(session: object, category: str, method: str) -> Setting:
+def find_session_option(session: object, category: str, method: str) -> SessionOption:
     """Return how a new session lets its mode or model be selected."""
     for option in list_at(session, "configOptions"):
         if text_at(option, "category") == category or text_at(option, "id") == category:
             groups = list_at(option, "options")
             choices = [one for group in groups for one in (list_at(group, "options") or [group])]
-            return Setting(
+            return SessionOption(
                 method="session/set_config_option",
-                option=text_at(option, "id"),
-                offered=_names(choices, "value"),
+                option_id=text_at(option, "id"),
+                choices=_names(choices, "value"),
                 current=text_at(option, "currentValue"),
             )
     # Agents that predate config options list modes and models separately.
     kind = category.capitalize()
-    return Setting(
+    return SessionOption(
         method=method,
-        option="",
-        offered=_names(
+        option_id="",
+        choices=_names(
             list_at(session, f"{category}s", f"available{kind}s"), "modelId" if category == "model" else "id"
         ),
         current=text_at(session, f"{category}s", f"current{kind}Id"),
@@ -98,38 +98,38 @@ _NEEDS_LOGIN = -32000
 _PROTOCOL_ERRORS = (-32700, -32600, -32601, -32602, -32002)
 
 
-def ending_of_stop(reason: str, name: str) -> tuple[Ending, str]:
+def ending_for_stop_reason(reason: str, name: str) -> tuple[SessionEnding, str]:
     """Return the ending and detail for a stop reason."""
     return {
-        "end_turn": (Ending.FINISHED, ""),
-        "max_tokens": (Ending.OUT_OF_TURNS, f"{name} stopped: the model reached its output token limit."),
-        "max_turn_requests": (Ending.OUT_OF_TURNS, f"{name} stopped: it reached its limit of model requests."),
-        "refusal": (Ending.REFUSED, f"{name} stopped: the model refused to continue."),
-    }.get(reason, (Ending.CRASHED, f"{name} canceled its turn without being asked to."))
+        "end_turn": (SessionEnding.FINISHED, ""),
+        "max_tokens": (SessionEnding.OUT_OF_TURNS, f"{name} stopped: the model reached its output token limit."),
+        "max_turn_requests": (SessionEnding.OUT_OF_TURNS, f"{name} stopped: it reached its limit of model requests."),
+        "refusal": (SessionEnding.REFUSED, f"{name} stopped: the model refused to continue."),
+    }.get(reason, (SessionEnding.CRASHED, f"{name} canceled its turn without being asked to."))
 
 
-def ending_of_error(error: RequestError, name: str) -> tuple[Ending, str]:
+def ending_for_error(error: RequestError, name: str) -> tuple[SessionEnding, str]:
     """Return the ending and detail for an error response."""
-    message = words_of(error)
+    message = error_text(error)
     description = f"{text_at(error.data, 'errorKind')} {message}"
     if error.code == _NEEDS_LOGIN:
         return (
-            Ending.MODEL_FAILED,
+            SessionEnding.MODEL_FAILED,
             f"{name} is not logged in. Start it once by hand and log in, or set its API key. {message}",
         )
     if error.code in _PROTOCOL_ERRORS:
-        return Ending.CRASHED, f"{name} rejected a protocol message: {message}"
+        return SessionEnding.CRASHED, f"{name} rejected a protocol message: {message}"
     if _LIMIT_WORDS.search(description):
-        return Ending.OUT_OF_TURNS, f"{name} stopped: {message}"
+        return SessionEnding.OUT_OF_TURNS, f"{name} stopped: {message}"
     if _REFUSAL_WORDS.search(description):
-        return Ending.REFUSED, f"{name} stopped: {message}"
+        return SessionEnding.REFUSED, f"{name} stopped: {message}"
     # Some agents use the HTTP status of the model API as the error code.
     if error.code > 0 or _API_ERROR_WORDS.search(description):
-        return Ending.MODEL_FAILED, f"{name} {without_model(description)}: {message}"
-    return Ending.CRASHED, f"{name} failed: {message}"
+        return SessionEnding.MODEL_FAILED, f"{name} {model_error_phrase(description)}: {message}"
+    return SessionEnding.CRASHED, f"{name} failed: {message}"
 
 
-def words_of(error: RequestError) -> str:
+def error_text(error: RequestError) -> str:
     """Return an error's message as one line."""
     parts = [_unwrap(str(error)), text_at(error.data, "details"), text_at(error.data, "message")]
     if isinstance(error.data, str):
@@ -146,9 +146,9 @@ def _unwrap(message: str) -> str:
         return message
 
 
-def tokens_told(answer: object) -> tuple[int | None, int | None]:
+def reported_tokens(answer: object) -> tuple[int | None, int | None]:
     """Return input and output token counts where reported; cached tokens count as input."""
-    usage = at(answer, "usage")
+    usage = value_at(answer, "usage")
     tokens_in, tokens_out = count_at(usage, "inputTokens"), count_at(usage, "outputTokens")
     total = count_at(usage, "totalTokens")
     if tokens_in is not None and tokens_out is not None and total is not None:
@@ -156,34 +156,34 @@ def tokens_told(answer: object) -> tuple[int | None, int | None]:
         return max(tokens_in, total - tokens_out), tokens_out
     if tokens_in is not None or tokens_out is not None:
         return tokens_in, tokens_out
-    quota = at(answer, "_meta", "quota", "token_count")
+    quota = value_at(answer, "_meta", "quota", "token_count")
     return count_at(quota, "input_tokens"), count_at(quota, "output_tokens")
 
 
 # --- session updates ---------------------------------------------------------------
 
 
-class Heard:
+class AcpUpdates:
     """Messages, tool calls and costs collected from session updates."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
+    def __init__(self, on_output: Callable[[str], None]) -> None:
         self.session_id = ""
         self.is_cancelled = False
         self.cost_usd = 0.0
         self.kinds: dict[str, str] = {}
         """Tool kind by tool call id."""
-        self._on_output = heard
-        self._messages = Said()
+        self._on_output = on_output
+        self._messages = MessageBuffer()
         self._chunks: list[str] = []
         self._message_id = ""
         self._titles: dict[str, str] = {}
         self._is_at_line_start = True
 
-    def update(self, params: object) -> None:
+    def handle(self, params: object) -> None:
         """Process one session update."""
         if self.session_id and text_at(params, "sessionId") != self.session_id:
             return
-        update = at(params, "update")
+        update = value_at(params, "update")
         kind = text_at(update, "sessionUpdate")
         if kind == "agent_message_chunk":
             self._add_chunk(update)
@@ -192,10 +192,10 @@ class Heard:
         elif kind == "usage_update" and text_at(update, "cost", "currency").upper() == "USD":
             self.cost_usd = number_at(update, "cost", "amount") or self.cost_usd
 
-    def denied(self, title: str) -> None:
+    def show_denied(self, title: str) -> None:
         """Show that a tool was denied."""
         self._start_new_line()
-        self._emit(noted(f"not allowed: {title}"))
+        self._emit(activity_line(f"not allowed: {title}"))
 
     def text(self) -> str:
         """Return all messages in order."""
@@ -203,7 +203,7 @@ class Heard:
         return self._messages.text()
 
     def _add_chunk(self, update: object) -> None:
-        if at(update, "_meta", "claudeCode", "parentToolUseId"):
+        if value_at(update, "_meta", "claudeCode", "parentToolUseId"):
             return  # Messages of a subagent are not part of the reply.
         message_id, text = text_at(update, "messageId"), text_at(update, "content", "text")
         if message_id != self._message_id:
@@ -222,7 +222,7 @@ class Heard:
         if title and self._titles.get(call_id) != title:
             self._titles[call_id] = title
             self._start_new_line()
-            self._emit(noted(title))
+            self._emit(activity_line(title))
 
     def _end_message(self) -> None:
         if self._chunks:

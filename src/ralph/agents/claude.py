@@ -12,30 +12,38 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ralph.agents.programs import Program, bare, first_line, noted, reply_of, used_on, without_model
-from ralph.agents.streams import JsonLines, Said, at, count_at, list_at, number_at, text_at
+from ralph.agents.programs import (
+    AgentProgram,
+    activity_line,
+    build_reply,
+    describe_tool_call,
+    first_line,
+    model_error_phrase,
+    strip_period,
+)
+from ralph.agents.streams import JsonLinesParser, MessageBuffer, count_at, list_at, number_at, text_at, value_at
 from ralph.agents.supervisor.process import run_program
-from ralph.core.environment import allowed
+from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Reply
-from ralph.core.text import accept, clean, one_line
+from ralph.core.records import AgentReply, SessionEnding
+from ralph.core.text import clean, one_line, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
-    from ralph.agents import Session
-    from ralph.agents.supervisor.process import Ended
+    from ralph.agents import SessionOptions
+    from ralph.agents.supervisor.process import ProcessResult
     from ralph.core.config import AgentConfig
 
-OLDEST = (2, 0, 0)
+MIN_VERSION = (2, 0, 0)
 """Oldest release whose events contain everything that is read here."""
-HOPELESS = (401, 403)
+LOGIN_ERROR_STATUSES = (401, 403)
 """HTTP statuses that no retry will change; Claude Code would retry for minutes."""
-PARTING_SECONDS = 30.0
+SILENCE_AFTER_RESULT_SECONDS = 30.0
 """Time the program may stay silent after its result before it is terminated, in seconds."""
-STREAM = ("-p", "--output-format", "stream-json", "--verbose")
+STREAM_OPTIONS = ("-p", "--output-format", "stream-json", "--verbose")
 
 # Tools allowed without asking and tools denied; anything in neither list depends on the user's settings.
 _READ_TOOLS = ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoWrite", "Task")
@@ -76,16 +84,16 @@ class ClaudeAgent:
     """Claude Code, run from its command line."""
 
     name = "claude"
-    knows_files = False
+    reports_files = False
     reports_cost = True
     reports_tokens = True
-    takes_model = True
+    accepts_model = True
 
     def __init__(self, config: AgentConfig, directory: Path) -> None:
-        self._program = Program(
+        self._program = AgentProgram(
             title="Claude Code",
             package="@anthropic-ai/claude-code",
-            usual="claude",
+            default_name="claude",
             command=config.command or ("claude",),
         )
         self._permissions = config.permissions
@@ -98,36 +106,36 @@ class ClaudeAgent:
         if self._is_checked:
             return
         version = self._program.version(self._directory, self._environment({}))
-        if version < OLDEST:
-            found, oldest = (".".join(map(str, one)) for one in (version, OLDEST))
+        if version < MIN_VERSION:
+            found, oldest = (".".join(map(str, one)) for one in (version, MIN_VERSION))
             raise AgentUnavailableError(
-                f"Claude Code {found} is too old: Ralph needs {oldest} or newer. Update with: {self._program.install}"
+                f"Claude Code {found} is too old: Ralph needs {oldest} or newer. Update with: {self._program.install_command}"
             )
         self._is_checked = True
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Send the prompt, process the events and return the assistant's messages as the reply."""
         program = self._program.path(self._directory)
-        events = _Events(session.heard)
+        events = _Events(session.on_output)
         ended = run_program(
             [program, *self._program.command[1:], *self._arguments(session)],
             directory=session.directory,
             limits=session.limits,
-            stdin=without_mentions(prompt, session.directory),
+            stdin=strip_file_mentions(prompt, session.directory),
             environment=self._environment(session.environment),
             should_stop=lambda: session.should_stop() or events.is_over(),
-            heard=events.add,
-            keep_bytes=0,
+            on_output=events.add,
+            max_output_bytes=0,
         )
-        return reply_of(events, program, ended)
+        return build_reply(events, program, ended)
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        return claude_environment({**allowed(agent=self.name, named=self._variable_names), **more})
+        return claude_environment({**allowed_environment(agent=self.name, variable_names=self._variable_names), **more})
 
-    def _arguments(self, session: Session) -> list[str]:
+    def _arguments(self, session: SessionOptions) -> list[str]:
         permissions = "read" if session.read_only else self._permissions
         arguments = [
-            *STREAM,
+            *STREAM_OPTIONS,
             "--allowedTools",
             ",".join(_ALLOWED[permissions]),
             "--disallowedTools",
@@ -146,7 +154,7 @@ def claude_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in {**_UNATTENDED, **variables}.items() if name != "CLAUDECODE"}
 
 
-def without_mentions(prompt: str, directory: Path) -> str:
+def strip_file_mentions(prompt: str, directory: Path) -> str:
     """Return the prompt with existing files named instead of mentioned: `a.txt` for `@a.txt`.
 
     Older releases would attach the content of mentioned files.
@@ -167,14 +175,14 @@ class _Events:
     """Messages, usage and ending collected from the events of one session."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
-        self.said = Said()
+        self.messages = MessageBuffer()
         self.session = ""
         self.cost_usd = 0.0
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
 
         self._on_output = on_output
-        self._lines = JsonLines()
+        self._lines = JsonLinesParser()
         self._result: dict[str, Any] | None = None
         self._reported_turns: int | None = None
         self._messages = 0
@@ -211,7 +219,7 @@ class _Events:
 
     def _handle(self, event: dict[str, Any]) -> None:
         self.session = one_line(clean(text_at(event, "session_id"))) or self.session
-        if text_at(event, "refused_message_id") and not at(event, "parent_tool_use_id"):
+        if text_at(event, "refused_message_id") and not value_at(event, "parent_tool_use_id"):
             self._is_refused = True
         kind, subtype = text_at(event, "type"), text_at(event, "subtype")
         if kind == "assistant":
@@ -226,24 +234,24 @@ class _Events:
             self._note(f"{text_at(event, 'tool_name') or 'a tool'} was denied")
 
     def _handle_retry(self, event: dict[str, Any]) -> None:
-        status, error = count_at(event, "error_status"), one_line(accept(text_at(event, "error")[:2000]), 60)
+        status, error = count_at(event, "error_status"), one_line(sanitize(text_at(event, "error")[:2000]), 60)
         problem = " ".join(filter(None, [str(status or ""), error])) or "no answer"
         attempt, limit = count_at(event, "attempt"), count_at(event, "max_retries")
         self._note(f"API error: {problem}{f', attempt {attempt} of {limit}' if attempt and limit else ''}")
-        if status in HOPELESS:
+        if status in LOGIN_ERROR_STATUSES:
             self._login_error = problem
 
     def is_over(self) -> bool:
         """Return whether there is nothing to wait for: the result has arrived, or the API rejects the login."""
-        is_silent = self._result is not None and time.monotonic() - self._last_output_at > PARTING_SECONDS
+        is_silent = self._result is not None and time.monotonic() - self._last_output_at > SILENCE_AFTER_RESULT_SECONDS
         self._is_terminated_by_us = bool(self._login_error) or is_silent
         return self._is_terminated_by_us
 
     def _handle_message(self, event: dict[str, Any]) -> None:
-        message = at(event, "message")
-        is_from_program = at(event, "is_api_error_message") is True or text_at(message, "model") == "<synthetic>"
+        message = value_at(event, "message")
+        is_from_program = value_at(event, "is_api_error_message") is True or text_at(message, "model") == "<synthetic>"
         seen = self._seen_hashes(text_at(message, "id"), message, is_from_program=is_from_program)
-        if at(event, "parent_tool_use_id"):
+        if value_at(event, "parent_tool_use_id"):
             return  # Messages of subagents are not part of the reply.
         self._result = None
         if not is_from_program:
@@ -264,7 +272,7 @@ class _Events:
             elif kind == "text":
                 self._add_message(text_at(block, "text"), text_at(message, "stop_reason"))
             elif kind == "tool_use":
-                self._note(f"{text_at(block, 'name')} {used_on(at(block, 'input'))}")
+                self._note(f"{text_at(block, 'name')} {describe_tool_call(value_at(block, 'input'))}")
 
     def _seen_hashes(self, id: str, message: object, *, is_from_program: bool) -> set[int]:
         """Return hashes of the blocks already read of this message; count its tokens the first time."""
@@ -275,19 +283,19 @@ class _Events:
             self._seen[id] = seen
             if len(self._seen) > _MAX_REMEMBERED:
                 del self._seen[next(iter(self._seen))]
-        if not is_from_program and isinstance(at(message, "usage"), dict):
-            self._token_totals[0] += _input_tokens(at(message, "usage"))
+        if not is_from_program and isinstance(value_at(message, "usage"), dict):
+            self._token_totals[0] += _input_tokens(value_at(message, "usage"))
             self._token_totals[1] += count_at(message, "usage", "output_tokens") or 0
             self._raise_token_counts(*self._token_totals)
         return seen
 
     def _add_message(self, text: str, stop_reason: str) -> None:
-        if message := self.said.add(text):
+        if message := self.messages.add(text):
             self._is_refused = stop_reason == "refusal"
             self._on_output(f"{message}\n")
 
     def _note(self, text: str) -> None:
-        if line := noted(text):
+        if line := activity_line(text):
             self._on_output(line)
 
     def _handle_result(self, event: dict[str, Any]) -> None:
@@ -297,7 +305,7 @@ class _Events:
         if turns is not None:
             self._reported_turns = (self._reported_turns or 0) + turns
         self.cost_usd = max(self.cost_usd, number_at(event, "total_cost_usd") or 0.0)
-        usage, by_model = at(event, "usage"), at(event, "modelUsage")
+        usage, by_model = value_at(event, "usage"), value_at(event, "modelUsage")
         if isinstance(usage, dict):
             self._raise_token_counts(_input_tokens(usage), count_at(usage, "output_tokens") or 0)
         if isinstance(by_model, dict) and by_model:
@@ -311,51 +319,55 @@ class _Events:
         self.tokens_in = max(self.tokens_in or 0, tokens_in)
         self.tokens_out = max(self.tokens_out or 0, tokens_out)
 
-    def verdict(self, name: str, ended: Ended) -> tuple[Ending, str]:
+    def ending(self, name: str, ended: ProcessResult) -> tuple[SessionEnding, str]:
         """Return the ending of the session and a sentence about it; limits we enforced take precedence."""
-        if ended.ending is Ending.STOPPED and self._is_terminated_by_us:
+        if ended.ending is SessionEnding.STOPPED and self._is_terminated_by_us:
             if self._result is None:
-                return Ending.MODEL_FAILED, f"{name} could not use its model: {self._login_error}"
-        elif ended.ending not in (Ending.FINISHED, Ending.CRASHED):
+                return SessionEnding.MODEL_FAILED, f"{name} could not use its model: {self._login_error}"
+        elif ended.ending not in (SessionEnding.FINISHED, SessionEnding.CRASHED):
             return ended.ending, ended.detail
         if self._result is None:
-            return Ending.CRASHED, self._describe_missing_result(name, ended)
+            return SessionEnding.CRASHED, self._describe_missing_result(name, ended)
         ending, phrase = self._classify(self._result, ended)
-        if ending is Ending.FINISHED:
-            return ending, ended.detail if ended.ending is Ending.FINISHED else ""
+        if ending is SessionEnding.FINISHED:
+            return ending, ended.detail if ended.ending is SessionEnding.FINISHED else ""
         explanation = first_line(self._explanation()) or one_line(clean(text_at(self._result, "subtype")))
         return ending, f"{name} {phrase}: {explanation}" if explanation not in ("", "success") else f"{name} {phrase}."
 
-    def _describe_missing_result(self, name: str, ended: Ended) -> str:
+    def _describe_missing_result(self, name: str, ended: ProcessResult) -> str:
         detail = ended.detail or f"{name} stopped early: it gave no result."
-        message = first_line(self._notice) or accept(self._lines.stray)
-        return f"{bare(detail)}; its last output was: {message}" if message and message not in detail else detail
+        message = first_line(self._notice) or sanitize(self._lines.last_skipped)
+        return (
+            f"{strip_period(detail)}; its last output was: {message}" if message and message not in detail else detail
+        )
 
-    def _classify(self, result: dict[str, Any], ended: Ended) -> tuple[Ending, str]:
+    def _classify(self, result: dict[str, Any], ended: ProcessResult) -> tuple[SessionEnding, str]:
         subtype, reason, error = (text_at(result, key) for key in ("subtype", "terminal_reason", "api_error"))
-        is_error = at(result, "is_error")
+        is_error = value_at(result, "is_error")
         if not isinstance(is_error, bool):
             is_error = subtype != "success" or ended.exit_code != 0
         reasons = {subtype, reason, error, text_at(result, "api_error_type")}
         # Older releases report the turn limit in the subtype only.
         if not is_error and not subtype.startswith("error"):
-            if self._is_refused or (count_at(result, "safety_stops") and not self.said.text()):
-                return Ending.REFUSED, "was refused by the model"
-            return Ending.FINISHED, ""
+            if self._is_refused or (count_at(result, "safety_stops") and not self.messages.text()):
+                return SessionEnding.REFUSED, "was refused by the model"
+            return SessionEnding.FINISHED, ""
         if text_at(result, "stop_reason") == "refusal" or self._stop_reason == "refusal":
-            return Ending.REFUSED, "was refused by the model"
+            return SessionEnding.REFUSED, "was refused by the model"
         if (
             reasons & set(_LIMIT_REASONS)
             or self._stop_reason == "max_tokens"
             or self._explanation().startswith("Prompt is too long")
         ):
-            return Ending.OUT_OF_TURNS, "reached a limit"
+            return SessionEnding.OUT_OF_TURNS, "reached a limit"
         if reasons & set(_ABORT_REASONS):
-            return Ending.CRASHED, "was interrupted"
+            return SessionEnding.CRASHED, "was interrupted"
         if subtype == "success" or reason in ("api_error", "model_error"):
-            is_answered = at(result, "api_error_status") is not None
-            return Ending.MODEL_FAILED, without_model("" if is_answered else f"{error} {self._explanation()}")
-        return Ending.CRASHED, "ended with an error"
+            is_answered = value_at(result, "api_error_status") is not None
+            return SessionEnding.MODEL_FAILED, model_error_phrase(
+                "" if is_answered else f"{error} {self._explanation()}"
+            )
+        return SessionEnding.CRASHED, "ended with an error"
 
     def _explanation(self) -> str:
         """Return the program's own explanation of the ending."""
@@ -365,7 +377,7 @@ class _Events:
 
 
 def _blocks(message: object) -> list[Any]:
-    content = at(message, "content")
+    content = value_at(message, "content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else list_at(message, "content")
 
 

@@ -5,54 +5,57 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ralph.agents import MODEL_MARK
+from ralph.agents import MODEL_PLACEHOLDER
 from ralph.agents.supervisor.process import find_program, run_program
-from ralph.core.environment import allowed
+from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Reply
+from ralph.core.records import AgentReply
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ralph.agents import Session
+    from ralph.agents import SessionOptions
 
 
 class CommandAgent:
     """A user-supplied program as the agent."""
 
     name = "command"
-    knows_files = False
+    reports_files = False
     reports_cost = False
     reports_tokens = False
 
-    def __init__(self, command: tuple[str, ...], directory: Path, named: tuple[str, ...] = ()) -> None:
+    def __init__(self, command: tuple[str, ...], directory: Path, variable_names: tuple[str, ...] = ()) -> None:
         """Create the agent; `named` are variables it inherits in addition to the default ones."""
         self._command = command
-        self._variable_names = named
+        self._variable_names = variable_names
         self._directory = directory
-        self.takes_model = any(MODEL_MARK in part for part in command[1:])
+        self.accepts_model = any(MODEL_PLACEHOLDER in part for part in command[1:])
 
     def check(self) -> None:
         """Raise `AgentUnavailableError` if the program cannot be started."""
         self._program()
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Send the prompt and return the program's output as the reply.
 
         `{model}` in the arguments is replaced by the name of the model.
 
         """
-        arguments = [part.replace(MODEL_MARK, session.model or "") for part in self._command[1:]]
+        arguments = [part.replace(MODEL_PLACEHOLDER, session.model or "") for part in self._command[1:]]
         ended = run_program(
             [self._program(), *arguments],
             directory=session.directory,
             limits=session.limits,
             stdin=prompt,
-            environment={**allowed(agent=self.name, named=self._variable_names), **session.environment},
+            environment={
+                **allowed_environment(agent=self.name, variable_names=self._variable_names),
+                **session.environment,
+            },
             should_stop=session.should_stop,
-            heard=session.heard,
+            on_output=session.on_output,
         )
-        return Reply(
+        return AgentReply(
             text=ended.text,
             ending=ended.ending,
             detail=ended.detail,

@@ -12,53 +12,60 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from ralph.agents.programs import Program, bare, noted, reply_of, used_on, without_model
-from ralph.agents.streams import MOST_COUNTED, JsonLines, Said, at, count_at, number_at, text_at
+from ralph.agents.programs import (
+    AgentProgram,
+    activity_line,
+    build_reply,
+    describe_tool_call,
+    model_error_phrase,
+    strip_period,
+)
+from ralph.agents.streams import MAX_COUNT, JsonLinesParser, MessageBuffer, count_at, number_at, text_at, value_at
 from ralph.agents.supervisor.process import run_program
-from ralph.core.environment import allowed
-from ralph.core.records import Ending, Reply
-from ralph.core.text import accept, clean, one_line
+from ralph.core.environment import allowed_environment
+from ralph.core.records import AgentReply, SessionEnding
+from ralph.core.text import clean, one_line, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any, ClassVar
 
-    from ralph.agents import Session
-    from ralph.agents.supervisor.process import Ended
+    from ralph.agents import SessionOptions
+    from ralph.agents.supervisor.process import ProcessResult
     from ralph.core.config import AgentConfig
 
 # Endings by error message; the first match wins.
 _ENDING_PATTERNS = (
-    (Ending.REFUSED, r"blocked due to|content.?filter|\bflagged\b|\brefusal\b|\bsafety\b"),
+    (SessionEnding.REFUSED, r"blocked due to|content.?filter|\bflagged\b|\brefusal\b|\bsafety\b"),
     (
-        Ending.OUT_OF_TURNS,
+        SessionEnding.OUT_OF_TURNS,
         r"session turns|token limit|max_output_tokens|context (?:window|length)|loop detected|turn.?limited"
         r"|output.?length|context.?overflow|maximum context",
     ),
 )
 _ENDING_PHRASES = {
-    Ending.REFUSED: "was refused by the model",
-    Ending.OUT_OF_TURNS: "reached a limit",
-    Ending.CRASHED: "stopped early",
+    SessionEnding.REFUSED: "was refused by the model",
+    SessionEnding.OUT_OF_TURNS: "reached a limit",
+    SessionEnding.CRASHED: "stopped early",
 }
 
 
 class HeadlessAgent:
     """Codex, the Gemini CLI or opencode, run from its command line."""
 
-    knows_files = False
+    reports_files = False
     reports_tokens = True
 
-    def __init__(self, config: AgentConfig, directory: Path, *, takes_model: bool = False) -> None:
+    def __init__(self, config: AgentConfig, directory: Path, *, accepts_model: bool = False) -> None:
         self.name = config.name
         self._stream = _STREAMS[config.name]
-        self.takes_model = takes_model
+        self.accepts_model = accepts_model
         self.reports_cost = self._stream.reports_cost
-        self._program = Program(
+        self._program = AgentProgram(
             title=config.name,
             package=self._stream.package,
-            usual=config.name,
+            default_name=config.name,
             command=config.command or (config.name,),
         )
         self._permissions = config.permissions
@@ -72,11 +79,11 @@ class HeadlessAgent:
             self._program.version(self._directory, self._environment())
             self._is_checked = True
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Send the prompt, process the events and return the agent's messages as the reply."""
         program = self._program.path(self._directory)
         permissions = "read" if session.read_only else self._permissions
-        stream = self._stream(session.heard)
+        stream = self._stream(session.on_output)
         ended = run_program(
             [program, *self._program.command[1:], *stream.arguments(permissions, session.model or "")],
             directory=session.directory,
@@ -89,13 +96,13 @@ class HeadlessAgent:
                 **session.environment,
             },
             should_stop=session.should_stop,
-            heard=stream.add,
-            keep_bytes=0,
+            on_output=stream.add,
+            max_output_bytes=0,
         )
-        return reply_of(stream, program, ended)
+        return build_reply(stream, program, ended)
 
     def _environment(self) -> dict[str, str]:
-        return allowed(agent=self.name, named=self._variable_names)
+        return allowed_environment(agent=self.name, variable_names=self._variable_names)
 
 
 # --- common parts ----------------------------------------------------------------------
@@ -111,7 +118,7 @@ class _Stream(ABC):
     """Default environment variables; the user's own values take precedence."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
-        self.said = Said()
+        self.messages = MessageBuffer()
         self.session = ""
         self.cost_usd = 0.0
         self.tokens_in: int | None = None
@@ -119,8 +126,8 @@ class _Stream(ABC):
         self.turns: int | None = None
 
         self._on_output = on_output
-        self._lines = JsonLines()
-        self._ending: tuple[Ending, str] | None = None
+        self._lines = JsonLinesParser()
+        self._ending: tuple[SessionEnding, str] | None = None
         """Ending the agent reported, with its explanation."""
         self._last_error = ""
         """Last error reported on the way."""
@@ -153,12 +160,12 @@ class _Stream(ABC):
 
     def add_message(self, text: str) -> None:
         """Add a message of the agent."""
-        if message := self.said.add(text):
+        if message := self.messages.add(text):
             self._on_output(f"{message}\n")
 
     def note(self, text: str) -> None:
         """Show an activity in the live output."""
-        if line := noted(text):
+        if line := activity_line(text):
             self._on_output(line)
 
     def record_error(self, text: str) -> None:
@@ -170,33 +177,33 @@ class _Stream(ABC):
         """Record the agent's id of the session."""
         self.session = one_line(clean(session[:200])) or self.session
 
-    def ending_without_event(self, ended: Ended) -> Ending:
+    def ending_without_event(self, ended: ProcessResult) -> SessionEnding:
         """Return the ending of a session that exited without a final event."""
-        return Ending.CRASHED
+        return SessionEnding.CRASHED
 
-    def verdict(self, name: str, ended: Ended) -> tuple[Ending, str]:
+    def ending(self, name: str, ended: ProcessResult) -> tuple[SessionEnding, str]:
         """Return the ending of the session and a sentence about it; limits we enforced take precedence."""
-        if ended.ending not in (Ending.FINISHED, Ending.CRASHED):
+        if ended.ending not in (SessionEnding.FINISHED, SessionEnding.CRASHED):
             return ended.ending, _with_last_output(ended.detail, self._last_error)
         if self._ending is None:
-            detail = ended.detail or f"{name} {_ENDING_PHRASES[Ending.CRASHED]}: it reported no ending."
+            detail = ended.detail or f"{name} {_ENDING_PHRASES[SessionEnding.CRASHED]}: it reported no ending."
             return self.ending_without_event(ended), _with_last_output(
-                detail, self._last_error or accept(self._lines.stray)
+                detail, self._last_error or sanitize(self._lines.last_skipped)
             )
         ending, words = self._ending
-        if ending is Ending.FINISHED:
+        if ending is SessionEnding.FINISHED:
             # The reported ending outweighs the exit code; the detail may list processes that survived.
-            return ending, ended.detail if ended.ending is Ending.FINISHED else ""
+            return ending, ended.detail if ended.ending is SessionEnding.FINISHED else ""
         words = words or self._last_error
-        phrase = without_model(words) if ending is Ending.MODEL_FAILED else _ENDING_PHRASES[ending]
+        phrase = model_error_phrase(words) if ending is SessionEnding.MODEL_FAILED else _ENDING_PHRASES[ending]
         return ending, f"{name} {phrase}: {words}" if words else f"{name} {phrase}."
 
 
 def _with_last_output(sentence: str, output: str) -> str:
-    return f"{bare(sentence)}; its last output was: {output}" if output and output not in sentence else sentence
+    return f"{strip_period(sentence)}; its last output was: {output}" if output and output not in sentence else sentence
 
 
-def _match_ending(words: str) -> Ending | None:
+def _match_ending(words: str) -> SessionEnding | None:
     return next((ending for ending, pattern in _ENDING_PATTERNS if re.search(pattern, words, re.IGNORECASE)), None)
 
 
@@ -209,7 +216,7 @@ def _error_message(message: str) -> str:
     except (ValueError, RecursionError):
         response = None
     text = text_at(response, "error", "message") or text_at(response, "message")
-    return one_line(accept(text or message))
+    return one_line(sanitize(text or message))
 
 
 # --- agents ----------------------------------------------------------------------------
@@ -246,16 +253,16 @@ class _Codex(_Stream):
         elif kind == "turn.started":
             self._ending = None
         elif kind in ("item.started", "item.completed"):
-            self._handle_item(kind, at(event, "item"))
+            self._handle_item(kind, value_at(event, "item"))
         elif kind == "error":
             self.record_error(text_at(event, "message"))
         elif kind == "turn.completed":
-            self._ending = Ending.FINISHED, ""
+            self._ending = SessionEnding.FINISHED, ""
             self.tokens_in = count_at(event, "usage", "input_tokens")
             self.tokens_out = count_at(event, "usage", "output_tokens")
         elif kind == "turn.failed":
             words = text_at(event, "error", "message")
-            self._ending = _match_ending(words) or Ending.MODEL_FAILED, _error_message(words)
+            self._ending = _match_ending(words) or SessionEnding.MODEL_FAILED, _error_message(words)
 
     def _handle_item(self, kind: str, item: object) -> None:
         item_type, is_new = text_at(item, "type"), kind == "item.started"
@@ -297,13 +304,13 @@ class _Gemini(_Stream):
         kind = text_at(event, "type")
         if kind == "message" and text_at(event, "role") == "assistant":
             self._chunks.append(text_at(event, "content"))
-            if at(event, "delta") is True:
+            if value_at(event, "delta") is True:
                 return
         self._end_message()
         if kind == "init":
             self.set_session(text_at(event, "session_id"))
         elif kind == "tool_use":
-            self.note(f"{text_at(event, 'tool_name')} {used_on(at(event, 'parameters'))}")
+            self.note(f"{text_at(event, 'tool_name')} {describe_tool_call(value_at(event, 'parameters'))}")
         elif kind == "error":
             self.record_error(text_at(event, "message"))
         elif kind == "result":
@@ -313,8 +320,8 @@ class _Gemini(_Stream):
         super().finish()
         self._end_message()
 
-    def ending_without_event(self, ended: Ended) -> Ending:
-        return Ending.MODEL_FAILED if ended.exit_code == self._NO_KEY else Ending.CRASHED
+    def ending_without_event(self, ended: ProcessResult) -> SessionEnding:
+        return SessionEnding.MODEL_FAILED if ended.exit_code == self._NO_KEY else SessionEnding.CRASHED
 
     def _end_message(self) -> None:
         if self._chunks:
@@ -330,10 +337,10 @@ class _Gemini(_Stream):
         words = text_at(event, "error", "message")
         if text_at(event, "status") == "success":
             # Hitting one of its own limits still counts as success in its result.
-            is_stopped = _match_ending(self._last_error) is Ending.OUT_OF_TURNS
-            self._ending = (Ending.OUT_OF_TURNS if is_stopped else Ending.FINISHED), ""
+            is_stopped = _match_ending(self._last_error) is SessionEnding.OUT_OF_TURNS
+            self._ending = (SessionEnding.OUT_OF_TURNS if is_stopped else SessionEnding.FINISHED), ""
         else:
-            self._ending = _match_ending(words or self._last_error) or Ending.MODEL_FAILED, _error_message(words)
+            self._ending = _match_ending(words or self._last_error) or SessionEnding.MODEL_FAILED, _error_message(words)
 
 
 _OPENCODE_READ_TOOLS = (
@@ -354,11 +361,11 @@ class _OpenCode(_Stream):
     package = "opencode-ai"
     reports_cost = True
 
-    _REASONS: ClassVar[Mapping[str, Ending]] = {
-        "length": Ending.OUT_OF_TURNS,
-        "content-filter": Ending.REFUSED,
-        "tool-calls": Ending.CRASHED,
-        "error": Ending.MODEL_FAILED,
+    _REASONS: ClassVar[Mapping[str, SessionEnding]] = {
+        "length": SessionEnding.OUT_OF_TURNS,
+        "content-filter": SessionEnding.REFUSED,
+        "tool-calls": SessionEnding.CRASHED,
+        "error": SessionEnding.MODEL_FAILED,
     }
     """Endings by finish reason of the last step; a step with tool calls should not be the last."""
 
@@ -370,27 +377,27 @@ class _OpenCode(_Stream):
         return opencode_variables(permissions)
 
     def handle(self, event: dict[str, Any]) -> None:
-        kind, part = text_at(event, "type"), at(event, "part")
+        kind, part = text_at(event, "type"), value_at(event, "part")
         self.set_session(text_at(event, "sessionID"))
         if kind == "step_start":
             self._ending = None
         elif kind == "text":
             self.add_message(text_at(part, "text"))
         elif kind == "tool_use":
-            self.note(f"{text_at(part, 'tool')} {used_on(at(part, 'state', 'input'))}")
+            self.note(f"{text_at(part, 'tool')} {describe_tool_call(value_at(part, 'state', 'input'))}")
         elif kind == "step_finish":
-            self._ending = self._REASONS.get(text_at(part, "reason"), Ending.FINISHED), ""
+            self._ending = self._REASONS.get(text_at(part, "reason"), SessionEnding.FINISHED), ""
             self._add_usage(part)
         elif kind == "error":
             words = text_at(event, "error", "data", "message") or text_at(event, "error", "name")
             self.record_error(words)
             ending = _match_ending(f"{text_at(event, 'error', 'name')} {words}")
-            self._ending = ending or Ending.MODEL_FAILED, _error_message(words)
+            self._ending = ending or SessionEnding.MODEL_FAILED, _error_message(words)
 
     def _add_usage(self, step: object) -> None:
         self.turns = (self.turns or 0) + 1
         self.cost_usd += number_at(step, "cost") or 0.0
-        if not isinstance(at(step, "tokens"), dict):
+        if not isinstance(value_at(step, "tokens"), dict):
             return
         read, written = (("input",), ("cache", "read"), ("cache", "write")), (("output",), ("reasoning",))
         self.tokens_in = _sum(self.tokens_in, step, read)
@@ -398,7 +405,7 @@ class _OpenCode(_Stream):
 
 
 def _sum(total: int | None, step: object, paths: tuple[tuple[str, ...], ...]) -> int:
-    return min(MOST_COUNTED, (total or 0) + sum(count_at(step, "tokens", *path) or 0 for path in paths))
+    return min(MAX_COUNT, (total or 0) + sum(count_at(step, "tokens", *path) or 0 for path in paths))
 
 
 _STREAMS: Mapping[str, type[_Stream]] = {"codex": _Codex, "gemini": _Gemini, "opencode": _OpenCode}

@@ -10,19 +10,19 @@ from ralph.agents import Limits
 from ralph.agents.streams import text_at
 from ralph.agents.supervisor.process import find_program, run_program
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Reply, record
-from ralph.core.text import accept, one_line
+from ralph.core.records import AgentReply, SessionEnding, record
+from ralph.core.text import one_line, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ralph.agents.streams import Said
-    from ralph.agents.supervisor.process import Ended
+    from ralph.agents.streams import MessageBuffer
+    from ralph.agents.supervisor.process import ProcessResult
 
-VERSION_SECONDS = 60.0
+VERSION_TIMEOUT_SECONDS = 60.0
 """Timeout of `--version`, in seconds; the slowest agent takes two on an idle machine."""
-NOTE_CHARACTERS = 120
+MAX_ACTIVITY_CHARACTERS = 120
 """Maximum length of an activity line, in characters."""
 _MAX_NOTE_INPUT = 2000
 
@@ -35,20 +35,20 @@ _TIMEOUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
 
 
 @record
-class Program:
+class AgentProgram:
     """An installed agent: how to start it and how to install it."""
 
     title: str
     """Display name."""
     package: str
     """Name of the npm package; empty for a program only its user knows."""
-    usual: str
+    default_name: str
     """Default name of the executable in the PATH."""
     command: tuple[str, ...]
     """Program, and arguments for all its sessions."""
 
     @property
-    def install(self) -> str:
+    def install_command(self) -> str:
         """Command that installs it."""
         return f"npm install -g {self.package}"
 
@@ -57,67 +57,67 @@ class Program:
         try:
             return str(find_program(self.command[0], directory, os.environ.get("PATH", os.defpath)))
         except AgentUnavailableError as error:
-            if self.package and self.command[0] == self.usual:
-                raise AgentUnavailableError(f"{error} To install {self.title}, run: {self.install}") from None
+            if self.package and self.command[0] == self.default_name:
+                raise AgentUnavailableError(f"{error} To install {self.title}, run: {self.install_command}") from None
             raise
 
     def version(self, directory: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
         """Return the version it reports; raise `AgentUnavailableError` if it is missing or does not run."""
         argv = [self.path(directory), *self.command[1:], "--version"]
-        limits = Limits(seconds=VERSION_SECONDS, idle_seconds=VERSION_SECONDS)
+        limits = Limits(seconds=VERSION_TIMEOUT_SECONDS, idle_seconds=VERSION_TIMEOUT_SECONDS)
         try:
             ended = run_program(argv, directory=directory, limits=limits, environment=environment)
         except AgentUnavailableError as error:
             # npm leaves a text file in its place if the download failed.
             problem, _, _ = str(error).partition(". ")
-            raise AgentUnavailableError(f"{bare(problem)}. {self._reinstall_hint}") from None
+            raise AgentUnavailableError(f"{strip_period(problem)}. {self._reinstall_hint}") from None
         version = re.search(r"\b(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?", ended.text)
-        if ended.ending is not Ending.FINISHED or not version:
-            is_terminated_by_us = ended.ending not in (Ending.FINISHED, Ending.CRASHED)
+        if ended.ending is not SessionEnding.FINISHED or not version:
+            is_terminated_by_us = ended.ending not in (SessionEnding.FINISHED, SessionEnding.CRASHED)
             message = "" if is_terminated_by_us else first_line(ended.stderr)
             problem = message or ended.detail or first_line(ended.text) or "it does not report its version"
-            raise AgentUnavailableError(f"{argv[0]} does not run: {bare(problem)}. {self._reinstall_hint}")
+            raise AgentUnavailableError(f"{argv[0]} does not run: {strip_period(problem)}. {self._reinstall_hint}")
         return tuple(int(part or 0) for part in version.groups())
 
     @property
     def _reinstall_hint(self) -> str:
-        return f"Reinstall {self.title} with: {self.install}"
+        return f"Reinstall {self.title} with: {self.install_command}"
 
 
 # --- replies -----------------------------------------------------------------------------
 
 
-def noted(text: str) -> str:
+def activity_line(text: str) -> str:
     """Return an activity as one line for live display; empty if there is nothing to show."""
-    line = one_line(accept(text[:_MAX_NOTE_INPUT]), NOTE_CHARACTERS)
+    line = one_line(sanitize(text[:_MAX_NOTE_INPUT]), MAX_ACTIVITY_CHARACTERS)
     return f"> {line}\n" if line else ""
 
 
-def used_on(parameters: object) -> str:
+def describe_tool_call(parameters: object) -> str:
     """Return the most descriptive parameter of a tool call."""
     return next(filter(None, (text_at(parameters, key) for key in _DESCRIPTIVE_PARAMETERS)), "")
 
 
-def without_model(words: str) -> str:
+def model_error_phrase(words: str) -> str:
     """Return the phrase for a model error, which mentions a timeout if the message does."""
     return "could not use its model, which timed out" if _TIMEOUT.search(words) else "could not use its model"
 
 
 def first_line(text: str) -> str:
     """Return the first line of a program's output, cleaned for use in a message."""
-    lines = accept(text[:4000]).splitlines()
+    lines = sanitize(text[:4000]).splitlines()
     return one_line(lines[0]) if lines else ""
 
 
-def bare(sentence: str) -> str:
+def strip_period(sentence: str) -> str:
     """Return a sentence without its final period."""
     return sentence.rstrip(". ")
 
 
-class Events(Protocol):
+class SessionEvents(Protocol):
     """Collected events of a finished session."""
 
-    said: Said
+    messages: MessageBuffer
     session: str
     cost_usd: float
     tokens_in: int | None
@@ -130,16 +130,16 @@ class Events(Protocol):
     def finish(self) -> None:
         """Process a last line without a newline."""
 
-    def verdict(self, name: str, ended: Ended) -> tuple[Ending, str]:
+    def ending(self, name: str, ended: ProcessResult) -> tuple[SessionEnding, str]:
         """Return the ending of the session and a sentence about it."""
 
 
-def reply_of(events: Events, program: str, ended: Ended) -> Reply:
+def build_reply(events: SessionEvents, program: str, ended: ProcessResult) -> AgentReply:
     """Return the reply of a session whose program has ended."""
     events.finish()
-    ending, detail = events.verdict(program.rpartition("/")[2], ended)
-    return Reply(
-        text=events.said.text(),
+    ending, detail = events.ending(program.rpartition("/")[2], ended)
+    return AgentReply(
+        text=events.messages.text(),
         ending=ending,
         detail=detail,
         exit_code=ended.exit_code,

@@ -10,23 +10,23 @@ import re
 import time
 from pathlib import Path
 
-from ralph.core.config import HATS, toml_in
+from ralph.core.config import HATS, parse_toml
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.records import Ending, Reply, record, replace
+from ralph.core.records import AgentReply, SessionEnding, record, replace
 from ralph.core.text import clean, count_tokens, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.agents import Session
+    from ralph.agents import SessionOptions
 
 PLAYBOOK = ".ralph/rehearsal.toml"
-TICK_SECONDS = 0.05
-MOST_SECONDS = 3600
+WAIT_STEP_SECONDS = 0.05
+MAX_IDEA_SECONDS = 3600
 """Maximum simulated duration, in seconds."""
-MOST_TOKENS = 10_000_000
-NOTHING_WRONG = "pass"
+MAX_IDEA_TOKENS = 10_000_000
+REVIEW_PASSED = "pass"
 """Review text that stands for a passed review."""
 HAT_VARIABLE = "RALPH_HAT"
 
@@ -45,7 +45,7 @@ _HANDOVER = re.compile(r"^#### From the \w+, attempt \d+$", re.MULTILINE)
 
 
 @record
-class Edit:
+class PlaybookEdit:
     """One change to one file."""
 
     file: str
@@ -55,12 +55,12 @@ class Edit:
 
 
 @record
-class Idea:
+class PlaybookIdea:
     """One way to approach a task."""
 
     says: str
     """Answer text; `{task_id}` is replaced by the task's id."""
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[PlaybookEdit, ...] = ()
     knows: tuple[str, ...] = ()
     """Phrases that select this idea at once if all of them are in the prompt."""
     models: tuple[str, ...] = ()
@@ -74,13 +74,13 @@ class Idea:
 
 
 @record
-class Part:
+class PlaybookTask:
     """Ideas for one task, in the order in which they are tried."""
 
     about: str
     """Phrase that identifies the task."""
-    ideas: tuple[Idea, ...]
-    review: str = NOTHING_WRONG
+    ideas: tuple[PlaybookIdea, ...]
+    review: str = REVIEW_PASSED
     """Problem a verification session reports; `pass` for none."""
     review_file: str = ""
     review_holds: str = ""
@@ -91,14 +91,14 @@ class Part:
 class Playbook:
     """All ideas of the agent."""
 
-    parts: tuple[Part, ...]
+    tasks: tuple[PlaybookTask, ...]
 
 
 def read_playbook(path: Path) -> Playbook:
     """Read a playbook file, or raise an error that says what is wrong and where."""
     try:
-        tree = toml_in(path.read_text(encoding="utf-8"))
-        return Playbook(parts=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
+        tree = parse_toml(path.read_text(encoding="utf-8"))
+        return Playbook(tasks=tuple(_part(where, table) for where, table in _tables("the file", tree, "task")))
     except FileNotFoundError:
         raise AgentUnavailableError(
             f"The rehearsal agent needs a playbook. Create {path} or choose another agent."
@@ -113,43 +113,45 @@ class _InvalidPlaybookError(Exception):
     """The playbook is invalid."""
 
 
-def _part(where: str, table: dict[str, Any]) -> Part:
+def _part(where: str, table: dict[str, Any]) -> PlaybookTask:
     _reject_unknown_keys(where, table, "about", "idea", "review", "review_file", "review_holds")
     ideas = [_idea(*one) for one in _tables(where, table, "idea")]
-    review = _string(where, table, "review") if "review" in table else NOTHING_WRONG
+    review = _string(where, table, "review") if "review" in table else REVIEW_PASSED
     checked = [key for key in ("review_file", "review_holds") if key in table]
-    if checked and (len(checked) == 1 or review == NOTHING_WRONG):
+    if checked and (len(checked) == 1 or review == REVIEW_PASSED):
         raise _InvalidPlaybookError(
             f"{where}: review_file and review_holds need each other and a review other than pass"
         )
     about = _string(where, table, "about")
-    return Part(about=about, ideas=tuple(ideas), review=review, **{key: _string(where, table, key) for key in checked})
+    return PlaybookTask(
+        about=about, ideas=tuple(ideas), review=review, **{key: _string(where, table, key) for key in checked}
+    )
 
 
-def _idea(where: str, table: dict[str, Any]) -> Idea:
+def _idea(where: str, table: dict[str, Any]) -> PlaybookIdea:
     _reject_unknown_keys(where, table, "says", "edit", "knows", "models", "hats", "seconds", "tokens")
     hats = _string_list(where, table, "hats", "hats")
     for hat in hats:
         if hat not in HATS:
             raise _InvalidPlaybookError(f"{where}: unknown hat {hat!r}, choose one of {', '.join(HATS)}")
     edits = [_edit(*one) for one in _tables(where, table, "edit")] if "edit" in table else []
-    return Idea(
+    return PlaybookIdea(
         says=_string(where, table, "says"),
         edits=tuple(edits),
         knows=_string_list(where, table, "knows", "phrases"),
         models=_string_list(where, table, "models", "models"),
         hats=hats,
-        seconds=float(_number(where, table, "seconds", MOST_SECONDS)),
-        tokens=int(_number(where, table, "tokens", MOST_TOKENS)),
+        seconds=float(_number(where, table, "seconds", MAX_IDEA_SECONDS)),
+        tokens=int(_number(where, table, "tokens", MAX_IDEA_TOKENS)),
     )
 
 
-def _edit(where: str, table: dict[str, Any]) -> Edit:
+def _edit(where: str, table: dict[str, Any]) -> PlaybookEdit:
     if set(table) not in ({"file", "write"}, {"file", "replace", "with"}):
         raise _InvalidPlaybookError(f"{where}: an edit needs file and write, or file, replace and with")
     replaced = _string(where, table, "replace") if "replace" in table else None
     text = _string(where, table, "write" if replaced is None else "with", may_be_empty=True)
-    return Edit(file=_string(where, table, "file"), replace=replaced, text=text)
+    return PlaybookEdit(file=_string(where, table, "file"), replace=replaced, text=text)
 
 
 def _tables(where: str, table: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
@@ -195,14 +197,14 @@ class RehearsalAgent:
     """Agent that follows a playbook, given as an object or as a file."""
 
     name = "rehearsal"
-    knows_files = True
+    reports_files = True
     reports_cost = False
     reports_tokens = True
 
     def __init__(self, playbook: Playbook | Path) -> None:
         self._playbook = playbook
         self._cached: tuple[tuple[int, int], Playbook] | None = None
-        self.takes_model = self._distinguishes_models()
+        self.accepts_model = self._distinguishes_models()
 
     @classmethod
     def from_project(cls, directory: Path) -> RehearsalAgent:
@@ -215,7 +217,7 @@ class RehearsalAgent:
 
     def _distinguishes_models(self) -> bool:
         try:
-            parts = self._load().parts
+            parts = self._load().tasks
         except AgentUnavailableError:  # reported by `check`
             return False
         return any(idea.models for part in parts for idea in part.ideas)
@@ -229,16 +231,16 @@ class RehearsalAgent:
             self._cached = state, read_playbook(self._playbook)
         return self._cached[1]
 
-    def work(self, prompt: str, session: Session) -> Reply:
+    def work(self, prompt: str, session: SessionOptions) -> AgentReply:
         """Choose an idea that fits the prompt, make its edits and return its answer; review if read-only."""
         started = time.monotonic()
         task_id, part = _find_task(prompt, self._load())
         if session.read_only:
             return _reply(_review(part, session.directory), prompt, session, started)
         hat = session.environment.get(HAT_VARIABLE, "")
-        idea = choose(part, prompt, model=session.model, hat=hat) if part else None
+        idea = choose_idea(part, prompt, model=session.model, hat=hat) if part else None
         ending, detail = _wait(idea.seconds if idea else 0.0, session)
-        if ending is not Ending.FINISHED:
+        if ending is not SessionEnding.FINISHED:
             return replace(_reply("", prompt, session, started), ending=ending, detail=detail)
         if idea is None:
             reason = _missing_idea(part, session, hat)
@@ -259,9 +261,9 @@ def _file_state(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _reply(text: str, prompt: str, session: Session, started: float) -> Reply:
-    session.heard(text)
-    return Reply(
+def _reply(text: str, prompt: str, session: SessionOptions, started: float) -> AgentReply:
+    session.on_output(text)
+    return AgentReply(
         text=text,
         seconds=time.monotonic() - started,
         tokens_in=count_tokens(prompt),
@@ -270,7 +272,7 @@ def _reply(text: str, prompt: str, session: Session, started: float) -> Reply:
     )
 
 
-def choose(part: Part, prompt: str, *, model: str | None = None, hat: str = "") -> Idea | None:
+def choose_idea(part: PlaybookTask, prompt: str, *, model: str | None = None, hat: str = "") -> PlaybookIdea | None:
     """Return the best idea for a prompt among those for this model and hat, or None.
 
     Each attempt moves on to the next idea, except attempts that only handed over. A later idea is chosen at once if the
@@ -297,18 +299,18 @@ def _count_attempts(prompt: str) -> int:
     return max(0, int(attempts[-1]) - 1 - len(_HANDOVER.findall(prompt))) if attempts else 0
 
 
-def _missing_idea(part: Part | None, session: Session, hat: str) -> str:
+def _missing_idea(part: PlaybookTask | None, session: SessionOptions, hat: str) -> str:
     if part is None:
         return "The playbook has no such task"
     who = " and ".join(filter(None, [session.model and f"the model {session.model}", hat and f"the hat {hat}"]))
     return f"The playbook has no idea for {who or 'an agent without a model'}"
 
 
-def _review(part: Part | None, directory: Path) -> str:
+def _review(part: PlaybookTask | None, directory: Path) -> str:
     """Return the answer of a review session."""
     if part is None:
         return "<verify-fail>The playbook has no such task.</verify-fail>\n"
-    if part.review == NOTHING_WRONG or (part.review_file and _contains(directory, part.review_file, part.review_holds)):
+    if part.review == REVIEW_PASSED or (part.review_file and _contains(directory, part.review_file, part.review_holds)):
         return "<verify-pass/>\n"
     return f"<verify-fail>{part.review}</verify-fail>\n"
 
@@ -320,12 +322,12 @@ def _contains(directory: Path, file: str, text: str) -> bool:
         return False
 
 
-def _find_task(prompt: str, playbook: Playbook) -> tuple[str, Part | None]:
+def _find_task(prompt: str, playbook: Playbook) -> tuple[str, PlaybookTask | None]:
     """Return the task's id and the first part that matches it."""
     section = _TASK.search(prompt)
     task = section[1] if section else ""
     id, normalized = _TASK_ID.search(task), _normalize(task)
-    part = next((part for part in playbook.parts if _normalize(part.about) in normalized), None)
+    part = next((part for part in playbook.tasks if _normalize(part.about) in normalized), None)
     return id[1] if id else "", part
 
 
@@ -333,19 +335,19 @@ def _normalize(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _wait(seconds: float, session: Session) -> tuple[Ending, str]:
+def _wait(seconds: float, session: SessionOptions) -> tuple[SessionEnding, str]:
     """Wait, unless stopped or out of time."""
     deadline = time.monotonic() + min(seconds, session.limits.seconds)
     while (remaining := deadline - time.monotonic()) > 0:
         if session.should_stop():
-            return Ending.STOPPED, "The rehearsal was stopped."
-        time.sleep(min(remaining, TICK_SECONDS))
+            return SessionEnding.STOPPED, "The rehearsal was stopped."
+        time.sleep(min(remaining, WAIT_STEP_SECONDS))
     if seconds > session.limits.seconds:
-        return Ending.TIMED_OUT, f"The rehearsal took longer than {session.limits.seconds:g} seconds."
-    return Ending.FINISHED, ""
+        return SessionEnding.TIMED_OUT, f"The rehearsal took longer than {session.limits.seconds:g} seconds."
+    return SessionEnding.FINISHED, ""
 
 
-def _apply_idea(idea: Idea, task_id: str, directory: Path) -> tuple[str, tuple[str, ...]]:
+def _apply_idea(idea: PlaybookIdea, task_id: str, directory: Path) -> tuple[str, tuple[str, ...]]:
     """Make all edits of an idea, or none if one is impossible; return the answer and the changed files."""
     changed: list[str] = []
     try:
@@ -362,7 +364,7 @@ class _EditError(Exception):
     """An edit cannot be made."""
 
 
-def _apply_edits(edits: tuple[Edit, ...], directory: Path) -> dict[str, str]:
+def _apply_edits(edits: tuple[PlaybookEdit, ...], directory: Path) -> dict[str, str]:
     """Return the new text of every file without writing anything."""
     texts: dict[str, str] = {}
     for edit in edits:

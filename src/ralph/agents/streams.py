@@ -11,28 +11,28 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from ralph.core.text import accept, clean, one_line
+from ralph.core.text import clean, one_line, sanitize
 
 if TYPE_CHECKING:
     from typing import Any
 
-LINE_CHARACTERS = 4 * 1024 * 1024
+MAX_LINE_CHARACTERS = 4 * 1024 * 1024
 """Maximum length of a line, in characters; only raw tool output is longer."""
-SAID_CHARACTERS = 2 * 1024 * 1024
+MAX_MESSAGES_CHARACTERS = 2 * 1024 * 1024
 """Maximum length of all messages kept, in characters."""
 HEAD_SHARE = 0.25
 """Share of the kept text taken from the start; the rest is the end, where the sigils are."""
-MOST_COUNTED = 2**53
+MAX_COUNT = 2**53
 """Largest plausible count, which every database can store."""
 
 
-class JsonLines:
+class JsonLinesParser:
     """Parser for JSON objects, one per line, in text that arrives in chunks."""
 
-    def __init__(self, line_characters: int = LINE_CHARACTERS) -> None:
+    def __init__(self, line_characters: int = MAX_LINE_CHARACTERS) -> None:
         self.skipped = 0
         """Number of lines that were not JSON objects."""
-        self.stray = ""
+        self.last_skipped = ""
         """Last of these lines, shortened; often the only explanation a program gives."""
         self._line_characters = line_characters
         self._chunks: list[str] = []
@@ -67,7 +67,7 @@ class JsonLines:
         if isinstance(value, dict):
             return [value]
         self.skipped += 1
-        self.stray = one_line(accept(line[:2000]))
+        self.last_skipped = one_line(sanitize(line[:2000]))
         return []
 
 
@@ -78,10 +78,10 @@ def _parse(line: str) -> object:
         return None
 
 
-class Said:
+class MessageBuffer:
     """Messages of an agent; only the beginning and the end are kept if they get too long."""
 
-    def __init__(self, characters: int = SAID_CHARACTERS) -> None:
+    def __init__(self, characters: int = MAX_MESSAGES_CHARACTERS) -> None:
         self._head_characters = int(characters * HEAD_SHARE)
         self._tail_characters = characters - self._head_characters
         self._head = ""
@@ -121,7 +121,7 @@ class Said:
 # --- untrusted fields ------------------------------------------------------------------
 
 
-def at(event: object, *keys: str) -> object:
+def value_at(event: object, *keys: str) -> object:
     """Return the value found by following keys from object to object, or None."""
     for key in keys:
         if not isinstance(event, dict):
@@ -132,22 +132,22 @@ def at(event: object, *keys: str) -> object:
 
 def text_at(event: object, *keys: str) -> str:
     """Return the string at a path, or an empty one."""
-    value = at(event, *keys)
+    value = value_at(event, *keys)
     return value if isinstance(value, str) else ""
 
 
 def list_at(event: object, *keys: str) -> list[Any]:
     """Return the list at a path, or an empty one."""
-    value = at(event, *keys)
+    value = value_at(event, *keys)
     return value if isinstance(value, list) else []
 
 
 def number_at(event: object, *keys: str) -> float | None:
     """Return the number at a path; None if it is missing, negative or not finite."""
-    value = at(event, *keys)
+    value = value_at(event, *keys)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 0 <= value <= MOST_COUNTED and math.isfinite(value) else None
+    return value if 0 <= value <= MAX_COUNT and math.isfinite(value) else None
 
 
 def count_at(event: object, *keys: str) -> int | None:

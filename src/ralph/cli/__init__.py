@@ -80,7 +80,7 @@ def _width() -> int:
         return 78
 
 
-class Parser(argparse.ArgumentParser):
+class RalphArgumentParser(argparse.ArgumentParser):
     """An argument parser with short error messages and lazily built subparsers."""
 
     def __init__(self, **options: Any) -> None:
@@ -100,26 +100,26 @@ class Parser(argparse.ArgumentParser):
         end = "" if message.endswith("?") else "."
         self.exit(2, f"Error: {message[:1].upper()}{message[1:]}{end} See: {self.prog} --help\n")
 
-    def refuse(self, args: argparse.Namespace, words: Sequence[str]) -> NoReturn:
+    def reject_unknown(self, args: argparse.Namespace, words: Sequence[str]) -> NoReturn:
         """Report unknown arguments on behalf of the innermost command they were passed to."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction) and getattr(args, action.dest, None) in action.choices:
-                action.choices[getattr(args, action.dest)].refuse(args, words)
+                action.choices[getattr(args, action.dest)].reject_unknown(args, words)
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
         if option is None:
             self.error(f"unexpected argument: {' '.join(words)}")
-        self.error(f"unknown option {option}.{meant(option, self._option_string_actions)}")
+        self.error(f"unknown option {option}.{suggest_match(option, self._option_string_actions)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """List the choices as a person would type them, and suggest the closest one."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             raise argparse.ArgumentError(
-                action, f"invalid choice: {value!r} (choose from {', '.join(known)}).{meant(str(value), known)}"
+                action, f"invalid choice: {value!r} (choose from {', '.join(known)}).{suggest_match(str(value), known)}"
             )
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggest_match(word: str, known: Iterable[str]) -> str:
     """Return " Did you mean X?" for the closest known word, or an empty string."""
     import difflib
 
@@ -135,7 +135,7 @@ class _LazyParser:
     def __init__(self, **options: Any) -> None:
         self._options = options
         self._calls: list[tuple[str, tuple[str, ...], dict[str, Any]]] = []
-        self._parser: Parser | None = None
+        self._parser: RalphArgumentParser | None = None
 
     def add_argument(self, *names: str, **options: Any) -> None:
         """Record an argument to add once the parser is built."""
@@ -147,29 +147,29 @@ class _LazyParser:
 
     def __getattr__(self, name: str) -> Any:
         if self._parser is None:
-            self._parser = Parser(**self._options)
+            self._parser = RalphArgumentParser(**self._options)
         while self._calls:
             method, names, options = self._calls.pop(0)
             getattr(self._parser, method)(*names, **options)
         return getattr(self._parser, name)
 
 
-def build_parser(command: str | None) -> Parser:
+def build_parser(command: str | None) -> RalphArgumentParser:
     """Return a parser for all commands, or only for `command` if it is known."""
-    parser = Parser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
+    parser = RalphArgumentParser(prog="ralph", description="A loop for coding agents, with a memory.", epilog=EPILOG)
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="work in this directory")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", description="", parser_class=Parser
+        dest="command", metavar="COMMAND", title="commands", description="", parser_class=RalphArgumentParser
     )
     for name in (command,) if command in COMMANDS else COMMANDS:
         subparser = commands.add_parser(name, help=COMMANDS[name], description=COMMANDS[name] + ".")
         if name == command:
-            load(name).add_arguments(subparser)
+            load_command(name).add_arguments(subparser)
     return parser
 
 
-def load(command: str) -> Any:
+def load_command(command: str) -> Any:
     """Import the module of a command."""
     import importlib
 
@@ -178,9 +178,9 @@ def load(command: str) -> Any:
 
 def print_error(error: RalphError) -> None:
     """Print the message of an error to stderr."""
-    from ralph.cli.output import safe
+    from ralph.cli.output import printable
 
-    print(f"Error: {safe(str(error))}", file=sys.stderr)
+    print(f"Error: {printable(str(error))}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None, *, report: Callable[[RalphError], None] = print_error) -> int:
@@ -218,13 +218,13 @@ def _run(argv: list[str]) -> int:
         raise UsageError("An argument is not valid UTF-8.")
     if command is not None and command not in COMMANDS:
         raise UsageError(
-            f"Unknown command {command!r}.{meant(command, COMMANDS)} See: ralph --help", code="unknown-command"
+            f"Unknown command {command!r}.{suggest_match(command, COMMANDS)} See: ralph --help", code="unknown-command"
         )
     wants_full_help = command is not None and not {"-h", "--help"}.isdisjoint(argv[: argv.index(command)])
     parser = build_parser(None if wants_full_help else command)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        parser.refuse(args, unknown)
+        parser.reject_unknown(args, unknown)
     if args.version:
         from ralph import __version__
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, count_of, directory_of, moment, plural, print_json, print_table, safe
+from ralph.cli.output import (
+    add_format_option,
+    format_time,
+    pluralize,
+    positive_count,
+    print_json,
+    print_table,
+    printable,
+    working_directory,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--list", action="store_true", help="list backups")
     group.add_argument("--verify", nargs="?", const="", metavar="NAME", help="verify all backups, or only this one")
     group.add_argument(
-        "--keep", type=count_of("backups"), default=10, metavar="N", help="number of backups to keep (default: 10)"
+        "--keep",
+        type=positive_count("backups"),
+        default=10,
+        metavar="N",
+        help="number of backups to keep (default: 10)",
     )
-    add_format(parser)
+    add_format_option(parser)
     parser.set_defaults(act=run)
 
 
@@ -27,19 +40,19 @@ def run(args: argparse.Namespace) -> int:
     """Create, list or verify backups."""
     if args.list:
         return list_backups(args)
-    return make(args) if args.verify is None else verify(args)
+    return create_backup(args) if args.verify is None else verify(args)
 
 
-def make(args: argparse.Namespace) -> int:
+def create_backup(args: argparse.Namespace) -> int:
     """Create a backup and print its path."""
     from ralph.maintenance import backup_project, find_project
 
-    backup = backup_project(find_project(directory_of(args)), keep=args.keep)
+    backup = backup_project(find_project(working_directory(args)), keep=args.keep)
     if args.format == "json":
         print_json(backup)
     else:
-        print(f"Backup created and verified: {safe(backup.path)}")
-        print(f"  {size(backup.bytes)}: {contents(backup)}")
+        print(f"Backup created and verified: {printable(backup.path)}")
+        print(f"  {format_bytes(backup.bytes)}: {describe_contents(backup)}")
     return 0
 
 
@@ -49,7 +62,7 @@ def list_backups(args: argparse.Namespace) -> int:
 
     from ralph.maintenance import count_backups, find_project, list_backups
 
-    root = find_project(directory_of(args))
+    root = find_project(working_directory(args))
     backups = list_backups(root)
     unreadable = count_backups(root) - len(backups)
     if args.format == "json":
@@ -59,8 +72,8 @@ def list_backups(args: argparse.Namespace) -> int:
         rows = [
             (
                 Path(backup.path).name,
-                moment(backup.made_at),
-                size(backup.bytes),
+                format_time(backup.made_at),
+                format_bytes(backup.bytes),
                 backup.memories,
                 backup.attempts,
                 backup.tasks,
@@ -71,7 +84,7 @@ def list_backups(args: argparse.Namespace) -> int:
     elif not unreadable:
         print("No backups yet. Create one with: ralph backup")
     if unreadable:
-        print(f"{plural(unreadable, 'backup')} cannot be read. See: ralph backup --verify")
+        print(f"{pluralize(unreadable, 'backup')} cannot be read. See: ralph backup --verify")
     return 0
 
 
@@ -81,7 +94,7 @@ def verify(args: argparse.Namespace) -> int:
 
     from ralph.maintenance import find_project, verify_backups
 
-    results = verify_backups(find_project(directory_of(args)), args.verify or None)
+    results = verify_backups(find_project(working_directory(args)), args.verify or None)
     if args.format == "json":
         print_json(results)
     elif results:
@@ -95,13 +108,13 @@ def verify(args: argparse.Namespace) -> int:
     return 1 if any(result.problems for result in results) else 0
 
 
-def contents(backup: Backup) -> str:
+def describe_contents(backup: Backup) -> str:
     """Summarize the contents of a backup."""
     counts = ((backup.memories, "memory"), (backup.attempts, "attempt"), (backup.tasks, "task"))
-    return ", ".join(plural(count, noun) for count, noun in counts)
+    return ", ".join(pluralize(count, noun) for count, noun in counts)
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a number of bytes: `900 B`, `1.2 MB`."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import colour, cut_to, terminal_width
+from ralph.cli.output import color_by_status, terminal_width, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PLAIN_WIDTH = 80
+DEFAULT_CHART_WIDTH = 80
 """Width of a chart if the output is not a terminal, in characters."""
-WIDEST = 120
+MAX_CHART_WIDTH = 120
 """Maximum width of a chart, in characters."""
-LONGEST_LABEL = 24
+MAX_LABEL_LENGTH = 24
 """Maximum length of a label, in characters."""
-LEAST_BAR = 10
+MIN_BAR_LENGTH = 10
 """Minimum length of the longest bar, in characters."""
 _CHART_COLOR = "in_progress"
 _HORIZONTAL_BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -25,29 +25,29 @@ _STEPS = 8
 """Number of steps in which a character cell can be filled."""
 
 
-def is_wanted(asked: bool) -> bool:
+def should_draw(asked: bool) -> bool:
     """Return whether to draw charts: always in a terminal, elsewhere on request."""
     return asked or sys.stdout.isatty()
 
 
-def width() -> int:
+def chart_width() -> int:
     """Return the width of a chart, in characters."""
-    return min(terminal_width(), WIDEST) if sys.stdout.isatty() else PLAIN_WIDTH
+    return min(terminal_width(), MAX_CHART_WIDTH) if sys.stdout.isatty() else DEFAULT_CHART_WIDTH
 
 
-def bars(rows: Sequence[tuple[str, float | None, str]], most: float = 0.0) -> list[str]:
+def bar_chart(rows: Sequence[tuple[str, float | None, str]], maximum: float = 0.0) -> list[str]:
     """Return a horizontal bar chart of rows of label, value and note. A value of `most` fills the width.
 
     A row without a value has no bar.
     """
-    label_width = max(min(len(label), LONGEST_LABEL) for label, _, _ in rows)
+    label_width = max(min(len(label), MAX_LABEL_LENGTH) for label, _, _ in rows)
     note_width = max(len(note) for _, _, note in rows)
-    room = max(LEAST_BAR, width() - label_width - note_width - 2)
-    whole = most or max((value or 0.0 for _, value, _ in rows), default=0.0) or 1.0
+    room = max(MIN_BAR_LENGTH, chart_width() - label_width - note_width - 2)
+    whole = maximum or max((value or 0.0 for _, value, _ in rows), default=0.0) or 1.0
     lines = []
     for label, value, note in rows:
-        bar = colour(_CHART_COLOR, _bar(value or 0.0, whole, room).ljust(room))
-        lines.append(f"{cut_to(label, label_width):{label_width}} {bar} {note:>{note_width}}")
+        bar = color_by_status(_CHART_COLOR, _bar(value or 0.0, whole, room).ljust(room))
+        lines.append(f"{truncate(label, label_width):{label_width}} {bar} {note:>{note_width}}")
     return lines
 
 
@@ -56,18 +56,18 @@ def _bar(value: float, whole: float, room: int) -> str:
     return _HORIZONTAL_BLOCKS[-1] * full + (_HORIZONTAL_BLOCKS[rest] if rest else "")
 
 
-def columns(values: Sequence[float], *, height: int = 4, first: str = "", last: str = "") -> list[str]:
+def column_chart(values: Sequence[float], *, height: int = 4, first: str = "", last: str = "") -> list[str]:
     """Return a column chart of values, with the labels `first` and `last` below its ends."""
     most = max(values) or 1.0
     scale = f"{most:,.0f}"
-    room = width() - len(scale) - 1
+    room = chart_width() - len(scale) - 1
     shown = _resample(values, room)
     lines = []
     for line in range(height, 0, -1):
         filled = [round(value / most * height * _STEPS) - (line - 1) * _STEPS for value in shown]
         blocks = "".join(_VERTICAL_BLOCKS[max(0, min(_STEPS, part))] for part in filled)
         label = scale if line == height else "0".rjust(len(scale)) if line == 1 else " " * len(scale)
-        lines.append(f"{label} {colour(_CHART_COLOR, blocks)}".rstrip())
+        lines.append(f"{label} {color_by_status(_CHART_COLOR, blocks)}".rstrip())
     below = " " * (len(scale) + 1) + first + last.rjust(len(shown) - len(first))
     return [*lines, below.rstrip()]
 
@@ -79,11 +79,11 @@ def _resample(values: Sequence[float], room: int) -> list[float]:
     return [values[(column + 1) * len(values) // room - 1] for column in range(room)]
 
 
-def interval(low: float, middle: float, high: float, unit: str = "") -> list[str]:
+def interval_chart(low: float, middle: float, high: float, unit: str = "") -> list[str]:
     """Return a line that shows an interval and the position of zero."""
     reach = max(abs(low), abs(high)) * 1.1 or 1.0
     left, right = f"{-reach:+.0f}{unit}", f"{reach:+.0f}{unit}"
-    room = width() - len(left) - len(right) - 2
+    room = chart_width() - len(left) - len(right) - 2
 
     def position(value: float) -> int:
         return round((value + reach) / (2 * reach) * (room - 1))

@@ -110,22 +110,22 @@ def _records(dest: str, directory: str) -> list[tuple[str, str]]:
     from itertools import islice
     from pathlib import Path
 
-    from ralph.cli.output import safe
+    from ralph.cli.output import printable
     from ralph.core.errors import RalphError
     from ralph.project import Project
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
     try:
         with Project.open(Path(directory)) as project:
             store = project.store
             if dest in ("id", "task", "parent", "needs", "add", "remove"):
-                return [(item.id, safe(item.title)) for item in store.tasks.all()]
+                return [(item.id, printable(item.title)) for item in store.tasks.all()]
             if dest == "memory":
-                return [(item.id, safe(item.title)) for item in islice(store.memories.find(Wanted()), 50)]
+                return [(item.id, printable(item.title)) for item in islice(store.memories.find(MemoryFilter()), 50)]
             if dest == "feature":
-                return [(item.id, safe(item.name)) for item in store.features.all()]
+                return [(item.id, printable(item.name)) for item in store.features.all()]
             if dest == "run":
-                return [(item.id, safe(item.ending)) for item in store.attempts.runs(50)]
+                return [(item.id, printable(item.ending)) for item in store.attempts.runs(50)]
             if dest == "entry":
                 return [(f"{item.run_id}/{item.iteration}", str(item.task_id)) for item in store.attempts.latest(50)]
             if dest == "category":

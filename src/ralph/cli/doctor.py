@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, colour, directory_of, plural, print_json, safe, wrapped
+from ralph.cli.output import (
+    add_format_option,
+    color_by_status,
+    pluralize,
+    print_json,
+    printable,
+    working_directory,
+    wrap_line,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="rebuild the search indexes first",
     )
-    add_format(parser)
+    add_format_option(parser)
     parser.set_defaults(act=examine)
 
 
@@ -30,22 +38,22 @@ def examine(args: argparse.Namespace) -> int:
     """Print all findings. Returns 1 if there is a problem."""
     from pathlib import Path
 
-    from ralph.integrations.doctor import examine, reindex
-    from ralph.integrations.setup.connections import examine_connections
+    from ralph.integrations.doctor import diagnose, reindex
+    from ralph.integrations.setup.connections import check_connections
     from ralph.workspace import find_root
 
-    root = Path(find_root(directory_of(args)))
+    root = Path(find_root(working_directory(args)))
     rebuilt = [reindex(root)] if args.reindex else []
-    findings = [*rebuilt, *examine(root), *examine_connections(root)]
+    findings = [*rebuilt, *diagnose(root), *check_connections(root)]
     problems = [finding for finding in findings if not finding.is_fine]
     if args.format == "json":
         print_json(findings)
         return 1 if problems else 0
     for finding in findings:
-        mark = colour("done", "ok   ") if finding.is_fine else colour("failed", "FAIL ")
-        print(mark + wrapped(safe(finding.says), f"  {finding.about:<9}  ", INDENT))
+        mark = color_by_status("done", "ok   ") if finding.is_fine else color_by_status("failed", "FAIL ")
+        print(mark + wrap_line(printable(finding.says), f"  {finding.about:<9}  ", INDENT))
         if finding.mend and not finding.is_fine:
-            print(wrapped(safe(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
+            print(wrap_line(printable(finding.mend), f"{INDENT}-> ", f"{INDENT}   "))
     print(f"\n{_summary(findings)}")
     return 1 if problems else 0
 
@@ -53,6 +61,6 @@ def examine(args: argparse.Namespace) -> int:
 def _summary(findings: Sequence[Finding]) -> str:
     """Return a one-line summary of the findings, including what needs a decision."""
     problems = sum(not finding.is_fine for finding in findings)
-    state = f"{plural(problems, 'problem')} found" if problems else "No problems found"
+    state = f"{pluralize(problems, 'problem')} found" if problems else "No problems found"
     pending = [finding.waits for finding in findings if finding.waits]
     return "; ".join([state, *pending]) if pending else f"{state}."

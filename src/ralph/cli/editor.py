@@ -8,12 +8,12 @@ import sys
 from ralph.core.errors import RalphError, UsageError
 
 
-def is_attended() -> bool:
+def is_interactive() -> bool:
     """Return whether a person at a terminal can answer questions."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def edited(text: str) -> str:
+def edit_text(text: str) -> str:
     """Open a text in the user's editor and return the edited text."""
     import shlex
     import subprocess

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, whole_number
+from ralph.cli.output import (
+    add_format_option,
+    format_time,
+    open_project,
+    parse_int,
+    positive_count,
+    print_json,
+    print_table,
+)
 from ralph.core.paging import Page
 
 TYPE_CHECKING = False
@@ -18,23 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--category", metavar="WORD", help="only of this category")
     sub.add_argument("--fingerprint", metavar="ID", help="only with this fingerprint, as shown by failures stats")
     sub.add_argument(
-        "--last", type=count_of("reports"), default=20, metavar="N", help="maximum number of reports (default: 20)"
+        "--last",
+        type=positive_count("reports"),
+        default=20,
+        metavar="N",
+        help="maximum number of reports (default: 20)",
     )
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=list_reports)
     sub = actions.add_parser(
         "show", help="Show the failure reports of a task", description="Show the failure reports of a task."
     )
     sub.add_argument("id", help="id of the task")
-    sub.add_argument("--attempt", type=whole_number, metavar="N", help="only of this attempt")
-    add_format(sub)
+    sub.add_argument("--attempt", type=parse_int, metavar="N", help="only of this attempt")
+    add_format_option(sub)
     sub.set_defaults(act=show)
     text = "Count failures by category or by fingerprint"
     sub = actions.add_parser("stats", help=text, description=f"{text}.")
     sub.add_argument(
         "--by", choices=("category", "fingerprint"), default="category", help="what to group by (default: category)"
     )
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=stats)
 
 
@@ -51,7 +63,7 @@ def list_reports(args: argparse.Namespace) -> None:
             (
                 report.task_id,
                 report.attempt_number,
-                moment(report.created_at),
+                format_time(report.created_at),
                 report.category,
                 report.why.partition("\n")[0],
             )
@@ -85,7 +97,7 @@ def stats(args: argparse.Namespace) -> None:
     if args.format == "json":
         print_json(counts)
     elif counts:
-        rows = [(row["category"], row["failures"], row["tasks"], moment(row["latest"])) for row in counts]
+        rows = [(row["category"], row["failures"], row["tasks"], format_time(row["latest"])) for row in counts]
         print_table(("CATEGORY", "FAILURES", "TASKS", "LATEST"), rows)
     else:
         print("No failures recorded.")
@@ -102,12 +114,12 @@ def _print_fingerprints(args: argparse.Namespace) -> None:
                 group.fingerprint,
                 group.failures,
                 group.tasks,
-                moment(group.latest),
+                format_time(group.latest),
                 group.category,
                 group.example.why.partition("\n")[0],
             )
             for group in groups
         ]
-        print_table(("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY"), rows, spare=("CATEGORY",))
+        print_table(("FINGERPRINT", "FAILURES", "TASKS", "LATEST", "CATEGORY", "WHY"), rows, droppable=("CATEGORY",))
     else:
         print("No failures recorded.")

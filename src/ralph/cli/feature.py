@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, open_project, print_json, print_table, read_text
+from ralph.cli.output import add_format_option, open_project, print_json, print_table, read_input_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sub.set_defaults(act=add)
     sub = actions.add_parser("list", help="List features", description="List features.")
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=list_features)
     sub = actions.add_parser("show", help="Show a feature", description="Show a feature with its tasks.")
     sub.add_argument("feature", help="id or name")
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=show)
     sub = actions.add_parser("delete", help="Delete a feature", description="Delete a feature; its tasks are kept.")
     sub.add_argument("feature", help="id or name")
@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add(args: argparse.Namespace) -> None:
     """Add a feature."""
-    spec = read_text(args.spec) if args.spec else ""
-    plan = read_text(args.plan) if args.plan else ""
+    spec = read_input_text(args.spec) if args.spec else ""
+    plan = read_input_text(args.plan) if args.plan else ""
     with open_project(args) as project:
         feature = project.features.add(args.name, spec, plan)
     if args.format == "json":

@@ -16,21 +16,25 @@ To see the context that a session would get:  echo '{}' | ralph hook session-sta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    from ralph.core.config import CONNECTABLE
-    from ralph.integrations.hooks import EVENTS
+    from ralph.core.config import CONNECTABLE_AGENTS
+    from ralph.integrations.hooks import HOOK_EVENTS
 
-    parser.add_argument("event", metavar="EVENT", help=f"one of {', '.join(EVENTS)}, or the agent's own name for it")
-    parser.add_argument("--agent", metavar="NAME", default="claude", help=f"{', '.join(CONNECTABLE)} (default: claude)")
+    parser.add_argument(
+        "event", metavar="EVENT", help=f"one of {', '.join(HOOK_EVENTS)}, or the agent's own name for it"
+    )
+    parser.add_argument(
+        "--agent", metavar="NAME", default="claude", help=f"{', '.join(CONNECTABLE_AGENTS)} (default: claude)"
+    )
     parser.epilog = EPILOG
-    parser.set_defaults(act=answer)
+    parser.set_defaults(act=handle_hook)
 
 
-def answer(args: argparse.Namespace) -> int:
+def handle_hook(args: argparse.Namespace) -> int:
     """Handle one hook event."""
     import os
 
-    from ralph.cli.output import directory_of
+    from ralph.cli.output import working_directory
     from ralph.integrations.hooks import main
 
-    os.chdir(directory_of(args))
+    os.chdir(working_directory(args))
     return main([args.event, "--agent", args.agent])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import directory_of
+from ralph.cli.output import working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Set up a project. Running it twice is safe."""
     from ralph.workspace import init_project
 
-    lines = init_project(directory_of(args), url=args.store, name=args.project)
+    lines = init_project(working_directory(args), url=args.store, name=args.project)
     for line in lines:
         print(f"  {line}")
     if any(line.startswith(("created", "joined")) for line in lines):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import add_format, count_of, moment, open_project, print_json, print_table, safe
+from ralph.cli.output import (
+    add_format_option,
+    format_time,
+    open_project,
+    positive_count,
+    print_json,
+    print_table,
+    printable,
+)
 from ralph.core.paging import Page
-from ralph.core.records import FAILURES, AgentSession, Outcome
+from ralph.core.records import FAILED_OUTCOMES, AgentSession, AttemptOutcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +22,8 @@ if TYPE_CHECKING:
     from ralph.core.records import Attempt
     from ralph.loop.journal import JournalEntry
 
-SESSION = "session/"
-SHORT_ID = 8
+SESSION_PREFIX = "session/"
+MIN_SHORT_ID_LENGTH = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,24 +32,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = actions.add_parser("list", help="List the latest entries", description="List the latest entries.")
     sub.add_argument("--run", metavar="ID", help="only of this run")
     sub.add_argument("--task", metavar="ID", help="only of this task")
-    sub.add_argument("--outcome", choices=tuple(Outcome), help="only with this outcome")
+    sub.add_argument("--outcome", choices=tuple(AttemptOutcome), help="only with this outcome")
     sub.add_argument(
-        "--last", type=count_of("entries"), default=20, metavar="N", help="maximum number of entries (default: 20)"
+        "--last",
+        type=positive_count("entries"),
+        default=20,
+        metavar="N",
+        help="maximum number of entries (default: 20)",
     )
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=list_entries)
     sub = actions.add_parser(
         "search", help="Search entries by their notes", description="Search entries by their notes."
     )
     sub.add_argument("query", nargs="+", help="words to search for")
     sub.add_argument(
-        "--last", type=count_of("entries"), default=20, metavar="N", help="maximum number of entries (default: 20)"
+        "--last",
+        type=positive_count("entries"),
+        default=20,
+        metavar="N",
+        help="maximum number of entries (default: 20)",
     )
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=search)
     sub = actions.add_parser("show", help="Show one entry", description="Show one entry.")
     sub.add_argument("entry", help="RUN/ITERATION, an iteration of the latest run, or session/ID")
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=show)
 
 
@@ -73,8 +89,8 @@ def show(args: argparse.Namespace) -> None:
     from ralph.loop.prompt import journal_text
 
     with open_project(args) as project:
-        if args.entry.startswith(SESSION):
-            _print_session(project.sessions.get(args.entry.removeprefix(SESSION)), args)
+        if args.entry.startswith(SESSION_PREFIX):
+            _print_session(project.sessions.get(args.entry.removeprefix(SESSION_PREFIX)), args)
             return
         entry = project.journal.get(args.entry)
     if args.format == "json":
@@ -91,28 +107,32 @@ def show(args: argparse.Namespace) -> None:
             print(f"- **{name}**: {value}")
 
 
-def _outcome(args: argparse.Namespace) -> Outcome | None:
-    return Outcome(args.outcome) if args.outcome else None
+def _outcome(args: argparse.Namespace) -> AttemptOutcome | None:
+    return AttemptOutcome(args.outcome) if args.outcome else None
 
 
 def _print_session(session: AgentSession, args: argparse.Namespace) -> None:
     if args.format == "json":
         print_json(session)
         return
-    ended = f"ended {moment(session.ended_at)} ({session.ending or 'no reason given'})" if session.ended_at else "open"
-    print(safe(f"{SESSION}{session.id}: {session.agent}, started {moment(session.started_at)}, {ended}"))
+    ended = (
+        f"ended {format_time(session.ended_at)} ({session.ending or 'no reason given'})" if session.ended_at else "open"
+    )
+    print(
+        printable(f"{SESSION_PREFIX}{session.id}: {session.agent}, started {format_time(session.started_at)}, {ended}")
+    )
     shown, learned = len(session.shown), len(session.learned)
     print(f"{session.prompts} prompts, {session.compactions} compactions, {shown} memories shown, {learned} learned")
     for name, text in (("First prompt", session.title), ("Last message", session.summary)):
         if text:
-            print(f"\n{name}:\n{safe(text)}")
+            print(f"\n{name}:\n{printable(text)}")
     if session.learned:
         print(f"\nLearned: {', '.join(session.learned)}")
 
 
 def _notes(entry: Attempt) -> str:
     """Return the notes of an attempt, after the reason of its failure if it failed."""
-    if entry.outcome in FAILURES and entry.reason:
+    if entry.outcome in FAILED_OUTCOMES and entry.reason:
         return f"{entry.reason} · {entry.notes}" if entry.notes else entry.reason
     return entry.notes or entry.reason or "-"
 
@@ -130,7 +150,7 @@ def _seconds(session: AgentSession) -> float:
 
 def _short_id(id: str, others: Sequence[str]) -> str:
     """Return the shortest prefix of a session id that is unique among those listed."""
-    length = SHORT_ID
+    length = MIN_SHORT_ID_LENGTH
     while length < len(id) and any(other != id and other.startswith(id[:length]) for other in others):
         length += 1
     return id[:length]
@@ -140,8 +160,8 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
     if isinstance(entry, AgentSession):
         learned = f"[{len(entry.learned)} learned] " if entry.learned else ""
         return (
-            f"{SESSION}{_short_id(entry.id, sessions)}",
-            moment(entry.started_at),
+            f"{SESSION_PREFIX}{_short_id(entry.id, sessions)}",
+            format_time(entry.started_at),
             *("-", "-"),
             "session" if entry.ended_at else "open",
             f"{_seconds(entry):.0f}s",
@@ -149,7 +169,7 @@ def _row(entry: Attempt | AgentSession, sessions: Sequence[str]) -> tuple[object
         )
     return (
         f"{entry.run_id}/{entry.iteration}",
-        moment(entry.started_at),
+        format_time(entry.started_at),
         entry.task_id or "-",
         entry.number or "-",
         entry.outcome or "running",
@@ -164,6 +184,8 @@ def _print(entries: Sequence[Attempt | AgentSession], args: argparse.Namespace, 
     elif entries:
         sessions = [entry.id for entry in entries if isinstance(entry, AgentSession)]
         rows = [_row(entry, sessions) for entry in entries]
-        print_table(("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, spare=("WHEN", "ATTEMPT"))
+        print_table(
+            ("ENTRY", "WHEN", "TASK", "ATTEMPT", "OUTCOME", "TIME", "NOTES"), rows, droppable=("WHEN", "ATTEMPT")
+        )
     else:
         print(empty_message)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import (
-    add_format,
-    adder_of,
+    action_adder,
+    add_format_option,
     open_project,
-    plural,
+    pluralize,
     print_file_problems,
     print_json,
     print_table,
-    read_text,
-    safe,
+    printable,
+    read_input_text,
 )
 from ralph.core.errors import UsageError
 from ralph.memory.lifecycle.staging import STATUSES
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import argparse
 
     from ralph.core.records import Memory
-    from ralph.memory.capture.promotion import Counts
+    from ralph.memory.capture.promotion import LearningCounts
     from ralph.project import Project
-    from ralph.store.memories import Kept
+    from ralph.store.memories import AddResult
 
-KEYS = """\
+REVIEW_KEYS = """\
   y  keep it
   n  reject it, optionally with a reason
   e  edit it, then keep it
@@ -44,7 +44,7 @@ With `review = true` under [memories] in .ralph.toml they wait for a review:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
 
     sub = action("extract", extract, "Extract learnings from a run, a loop state file or the output of a role")
     sub.add_argument("--run", metavar="ID", help="run to extract from (default: the latest)")
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("--to", dest="to_hat", metavar="HAT", help="role that takes over")
     sub.add_argument("file", nargs="?", metavar="FILE", help="output of the role (default: -, standard input)")
     sub.add_argument("--promote", action="store_true", help="also validate them and promote those that pass")
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("list", list_learnings, "List learnings that are not active yet, oldest first")
     sub.add_argument(
@@ -61,16 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*STATUSES, "all"),
         help="only with this status (default: pending, validated and quarantined)",
     )
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("validate", validate, "Validate pending learnings against the rules")
-    add_format(sub)
+    add_format_option(sub)
     action("review", review, "Accept or reject staged learnings, one by one")
 
     sub = action("promote", promote, "Promote validated learnings to memories")
     sub.add_argument("learning", nargs="*", metavar="ID", help="learnings to promote (default: all)")
     sub.add_argument("--validate", action="store_true", help="validate pending learnings first")
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("clear", clear, "Clear the staging area; undo restores it")
     sub.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
@@ -99,12 +99,12 @@ def extract(project: Project, args: argparse.Namespace) -> None:
             f"Cannot tell what {args.file} is. Use --state {args.file}, or --from HAT --to HAT {args.file}."
         )
     if args.from_hat is not None:
-        text = read_text(args.file or "-")
+        text = read_input_text(args.file or "-")
         _print_handed_over(project.learnings.extract_handover(args.from_hat, args.to_hat, text), args)
         return
     if args.state is not None:
         name = "standard input" if args.state == "-" else args.state
-        counts = project.learnings.extract_state(read_text(args.state), name)
+        counts = project.learnings.extract_state(read_input_text(args.state), name)
     else:
         name, counts = project.learnings.extract(args.run)
     checked = project.learnings.validate() if args.promote else None
@@ -112,7 +112,7 @@ def extract(project: Project, args: argparse.Namespace) -> None:
     if args.format == "json":
         print_json({"source": name, **_fields(counts, checked, promoted)} | ({"left": left} if args.promote else {}))
         return
-    print(f"{safe(name)}: extracted {plural(counts.extracted, 'learning')} ({counts.merged} already known).")
+    print(f"{printable(name)}: extracted {pluralize(counts.extracted, 'learning')} ({counts.merged} already known).")
     if checked and promoted:
         _print_checked(checked)
         _print_promoted(promoted, left)
@@ -120,17 +120,17 @@ def extract(project: Project, args: argparse.Namespace) -> None:
         print("They are staged. To list them: ralph learn list")
 
 
-def _fields(*counts: Counts | None) -> dict[str, int]:
+def _fields(*counts: LearningCounts | None) -> dict[str, int]:
     """Return the sums of several counts, ignoring None."""
-    from ralph.core.records import fields_of
+    from ralph.core.records import record_fields
 
     totals: dict[str, int] = {}
-    for fields in map(fields_of, filter(None, counts)):
+    for fields in map(record_fields, filter(None, counts)):
         totals |= {name: totals.get(name, 0) + count for name, count in fields.items()}
     return totals
 
 
-def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:
+def _print_handed_over(results: list[AddResult], args: argparse.Namespace) -> None:
     from ralph.cli.memory_text import print_memories
     from ralph.formats.public_memory import public_fields
 
@@ -140,7 +140,7 @@ def _print_handed_over(results: list[Kept], args: argparse.Namespace) -> None:
         return
     if results:
         print_memories(result.memory for result in results)
-    print(f"Found {plural(len(results), 'memory')} ({len(results) - len(new)} already known).")
+    print(f"Found {pluralize(len(results), 'memory')} ({len(results) - len(new)} already known).")
 
 
 def validate(project: Project, args: argparse.Namespace) -> None:
@@ -152,7 +152,7 @@ def validate(project: Project, args: argparse.Namespace) -> None:
         _print_checked(counts)
 
 
-def _print_checked(counts: Counts) -> None:
+def _print_checked(counts: LearningCounts) -> None:
     print(f"{counts.validated} validated, {counts.rejected} rejected, {counts.waiting} waiting for more data.")
     if counts.rejected:
         print("To see why: ralph learn list --status rejected")
@@ -167,8 +167,8 @@ def promote(project: Project, args: argparse.Namespace) -> None:
         _print_promoted(counts, left)
 
 
-def _print_promoted(counts: Counts, left: int) -> None:
-    print(f"{plural(counts.promoted, 'learning')} promoted, {left} left in the staging area.")
+def _print_promoted(counts: LearningCounts, left: int) -> None:
+    print(f"{pluralize(counts.promoted, 'learning')} promoted, {left} left in the staging area.")
 
 
 # --- list ------------------------------------------------------------------------------------
@@ -176,11 +176,11 @@ def _print_promoted(counts: Counts, left: int) -> None:
 
 def list_learnings(project: Project, args: argparse.Namespace) -> None:
     """List learnings with their status."""
-    from ralph.cli.memory_text import in_words
+    from ralph.cli.memory_text import summary_line
     from ralph.formats.public_memory import public_fields
-    from ralph.memory.lifecycle.staging import held_back, status
+    from ralph.memory.lifecycle.staging import pending_reason, staging_status
 
-    found = [(learning, status(learning)) for learning in project.learnings.list(args.status)]
+    found = [(learning, staging_status(learning)) for learning in project.learnings.list(args.status)]
     if args.format == "json":
         print_json([public_fields(learning) | {"status": learning_status} for learning, learning_status in found])
     elif found:
@@ -191,8 +191,8 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
                 learning.kind,
                 f"{learning.confidence:.2f}",
                 learning.support,
-                held_back(learning) or "-",
-                in_words(learning),
+                pending_reason(learning) or "-",
+                summary_line(learning),
             )
             for learning, learning_status in found
         ]
@@ -208,9 +208,9 @@ def list_learnings(project: Project, args: argparse.Namespace) -> None:
 
 def review(project: Project, args: argparse.Namespace) -> None:
     """Let a person accept or reject staged learnings one by one."""
-    from ralph.cli.editor import is_attended
+    from ralph.cli.editor import is_interactive
 
-    if not is_attended():
+    if not is_interactive():
         raise UsageError(
             "A review needs a terminal. Without one, use: ralph learn promote --validate", code="no-terminal"
         )
@@ -230,13 +230,13 @@ def review(project: Project, args: argparse.Namespace) -> None:
 
 def _decide(project: Project, learning: Memory, position: str) -> str:
     """Ask for a decision on a learning and apply it."""
-    from ralph.cli.memory_text import origin, print_body, print_facts, print_heading
+    from ralph.cli.memory_text import describe_origin, print_body, print_facts, print_heading
 
     print()
     print_heading(learning, f"{position}  ")
     facts = {
         "Confidence": f"{learning.confidence:.2f}",
-        "From": origin(learning),
+        "From": describe_origin(learning),
         "Learned": f"{learning.support} times" if learning.support > 1 else "",
         "On hold": learning.state_reason,
     }
@@ -259,17 +259,17 @@ def _decide(project: Project, learning: Memory, position: str) -> str:
         elif answer in ("q", "quit"):
             return "quit"
         else:
-            print(KEYS)
+            print(REVIEW_KEYS)
 
 
 def _ask_wording(learning: Memory) -> str:
     """Ask for a new wording, in an editor or on one line. Empty if the person gives none."""
     import os
 
-    from ralph.cli.editor import edited
+    from ralph.cli.editor import edit_text
 
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-        return edited(learning.body)
+        return edit_text(learning.body)
     return _ask("New text on one line (Enter to cancel): ", "")
 
 
@@ -293,7 +293,7 @@ def clear(project: Project, args: argparse.Namespace) -> int:
             return 1
     count, change = project.learnings.clear(yes=True)
     if count:
-        print(f"{plural(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")
+        print(f"{pluralize(count, 'learning')} removed from the staging area. To undo: ralph memory undo {change}")
     else:
         print("The staging area is already empty.")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.cli.output import directory_of, whole_number
+from ralph.cli.output import parse_int, working_directory
 from ralph.core.actor import actor_from_environment
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", action="store_true", help="serve over HTTP instead of standard input and output")
     parser.add_argument("--host", metavar="NAME", help="with --http: 127.0.0.1, localhost or ::1 (default: 127.0.0.1)")
     parser.add_argument(
-        "--port", metavar="N", type=whole_number, help="with --http: port, 0 for any free one (default: 8417)"
+        "--port", metavar="N", type=parse_int, help="with --http: port, 0 for any free one (default: 8417)"
     )
     parser.set_defaults(act=run)
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or with --http until Ctrl+C."""
     # MCP clients count as agents, inside and outside the loop.
     agent = actor_from_environment(os.environ, is_agent=True)
-    directory = "." if args.directory == "." else str(directory_of(args))
+    directory = "." if args.directory == "." else str(working_directory(args))
     if args.http:
         return _serve_http(args, directory, agent)
     if args.host is not None or args.port is not None:
@@ -49,25 +49,27 @@ def run(args: argparse.Namespace) -> int:
             " Press Ctrl+D to stop.",
             file=sys.stderr,
         )
-    from ralph.integrations.mcp.stdio import serve
+    from ralph.integrations.mcp.stdio import serve_stdio
 
-    serve(directory, agent)
+    serve_stdio(directory, agent)
     return 0
 
 
 def _serve_http(args: argparse.Namespace, directory: str, agent: Actor) -> int:
-    from ralph.web.mcp import PORT, TOKEN_FILE, Server
+    from ralph.web.mcp import DEFAULT_MCP_PORT, MCP_TOKEN_FILE, McpHttpServer
     from ralph.workspace import FOLDER, find_root
 
     root = find_root(directory)
-    with Server(root, args.host or "127.0.0.1", PORT if args.port is None else args.port, agent) as server:
+    with McpHttpServer(
+        root, args.host or "127.0.0.1", DEFAULT_MCP_PORT if args.port is None else args.port, agent
+    ) as server:
         print(f"Serving {root} at {server.url}. Press Ctrl+C to stop.")
         if server.is_token_new:
             print("To connect Claude Code (the token is shown only once):")
             header = f'--header "Authorization: Bearer {server.token}"'
             print(f"  claude mcp add --transport http ralph {server.url} {header}")
         else:
-            print(f"The token is in {FOLDER}/{TOKEN_FILE}.")
+            print(f"The token is in {FOLDER}/{MCP_TOKEN_FILE}.")
         sys.stdout.flush()
         try:
             server.serve_forever()

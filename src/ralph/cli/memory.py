@@ -5,39 +5,40 @@ from __future__ import annotations
 import sys
 
 from ralph.cli.output import (
-    add_format,
-    adder_of,
-    count_of,
+    action_adder,
+    add_format_option,
     open_project,
-    plural,
+    pluralize,
+    positive_count,
     print_file_problems,
     print_json,
     print_table,
-    read_text,
-    safe,
-    undoing,
+    printable,
+    read_input_text,
+    undo_command,
 )
 from ralph.core.errors import UsageError
-from ralph.core.records import KINDS, Source, State
-from ralph.core.text import accept, one_line
+from ralph.core.paging import Page
+from ralph.core.records import MEMORY_KINDS, MemorySource, MemoryState
+from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from ralph.core.records import Memory, MemoryEvent, Recalled
+    from ralph.core.records import Memory, MemoryEvent, RecalledMemory
     from ralph.loop.prompts import Explanation
     from ralph.memory.maintenance import Removal
     from ralph.memory.sharing import SharedMemory
     from ralph.project import Project
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
     Adder = Callable[..., argparse.ArgumentParser]
 
-SHOWN = 10
+DEFAULT_SEARCH_LIMIT = 10
 """Number of memories listed by default."""
-WIDEST_REASON = 60
+MAX_REASON_LENGTH = 60
 """Maximum length of a reason in a table, in characters."""
 _WRITE_ACTIONS = (
     "add",
@@ -53,10 +54,10 @@ _WRITE_ACTIONS = (
     "consolidate",
 )
 """Actions that change memories. They fail if the memory files cannot be updated."""
-OLD_DAYS = 90
+DEFAULT_CLEANUP_DAYS = 90
 """Default of `cleanup --older-than`, in days."""
 RANKERS = ("tags", "weighted", "hats", "recent", "learnings")
-IMPORTS = (
+IMPORT_FORMATS = (
     "bundle",
     "json",
     "learnings",
@@ -70,7 +71,7 @@ IMPORTS = (
     "tasks",
     "loop-state",
 )
-EXPORTS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowledge")
+EXPORT_FORMATS = ("bundle", "json", "learnings", "staging", "csv", "markdown", "knowledge")
 
 EPILOG = """\
 Examples:
@@ -86,7 +87,7 @@ Examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = EPILOG
-    action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
     _add_entries(action)
     _add_views(action)
     _add_upkeep(action)
@@ -97,11 +98,11 @@ def _add_entries(action: Adder) -> None:
     sub = action("add", add, "Add a memory")
     sub.add_argument("words", nargs="?", metavar="CONTENT", help="text of the memory; - reads standard input")
     sub.add_argument("--content", metavar="TEXT", help="the same as CONTENT")
-    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(KINDS)} (default: pattern)")
+    sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help=f"{', '.join(MEMORY_KINDS)} (default: pattern)")
     sub.add_argument("--title", help="title (default: the first sentence)")
-    sub.add_argument("--tags", type=words_of, default=(), help="comma-separated tags")
-    sub.add_argument("--files", type=paths_of, default=(), help="comma-separated files it is about")
-    sub.add_argument("--confidence", type=share, metavar="X", help="confidence from 0 to 1 (default: 0.6)")
+    sub.add_argument("--tags", type=parse_words, default=(), help="comma-separated tags")
+    sub.add_argument("--files", type=parse_paths, default=(), help="comma-separated files it is about")
+    sub.add_argument("--confidence", type=parse_share, metavar="X", help="confidence from 0 to 1 (default: 0.6)")
     _add_project(sub)
     sub.add_argument(
         "--format",
@@ -115,7 +116,7 @@ def _add_entries(action: Adder) -> None:
         "query", nargs="*", metavar="QUERY", help="words to search for (default: show the newest memories)"
     )
     _add_filters(sub)
-    sub.add_argument("--all", action="store_true", help=f"show all matches, not only the best {SHOWN}")
+    sub.add_argument("--all", action="store_true", help=f"show all matches, not only the best {DEFAULT_SEARCH_LIMIT}")
     sub.add_argument("--ranker", choices=RANKERS, help="use another ranking formula")
     sub.add_argument(
         "--task", metavar="ID", help="also match the text of this task; --explain shows why its prompt omits a memory"
@@ -125,11 +126,11 @@ def _add_entries(action: Adder) -> None:
 
     sub = action("list", list_memories, "List memories, newest first")
     _add_filters(sub)
-    sub.add_argument("--last", type=count_of("memories"), default=0, metavar="N", help="show only the newest N")
+    sub.add_argument("--last", type=positive_count("memories"), default=0, metavar="N", help="show only the newest N")
     _add_state(sub)
     sub.add_argument("--task-type", metavar="TYPE", help="only memories learned from tasks of this type")
     sub.add_argument(
-        "--min-success-rate", type=share, default=0.0, metavar="X", help="minimum success rate, from 0 to 1"
+        "--min-success-rate", type=parse_share, default=0.0, metavar="X", help="minimum success rate, from 0 to 1"
     )
     sub.add_argument("--shared", action="store_true", help="memories shared with all projects in the database")
     sub.add_argument(
@@ -147,9 +148,9 @@ def _add_entries(action: Adder) -> None:
     sub.add_argument("--content", metavar="TEXT", help="new text; - reads standard input")
     sub.add_argument("--title", help="new title")
     sub.add_argument("--type", "-t", dest="kind", metavar="TYPE", help="new type")
-    sub.add_argument("--tags", type=words_of, help="new comma-separated tags; '' for none")
-    sub.add_argument("--files", type=paths_of, help="new comma-separated files; '' for none")
-    sub.add_argument("--confidence", type=share, metavar="X", help="new confidence from 0 to 1")
+    sub.add_argument("--tags", type=parse_words, help="new comma-separated tags; '' for none")
+    sub.add_argument("--files", type=parse_paths, help="new comma-separated files; '' for none")
+    sub.add_argument("--confidence", type=parse_share, metavar="X", help="new confidence from 0 to 1")
     sub.add_argument("--why", metavar="TEXT", default="", help="reason, recorded in the history")
     _add_project(sub)
 
@@ -167,13 +168,19 @@ def _add_entries(action: Adder) -> None:
 def _add_views(action: Adder) -> None:
     sub = action("prime", prime, "Print the memories to put into a prompt")
     sub.add_argument(
-        "--budget", type=not_negative, default=0, metavar="TOKENS", help="maximum number of tokens (default: no limit)"
+        "--budget",
+        type=parse_non_negative,
+        default=0,
+        metavar="TOKENS",
+        help="maximum number of tokens (default: no limit)",
     )
     sub.add_argument(
-        "--type", "-t", dest="kinds", metavar="TYPES", type=words_of, default=(), help="comma-separated types"
+        "--type", "-t", dest="kinds", metavar="TYPES", type=parse_words, default=(), help="comma-separated types"
     )
-    sub.add_argument("--tags", type=words_of, default=(), help="comma-separated tags; any of them matches")
-    sub.add_argument("--recent", type=not_negative, default=0, metavar="DAYS", help="only memories of the last N days")
+    sub.add_argument("--tags", type=parse_words, default=(), help="comma-separated tags; any of them matches")
+    sub.add_argument(
+        "--recent", type=parse_non_negative, default=0, metavar="DAYS", help="only memories of the last N days"
+    )
     sub.add_argument("--task", metavar="ID", help="only memories that a prompt for this task would include")
     sub.add_argument(
         "--for", dest="text", metavar="TEXT", help="only memories relevant to this text; - reads standard input"
@@ -186,32 +193,34 @@ def _add_views(action: Adder) -> None:
     sub = action("init", init, "Create the Markdown file of the memories, to edit and commit")
     sub.add_argument("--force", action="store_true", help="replace an existing file; the old one is kept as .bak")
 
-    sub = action("why", why, "Explain where a memory comes from, or why a prompt includes or omits it")
+    sub = action("why", explain_memory, "Explain where a memory comes from, or why a prompt includes or omits it")
     sub.add_argument("memory", metavar="ID", help="id of the memory")
     sub.add_argument("--task", metavar="ID", help="show its score and rank for this task")
     _add_project(sub)
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("history", history, "Show the history of a memory")
     sub.add_argument("memory", metavar="ID", help="id of the memory")
     sub.add_argument("--confidence", action="store_true", help="show the confidence over time")
     _add_project(sub)
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("undo", undo, "Undo the latest change of a memory, or a change of several memories")
     sub.add_argument("memory", metavar="ID", help="id of a memory, or of a change of several memories (chg-…)")
-    sub.add_argument("--to", type=not_negative, metavar="EVENT", help="undo everything after this event of its history")
     sub.add_argument(
-        "--only", type=not_negative, metavar="EVENT", help="undo only this event; fails if others came after it"
+        "--to", type=parse_non_negative, metavar="EVENT", help="undo everything after this event of its history"
+    )
+    sub.add_argument(
+        "--only", type=parse_non_negative, metavar="EVENT", help="undo only this event; fails if others came after it"
     )
     _add_project(sub)
 
     sub = action("verify", verify, "Check the stored memories for damage")
     _add_project(sub)
-    add_format(sub)
+    add_format_option(sub)
     sub = action("stats", stats, "Show statistics about the memories")
     _add_project(sub)
-    add_format(sub)
+    add_format_option(sub)
 
 
 def _add_upkeep(action: Adder) -> None:
@@ -222,15 +231,15 @@ def _add_upkeep(action: Adder) -> None:
 
     sub = action("cleanup", cleanup, "Delete memories that are old, unused and of low confidence")
     sub.add_argument(
-        "--min-confidence", type=share, metavar="X", help="delete those with a lower confidence or success rate"
+        "--min-confidence", type=parse_share, metavar="X", help="delete those with a lower confidence or success rate"
     )
     sub.add_argument(
         "--older-than",
-        type=not_negative,
+        type=parse_non_negative,
         nargs="?",
-        const=OLD_DAYS,
+        const=DEFAULT_CLEANUP_DAYS,
         metavar="DAYS",
-        help=f"delete those not changed or used for so many days (without a number: {OLD_DAYS})",
+        help=f"delete those not changed or used for so many days (without a number: {DEFAULT_CLEANUP_DAYS})",
     )
     sub.add_argument("--unused", action="store_true", help="delete those that were never used")
     _add_caution(sub)
@@ -246,14 +255,14 @@ def _add_transfer(action: Adder) -> None:
     sub.add_argument("path", nargs="*", metavar="PATH", help="files or directories (default: -, standard input)")
     sub.add_argument("--stage", action="store_true", help="stage them for review instead of activating them")
     sub.add_argument("--force", action="store_true", help="import even if a checksum does not match")
-    sub.add_argument("--from", dest="form", choices=IMPORTS, help="format, if it cannot be detected")
+    sub.add_argument("--from", dest="form", choices=IMPORT_FORMATS, help="format, if it cannot be detected")
     _add_project(sub)
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("export", export, "Export memories in an exchange format")
     sub.add_argument("--to", metavar="FILE", help="output file (default: standard output)")
     sub.add_argument(
-        "--format", choices=EXPORTS, default="bundle", help="bundle includes the history (default: bundle)"
+        "--format", choices=EXPORT_FORMATS, default="bundle", help="bundle includes the history (default: bundle)"
     )
     sub.add_argument("--force", action="store_true", help="overwrite existing files")
     _add_filters(sub)
@@ -261,25 +270,27 @@ def _add_transfer(action: Adder) -> None:
 
     sub = action("merge", merge, "Import all memories of another project")
     sub.add_argument("path", metavar="PATH", help="its directory or database, or anything import can read")
-    add_format(sub)
+    add_format_option(sub)
 
-    sub = action("share", offer, "Share memories with all projects in the database, or update shared ones")
+    sub = action("share", share_memories, "Share memories with all projects in the database, or update shared ones")
     sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     _add_project(sub)
-    sub = action("unshare", withdraw, "Stop sharing memories; projects that used or edited them keep their copies")
+    sub = action(
+        "unshare", unshare_memories, "Stop sharing memories; projects that used or edited them keep their copies"
+    )
     sub.add_argument("memory", nargs="+", metavar="ID", help="ids of the memories")
     _add_project(sub)
 
     sub = action("watch", watch, "Show changes of memories as they happen")
-    sub.add_argument("--since", type=not_negative, metavar="EVENT", help="start after this event (default: now)")
+    sub.add_argument("--since", type=parse_non_negative, metavar="EVENT", help="start after this event (default: now)")
     sub.add_argument(
         "--for",
         dest="seconds",
-        type=not_negative,
+        type=parse_non_negative,
         metavar="SECONDS",
         help="stop after this time (default: until Ctrl+C)",
     )
-    add_format(sub)
+    add_format_option(sub)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -288,22 +299,22 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "-t",
         dest="kinds",
         metavar="TYPES",
-        type=words_of,
+        type=parse_words,
         default=(),
         help="only these comma-separated types",
     )
-    parser.add_argument("--tags", type=words_of, default=(), help="only with any of these comma-separated tags")
-    parser.add_argument("--after", type=moment, metavar="DATE", help="only created at this time (UTC) or later")
-    parser.add_argument("--before", type=moment, metavar="DATE", help="only created at this time (UTC) or earlier")
+    parser.add_argument("--tags", type=parse_words, default=(), help="only with any of these comma-separated tags")
+    parser.add_argument("--after", type=parse_date, metavar="DATE", help="only created at this time (UTC) or later")
+    parser.add_argument("--before", type=parse_date, metavar="DATE", help="only created at this time (UTC) or earlier")
     parser.add_argument(
-        "--min-confidence", type=share, default=0.0, metavar="X", help="minimum confidence, from 0 to 1"
+        "--min-confidence", type=parse_share, default=0.0, metavar="X", help="minimum confidence, from 0 to 1"
     )
-    parser.add_argument("--source", choices=tuple(Source), help="only from this source")
+    parser.add_argument("--source", choices=tuple(MemorySource), help="only from this source")
     _add_project(parser)
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=(*State, "all"), help="only in this state (default: active)")
+    parser.add_argument("--state", choices=(*MemoryState, "all"), help="only in this state (default: active)")
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
@@ -362,7 +373,7 @@ def add(project: Project, args: argparse.Namespace) -> None:
     elif result.what == "revived":
         print(f"📝 Memory restored: {memory.id}")
     else:
-        print(f"📝 Already known: {memory.id} (learned {plural(memory.support, 'time')})")
+        print(f"📝 Already known: {memory.id} (learned {pluralize(memory.support, 'time')})")
 
 
 def show(project: Project, args: argparse.Namespace) -> None:
@@ -379,19 +390,18 @@ def show(project: Project, args: argparse.Namespace) -> None:
         }
         print_json(public_fields(view.memory) | extra)
     elif args.format == "markdown":
-        from ralph.cli.memory_text import print_entry
+        from ralph.cli.memory_text import print_markdown_entry
 
-        print_entry(view.memory)
+        print_markdown_entry(view.memory)
     else:
-        from ralph.cli.memory_text import print_view
+        from ralph.cli.memory_text import print_memory
 
-        print_view(view)
+        print_memory(view)
 
 
 def edit(project: Project, args: argparse.Namespace) -> None:
     """Edit a memory, by options or in an editor."""
-    names = ("title", "kind", "tags", "files", "confidence")
-    changes = {name: getattr(args, name) for name in names}
+    changes = {name: getattr(args, name) for name in ("title", "tags", "files", "confidence")} | {"type": args.kind}
     body = _content(args.content) if args.content is not None else None
     if body is None and all(value is None for value in changes.values()):
         body = _from_editor(project, args.memory)
@@ -400,24 +410,24 @@ def edit(project: Project, args: argparse.Namespace) -> None:
             return
     memory = project.memory.edit(args.memory, content=body, why=args.why, **changes).memory
     print(f"Memory updated: {memory.id}")
-    print(f"To undo: {undoing(memory.id, args)}")
+    print(f"To undo: {undo_command(memory.id, args)}")
 
 
 def _from_editor(project: Project, id: str) -> str | None:
     """Open the text of a memory in an editor. Return None if it was not changed."""
-    from ralph.cli.editor import edited, is_attended
+    from ralph.cli.editor import edit_text, is_interactive
 
-    if not is_attended():
+    if not is_interactive():
         raise UsageError("Nothing to change. Use --content, --title, --type, --tags, --files or --confidence.")
     body = project.memory.show(id).memory.body
-    new_body = edited(body)
+    new_body = edit_text(body)
     return new_body if new_body != body else None
 
 
 def confirm(project: Project, args: argparse.Namespace) -> None:
     """Confirm that memories still hold."""
     for before, _ in project.memory.confirm(*args.memory, why=args.why):
-        doubts = f", although {safe(before.stale)}" if before.stale else ""
+        doubts = f", although {printable(before.stale)}" if before.stale else ""
         print(f"✓ Memory confirmed: {before.id}{doubts}")
 
 
@@ -426,12 +436,12 @@ def delete(project: Project, args: argparse.Namespace) -> None:
     deleted, change = project.memory.delete(*args.memory, why=args.why)
     for memory in deleted:
         print(f"🗑️  Memory deleted: {memory.id}")
-    print(f"To undo: {undoing(deleted[0].id if len(deleted) == 1 else change, args)}")
+    print(f"To undo: {undo_command(deleted[0].id if len(deleted) == 1 else change, args)}")
 
 
-def why(project: Project, args: argparse.Namespace) -> None:
+def explain_memory(project: Project, args: argparse.Namespace) -> None:
     """Explain where a memory comes from, or how it scores for a task."""
-    from ralph.cli.memory_text import print_in_brief, print_why
+    from ralph.cli.memory_text import print_origin, print_why
     from ralph.formats.public_memory import public_fields
 
     if args.task:
@@ -465,19 +475,19 @@ def why(project: Project, args: argparse.Namespace) -> None:
             }
         )
     else:
-        print_in_brief(view, events)
+        print_origin(view, events)
 
 
 def history(project: Project, args: argparse.Namespace) -> None:
     """Show the history of a memory, or its confidence over time."""
-    from ralph.cli.memory_text import print_confidence, print_history
+    from ralph.cli.memory_text import print_confidence_history, print_history
 
     if args.confidence:
         points = project.memory.confidence_over_time(args.memory)
         if args.format == "json":
             print_json(points)
         else:
-            print_confidence(points)
+            print_confidence_history(points)
         return
     events = project.memory.history(args.memory)
     if args.format == "json":
@@ -489,16 +499,16 @@ def history(project: Project, args: argparse.Namespace) -> None:
 def undo(project: Project, args: argparse.Namespace) -> None:
     """Undo changes of one memory, or one change of several."""
     undone = project.memory.undo(args.memory, to=args.to, only=args.only)
-    for memory in undone[:SHOWN]:
-        print(f"Undone: {memory.id} is {memory.state}: {safe(memory.title)}")
-    if len(undone) > SHOWN:
-        print(f"… and {plural(len(undone) - SHOWN, 'more memory')}.")
+    for memory in undone[:DEFAULT_SEARCH_LIMIT]:
+        print(f"Undone: {memory.id} is {memory.state}: {printable(memory.title)}")
+    if len(undone) > DEFAULT_SEARCH_LIMIT:
+        print(f"… and {pluralize(len(undone) - DEFAULT_SEARCH_LIMIT, 'more memory')}.")
 
 
 # --- shared memories -------------------------------------------------------------------------
 
 
-def offer(project: Project, args: argparse.Namespace) -> None:
+def share_memories(project: Project, args: argparse.Namespace) -> None:
     """Share memories with all projects in the database."""
     messages = {"added": "Memory shared", "revived": "Memory shared again", "edited": "Shared memory updated"}
     for result in project.memory.sharing.share(*args.memory):
@@ -506,7 +516,7 @@ def offer(project: Project, args: argparse.Namespace) -> None:
     print("Other projects in this database receive it with their next command. To undo: ralph memory unshare ID")
 
 
-def withdraw(project: Project, args: argparse.Namespace) -> None:
+def unshare_memories(project: Project, args: argparse.Namespace) -> None:
     """Stop sharing memories."""
     for memory in project.memory.sharing.unshare(*args.memory):
         print(f"No longer shared: {memory.id}")
@@ -517,7 +527,7 @@ def withdraw(project: Project, args: argparse.Namespace) -> None:
 
 def search(project: Project, args: argparse.Namespace) -> None:
     """Search memories, best match first."""
-    limit = SHOWN if args.format == "table" and not args.all else sys.maxsize - 1
+    limit = DEFAULT_SEARCH_LIMIT if args.format == "table" and not args.all else sys.maxsize - 1
     hits = project.memory.search(
         " ".join(args.query), _filter_from(project, args), limit + 1, ranker=args.ranker or "", task_id=args.task
     )
@@ -530,19 +540,19 @@ def search(project: Project, args: argparse.Namespace) -> None:
     elif args.format == "markdown":
         _print_markdown(memories)
     elif shown:
-        from ralph.cli.memory_text import print_explained, print_found
+        from ralph.cli.memory_text import print_hits, print_scored_hits
 
         if args.explain:
-            print_explained(shown, whys)
+            print_scored_hits(shown, whys)
         else:
-            print_found(shown)
+            print_hits(shown)
         if len(hits) > len(shown):
             print(f"Showing the best {len(shown)}. Use --all to show all.")
     else:
         print("No memory matches.")
 
 
-def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Explanation]) -> Iterator[dict[str, object]]:
+def _hit_fields(hits: Sequence[RecalledMemory], whys: Sequence[Explanation]) -> Iterator[dict[str, object]]:
     """Return search results for JSON output. `shown` and `reason` are only known for a task."""
     from ralph.formats.public_memory import public_fields
 
@@ -559,13 +569,13 @@ def _hit_fields(hits: Sequence[Recalled], whys: Sequence[Explanation]) -> Iterat
 
 def list_memories(project: Project, args: argparse.Namespace) -> None:
     """List memories, newest first."""
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
     filter = _filter_from(project, args)
     if args.shared:
         _list_shared(project.memory.sharing.list(filter, args.last), args)
         return
-    found = project.memory.list(filter, args.last)
+    found = project.memory.list(filter, Page(limit=args.last) if args.last else None)
     if args.format == "json":
         _print_json_list(found)
     elif args.format == "markdown":
@@ -573,17 +583,19 @@ def list_memories(project: Project, args: argparse.Namespace) -> None:
     elif found:
         from ralph.cli.memory_text import print_memories
 
-        print_memories(found, with_state=args.state is not None, with_doubts=args.stale)
+        print_memories(found, with_state=args.state is not None, with_staleness=args.stale)
         if args.stale:
             print("To confirm a memory that still holds: ralph memory confirm ID")
-    elif filter == Wanted(is_stale=True):
+    elif filter == MemoryFilter(is_stale=True):
         print("No stale memories: none of their files have changed.")
     else:
-        print("No memory matches." if filter != Wanted() else "No memories yet. Add one with: ralph memory add TEXT")
+        print(
+            "No memory matches." if filter != MemoryFilter() else "No memories yet. Add one with: ralph memory add TEXT"
+        )
 
 
 def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> None:
-    from ralph.cli.memory_text import in_words
+    from ralph.cli.memory_text import summary_line
     from ralph.formats.public_memory import public_fields
 
     if args.format == "json":
@@ -591,7 +603,9 @@ def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> 
     elif args.format == "markdown":
         _print_markdown([shared.memory for shared in memories])
     elif memories:
-        rows = [(shared.memory.id, shared.memory.kind, shared.project, in_words(shared.memory)) for shared in memories]
+        rows = [
+            (shared.memory.id, shared.memory.kind, shared.project, summary_line(shared.memory)) for shared in memories
+        ]
         print_table(("ID", "TYPE", "FROM", "MEMORY"), rows)
     else:
         print("No shared memory matches. Share one with: ralph memory share ID")
@@ -600,10 +614,10 @@ def _list_shared(memories: Sequence[SharedMemory], args: argparse.Namespace) -> 
 def prime(project: Project, args: argparse.Namespace) -> None:
     """Print the memories to put into a prompt, or nothing if there are none."""
     from ralph.memory.validation import days_ago
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
     kinds = _known_kinds(project, args.kinds)
-    filter = Wanted(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
+    filter = MemoryFilter(kinds=kinds, tags=args.tags, after=days_ago(args.recent) if args.recent else "")
     text = None if args.text is None else _content(args.text)
     found = project.memory.prime(filter, args.budget, task_id=args.task, text=text)
     if args.format == "json":
@@ -624,7 +638,7 @@ def verify(project: Project, args: argparse.Namespace) -> int:
     if args.format == "json":
         print_json(problems)
     else:
-        print("\n".join(map(safe, problems)) or "✓ No damage found.")
+        print("\n".join(map(printable, problems)) or "✓ No damage found.")
         if problems:
             print("To restore an undamaged backup: ralph restore")
             print("To repair a memory by hand: ralph memory edit ID --content TEXT")
@@ -670,29 +684,32 @@ def embed(project: Project, args: argparse.Namespace) -> None:
 
     def show_progress(done: int) -> bool:
         if sys.stderr.isatty():
-            print(f"\r{plural(done, 'memory')} ", end="", file=sys.stderr, flush=True)
+            print(f"\r{pluralize(done, 'memory')} ", end="", file=sys.stderr, flush=True)
         return True
 
     made = project.memory.maintenance.embed(show_progress)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     up_to_date = "All memories have embeddings."
-    print(f"Computed {plural(made, 'embedding')}. {up_to_date}" if made else up_to_date)
+    print(f"Computed {pluralize(made, 'embedding')}. {up_to_date}" if made else up_to_date)
 
 
 def _print_removal(removal: Removal, args: argparse.Namespace, participle: str, nothing: str) -> None:
-    from ralph.cli.memory_text import in_words
+    from ralph.cli.memory_text import summary_line
 
     if not removal.removed:
         print(nothing)
         return
-    rows = [(memory.id, memory.kind, one_line(why, WIDEST_REASON), in_words(memory)) for memory, why in removal.removed]
+    rows = [
+        (memory.id, memory.kind, one_line(why, MAX_REASON_LENGTH), summary_line(memory))
+        for memory, why in removal.removed
+    ]
     print_table(("ID", "TYPE", "WHY", "MEMORY"), rows)
-    count = f"{len(rows):,} of {plural(removal.present, 'memory')}"
+    count = f"{len(rows):,} of {pluralize(removal.present, 'memory')}"
     if args.dry_run:
         print(f"{count} would be {participle}. Nothing was changed.")
     else:
-        print(f"{count} {participle}. To undo: {undoing(removal.change_id, args)}")
+        print(f"{count} {participle}. To undo: {undo_command(removal.change_id, args)}")
 
 
 def watch(project: Project, args: argparse.Namespace) -> None:
@@ -703,7 +720,7 @@ def watch(project: Project, args: argparse.Namespace) -> None:
 
 
 def _print_status(sentence: str) -> None:
-    print(safe(sentence), file=sys.stderr, flush=True)
+    print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def _print_event(event: MemoryEvent, memory: Memory | None, args: argparse.Namespace) -> None:
@@ -713,10 +730,13 @@ def _print_event(event: MemoryEvent, memory: Memory | None, args: argparse.Names
         fields = _event_fields(event) | {"title": memory.title if memory else None}
         print(json.dumps(fields, ensure_ascii=False), flush=True)
         return
-    from ralph.cli.memory_text import change_of, in_words, when
+    from ralph.cli.memory_text import format_datetime, summarize_event, summary_line
 
-    text = in_words(memory) if event.was is None and memory else change_of(event)
-    print(f"{event.seq}  {when(event.at)}  {event.who} {event.what} {event.memory_id}: {safe(text)}", flush=True)
+    text = summary_line(memory) if event.was is None and memory else summarize_event(event)
+    print(
+        f"{event.seq}  {format_datetime(event.at)}  {event.who} {event.what} {event.memory_id}: {printable(text)}",
+        flush=True,
+    )
 
 
 # --- import and export -----------------------------------------------------------------------
@@ -751,20 +771,20 @@ def merge(project: Project, args: argparse.Namespace) -> int:
 # --- arguments and output --------------------------------------------------------------------
 
 
-def _filter_from(project: Project, args: argparse.Namespace) -> Wanted:
-    from ralph.store.memory_queries import Wanted
+def _filter_from(project: Project, args: argparse.Namespace) -> MemoryFilter:
+    from ralph.store.memory_queries import MemoryFilter
 
     state = getattr(args, "state", None)
-    states = tuple(State) if state == "all" else (State(state or State.ACTIVE),)
+    states = tuple(MemoryState) if state == "all" else (MemoryState(state or MemoryState.ACTIVE),)
     if state is None and args.action == "export":
         from ralph.memory.import_export import states_in
 
         states = states_in(args.format)
-    return Wanted(
+    return MemoryFilter(
         kinds=_known_kinds(project, args.kinds),
         states=states,
         tags=args.tags,
-        sources=(Source(args.source),) if args.source else (),
+        sources=(MemorySource(args.source),) if args.source else (),
         task_type=getattr(args, "task_type", None),
         min_confidence=args.min_confidence,
         min_success_rate=getattr(args, "min_success_rate", 0.0),
@@ -781,13 +801,13 @@ def _known_kinds(project: Project, kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _content(text: str) -> str:
-    return read_text("-") if text == "-" else text
+    return read_input_text("-") if text == "-" else text
 
 
 def _print_markdown(memories: Sequence[Memory]) -> None:
-    from ralph.memory.recall.prime import primed
+    from ralph.memory.recall.prime import render_primer
 
-    print(primed(memories), end="")
+    print(render_primer(memories), end="")
 
 
 def _print_json(memory: Memory) -> None:
@@ -804,26 +824,26 @@ def _print_json_list(memories: Sequence[Memory]) -> None:
 
 def _event_fields(event: MemoryEvent) -> dict[str, object]:
     from ralph.cli.memory_text import changed_fields
-    from ralph.core.records import fields_of
+    from ralph.core.records import record_fields
 
     changed = {name: {"was": was, "became": became} for name, (was, became) in changed_fields(event).items()}
-    return {name: value for name, value in fields_of(event).items() if name not in ("was", "became")} | {
+    return {name: value for name, value in record_fields(event).items() if name not in ("was", "became")} | {
         "changed": changed
     }
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def parse_words(text: str) -> tuple[str, ...]:
     """Parse a comma-separated list of words, in lower case."""
     # Secrets are redacted before lowercasing: a lowercased key would not be recognized.
-    return tuple(dict.fromkeys(accept(word).lower() for word in text.split(",") if word.strip()))
+    return tuple(dict.fromkeys(sanitize(word).lower() for word in text.split(",") if word.strip()))
 
 
-def paths_of(text: str) -> tuple[str, ...]:
+def parse_paths(text: str) -> tuple[str, ...]:
     """Parse a comma-separated list of paths."""
     return tuple(dict.fromkeys(path.strip() for path in text.split(",") if path.strip()))
 
 
-def share(text: str) -> float:
+def parse_share(text: str) -> float:
     """Parse a number from 0 to 1."""
     import argparse
 
@@ -836,7 +856,7 @@ def share(text: str) -> float:
     return value
 
 
-def not_negative(text: str) -> int:
+def parse_non_negative(text: str) -> int:
     """Parse an integer of 0 or more."""
     import argparse
 
@@ -845,7 +865,7 @@ def not_negative(text: str) -> int:
     return int(text)
 
 
-def moment(text: str) -> str:
+def parse_date(text: str) -> str:
     """Parse a date, or a date and time. Without a time zone it is UTC."""
     import argparse
 

@@ -2,59 +2,69 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import LEAST_LAST, bold, colour, cut_to, plural, print_table, safe, terminal_width, wrapped
+from ralph.cli.output import (
+    MIN_LAST_COLUMN,
+    bold,
+    color_by_status,
+    pluralize,
+    print_table,
+    printable,
+    terminal_width,
+    truncate,
+    wrap_line,
+)
 from ralph.core.text import clean, one_line
-from ralph.memory.recall.labels import FIELDS, MEANINGS, UNTOLD
+from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ralph.core.records import Memory, MemoryEvent, Recalled
+    from ralph.core.records import Memory, MemoryEvent, RecalledMemory
     from ralph.loop.prompts import Explanation
-    from ralph.memory.lifecycle.timeline import Point
+    from ralph.memory.lifecycle.timeline import ConfidenceAt
     from ralph.memory.queries import MemorySummary, MemoryView
     from ralph.store.database import Row
 
-WIDEST_TAGS = 30
+MAX_TAGS_LENGTH = 30
 """Maximum length of the tags in a table, in characters."""
-WIDEST_TEXT = 200
+MAX_MEMORY_LENGTH = 200
 """Maximum length of a memory in a table, in characters."""
-WIDEST_CHANGE = 40
+MAX_CHANGE_LENGTH = 40
 """Maximum length of a changed value in `memory watch`, in characters."""
-WIDEST_CHANGE_IN_HISTORY = 300
+MAX_HISTORY_CHANGE_LENGTH = 300
 """Maximum length of a changed value in `memory history`, in characters."""
-WIDEST_EVENT = 54
+EVENT_COLUMNS_WIDTH = 54
 """Width of the event, when, who and what columns of a history, in characters."""
-SHOWN_LOOPS = 3
+MAX_LOOPS_SHOWN = 3
 """Number of source loops that are listed."""
-HISTORY_IN_BRIEF = 5
+MAX_EVENTS_SHOWN = 5
 """Number of events shown by `memory why`."""
-FIX = "**Fix:**"
+FIX_MARKER = "**Fix:**"
 """Marker before the solution in the body of a fix. The part before it repeats the title."""
-NARROW = 100
+NARROW_TERMINAL_WIDTH = 100
 """Terminal width below which search results omit dates and tags, in characters."""
-BAR = 10
+BAR_LENGTH = 10
 """Length of a full bar, in characters."""
-WIDEST_SHARE = 15
+SCORE_COMPONENT_WIDTH = 15
 """Width of one component of a score, in characters."""
 
 
-def in_words(memory: Memory) -> str:
+def summary_line(memory: Memory) -> str:
     """Return a memory as one line: its title, and its body if that says more."""
     start = memory.title.removesuffix("...")
-    _, is_fix, fix = memory.body.partition(FIX)
+    _, is_fix, fix = memory.body.partition(FIX_MARKER)
     if is_fix:
         text = f"{memory.title}: {fix.strip()}"
     else:
         text = memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}"
-    return one_line(clean(text), WIDEST_TEXT)
+    return one_line(clean(text), MAX_MEMORY_LENGTH)
 
 
-def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with_doubts: bool = False) -> None:
+def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with_staleness: bool = False) -> None:
     """Print memories as a table, optionally with their states or with the reasons why they may be stale."""
     listed = list(memories)
-    text = in_words if with_doubts else _mark_stale
+    text = summary_line if with_staleness else _mark_stale
     rows = [
         (
             memory.id,
@@ -67,50 +77,50 @@ def print_memories(memories: Iterable[Memory], *, with_state: bool = False, with
         )
         for memory in listed
     ]
-    below = [[f"stale: {memory.stale}"] if with_doubts else [] for memory in listed]
+    below = [[f"stale: {memory.stale}"] if with_staleness else [] for memory in listed]
     print_table(("ID", "TYPE", *["STATE"] * with_state, "CONF", "CREATED", "TAGS", "MEMORY"), rows, below)
 
 
 def _mark_stale(memory: Memory) -> str:
     """Return a memory as one line, marked if it is stale."""
-    return f"(stale) {in_words(memory)}" if memory.stale else in_words(memory)
+    return f"(stale) {summary_line(memory)}" if memory.stale else summary_line(memory)
 
 
-def print_found(hits: Sequence[Recalled]) -> None:
+def print_hits(hits: Sequence[RecalledMemory]) -> None:
     """Print search results as a table, without dates and tags in a narrow terminal."""
-    if terminal_width() >= NARROW:
+    if terminal_width() >= NARROW_TERMINAL_WIDTH:
         print_memories(hit.memory for hit in hits)
     else:
         rows = [(hit.memory.id, hit.memory.kind, _confidence_now(hit.memory), _mark_stale(hit.memory)) for hit in hits]
         print_table(("ID", "TYPE", "CONF", "MEMORY"), rows)
 
 
-def print_explained(hits: Sequence[Recalled], whys: Sequence[Explanation] = ()) -> None:
+def print_scored_hits(hits: Sequence[RecalledMemory], whys: Sequence[Explanation] = ()) -> None:
     """Print search results with the components of their scores, and a legend of the components.
 
     With `whys`, also print why a prompt would omit them.
     """
-    rank_width, id_width = len(str(len(hits))), max(len(safe(hit.memory.id)) for hit in hits)
+    rank_width, id_width = len(str(len(hits))), max(len(printable(hit.memory.id)) for hit in hits)
     width, indent = terminal_width(), " " * (rank_width + 2)
     print(bold(f"{'#':>{rank_width}}  {'SCORE':>5}  {'ID':{id_width}}  MEMORY"))
     for rank, hit in enumerate(hits, 1):
-        start = f"{rank:>{rank_width}}  {hit.score:5.2f}  {safe(hit.memory.id):{id_width}}  "
-        print(bold(start) + cut_to(safe(in_words(hit.memory)), max(LEAST_LAST, width - len(start))))
-        cells = [f"{safe(name)} {share}".ljust(WIDEST_SHARE) for name, share in shares(hit)]
-        per_line = max(1, (width - len(indent) + 2) // (WIDEST_SHARE + 2))
+        start = f"{rank:>{rank_width}}  {hit.score:5.2f}  {printable(hit.memory.id):{id_width}}  "
+        print(bold(start) + truncate(printable(summary_line(hit.memory)), max(MIN_LAST_COLUMN, width - len(start))))
+        cells = [f"{printable(name)} {share}".ljust(SCORE_COMPONENT_WIDTH) for name, share in score_components(hit)]
+        per_line = max(1, (width - len(indent) + 2) // (SCORE_COMPONENT_WIDTH + 2))
         for start_index in range(0, len(cells), per_line):
             print((indent + "  ".join(cells[start_index : start_index + per_line])).rstrip())
         if whys and not whys[rank - 1].is_shown:
             why = whys[rank - 1]
-            print(wrapped(f"not in the prompt of {why.task_id}: {safe(why.reason)}", indent, indent + "  "))
-    used = {name for hit in hits for name, _ in shares(hit)}
+            print(wrap_line(f"not in the prompt of {why.task_id}: {printable(why.reason)}", indent, indent + "  "))
+    used = {name for hit in hits for name, _ in score_components(hit)}
     print()
-    for name, meaning in MEANINGS.items():
+    for name, meaning in SCORE_DESCRIPTIONS.items():
         if name in used:
-            print(cut_to(f"{name:10}  {meaning}", width))
+            print(truncate(f"{name:10}  {meaning}", width))
 
 
-def shares(scored: Recalled | Explanation) -> list[tuple[str, str]]:
+def score_components(scored: RecalledMemory | Explanation) -> list[tuple[str, str]]:
     """Return the components of a score with two decimals, so that they add up to the rounded score.
 
     All are rounded down, and the remainder goes to those that lost most. Components of zero are omitted.
@@ -129,19 +139,19 @@ def shares(scored: Recalled | Explanation) -> list[tuple[str, str]]:
 
 def _confidence_now(memory: Memory) -> str:
     from ralph.core.records import now
-    from ralph.memory.lifecycle.confidence import faded
+    from ralph.memory.lifecycle.confidence import current_confidence
 
-    return f"{faded(memory, now()):.2f}"
+    return f"{current_confidence(memory, now()):.2f}"
 
 
 def _tags(memory: Memory) -> str:
-    return one_line(", ".join(memory.tags), WIDEST_TAGS) or "-"
+    return one_line(", ".join(memory.tags), MAX_TAGS_LENGTH) or "-"
 
 
 # --- one memory ------------------------------------------------------------------------
 
 
-def print_view(view: MemoryView) -> None:
+def print_memory(view: MemoryView) -> None:
     """Print a memory in full."""
     memory = view.memory
     print_heading(memory)
@@ -162,35 +172,35 @@ def print_view(view: MemoryView) -> None:
         }
     )
     print_body(memory)
-    print_shown_to(view.shown_to)
+    print_attempts(view.shown_to)
 
 
-def print_entry(memory: Memory) -> None:
+def print_markdown_entry(memory: Memory) -> None:
     """Print a memory as an entry of the Markdown file, with its body unchanged."""
     from ralph.memory.recall.prime import HEADING
-    from ralph.memory.recall.render import group_of
+    from ralph.memory.recall.render import kind_heading
 
     title = f"**{memory.title}**\n" if memory.kind == "knowledge" else ""
     text = clean(title + (memory.body or memory.title))
-    tags = f"tags: {safe(', '.join(memory.tags))} | " if memory.tags else ""
-    print(f"{HEADING}\n## {group_of(memory.kind)}\n\n### {safe(memory.id)}")
+    tags = f"tags: {printable(', '.join(memory.tags))} | " if memory.tags else ""
+    print(f"{HEADING}\n## {kind_heading(memory.kind)}\n\n### {printable(memory.id)}")
     print("\n".join(f"> {line}".rstrip() for line in text.split("\n")))
     print(f"<!-- {tags}created: {memory.created_at[:10]} -->")
 
 
 def print_heading(memory: Memory, place: str = "") -> None:
     """Print the heading of a memory, after its position in a list if there is one."""
-    id, kind = safe(memory.id), safe(memory.kind)
+    id, kind = printable(memory.id), printable(memory.kind)
     start = f"{place}{id}  {kind}  {memory.state}  "
-    lines = wrapped(safe(memory.title), start, "  ")
-    print(f"{place}{bold(id)}  {kind}  {colour(memory.state, memory.state)}  {lines.removeprefix(start)}")
+    lines = wrap_line(printable(memory.title), start, "  ")
+    print(f"{place}{bold(id)}  {kind}  {color_by_status(memory.state, memory.state)}  {lines.removeprefix(start)}")
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
     """Print the non-empty facts, one per line."""
     for name, value in facts.items():
         if value:
-            print(wrapped(f"{name}: {safe(str(value))}", "  ", "    "))
+            print(wrap_line(f"{name}: {printable(str(value))}", "  ", "    "))
 
 
 def print_body(memory: Memory) -> None:
@@ -201,16 +211,16 @@ def print_body(memory: Memory) -> None:
             indented = f"  {line.expandtabs(4)}".rstrip()
             text = indented.lstrip()
             indent = indented[: len(indented) - len(text)]
-            print(wrapped(text, indent, indent))
+            print(wrap_line(text, indent, indent))
 
 
-def print_shown_to(attempts: Sequence[Row]) -> None:
+def print_attempts(attempts: Sequence[Row]) -> None:
     """Print the attempts whose prompt included a memory, and their outcomes."""
     if attempts:
         rows = [
             (
                 f"{row['run_id']}/{row['iteration']}",
-                when(row["started_at"]),
+                format_datetime(row["started_at"]),
                 row["task_id"],
                 row["outcome"] or "running",
             )
@@ -220,10 +230,10 @@ def print_shown_to(attempts: Sequence[Row]) -> None:
         print_table(("SHOWN TO", "WHEN", "TASK", "OUTCOME"), rows)
 
 
-def origin(memory: Memory) -> str:
+def describe_origin(memory: Memory) -> str:
     """Describe where a memory comes from."""
-    loops = ", ".join(memory.origin_loops[:SHOWN_LOOPS])
-    more = len(memory.origin_loops) - SHOWN_LOOPS
+    loops = ", ".join(memory.origin_loops[:MAX_LOOPS_SHOWN])
+    more = len(memory.origin_loops) - MAX_LOOPS_SHOWN
     parts = (
         memory.source,
         memory.hat and f"{memory.hat} role",
@@ -239,9 +249,9 @@ def origin(memory: Memory) -> str:
 def _facts_of_origin(memory: Memory) -> dict[str, object]:
     repeated = f", {memory.support} times so far" if memory.support > 1 else ""
     return {
-        "From": origin(memory),
-        "Learned": when(memory.created_at) + repeated,
-        "Updated": memory.updated_at != memory.created_at and when(memory.updated_at),
+        "From": describe_origin(memory),
+        "Learned": format_datetime(memory.created_at) + repeated,
+        "Updated": memory.updated_at != memory.created_at and format_datetime(memory.updated_at),
     }
 
 
@@ -255,11 +265,11 @@ def _uses(memory: Memory) -> str:
     if not memory.uses:
         return "never"
     rate = "" if memory.success_rate is None else f", {memory.success_rate:.0%} of them in successful attempts"
-    last = f", last {when(memory.used_at)}" if memory.used_at else ""
-    return plural(memory.uses, "time") + last + rate
+    last = f", last {format_datetime(memory.used_at)}" if memory.used_at else ""
+    return pluralize(memory.uses, "time") + last + rate
 
 
-def when(timestamp: str) -> str:
+def format_datetime(timestamp: str) -> str:
     """Format a timestamp as local date and time."""
     import time
     from calendar import timegm
@@ -276,28 +286,33 @@ def when(timestamp: str) -> str:
 
 def print_history(events: Sequence[MemoryEvent]) -> None:
     """Print the history of a memory, oldest event first, with the changed fields below each event."""
-    room = terminal_width() - WIDEST_EVENT
+    room = terminal_width() - EVENT_COLUMNS_WIDTH
     rows, below = [], []
     for event in events:
         why = _why(event)
-        fits = len(safe(why)) <= room
-        rows.append((event.seq, when(event.at), event.who, event.what, (fits and why) or "-"))
-        below.append([*changes_of(event, WIDEST_CHANGE_IN_HISTORY), *[f"why: {why}"] * (not fits)])
+        fits = len(printable(why)) <= room
+        rows.append((event.seq, format_datetime(event.at), event.who, event.what, (fits and why) or "-"))
+        below.append([*format_changes(event, MAX_HISTORY_CHANGE_LENGTH), *[f"why: {why}"] * (not fits)])
     print_table(("EVENT", "WHEN", "WHO", "WHAT", "WHY"), rows, below)
 
 
-def print_confidence(points: Sequence[Point]) -> None:
+def print_confidence_history(points: Sequence[ConfidenceAt]) -> None:
     """Print the confidence of a memory over time, oldest first."""
     rows = [
-        (when(point.at), f"{point.confidence:.2f}", "█" * (round(BAR * point.confidence) or 1), safe(point.what))
+        (
+            format_datetime(point.at),
+            f"{point.confidence:.2f}",
+            "█" * (round(BAR_LENGTH * point.confidence) or 1),
+            printable(point.what),
+        )
         for point in points
     ]
     print_table(("WHEN", "CONF", "", "WHAT"), rows)
 
 
-def change_of(event: MemoryEvent) -> str:
+def summarize_event(event: MemoryEvent) -> str:
     """Summarize on one line what an event changed and why. Title changes that follow from the content are omitted."""
-    changes = changes_of(event, WIDEST_CHANGE)
+    changes = format_changes(event, MAX_CHANGE_LENGTH)
     if any(change.startswith("content: ") for change in changes):
         changes = [change for change in changes if not change.startswith("title: ")]
     return "; ".join(filter(None, [*changes, _why(event)])) or "-"
@@ -308,15 +323,15 @@ def _why(event: MemoryEvent) -> str:
     return "; ".join(filter(None, [undone, event.why]))
 
 
-def changes_of(event: MemoryEvent, width: int) -> list[str]:
+def format_changes(event: MemoryEvent, width: int) -> list[str]:
     """Return the changes of an event, a line per field, without internal fields and a repeated reason."""
     changes = changed_fields(event)
     if changes.get("state_reason", (None, None))[1] == event.why:
         changes.pop("state_reason", None)
     return [
-        f"{FIELDS.get(name, name)}: {_abbreviate(was, became, width)} → {_abbreviate(became, was, width)}"
+        f"{FIELD_LABELS.get(name, name)}: {_abbreviate(was, became, width)} → {_abbreviate(became, was, width)}"
         for name, (was, became) in changes.items()
-        if name not in UNTOLD
+        if name not in HIDDEN_FIELDS
     ]
 
 
@@ -363,28 +378,30 @@ def print_why(why: Explanation) -> None:
     print_heading(why.memory)
     if why.score is not None:
         print(f"  Score for {why.task_id}: {why.score:.2f}, rank {why.rank:,} of {why.ranked:,}")
-        components = shares(why)
+        components = score_components(why)
         largest = max((abs(float(share)) for _, share in components), default=0.0) or 1.0
         for name, share in components:
-            bar = "█" * (round(BAR * abs(float(share)) / largest) or 1)
-            line = f"    {name:10}  {share:>5}  {bar:{BAR}}  {MEANINGS.get(name, '')}"
-            print(cut_to(line.rstrip(), terminal_width()))
+            bar = "█" * (round(BAR_LENGTH * abs(float(share)) / largest) or 1)
+            line = f"    {name:10}  {share:>5}  {bar:{BAR_LENGTH}}  {SCORE_DESCRIPTIONS.get(name, '')}"
+            print(truncate(line.rstrip(), terminal_width()))
     if why.is_shown:
         print(f"  Included in the next prompt of {why.task_id}.")
     else:
-        print(wrapped(f"Not included in the next prompt of {why.task_id}: {safe(why.reason)}.", "  ", "    "))
+        print(wrap_line(f"Not included in the next prompt of {why.task_id}: {printable(why.reason)}.", "  ", "    "))
 
 
-def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
+def print_origin(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
     """Print the origin and recent history of a memory, and the attempts that used it."""
     memory = view.memory
     print_heading(memory)
     print_facts({**_facts_of_origin(memory), "Confidence": _confidence(memory, view.confidence), "Used": _uses(memory)})
     print()
-    print_history(events[-HISTORY_IN_BRIEF:])
-    if len(events) > HISTORY_IN_BRIEF:
-        print(f"{plural(len(events) - HISTORY_IN_BRIEF, 'earlier event')}: ralph memory history {safe(memory.id)}")
-    print_shown_to(view.shown_to)
+    print_history(events[-MAX_EVENTS_SHOWN:])
+    if len(events) > MAX_EVENTS_SHOWN:
+        print(
+            f"{pluralize(len(events) - MAX_EVENTS_SHOWN, 'earlier event')}: ralph memory history {printable(memory.id)}"
+        )
+    print_attempts(view.shown_to)
     if not view.shown_to:
         print("\nNo prompt has included it yet.")
 
@@ -392,7 +409,7 @@ def print_in_brief(view: MemoryView, events: Sequence[MemoryEvent]) -> None:
 def print_stats(stats: MemorySummary) -> None:
     """Print statistics about the memories."""
     rate = "" if stats.average_success_rate is None else f"{stats.average_success_rate:.0%}"
-    print(f"{plural(stats.total, 'memory')}, used {plural(stats.uses, 'time')}")
+    print(f"{pluralize(stats.total, 'memory')}, used {pluralize(stats.uses, 'time')}")
     print_facts(
         {
             "By state": _counts(stats.by_state),
@@ -402,7 +419,7 @@ def print_stats(stats: MemorySummary) -> None:
             "Average confidence": stats.total and f"{stats.average_confidence:.2f}",
             "Average success rate": rate,
             "Most used": stats.most_used and f"{stats.most_used.title} ({stats.most_used.id})",
-            "Last updated": stats.last_updated and when(stats.last_updated),
+            "Last updated": stats.last_updated and format_datetime(stats.last_updated),
         }
     )
 

@@ -29,9 +29,9 @@ _COLORS = {
 }
 
 _SEPARATOR = "  "
-LEAST_LAST = 20
+MIN_LAST_COLUMN = 20
 """Minimum width of the last column while other columns can still shrink, in characters."""
-LEAST_TEXT = 12
+MIN_TEXT_COLUMN = 12
 """Minimum width of the last column, in characters. Below it, the column moves under its row."""
 _MIN_WIDTHS = {"TAGS": 8, "NEEDS": 12, "TYPE": 12, "KIND": 12, "CATEGORY": 12, "MODEL": 12, "AGENT": 12}
 """Columns that are truncated in a narrow terminal, with their minimum width in characters."""
@@ -40,11 +40,11 @@ _MOVE_BELOW = ("WHY", "REASON", "BECAUSE", "95 % INTERVAL")
 _DROPPED = ("CREATED", "TIMES")
 """Columns that are dropped as a last resort; `show` prints them too."""
 _NUMERIC_PREFIXES = ("", *"0123456789+-$")
-MOST_DIGITS = 8
+MAX_DECIMALS = 8
 """Maximum number of decimals of an amount of money."""
-MOST_READ = 64 * 1024 * 1024
+MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Maximum size of an input file, in bytes."""
-LONGEST_UNIT = 2
+MAX_UNIT_LENGTH = 2
 """Maximum length of a unit in a numeric cell, such as `kB`, in characters."""
 
 
@@ -59,9 +59,9 @@ def open_project(args: argparse.Namespace) -> Project:
     """Open the project of the command, and print warnings about its configuration."""
     from ralph.project import Project
 
-    project = Project.open("." if args.directory == "." else directory_of(args), actor=actor())
+    project = Project.open("." if args.directory == "." else working_directory(args), actor=actor())
     for warning in project.config.warnings:
-        print(f"Warning: {safe(warning)}", file=sys.stderr)
+        print(f"Warning: {printable(warning)}", file=sys.stderr)
     return project
 
 
@@ -71,23 +71,23 @@ def print_file_problems(project: Project, *, in_full: bool) -> None:
     problems = project.files.problems
     if in_full:
         for problem in problems:
-            print(f"Warning: {safe(problem)}", file=sys.stderr)
+            print(f"Warning: {printable(problem)}", file=sys.stderr)
     elif problems:
-        count = plural(len(problems), "problem")
+        count = pluralize(len(problems), "problem")
         print(f"Warning: {count} found in the memory files. See: ralph doctor", file=sys.stderr)
 
 
-def undoing(id: str, args: argparse.Namespace) -> str:
+def undo_command(id: str, args: argparse.Namespace) -> str:
     """Return the command that undoes a change of memories in the project where it was made."""
     project = getattr(args, "project", None)
     if project is None:
         return f"ralph memory undo {id}"
     from shlex import quote
 
-    return f"ralph memory undo {id} --project {quote(safe(project))}"
+    return f"ralph memory undo {id} --project {quote(printable(project))}"
 
 
-def directory_of(args: argparse.Namespace) -> Path:
+def working_directory(args: argparse.Namespace) -> Path:
     """Return the directory the command runs in."""
     from pathlib import Path
 
@@ -99,12 +99,12 @@ def directory_of(args: argparse.Namespace) -> Path:
     return directory
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format_option(parser: argparse.ArgumentParser) -> None:
     """Add the `--format` option with the choices table and json."""
     parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
 
 
-def adder_of(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
+def action_adder(actions: Any, run: Callable[[argparse.Namespace], int]) -> Callable[..., argparse.ArgumentParser]:
     """Return a function that adds an action, given its name, handler and help text."""
 
     def add(name: str, do: Callable[[Project, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
@@ -123,37 +123,37 @@ def print_json(value: object) -> None:
 
 
 def _to_jsonable(value: object) -> object:
-    from ralph.core.records import fields_of
+    from ralph.core.records import record_fields
 
     if hasattr(value, "__slots__"):
-        return fields_of(value)
+        return record_fields(value)
     return str(value)
 
 
 def print_table(
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],
-    below: Sequence[Sequence[str]] = (),
-    spare: Sequence[str] = (),
+    row_notes: Sequence[Sequence[str]] = (),
+    droppable: Sequence[str] = (),
 ) -> None:
     """Print a table with one line per row, however narrow the terminal. `below` holds extra lines under each row.
 
     Columns in `spare` are dropped, in this order, when the terminal is too narrow for all of them.
     """
     width = terminal_width()
-    names, cells = list(headings), [[safe(str(cell)) for cell in row] for row in rows]
-    notes = [list(lines) for lines in below] or [[] for _ in rows]
-    for name in (*_MOVE_BELOW, *spare, *_DROPPED):
-        if name in names[1:] and _min_width(names, cells, LEAST_LAST) > width:
+    names, cells = list(headings), [[printable(str(cell)) for cell in row] for row in rows]
+    notes = [list(lines) for lines in row_notes] or [[] for _ in rows]
+    for name in (*_MOVE_BELOW, *droppable, *_DROPPED):
+        if name in names[1:] and _min_width(names, cells, MIN_LAST_COLUMN) > width:
             _remove_column(names, cells, notes if name in _MOVE_BELOW else (), name)
-    if len(names) > 1 and _min_width(names, cells, LEAST_TEXT) > width and not _ends_in_numbers(cells):
+    if len(names) > 1 and _min_width(names, cells, MIN_TEXT_COLUMN) > width and not _ends_in_numbers(cells):
         _remove_column(names, cells, notes, names[-1])
     widths = _fit_widths(names, cells, width)
-    print(bold(cut_to(_SEPARATOR.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
+    print(bold(truncate(_SEPARATOR.join(h.ljust(w) for h, w in zip(names, widths, strict=True)).rstrip(), width)))
     for row, lines in zip(cells, notes, strict=True):
         print(_format_row(row, widths, width))
         for line in lines:
-            print(wrapped(safe(line), "  ", "    "))
+            print(wrap_line(printable(line), "  ", "    "))
 
 
 def _remove_column(names: list[str], cells: Sequence[list[str]], notes: Sequence[list[str]], name: str) -> None:
@@ -172,7 +172,7 @@ def _ends_in_numbers(cells: Sequence[Sequence[str]]) -> bool:
 
 
 def _has_word(cell: str) -> bool:
-    return any(len(word) > LONGEST_UNIT and word.isalpha() for word in cell.split())
+    return any(len(word) > MAX_UNIT_LENGTH and word.isalpha() for word in cell.split())
 
 
 def _natural_widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -196,36 +196,36 @@ def _fit_widths(names: Sequence[str], cells: Sequence[Sequence[str]], width: int
         widths[max(shrinkable, key=widths.__getitem__)] -= 1
         excess -= 1
     if not _ends_in_numbers(cells):
-        widths[-1] -= max(0, min(excess, widths[-1] - LEAST_TEXT))
+        widths[-1] -= max(0, min(excess, widths[-1] - MIN_TEXT_COLUMN))
     return widths
 
 
 def _format_row(row: Sequence[str], widths: Sequence[int], width: int) -> str:
-    cut = [cut_to(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
+    cut = [truncate(cell, column).ljust(column) for cell, column in zip(row, widths, strict=True)]
     plain = _SEPARATOR.join(cut).rstrip()
     if len(plain) > width:
-        return cut_to(plain, width)
-    colored = [colour(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
+        return truncate(plain, width)
+    colored = [color_by_status(cell, text) for cell, text in zip(row, [*cut[:-1], cut[-1].rstrip()], strict=True)]
     return _SEPARATOR.join(colored).rstrip()
 
 
-def cut_to(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Truncate a line to `width` characters, ending in … if it was longer."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-def wrapped(text: str, start: str = "", further: str = "") -> str:
+def wrap_line(text: str, initial_indent: str = "", subsequent_indent: str = "") -> str:
     """Return text wrapped to the terminal width, with `start` before the first line and `further` before the others."""
     width = terminal_width()
-    if len(start) + len(text) <= width:
-        return start + text
+    if len(initial_indent) + len(text) <= width:
+        return initial_indent + text
     import textwrap
 
     return textwrap.fill(
         text,
-        max(width, LEAST_LAST + len(further)),
-        initial_indent=start,
-        subsequent_indent=further,
+        max(width, MIN_LAST_COLUMN + len(subsequent_indent)),
+        initial_indent=initial_indent,
+        subsequent_indent=subsequent_indent,
         break_on_hyphens=False,
     )
 
@@ -238,28 +238,28 @@ def terminal_width() -> int:
         return 10_000
 
 
-def safe(text: str) -> str:
+def printable(text: str) -> str:
     """Return text as one printable line, without control characters and line breaks."""
     return " ".join(clean(text).split())
 
 
-def use_colour() -> bool:
+def use_color() -> bool:
     """Return whether to print colors."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def colour(word: str, text: str) -> str:
+def color_by_status(word: str, text: str) -> str:
     """Color text by a status or outcome. Other words leave it unchanged."""
     code = _COLORS.get(word)
-    return f"\x1b[{code}m{text}\x1b[0m" if code and use_colour() else text
+    return f"\x1b[{code}m{text}\x1b[0m" if code and use_color() else text
 
 
 def bold(text: str) -> str:
     """Return text in bold if colors are on."""
-    return f"\x1b[1m{text}\x1b[0m" if use_colour() else text
+    return f"\x1b[1m{text}\x1b[0m" if use_color() else text
 
 
-def plural(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: `1 task`, `2 tasks`, `2 memories`."""
     if count == 1:
         return f"{count:,} {noun}"
@@ -267,7 +267,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {plural_noun}"
 
 
-def moment(timestamp: str) -> str:
+def format_time(timestamp: str) -> str:
     """Format a timestamp for tables, as local month, day and time."""
     import time
     from calendar import timegm
@@ -276,7 +276,7 @@ def moment(timestamp: str) -> str:
     return time.strftime("%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def count_of(noun: str) -> Callable[[str], int]:
+def positive_count(noun: str) -> Callable[[str], int]:
     """Return an argument type that accepts counts of 1 or more."""
     import argparse
 
@@ -288,7 +288,7 @@ def count_of(noun: str) -> Callable[[str], int]:
     return parse
 
 
-def whole_number(text: str) -> int:
+def parse_int(text: str) -> int:
     """Parse an argument that is an integer of at most nine digits."""
     import argparse
 
@@ -298,7 +298,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: `3.2s`, `4m 10s`, `2h 05m`."""
     if seconds < 60:
         return f"{seconds:.1f}s"
@@ -309,28 +309,28 @@ def duration(seconds: float) -> str:
     return f"{hours}h {minutes:02d}m"
 
 
-def money(usd: float) -> str:
+def format_usd(usd: float) -> str:
     """Format an amount with enough decimals to be meaningful: `$12.50`, `$0.0028`."""
     digits = 2
-    while digits < MOST_DIGITS and 0 < usd < 10 ** (1 - digits):
+    while digits < MAX_DECIMALS and 0 < usd < 10 ** (1 - digits):
         digits += 2
     return f"${usd:,.{digits}f}"
 
 
-def read_text(path: str) -> str:
+def read_input_text(path: str) -> str:
     """Read a text file named on the command line; `-` is standard input."""
     from ralph.core.errors import UsageError
 
     try:
         if path == "-":
-            content, is_more = sys.stdin.buffer.read(MOST_READ), sys.stdin.buffer.read(1)
+            content, is_more = sys.stdin.buffer.read(MAX_INPUT_BYTES), sys.stdin.buffer.read(1)
         else:
             with open(path, "rb") as file:  # noqa: PTH123
-                is_large = os.fstat(file.fileno()).st_size > MOST_READ
-                content, is_more = b"" if is_large else file.read(MOST_READ), file.read(1)
+                is_large = os.fstat(file.fileno()).st_size > MAX_INPUT_BYTES
+                content, is_more = b"" if is_large else file.read(MAX_INPUT_BYTES), file.read(1)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if is_more:
         name = "Standard input" if path == "-" else path
-        raise UsageError(f"{name} is larger than {MOST_READ // 1024 // 1024} MB. Split it into smaller parts.")
+        raise UsageError(f"{name} is larger than {MAX_INPUT_BYTES // 1024 // 1024} MB. Split it into smaller parts.")
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import cut_to, safe
+from ralph.cli.output import printable, truncate
 from ralph.core.errors import UsageError
 from ralph.core.text import one_line
 
@@ -38,29 +38,29 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "ralph",
     "svg.fonttype": "path",
 }
-ONE = (8.0, 4.5)
+SINGLE_FIGURE_INCHES = (8.0, 4.5)
 """Size of a figure with one plot, in inches."""
-FOUR = (14.0, 9.0)
+GRID_FIGURE_INCHES = (14.0, 9.0)
 """Size of a figure with four plots, in inches."""
-DOTS_PER_INCH = 150
-MOST_MODELS = 8
-MOST_KINDS = 10
-LONGEST_NAME = 24
+PLOT_DPI = 150
+MAX_MODELS_PLOTTED = 8
+MAX_KINDS_PLOTTED = 10
+MAX_NAME_LENGTH = 24
 
 
-def check(name: str) -> None:
+def check_plot_file(name: str) -> None:
     """Raise UsageError if a plot cannot be written to this file."""
     if not name.lower().endswith(FORMATS):
         raise UsageError(f"Cannot plot to {one_line(name)}: the name must end in .png or .svg.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        from ralph.core.extras import how_to_install
+        from ralph.core.extras import install_hint
 
-        raise UsageError(f"Plots need an optional package: {how_to_install('plot')}") from None
+        raise UsageError(f"Plots need an optional package: {install_hint('plot')}") from None
 
 
-def write(name: str, subjects: Mapping[str, Any]) -> bool:
+def write_plot(name: str, subjects: Mapping[str, Any]) -> bool:
     """Plot one subject, or all four, into a file. Return False if there is no data to plot."""
     empty = {subject: _why_empty(subject, data) for subject, data in subjects.items()}
     if all(empty.values()):
@@ -72,13 +72,15 @@ def write(name: str, subjects: Mapping[str, Any]) -> bool:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from ralph.core.files import write_whole
+    from ralph.core.files import write_atomically
 
     path = Path(name)
     content = io.BytesIO()
     with matplotlib.rc_context(_STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15, wspace=0.06, hspace=0.08)
-        figure = Figure(figsize=ONE if len(subjects) == 1 else FOUR, layout=layout, facecolor="white")
+        figure = Figure(
+            figsize=SINGLE_FIGURE_INCHES if len(subjects) == 1 else GRID_FIGURE_INCHES, layout=layout, facecolor="white"
+        )
         rows = 1 if len(subjects) == 1 else 2
         for position, (subject, data) in enumerate(subjects.items(), start=1):
             axes = figure.add_subplot(rows, rows, position)
@@ -89,9 +91,9 @@ def write(name: str, subjects: Mapping[str, Any]) -> bool:
         kind = path.suffix.lower().removeprefix(".")
         # Without a date, the same numbers produce the same file.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+        figure.savefig(content, format=kind, dpi=PLOT_DPI, metadata=metadata)
     try:
-        write_whole(path, content.getvalue())
+        write_atomically(path, content.getvalue())
     except OSError as error:
         raise UsageError(f"Cannot write {one_line(name)}: {error.strerror}.") from error
     return True
@@ -113,7 +115,7 @@ def _why_empty(subject: str, data: Any) -> str:
         return "" if any(model.cost_usd for model in data) else "No agent has reported a cost yet."
     if subject == "memory":
         return "" if data.memories else "There are no memories yet."
-    return "" if data.measures else str(data.in_short)
+    return "" if data.measures else str(data.summary)
 
 
 def _draw_placeholder(axes: Axes, title: str, text: str) -> None:
@@ -145,7 +147,7 @@ def _runs(axes: Axes, runs: Sequence[RunStats]) -> None:
 
 def _models(axes: Axes, models: Sequence[ModelStats]) -> None:
     axes.set_title(_TITLES["models"])
-    shown = list(reversed(models[:MOST_MODELS]))
+    shown = list(reversed(models[:MAX_MODELS_PLOTTED]))
     costs = [model.cost_usd or 0.0 for model in shown]
     axes.barh(range(len(shown)), costs, color=ORANGE, height=0.6)
     for position, (cost, model) in enumerate(zip(costs, shown, strict=True)):
@@ -160,7 +162,7 @@ def _models(axes: Axes, models: Sequence[ModelStats]) -> None:
 
 
 def _model_label(model: ModelStats) -> str:
-    name = cut_to(safe(model.model or "agent default"), LONGEST_NAME)
+    name = truncate(printable(model.model or "agent default"), MAX_NAME_LENGTH)
     ended = model.done + model.failed
     return f"{name}\n{100 * (model.success_rate or 0.0):.0f} % of {ended:,} done" if ended else name
 
@@ -200,7 +202,7 @@ def _kinds(axes: Axes, memory: MemoryStats) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title("Active memories by type")
-    shown = list(reversed(memory.kinds[:MOST_KINDS]))
+    shown = list(reversed(memory.kinds[:MAX_KINDS_PLOTTED]))
     counts = [kind.memories for kind in shown]
     axes.barh(range(len(shown)), counts, color=GREEN, height=0.6)
     for position, kind in enumerate(shown):
@@ -208,7 +210,7 @@ def _kinds(axes: Axes, memory: MemoryStats) -> None:
         axes.annotate(
             note, (kind.memories, position), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
         )
-    axes.set_yticks(range(len(shown)), [cut_to(safe(kind.kind), LONGEST_NAME) for kind in shown])
+    axes.set_yticks(range(len(shown)), [truncate(printable(kind.kind), MAX_NAME_LENGTH) for kind in shown])
     axes.set_ylim(-0.6, max(len(shown) - 0.4, 2.4))
     axes.set_xlim(0, max(counts) * 1.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -241,7 +243,7 @@ def _lift(axes: Axes, lift: Lift) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(-0.6, len(names) - 0.3)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}" if value else "0")
-    axes.set_xlabel(textwrap.fill(lift.in_short, 88), fontsize=8, color="#6b7280")
+    axes.set_xlabel(textwrap.fill(lift.summary, 88), fontsize=8, color="#6b7280")
     axes.grid(axis="x")
 
 

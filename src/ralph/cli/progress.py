@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ralph.cli.output import duration, money, plural, safe
+from ralph.cli.output import format_duration, format_usd, pluralize, printable
 from ralph.core.text import one_line
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ralph.core.records import Task
-    from ralph.loop.progress import Event
+    from ralph.loop.progress import ProgressEvent
 
-    class View(Protocol):
+    class ProgressView(Protocol):
         """A view that shows the events of a run."""
 
         def __enter__(self) -> Self:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
         def __exit__(self, *_: object) -> None:
             """Restore the terminal."""
 
-        def tell(self, event: Event) -> None:
+        def show(self, event: ProgressEvent) -> None:
             """Show one event."""
 
         def pause(self) -> None:
             """Clear the live lines before a question is asked."""
 
 
-LEFT_FREE = 3
+LIVE_LINE_MARGIN = 3
 """Free columns at the end of a live line. Ctrl+C prints `^C` there, and a wrapped line cannot be cleared."""
 _MARKS = {"done": "✓", "failed": "✗", "retried": "↻", "blocked": "…", "interrupted": "⏸", "error": "!"}
 _STYLES = {
@@ -49,26 +49,26 @@ _STYLES = {
 }
 
 
-def open_view(format: str) -> View:
+def open_progress_view(format: str) -> ProgressView:
     """Return the view for an output format and for what standard output is connected to."""
     if format == "json":
-        return JsonView()
-    return LiveView() if sys.stdout.isatty() else PlainView()
+        return JsonProgressView()
+    return LiveProgressView() if sys.stdout.isatty() else PlainProgressView()
 
 
-def ask_feedback(view: View) -> Callable[[Task], str]:
+def feedback_prompt(view: ProgressView) -> Callable[[Task], str]:
     """Return a function that asks the person who pressed Ctrl+C for feedback."""
 
     def ask(task: Task) -> str:
         view.pause()
-        print(f"\nInterrupted {task.id}: {safe(task.title)}")
+        print(f"\nInterrupted {task.id}: {printable(task.title)}")
         print("What should the next attempt know? (Enter: nothing, continue; Ctrl+C: stop the run)")
         return input("> ").strip()
 
     return ask
 
 
-class JsonView:
+class JsonProgressView:
     """A view that prints each event, except agent output, as a JSON object per line."""
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class JsonView:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: ProgressEvent) -> None:
         """Print the event."""
         if event.what != "output":
             print(json.dumps({"event": event.what, "at": event.at, **event.details}, ensure_ascii=False), flush=True)
@@ -86,7 +86,7 @@ class JsonView:
         """Do nothing: there are no live lines."""
 
 
-class PlainView:
+class PlainProgressView:
     """A view that prints plain lines, for logs."""
 
     def __enter__(self) -> Self:
@@ -95,16 +95,16 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: ProgressEvent) -> None:
         """Print the lines of the event."""
-        for _, line in lines_of(event):
+        for _, line in format_event(event):
             print(line, flush=True)
 
     def pause(self) -> None:
         """Do nothing: there are no live lines."""
 
 
-class LiveView:
+class LiveProgressView:
     """A view that prints lines and, below them, the current activity of each worker."""
 
     def __init__(self) -> None:
@@ -129,44 +129,46 @@ class LiveView:
         from rich.text import Text
 
         return Text("\n").join(
-            self._line(number, activity) for number, activity in sorted(self._activities.items()) if activity.what
+            self._line(number, activity)
+            for number, activity in sorted(self._activities.items())
+            if activity.description
         )
 
     def _line(self, number: int, activity: _Activity) -> Text:
         from rich.text import Text
 
         frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 8) % 10]
-        elapsed = duration(time.monotonic() - activity.since)
+        elapsed = format_duration(time.monotonic() - activity.started)
         who = f"[{number}] " if number else ""
-        line = Text.assemble((f"{frame} {who}", "cyan"), activity.what, (f"  {elapsed}", "dim"))
-        if activity.heard:
-            line.append(f"  {activity.heard}", "dim italic")
-        line.truncate(max(20, self._console.width - LEFT_FREE), overflow="ellipsis")
+        line = Text.assemble((f"{frame} {who}", "cyan"), activity.description, (f"  {elapsed}", "dim"))
+        if activity.last_output:
+            line.append(f"  {activity.last_output}", "dim italic")
+        line.truncate(max(20, self._console.width - LIVE_LINE_MARGIN), overflow="ellipsis")
         return line
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: ProgressEvent) -> None:
         """Print the lines of the event and update the live lines."""
         from rich.text import Text
 
         if not self._live.is_started:
             self._live.start()
         self._follow(event)
-        for style, line in lines_of(event):
+        for style, line in format_event(event):
             self._console.print(Text(line, style=style))
 
-    def _follow(self, event: Event) -> None:
+    def _follow(self, event: ProgressEvent) -> None:
         details = event.details
         worker = details.get("worker", 0)
         assert isinstance(worker, int)
         activity = self._activities.setdefault(worker, _Activity())
         if event.what == "attempt_started":
-            model = f" with {safe(str(details['model']))}" if details["model"] else ""
+            model = f" with {printable(str(details['model']))}" if details["model"] else ""
             activity.begin(f"{details['task_id']} attempt {details['attempt']}{model}: working")
         elif event.what == "output":
             last = str(details["text"]).strip().rpartition("\n")[2]
-            activity.heard = safe(last)[:200] or activity.heard
+            activity.last_output = printable(last)[:200] or activity.last_output
         elif event.what == "gate_started":
-            activity.begin(f"checking: {safe(str(details['command']))}")
+            activity.begin(f"checking: {printable(str(details['command']))}")
         elif event.what == "review_started":
             activity.begin(f"{details['task_id']}: verifying")
         elif event.what == "waiting":
@@ -187,32 +189,32 @@ class _Activity:
     """The current activity of a worker."""
 
     def __init__(self) -> None:
-        self.what = ""
-        self.since = time.monotonic()
-        self.heard = ""
+        self.description = ""
+        self.started = time.monotonic()
+        self.last_output = ""
 
     def begin(self, what: str) -> None:
         """Switch to another activity."""
-        if what != self.what:
-            self.what, self.since, self.heard = what, time.monotonic(), ""
+        if what != self.description:
+            self.description, self.started, self.last_output = what, time.monotonic(), ""
 
 
-def lines_of(event: Event) -> list[tuple[str, str]]:
+def format_event(event: ProgressEvent) -> list[tuple[str, str]]:
     """Return the lines to print for an event, each with its style."""
     formatter = _FORMATTERS.get(event.what)
     worker = event.details.get("worker")
     mark = f"[{worker}] " if worker else ""
-    return [(style, mark + safe_line(line)) for style, line in formatter(event.details)] if formatter else []
+    return [(style, mark + printable_line(line)) for style, line in formatter(event.details)] if formatter else []
 
 
-def safe_line(line: str) -> str:
+def printable_line(line: str) -> str:
     """Return a line without control characters, keeping its indent."""
-    return line[: len(line) - len(line.lstrip())] + safe(line)
+    return line[: len(line) - len(line.lstrip())] + printable(line)
 
 
 def _count(number: object, noun: str) -> str:
     assert isinstance(number, int)
-    return plural(number, noun)
+    return pluralize(number, noun)
 
 
 def _run_started(details: dict[str, object]) -> list[tuple[str, str]]:
@@ -312,7 +314,7 @@ def _extracted(details: dict[str, object]) -> list[tuple[str, str]]:
         "to review (ralph learn review)": count["validated"] - count["promoted"],
         "waiting for more data": count["waiting"],
     }
-    lines = [("green", f"Extracted {plural(count['extracted'], 'learning')} ({_counts(extracted)}).")]
+    lines = [("green", f"Extracted {pluralize(count['extracted'], 'learning')} ({_counts(extracted)}).")]
     return lines + [("green", f"Checked: {_counts(checked)}.")] * any(number > 0 for number in checked.values())
 
 
@@ -337,7 +339,7 @@ def _attempt_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     mark, what = (_MARKS[outcome], outcome)
     if outcome == "done" and details["handed_to"]:
         mark, what = "→", f"handed over to the {details['handed_to']}"
-    line = f"   {mark} {task}{what}{reason} ({duration(seconds)}{cost}){_next_step(details)}"
+    line = f"   {mark} {task}{what}{reason} ({format_duration(seconds)}{cost}){_next_step(details)}"
     parts, used = details["parts"], details["used"]
     assert isinstance(parts, list)
     assert isinstance(used, list)
@@ -382,13 +384,13 @@ def _run_ended(details: dict[str, object]) -> list[tuple[str, str]]:
     assert isinstance(seconds, float)
     cost_usd = details["cost_usd"]
     assert isinstance(cost_usd, float | int)
-    cost = f", {money(cost_usd)}" if cost_usd else ""
+    cost = f", {format_usd(cost_usd)}" if cost_usd else ""
     tokens = f", {details['tokens']:,} tokens" if details["tokens"] else ""
     return [
         (
             "bold",
             f"Stopped: {details['ending']}. {details['done']} done in {_count(details['iterations'], 'attempt')},"
-            f" {duration(seconds)}{tokens}{cost}.",
+            f" {format_duration(seconds)}{tokens}{cost}.",
         ),
         *([("dim", "To continue: ralph run --resume")] if details["can_go_on"] else []),
     ]

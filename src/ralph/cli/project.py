@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import add_format, adder_of, directory_of, moment, plural, print_json, print_table, safe
+from ralph.cli.output import (
+    action_adder,
+    add_format_option,
+    format_time,
+    pluralize,
+    print_json,
+    print_table,
+    printable,
+    working_directory,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +34,12 @@ _NOUNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    action = adder_of(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
+    action = action_adder(parser.add_subparsers(dest="action", metavar="ACTION", required=True), run)
     sub = action("list", list_projects, "List the projects in the database")
-    add_format(sub)
+    add_format_option(sub)
     sub = action("show", show, "Show a project in the database")
     sub.add_argument("name", nargs="?", default="", metavar="NAME", help="name or id (default: the current project)")
-    add_format(sub)
+    add_format_option(sub)
     sub = action("rename", rename, "Rename a project")
     sub.add_argument("old", metavar="OLD", help="current name or id")
     sub.add_argument("new", metavar="NEW", help="new name, unique in the database")
@@ -44,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the action on the projects of the database."""
     from ralph.projects import ProjectService
 
-    with ProjectService.open(directory_of(args)) as projects:
+    with ProjectService.open(working_directory(args)) as projects:
         return int(args.do(projects, args) or 0)
 
 
@@ -60,7 +69,7 @@ def list_projects(projects: ProjectService, args: argparse.Namespace) -> None:
             f"{project.open_tasks}/{project.tasks}",
             project.memories,
             project.attempts,
-            moment(project.last_activity),
+            format_time(project.last_activity),
             project.name + _suffix(project),
         )
         for project in found
@@ -82,19 +91,19 @@ def show(projects: ProjectService, args: argparse.Namespace) -> None:
 
 
 def _print_summary(project: ProjectSummary) -> None:
-    print(f"{project.id}  {safe(project.name)}{_suffix(project)}")
-    print(f"  {plural(project.tasks, 'task')}, {project.open_tasks:,} open")
-    print(f"  {plural(project.memories, 'memory')}")
-    print(f"  {plural(project.attempts, 'attempt')}")
-    print(f"  created {moment(project.created_at)}, last active {moment(project.last_activity)}")
+    print(f"{project.id}  {printable(project.name)}{_suffix(project)}")
+    print(f"  {pluralize(project.tasks, 'task')}, {project.open_tasks:,} open")
+    print(f"  {pluralize(project.memories, 'memory')}")
+    print(f"  {pluralize(project.attempts, 'attempt')}")
+    print(f"  created {format_time(project.created_at)}, last active {format_time(project.last_activity)}")
 
 
 def rename(projects: ProjectService, args: argparse.Namespace) -> None:
     """Rename a project."""
     renamed = projects.rename(args.old, args.new)
-    print(f"Project renamed: {renamed.id} is now called {safe(renamed.name)}")
+    print(f"Project renamed: {renamed.id} is now called {printable(renamed.name)}")
     for note in renamed.notes:
-        print(safe(note))
+        print(printable(note))
 
 
 def remove(projects: ProjectService, args: argparse.Namespace) -> int:
@@ -107,11 +116,11 @@ def remove(projects: ProjectService, args: argparse.Namespace) -> int:
             print("Nothing was changed.")
             return 1
     removed = projects.remove(entry.id, with_backup=not args.no_backup)
-    counts = ", ".join(plural(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
-    print(f"Project removed: {removed.id} {safe(removed.name)} ({counts or 'it was empty'}).")
+    counts = ", ".join(pluralize(count, _NOUNS[table]) for table, count in removed.gone.items() if count)
+    print(f"Project removed: {removed.id} {printable(removed.name)} ({counts or 'it was empty'}).")
     if removed.backup:
-        print(f"Backup: {safe(removed.backup)}")
-        print(f"To restore it: {safe(removed.way_back)}")
+        print(f"Backup: {printable(removed.backup)}")
+        print(f"To restore it: {printable(removed.way_back)}")
     return 0
 
 
@@ -126,7 +135,7 @@ def _require_terminal() -> None:
 
 def _confirm(name: str) -> bool:
     try:
-        return input(f"Remove {safe(name)} with all its data? [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"Remove {printable(name)} with all its data? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()
         return False

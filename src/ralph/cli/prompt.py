@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.core.records import Section
+    from ralph.core.records import PromptSection
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     print_table(("SECTION", "TOKENS", "CAP", "SHOWN", "OMITTED, AND WHY"), rows)
 
 
-def _rows(section: Section) -> list[tuple[object, ...]]:
+def _rows(section: PromptSection) -> list[tuple[object, ...]]:
     """Return the table rows of a section: one, plus one per additional omitted item."""
     omitted = [f"{item.what}: {item.why}" for item in section.left_out] or ["-"]
     first = (section.name, section.tokens, section.cap_tokens or "-", len(section.shown) or "-", omitted[0])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ralph.cli.backup import contents
-from ralph.cli.output import directory_of, moment, safe
+from ralph.cli.backup import describe_contents
+from ralph.cli.output import format_time, printable, working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.store.maintenance.restore import Restored
+    from ralph.store.maintenance.restore import RestoreResult
 
-SHOWN_PROBLEMS = 5
+MAX_DAMAGE_SHOWN = 5
 """Maximum number of database problems that are printed."""
 
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Restore a backup after confirmation."""
     from ralph.maintenance import find_project, preview_restore, restore_project
 
-    root = find_project(directory_of(args))
+    root = find_project(working_directory(args))
     if args.dry_run or not args.yes:
         _require_terminal(args)
         _explain(preview_restore(root, args.name))
@@ -42,9 +42,13 @@ def run(args: argparse.Namespace) -> int:
     restored = restore_project(root, args.name)
     if args.yes:
         _explain(restored)
-    print("Restored the intact part of the database." if restored.is_own else f"Restored {safe(restored.backup.path)}.")
-    if restored.kept:
-        print(f"The previous database is kept in {safe(restored.kept)}.")
+    print(
+        "Restored the intact part of the database."
+        if restored.uses_current
+        else f"Restored {printable(restored.backup.path)}."
+    )
+    if restored.saved_to:
+        print(f"The previous database is kept in {printable(restored.saved_to)}.")
     return 0
 
 
@@ -66,15 +70,17 @@ def _confirm() -> bool:
         return False
 
 
-def _explain(plan: Restored) -> None:
-    for line in plan.passed_over:
-        print(f"Skipped: {safe(line)}")
-    for problem in plan.problems[:SHOWN_PROBLEMS]:
-        print(f"Problem in the database: {safe(problem)}")
-    if plan.is_own:
-        print(f"The intact part of the database is newer than any backup: {contents(plan.backup)}.")
+def _explain(plan: RestoreResult) -> None:
+    for line in plan.skipped:
+        print(f"Skipped: {printable(line)}")
+    for problem in plan.problems[:MAX_DAMAGE_SHOWN]:
+        print(f"Problem in the database: {printable(problem)}")
+    if plan.uses_current:
+        print(f"The intact part of the database is newer than any backup: {describe_contents(plan.backup)}.")
     else:
-        print(f"Backup: {Path(plan.backup.path).name}, created {moment(plan.backup.made_at)}: {contents(plan.backup)}.")
-    print(plan.lost)
-    if plan.brought_back:
-        print(f"Intact memories recovered from the damaged database: {plan.brought_back:,}.")
+        print(
+            f"Backup: {Path(plan.backup.path).name}, created {format_time(plan.backup.made_at)}: {describe_contents(plan.backup)}."
+        )
+    print(plan.loss_message)
+    if plan.recovered:
+        print(f"Intact memories recovered from the damaged database: {plan.recovered:,}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import count_of, open_project
+from ralph.cli.output import open_project, positive_count
 from ralph.core.config import AGENTS, STRATEGIES
 from ralph.core.errors import UsageError
 
@@ -28,7 +28,7 @@ Exit codes: 0 all tasks done or a limit reached, 1 some tasks need attention,
 """
 
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 """Maximum number of parallel tasks."""
 
 
@@ -58,17 +58,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-verify", action="store_true", help="run no gates and trust the agent")
     parser.add_argument("--review", action="store_true", help="have a read-only agent session review the work")
-    parser.add_argument("--max-iterations", type=count_of("iterations"), metavar="N", help="stop after N iterations")
+    parser.add_argument(
+        "--max-iterations", type=positive_count("iterations"), metavar="N", help="stop after N iterations"
+    )
     parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop after N minutes")
     parser.add_argument("--max-cost", type=_amount, metavar="USD", help="start no iteration after this cost is reached")
     parser.add_argument(
-        "--max-tokens", type=count_of("tokens"), metavar="N", help="start no iteration after N tokens are used"
+        "--max-tokens", type=positive_count("tokens"), metavar="N", help="start no iteration after N tokens are used"
     )
     for limit, type_, metavar in (
-        ("iterations", count_of("iterations"), "N"),
+        ("iterations", positive_count("iterations"), "N"),
         ("minutes", _amount, "N"),
         ("cost", _amount, "USD"),
-        ("tokens", count_of("tokens"), "N"),
+        ("tokens", positive_count("tokens"), "N"),
     ):
         parser.add_argument(
             f"--max-task-{limit}",
@@ -119,20 +121,22 @@ def _share(text: str) -> float:
 def _workers(text: str) -> int:
     import argparse
 
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_WORKERS):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_WORKERS}, not {text!r}")
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MAX_WORKERS):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MAX_WORKERS}, not {text!r}")
     return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the loop and show its progress."""
-    from ralph.cli.progress import ask_feedback, open_view
-    from ralph.loop.options import Order
+    from ralph.cli.progress import feedback_prompt, open_progress_view
+    from ralph.loop.options import RunOptions
 
     if args.agent and args.agent not in AGENTS:
-        from ralph.cli import meant
+        from ralph.cli import suggest_match
 
-        raise UsageError(f"Unknown agent {args.agent!r}. Known: {', '.join(AGENTS)}.{meant(args.agent, AGENTS)}")
+        raise UsageError(
+            f"Unknown agent {args.agent!r}. Known: {', '.join(AGENTS)}.{suggest_match(args.agent, AGENTS)}"
+        )
     if args.gate and args.no_verify:
         raise UsageError("Use either --gate or --no-verify, not both.")
     if args.review and args.no_verify:
@@ -144,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     if args.task and args.parallel > 1:
         raise UsageError("Use either --task or --parallel, not both: one task has one worker.")
     with open_project(args) as project:
-        options = Order(
+        options = RunOptions(
             iterations=args.max_iterations or 0,
             minutes=args.max_minutes or 0.0,
             cost_usd=args.max_cost or 0.0,
@@ -166,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
             review=args.review,
             strategy=args.strategy or "",
         )
-        with open_view(args.format) as view:
-            ask = None if args.format == "json" or not sys.stdin.isatty() else ask_feedback(view)
-            summary = project.runs.start(options, view.tell, ask, resume=args.resume)
+        with open_progress_view(args.format) as view:
+            ask = None if args.format == "json" or not sys.stdin.isatty() else feedback_prompt(view)
+            summary = project.runs.start(options, view.show, ask, resume=args.resume)
     return summary.ending.exit_code

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.cli.output import actor, directory_of, whole_number
+from ralph.cli.output import actor, parse_int, working_directory
 from ralph.core.errors import RalphError
-from ralph.web.tokens import SERVE_PORT
+from ralph.web.tokens import DEFAULT_SERVE_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         metavar="N",
-        type=whole_number,
-        default=SERVE_PORT,
-        help=f"port, 0 for any free one (default: {SERVE_PORT})",
+        type=parse_int,
+        default=DEFAULT_SERVE_PORT,
+        help=f"port, 0 for any free one (default: {DEFAULT_SERVE_PORT})",
     )
     parser.add_argument(
         "--allow-host",
@@ -55,24 +55,24 @@ def run(args: argparse.Namespace) -> int:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        from ralph.core.extras import how_to_install
+        from ralph.core.extras import install_hint
 
-        raise RalphError(f"The dashboard needs optional packages: {how_to_install('server')}") from None
-    from ralph.web.server import Server, token_path
+        raise RalphError(f"The dashboard needs optional packages: {install_hint('server')}") from None
+    from ralph.web.server import WebServer, token_path
 
-    root = find_root(directory_of(args))
+    root = find_root(working_directory(args))
     if args.print_token:
-        from ralph.web.tokens import own_token
+        from ralph.web.tokens import load_or_create_token
 
         actor().require_person("see the token")
-        print(own_token(token_path(root))[0])
+        print(load_or_create_token(token_path(root))[0])
         return 0
-    server = Server(root, args.host, args.port, args.allow_host, actor())
+    server = WebServer(root, args.host, args.port, args.allow_host, actor())
     print(f"Serving {root}. Press Ctrl+C to stop.")
-    print(f"  Dashboard  {server.link}")
+    print(f"  Dashboard  {server.sign_in_url}")
     print(f"  API        {server.url}/api, documented at /api/docs; for the token: ralph serve --print-token")
     sys.stdout.flush()
-    page = _open_in_browser(server.link, token_path(root).with_suffix(".html")) if args.open else None
+    page = _open_in_browser(server.sign_in_url, token_path(root).with_suffix(".html")) if args.open else None
     try:
         server.run()
     except KeyboardInterrupt:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import actor, directory_of, safe, wrapped
-from ralph.core.config import CONNECTABLE
+from ralph.cli.output import actor, printable, working_directory, wrap_line
+from ralph.core.config import CONNECTABLE_AGENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.integrations.setup import Change, Plan
+    from ralph.integrations.setup import FileChange, SetupPlan
 
 EPILOG = """\
 Examples:
@@ -25,7 +25,9 @@ Examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("agent", choices=CONNECTABLE, metavar="AGENT", help=f"one of {', '.join(CONNECTABLE)}")
+    parser.add_argument(
+        "agent", choices=CONNECTABLE_AGENTS, metavar="AGENT", help=f"one of {', '.join(CONNECTABLE_AGENTS)}"
+    )
     parser.add_argument("--user", action="store_true", help="connect it in all your projects, not only in this one")
     parser.add_argument("--uninstall", action="store_true", help="disconnect the agent and restore its files")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without making them")
@@ -43,33 +45,40 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from ralph.core.errors import UsageError
-    from ralph.integrations.setup import carry_out, plan_removal, plan_setup, plugin_folder, refuse_to_leave, wish_for
+    from ralph.integrations.setup import (
+        apply_plan,
+        check_inside_project,
+        plan_removal,
+        plan_setup,
+        plugin_directory,
+        setup_options,
+    )
     from ralph.workspace import find_root
 
     if args.plugin:
         if args.agent != "claude":
             raise UsageError("Only Claude Code has a plugin. Use: ralph setup claude --plugin")
-        print(plugin_folder())
+        print(plugin_directory())
         return 0
     actor().require_person("connect an agent")
-    root = None if args.user else Path(find_root(directory_of(args)))
-    wish = wish_for(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
+    root = None if args.user else Path(find_root(working_directory(args)))
+    wish = setup_options(root, with_hooks=not args.no_hooks, with_server=not args.no_mcp)
     plan = plan_removal(args.agent, wish) if args.uninstall else plan_setup(args.agent, wish, force=args.force)
     if not plan.changes:
         _print_no_change(plan, args)
         if not args.dry_run:
-            carry_out(plan)
+            apply_plan(plan)
         return 0
     _print_plan(plan, in_full=args.dry_run)
     if args.dry_run:
         print("Nothing was changed.")
         return 0
     if args.yes:
-        refuse_to_leave(plan, wish)
+        check_inside_project(plan, wish)
     elif not _confirm():
         print("Nothing was changed.")
         return 1
-    carry_out(plan)
+    apply_plan(plan)
     _print_next_steps(plan, args)
     return 0
 
@@ -89,23 +98,27 @@ def _confirm() -> bool:
         return False
 
 
-def _print_plan(plan: Plan, *, in_full: bool) -> None:
+def _print_plan(plan: SetupPlan, *, in_full: bool) -> None:
     for change in plan.changes:
         verb = "remove" if change.after is None else "create" if change.before is None else "change"
-        print(wrapped(f"{safe(change.name)}: {change.says}{_length(change)}", f"  {verb} ", "         "))
+        print(
+            wrap_line(
+                f"{printable(change.display_path)}: {change.description}{_length(change)}", f"  {verb} ", "         "
+            )
+        )
         if in_full and not (change.is_prose and None in (change.before, change.after)):
             _print_diff(change)
     for note in plan.notes:
-        print(wrapped(safe(note), "  note: ", "        "))
+        print(wrap_line(printable(note), "  note: ", "        "))
 
 
-def _length(change: Change) -> str:
+def _length(change: FileChange) -> str:
     """Return the length of a new prose file, whose lines are not listed."""
     is_new = change.is_prose and change.before is None and change.after is not None
     return f" ({len((change.after or b'').splitlines())} lines)" if is_new else ""
 
 
-def _print_diff(change: Change) -> None:
+def _print_diff(change: FileChange) -> None:
     import difflib
 
     from ralph.core.text import clean
@@ -117,25 +130,25 @@ def _print_diff(change: Change) -> None:
             print(f"      {clean(line)}")
 
 
-def _print_no_change(plan: Plan, args: argparse.Namespace) -> None:
+def _print_no_change(plan: SetupPlan, args: argparse.Namespace) -> None:
     where = "for all your projects" if args.user else "to this project"
     if args.uninstall:
         print(f"{plan.agent} is not connected {where}; nothing was changed.")
     else:
         print(f"{plan.agent} is already connected {where}; nothing was changed.")
     for note in plan.notes:
-        print(wrapped(safe(note), "  note: ", "        "))
+        print(wrap_line(printable(note), "  note: ", "        "))
 
 
-def _print_next_steps(plan: Plan, args: argparse.Namespace) -> None:
-    from ralph.integrations.setup.agents import PROGRAMS, THEN
+def _print_next_steps(plan: SetupPlan, args: argparse.Namespace) -> None:
+    from ralph.integrations.setup.agents import EXTRA_INSTRUCTIONS, PROGRAM_NAMES
 
     if args.uninstall:
         print(f"{plan.agent} is disconnected. The memories are kept: ralph memory list")
         return
     where = "in any of your projects" if args.user else "in this directory"
-    then = THEN.get(plan.agent, "") if not (args.no_hooks and args.no_mcp) else ""
-    print(f"Start {PROGRAMS[plan.agent]} {where}: {_effect(args)} {then}".rstrip())
+    then = EXTRA_INSTRUCTIONS.get(plan.agent, "") if not (args.no_hooks and args.no_mcp) else ""
+    print(f"Start {PROGRAM_NAMES[plan.agent]} {where}: {_effect(args)} {then}".rstrip())
     print(f"To check it: ralph doctor. To undo it: ralph setup {plan.agent}{' --user' * args.user} --uninstall")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ralph.cli.output import (
-    add_format,
+    add_format_option,
     bold,
-    duration,
-    moment,
+    format_duration,
+    format_time,
     open_project,
-    plural,
+    pluralize,
     print_json,
     print_table,
-    safe,
-    wrapped,
+    printable,
+    wrap_line,
 )
 
 TYPE_CHECKING = False
@@ -31,10 +31,10 @@ SUBJECTS = {
 }
 NO_ATTEMPTS = "No attempts yet. Start a run with: ralph run"
 NO_MEMORIES = "No memories yet. Start a run with ralph run, or add one with: ralph memory add TEXT"
-NOTHING_TO_DRAW = "There is no data to plot yet."
-SHOWN_MODELS = 3
+NO_PLOT_DATA = "There is no data to plot yet."
+MAX_MODELS_SHOWN = 3
 """Number of models listed in the overview."""
-OWN_CHOICE = "(agent default)"
+AGENT_DEFAULT_MODEL = "(agent default)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,16 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", nargs="?", choices=tuple(SUBJECTS), help="what to show (default: an overview)")
     parser.add_argument("--chart", action="store_true", help="draw charts even if the output is not a terminal")
     parser.add_argument("--plot", metavar="FILE", help="write a plot to FILE.png or FILE.svg")
-    add_format(parser)
+    add_format_option(parser)
     parser.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print statistics of the project and plot them."""
     if args.plot:
-        from ralph.cli.plots import check
+        from ralph.cli.plots import check_plot_file
 
-        check(args.plot)
+        check_plot_file(args.plot)
     with open_project(args) as project:
         act = {"runs": _runs, "models": _models, "memory": _memory, "lift": _lift}.get(args.subject, _overview)
         act(project.stats, args)
@@ -65,15 +65,15 @@ def _plot(args: argparse.Namespace, **subjects: object) -> None:
         return
     import sys
 
-    from ralph.cli.plots import write
+    from ralph.cli.plots import write_plot
 
-    message = f"Plot written: {safe(args.plot)}" if write(args.plot, subjects) else NOTHING_TO_DRAW
+    message = f"Plot written: {printable(args.plot)}" if write_plot(args.plot, subjects) else NO_PLOT_DATA
     print(message, file=sys.stderr if args.format == "json" else sys.stdout)
 
 
 def _chart(title: str, lines: Sequence[str]) -> None:
     print()
-    print(bold(wrapped(title)))
+    print(bold(wrap_line(title)))
     print("\n".join(lines))
 
 
@@ -81,56 +81,56 @@ def _chart(title: str, lines: Sequence[str]) -> None:
 
 
 def _runs(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bars, is_wanted
+    from ralph.cli.charts import bar_chart, should_draw
 
     runs = stats.runs()
     if args.format == "json":
         print_json(runs)
     elif not runs:
-        print(wrapped(NO_ATTEMPTS))
+        print(wrap_line(NO_ATTEMPTS))
     else:
         _print_runs(runs)
-        if is_wanted(args.chart):
+        if should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
-            _chart("Success rate, oldest run first", bars(rows, most=1.0))
+            _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
     _plot(args, runs=runs)
 
 
 def _print_runs(runs: Sequence[RunStats]) -> None:
     columns = {
         "RUN": [run.id for run in runs],
-        "STARTED": [moment(run.started_at) for run in runs],
+        "STARTED": [format_time(run.started_at) for run in runs],
         "AGENT": [run.agent for run in runs],
         "ITER": [run.iterations for run in runs],
         "DONE": [run.done for run in runs],
         "RATE": [_percent(run.success_rate) for run in runs],
-        "TIME": [duration(run.seconds) for run in runs],
+        "TIME": [format_duration(run.seconds) for run in runs],
         "TOKENS": [_tokens(run.tokens) for run in runs],
         "COST": [_money(run.cost_usd) for run in runs],
         "ENDING": [run.ending or "not ended" for run in runs],
     }
     rows = list(zip(*columns.values(), strict=True))
-    print_table(tuple(columns), rows, spare=("STARTED", "AGENT", "TOKENS", "TIME"))
+    print_table(tuple(columns), rows, droppable=("STARTED", "AGENT", "TOKENS", "TIME"))
 
 
 # --- models ----------------------------------------------------------------------------
 
 
 def _models(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bars, is_wanted
+    from ralph.cli.charts import bar_chart, should_draw
 
     models, decisions = stats.models(), stats.decisions()
     if args.format == "json":
         print_json({"models": models, "decisions": decisions})
     elif not models:
-        print(wrapped(NO_ATTEMPTS))
+        print(wrap_line(NO_ATTEMPTS))
     else:
         _print_models(models)
-        if is_wanted(args.chart) and any(model.cost_per_done_usd for model in models):
+        if should_draw(args.chart) and any(model.cost_per_done_usd for model in models):
             rows = [
                 (_model_name(model.model), model.cost_per_done_usd, _money(model.cost_per_done_usd)) for model in models
             ]
-            _chart("Cost per completed task", bars(rows))
+            _chart("Cost per completed task", bar_chart(rows))
         _print_decisions(decisions)
     _plot(args, models=models)
 
@@ -142,7 +142,7 @@ def _print_models(models: Sequence[ModelStats]) -> None:
             f"{model.attempts:,}",
             f"{model.done:,}",
             _percent(model.success_rate),
-            duration(model.mean_seconds),
+            format_duration(model.mean_seconds),
             _tokens(model.tokens),
             _money(model.cost_usd),
             _money(model.cost_per_done_usd),
@@ -150,7 +150,7 @@ def _print_models(models: Sequence[ModelStats]) -> None:
         for model in models
     ]
     headings = ("MODEL", "ATTEMPTS", "DONE", "RATE", "MEAN TIME", "TOKENS", "COST", "COST PER TASK")
-    print_table(headings, rows, spare=("MEAN TIME", "TOKENS", "COST", "DONE"))
+    print_table(headings, rows, droppable=("MEAN TIME", "TOKENS", "COST", "DONE"))
 
 
 def _print_decisions(decisions: Sequence[Decision]) -> None:
@@ -170,25 +170,25 @@ def _print_decisions(decisions: Sequence[Decision]) -> None:
 
 
 def _model_name(model: str) -> str:
-    return model or OWN_CHOICE
+    return model or AGENT_DEFAULT_MODEL
 
 
 # --- memory ----------------------------------------------------------------------------
 
 
 def _memory(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import columns, is_wanted
+    from ralph.cli.charts import column_chart, should_draw
 
     memory = stats.memory()
     if args.format == "json":
         print_json(memory)
     elif not memory.memories:
-        print(wrapped(NO_MEMORIES))
+        print(wrap_line(NO_MEMORIES))
     else:
         _print_kinds(memory)
-        if is_wanted(args.chart) and len(memory.growth) > 1:
+        if should_draw(args.chart) and len(memory.growth) > 1:
             first, last = memory.growth[0].at, memory.growth[-1].at
-            lines = columns(
+            lines = column_chart(
                 [point.memories for point in memory.growth], first=_format_time(first), last=_format_time(last)
             )
             _chart("Active memories over time", lines)
@@ -211,7 +211,9 @@ def _print_kinds(memory: MemoryStats) -> None:
         for kind in memory.kinds
     ]
     print_table(
-        ("KIND", "MEMORIES", "SHOWN", "WINS", "LOSSES", "RATE", "CONFIDENCE"), rows, spare=("SHOWN", "LOSSES", "WINS")
+        ("KIND", "MEMORIES", "SHOWN", "WINS", "LOSSES", "RATE", "CONFIDENCE"),
+        rows,
+        droppable=("SHOWN", "LOSSES", "WINS"),
     )
 
 
@@ -224,7 +226,7 @@ def _print_credits(title: str, credits: Sequence[Credit]) -> None:
         (credit.id, credit.kind, credit.wins, credit.losses, f"{credit.confidence:.2f}", credit.title)
         for credit in credits
     ]
-    print_table(("ID", "TYPE", "WINS", "LOSSES", "CONFIDENCE", "TITLE"), rows, spare=("TYPE", "CONFIDENCE"))
+    print_table(("ID", "TYPE", "WINS", "LOSSES", "CONFIDENCE", "TITLE"), rows, droppable=("TYPE", "CONFIDENCE"))
 
 
 def _format_time(at: str) -> str:
@@ -237,16 +239,16 @@ def _format_time(at: str) -> str:
 
 
 def _lift(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import interval, is_wanted
+    from ralph.cli.charts import interval_chart, should_draw
 
     lift = stats.lift()
     if args.format == "json":
         print_json(lift)
     else:
         _print_lift(lift)
-        if lift.measures and is_wanted(args.chart):
+        if lift.measures and should_draw(args.chart):
             success = lift.measures[0]
-            lines = interval(success.low, success.difference, success.high)
+            lines = interval_chart(success.low, success.difference, success.high)
             _chart("Success rate: change with memory, in percentage points (95 % interval)", lines)
     _plot(args, lift=lift)
 
@@ -261,9 +263,9 @@ def _print_lift(lift: Lift) -> None:
         ]
         print_table(("MEASURE", "WITH", "WITHOUT", "DIFFERENCE", "95 % INTERVAL"), rows)
         print()
-    print(wrapped(lift.says))
+    print(wrap_line(lift.says))
     if lift.shown_says:
-        print(wrapped(lift.shown_says))
+        print(wrap_line(lift.shown_says))
 
 
 def _measure_row(measure: Measure) -> tuple[object, ...]:
@@ -296,25 +298,25 @@ _VALUE_FORMATS: dict[str, Callable[[float], str]] = {
 
 
 def _overview(stats: Stats, args: argparse.Namespace) -> None:
-    from ralph.cli.charts import bars, is_wanted
+    from ralph.cli.charts import bar_chart, should_draw
 
     runs, models, memory, lift = stats.runs(), stats.models(), stats.memory(), stats.lift()
     subjects = {"runs": runs, "models": models, "memory": memory, "lift": lift}
     if args.format == "json":
         print_json(subjects)
     elif not models and not memory.memories:
-        print(wrapped(NO_ATTEMPTS))
+        print(wrap_line(NO_ATTEMPTS))
     else:
         for name, text in (
             ("Runs", _summarize_runs(runs, models)),
             ("Models", _summarize_models(models)),
             ("Memory", _summarize_memory(memory)),
-            ("Lift", lift.in_short),
+            ("Lift", lift.summary),
         ):
-            print(wrapped(text, f"{name:8}", " " * 8))
-        if runs and is_wanted(args.chart):
+            print(wrap_line(text, f"{name:8}", " " * 8))
+        if runs and should_draw(args.chart):
             rows = [(run.id, run.success_rate, _percent(run.success_rate)) for run in reversed(runs)]
-            _chart("Success rate, oldest run first", bars(rows, most=1.0))
+            _chart("Success rate, oldest run first", bar_chart(rows, maximum=1.0))
     _plot(args, **subjects)
 
 
@@ -325,8 +327,8 @@ def _summarize_runs(runs: Sequence[RunStats], models: Sequence[ModelStats]) -> s
     rate = f", {_percent(done / (done + failed))} successful" if done + failed else ""
     latest = runs[0]
     return (
-        f"{plural(sum(model.attempts for model in models), 'attempt')}{rate}, {_summarize_cost(models)};"
-        f" latest run: {latest.done} done in {plural(latest.iterations, 'iteration')}"
+        f"{pluralize(sum(model.attempts for model in models), 'attempt')}{rate}, {_summarize_cost(models)};"
+        f" latest run: {latest.done} done in {pluralize(latest.iterations, 'iteration')}"
     )
 
 
@@ -342,9 +344,9 @@ def _summarize_models(models: Sequence[ModelStats]) -> str:
     parts = [
         f"{_model_name(model.model)} {_percent(model.success_rate)} of {model.attempts:,}"
         + (f" at {_money(model.cost_per_done_usd)} per completed task" if model.cost_per_done_usd else "")
-        for model in models[:SHOWN_MODELS]
+        for model in models[:MAX_MODELS_SHOWN]
     ]
-    more = [f"{len(models) - SHOWN_MODELS} more"] if len(models) > SHOWN_MODELS else []
+    more = [f"{len(models) - MAX_MODELS_SHOWN} more"] if len(models) > MAX_MODELS_SHOWN else []
     return "; ".join([*parts, *more]) or "none yet"
 
 
@@ -354,7 +356,7 @@ def _summarize_memory(memory: MemoryStats) -> str:
     rate = (
         f", {_percent(memory.success_rate)} of them in successful attempts" if memory.success_rate is not None else ""
     )
-    return f"{plural(memory.memories, 'memory')}, shown {plural(memory.shown, 'time')}{rate}"
+    return f"{pluralize(memory.memories, 'memory')}, shown {pluralize(memory.shown, 'time')}{rate}"
 
 
 # --- numbers -----------------------------------------------------------------------------

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ralph.cli.output import (
-    add_format,
+    add_format_option,
     bold,
-    colour,
-    duration,
-    moment,
-    money,
+    color_by_status,
+    format_duration,
+    format_time,
+    format_usd,
     open_project,
-    plural,
+    pluralize,
     print_json,
-    safe,
-    wrapped,
+    printable,
+    wrap_line,
 )
 
 TYPE_CHECKING = False
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ralph.core.config import Config
     from ralph.loop.overview import Overview
 
-MOST = 5
+MAX_TASKS_SHOWN = 5
 """Maximum number of tasks listed per section."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_format(parser)
+    add_format_option(parser)
     parser.set_defaults(act=run)
 
 
@@ -39,51 +39,53 @@ def run(args: argparse.Namespace) -> int:
         if args.format == "json":
             print_json(project.overview())
         else:
-            _print(project.overview(MOST), project.config)
+            _print(project.overview(MAX_TASKS_SHOWN), project.config)
     return 0
 
 
 def _print(overview: Overview, config: Config) -> None:
-    print(bold(f"Project {safe(overview.root)}"))
-    counts = ", ".join(colour(status, f"{n} {status.replace('_', ' ')}") for status, n in overview.counts.items())
+    print(bold(f"Project {printable(overview.root)}"))
+    counts = ", ".join(
+        color_by_status(status, f"{n} {status.replace('_', ' ')}") for status, n in overview.counts.items()
+    )
     print(f"Tasks     {counts or 'none yet: ralph task add TITLE'}")
     ended = overview.done + overview.failed
     rate = f", {100 * overview.done / ended:.0f} % done" if ended else ""
-    cost = f", {money(overview.cost_usd)}" if overview.cost_usd else ""
-    print(f"Attempts  {overview.attempts}{rate}, {duration(overview.seconds)}{cost}")
+    cost = f", {format_usd(overview.cost_usd)}" if overview.cost_usd else ""
+    print(f"Attempts  {overview.attempts}{rate}, {format_duration(overview.seconds)}{cost}")
     print(f"Memories  {overview.memories}")
     print(f"Models    {_models(overview, config)}")
     if overview.last_run:
         ending = overview.last_run.ending or "not ended"
-        print(f"Last run  {overview.last_run.id}, {plural(overview.last_run.iterations, 'iteration')}: {ending}")
+        print(f"Last run  {overview.last_run.id}, {pluralize(overview.last_run.iterations, 'iteration')}: {ending}")
     for attempt in overview.running:
-        model = f", {safe(attempt.model)} ({safe(attempt.model_reason)})" if attempt.model else ""
+        model = f", {printable(attempt.model)} ({printable(attempt.model_reason)})" if attempt.model else ""
         hat = f" as {attempt.hat}" if attempt.hat != "creator" else ""
-        since = f"since {moment(attempt.started_at)}{model}"
+        since = f"since {format_time(attempt.started_at)}{model}"
         _print_line("Working", f"{attempt.task_id} attempt {attempt.number}{hat}, {since}")
     for attempt in overview.left:
         note = "its run is gone; the next ralph run will retry it"
         _print_line("Orphaned", f"{attempt.task_id} attempt {attempt.number}: {note}")
-    _print_list("Next", [f"{task.id} {safe(task.title)}" for task in overview.ready], total=overview.ready_count)
+    _print_list("Next", [f"{task.id} {printable(task.title)}" for task in overview.ready], total=overview.ready_count)
     _print_list(
         "Problems",
         [
             line
             for entry in overview.trouble
             for line in (
-                f"{entry.task.id} failed {plural(entry.trouble.failures, 'time')} in a row"
+                f"{entry.task.id} failed {pluralize(entry.trouble.failures, 'time')} in a row"
                 f" ({entry.metrics.failures_since_reset} of {config.execution.max_retries} retries used)"
                 f"{', stuck' if entry.is_stuck else ''}; {entry.next_step}",
-                *(f"  {safe(sign)}" for sign in entry.trouble.signs),
-                *([f"  with {safe(entry.model)}: {safe(entry.model_reason)}"] if entry.model else []),
+                *(f"  {printable(sign)}" for sign in entry.trouble.signs),
+                *([f"  with {printable(entry.model)}: {printable(entry.model_reason)}"] if entry.model else []),
             )
         ],
-        3 * MOST,
+        3 * MAX_TASKS_SHOWN,
     )
     _print_list(
         "Waiting",
         [
-            f"{task.id} {safe(task.title)}: {task.status}, {safe(task.reason) or 'no reason given'}"
+            f"{task.id} {printable(task.title)}: {task.status}, {printable(task.reason) or 'no reason given'}"
             for task in overview.waiting
         ],
         total=overview.waiting_count,
@@ -101,10 +103,10 @@ def _models(overview: Overview, config: Config) -> str:
 
 def _print_line(name: str, line: str) -> None:
     indent = " " * (len(line) - len(line.lstrip()))
-    print(wrapped(line.lstrip(), f"{name:8}  {indent}", f"          {indent}"))
+    print(wrap_line(line.lstrip(), f"{name:8}  {indent}", f"          {indent}"))
 
 
-def _print_list(name: str, lines: list[str], most: int = MOST, total: int = 0) -> None:
+def _print_list(name: str, lines: list[str], most: int = MAX_TASKS_SHOWN, total: int = 0) -> None:
     for index, line in enumerate(lines[:most]):
         _print_line(name if index == 0 else "", line)
     total = max(total, len(lines))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from ralph.cli.output import add_format, directory_of, plural, print_json, print_table, safe
+from ralph.cli.output import add_format_option, pluralize, print_json, print_table, printable, working_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from ralph.store.maintenance.copy import Copied
+    from ralph.store.maintenance.copy import CopyResult
 
-SHOWN_DIGEST = 12
+DIGEST_LENGTH_SHOWN = 12
 """Number of digest characters that are printed."""
 
 
@@ -25,11 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("target", metavar="TO", help="the same; a missing file or missing tables are created")
     sub.add_argument("--project", default="", metavar="NAME", help="project to copy (default: all)")
     sub.add_argument("--as", dest="name", default="", metavar="NAME", help="name of the copy")
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=copy)
     text = "Show where the project is stored"
     sub = actions.add_parser("show", help=text, description=text + " and how many rows it has.")
-    add_format(sub)
+    add_format_option(sub)
     sub.set_defaults(act=show)
 
 
@@ -49,19 +49,19 @@ def copy(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_copied(copied: Copied) -> None:
+def _print_copied(copied: CopyResult) -> None:
     print_table(
         ("TABLE", "ROWS", "SHA-256"),
-        [(table.table, f"{table.rows:,}", table.digest[:SHOWN_DIGEST]) for table in copied.tables],
+        [(table.table, f"{table.rows:,}", table.digest[:DIGEST_LENGTH_SHOWN]) for table in copied.tables],
     )
-    rows = plural(sum(table.rows for table in copied.tables), "row")
-    name, target = safe(copied.project), safe(copied.target)
+    rows = pluralize(sum(table.rows for table in copied.tables), "row")
+    name, target = printable(copied.project), printable(copied.target)
     if copied.was_there:
         print(f"{name} is already in {target} and identical: {rows}.")
     else:
         print(f"{'Finished copying' if copied.went_on else 'Copied'} {name} to {target}: {rows}, verified.")
     if copied.has_changed:
-        print(f"{safe(copied.source)} was changed during the copy. Those changes are not in the copy.")
+        print(f"{printable(copied.source)} was changed during the copy. Those changes are not in the copy.")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -71,13 +71,13 @@ def show(args: argparse.Namespace) -> int:
     from ralph.maintenance import show_store
     from ralph.workspace import find_root
 
-    info = show_store(Path(find_root(directory_of(args))))
+    info = show_store(Path(find_root(working_directory(args))))
     if args.format == "json":
         print_json(info)
         return 0
     print(f"database  {info.database} {info.version}, schema version {info.schema}")
-    print(f"location  {safe(info.where)}")
-    print(f"project   {safe(info.project)} ({info.id})")
+    print(f"location  {printable(info.where)}")
+    print(f"project   {printable(info.project)} ({info.id})")
     if info.database == "postgresql":
         print(f"pgvector  {info.pgvector or 'not used'}")
     print()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ralph.cli.output import (
-    add_format,
-    colour,
-    moment,
+    add_format_option,
+    color_by_status,
+    format_time,
     open_project,
-    plural,
+    parse_int,
+    pluralize,
     print_json,
     print_table,
-    read_text,
-    safe,
-    whole_number,
+    printable,
+    read_input_text,
 )
 from ralph.core.errors import UsageError
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Task
 
-MOST_COMPLAINTS = 20
+MAX_PROBLEMS_SHOWN = 20
 """Maximum number of unreadable lines that are printed."""
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = action("add", add, "Add a task")
     sub.add_argument("title", help="title of the task")
     sub.add_argument("--body", "-b", default="", help="description of the task; - reads standard input")
-    sub.add_argument("--priority", "-p", type=whole_number, default=0, help="higher runs first (default: 0)")
+    sub.add_argument("--priority", "-p", type=parse_int, default=0, help="higher runs first (default: 0)")
     sub.add_argument("--parent", metavar="ID", help="parent task")
     sub.add_argument("--feature", "-f", metavar="NAME", help="name or id of its feature")
     sub.add_argument(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     sub = action("list", list_tasks, "List tasks by priority")
-    sub.add_argument("--status", "-s", choices=tuple(Status), help="only tasks with this status")
+    sub.add_argument("--status", "-s", choices=tuple(TaskStatus), help="only tasks with this status")
     sub.add_argument("--feature", "-f", metavar="NAME", help="only tasks of this feature")
     sub.add_argument("--ready", action="store_true", help="only tasks that can start now")
     sub.add_argument(
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     sub = action("show", show, "Show a task with its attempts")
     sub.add_argument("id", help="id of the task")
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("tree", tree, "Show tasks and their subtasks as a tree")
     sub.add_argument("id", nargs="?", help="root of the tree (default: all tasks)")
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("id", help="id of the task")
     sub.add_argument("--title", help="new title")
     sub.add_argument("--body", "-b", help="new description; - reads standard input")
-    sub.add_argument("--priority", "-p", type=whole_number, help="new priority; higher runs first")
+    sub.add_argument("--priority", "-p", type=parse_int, help="new priority; higher runs first")
     sub.add_argument("--parent", metavar="ID", help="new parent task; '' for none")
     sub.add_argument("--feature", "-f", metavar="NAME", help="new feature; '' for none")
 
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("id", help="id of the task")
     sub.add_argument("--add", metavar="ID", action="append", default=[], help="dependency to add; repeatable")
     sub.add_argument("--remove", metavar="ID", action="append", default=[], help="dependency to remove; repeatable")
-    add_format(sub)
+    add_format_option(sub)
 
     sub = action("done", done, "Mark a task as done")
     sub.add_argument("id", help="id of the task")
@@ -104,12 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub.add_argument("message", nargs="?", help="line to add")
     sub = action("import", import_tasks, "Add tasks from JSON lines or a Markdown checklist")
     sub.add_argument("file", help="file to import; - reads standard input")
-    add_format(sub)
+    add_format_option(sub)
 
 
 def add(args: argparse.Namespace) -> None:
     """Add a task."""
-    body = read_text("-") if args.body == "-" else args.body
+    body = read_input_text("-") if args.body == "-" else args.body
     with open_project(args) as project:
         task = project.tasks.add(
             args.title,
@@ -129,8 +129,8 @@ def add(args: argparse.Namespace) -> None:
 def list_tasks(args: argparse.Namespace) -> None:
     """List tasks."""
     with open_project(args) as project:
-        status = Status(args.status) if args.status else None
-        tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready)
+        status = TaskStatus(args.status) if args.status else None
+        tasks = project.tasks.list(status=status, feature=args.feature, ready=args.ready or None)
     if args.format == "json":
         print_json(tasks)
     elif args.format == "jsonl":
@@ -152,15 +152,15 @@ def show(args: argparse.Namespace) -> None:
         print_json(view)
         return
     task, metrics, attempts, feature = view.task, view.metrics, view.attempts, view.feature
-    print(f"{task.id}  {colour(task.status, task.status)}  {safe(task.title)}")
+    print(f"{task.id}  {color_by_status(task.status, task.status)}  {printable(task.title)}")
     facts = {
         "Priority": task.priority,
         "Parent": task.parent_id,
-        "Feature": safe(f"{feature.id} {feature.name}") if feature else "",
+        "Feature": printable(f"{feature.id} {feature.name}") if feature else "",
         "Subtasks": _format_tasks(view.parts),
         "Needs": _format_tasks(view.needs),
         "Needed by": _format_tasks(view.needed_by),
-        "Reason": safe(task.reason),
+        "Reason": printable(task.reason),
         "Worker": task.claimed_by,
         "Attempts": metrics.total_attempts,
         "Failures in a row": metrics.consecutive_failures,
@@ -171,7 +171,7 @@ def show(args: argparse.Namespace) -> None:
             print(f"  {name}: {value}")
     if task.body:
         print()
-        print("\n".join(f"  {safe(line)}" for line in task.body.split("\n")))
+        print("\n".join(f"  {printable(line)}" for line in task.body.split("\n")))
     if attempts:
         print()
         rows = [(a.number, a.outcome or "running", f"{a.seconds:.1f}s", a.notes or a.reason) for a in attempts]
@@ -179,7 +179,7 @@ def show(args: argparse.Namespace) -> None:
 
 
 def _format_tasks(tasks: Sequence[Task]) -> str:
-    return ", ".join(f"{task.id} {safe(task.title)} ({task.status})" for task in tasks)
+    return ", ".join(f"{task.id} {printable(task.title)} ({task.status})" for task in tasks)
 
 
 def tree(args: argparse.Namespace) -> None:
@@ -197,7 +197,9 @@ def tree(args: argparse.Namespace) -> None:
         subtasks = children.get(task.id, [])
         tally = f" ({sum(subtask.status == 'done' for subtask in subtasks)}/{len(subtasks)} done)" if subtasks else ""
         connector = "" if is_root else "└─ " if is_last else "├─ "
-        print(f"{indent}{connector}{task.id} {colour(task.status, task.status)} {safe(task.title)}{tally}")
+        print(
+            f"{indent}{connector}{task.id} {color_by_status(task.status, task.status)} {printable(task.title)}{tally}"
+        )
         child_indent = indent if is_root else indent + ("   " if is_last else "│  ")
         stack += [(subtask, child_indent, index == 0, False) for index, subtask in enumerate(reversed(subtasks))]
 
@@ -208,7 +210,7 @@ def update(args: argparse.Namespace) -> None:
     if all(value is None for value in changes.values()):
         raise UsageError("Nothing to change. Use --title, --body, --priority, --parent or --feature.")
     if args.body == "-":
-        changes["body"] = read_text("-")
+        changes["body"] = read_input_text("-")
     with open_project(args) as project:
         task = project.tasks.update(args.id, **changes)
     print(f"Task updated: {task.id}")
@@ -248,7 +250,7 @@ def block(args: argparse.Namespace) -> None:
 def reset(args: argparse.Namespace) -> None:
     """Set tasks back to pending."""
     with open_project(args) as project:
-        for task in project.tasks.reset(args.id):
+        for task in project.tasks.reset(*args.id):
             print(f"Task reset: {task.id}")
 
 
@@ -266,7 +268,7 @@ def log(args: argparse.Namespace) -> None:
             project.tasks.log(args.id, args.message)
         entries = project.tasks.read_log(args.id)
     for entry in entries:
-        print(f"{moment(entry.at)}  {entry.who:6}  {safe(entry.message)}")
+        print(f"{format_time(entry.at)}  {entry.who:6}  {printable(entry.message)}")
     if not entries:
         print("The log is empty.")
 
@@ -275,15 +277,15 @@ def import_tasks(args: argparse.Namespace) -> int:
     """Add tasks from a file. Fails only if none of its lines can be read."""
     import sys
 
-    text = read_text(args.file)
+    text = read_input_text(args.file)
     with open_project(args) as project:
         result = project.tasks.import_(text, args.file)
     if args.format == "json":
         print_json(result)
     else:
-        print(f"{plural(len(result.added), 'task')} added, {result.known} already there.")
-        for problem in result.unreadable[:MOST_COMPLAINTS]:
+        print(f"{pluralize(len(result.added), 'task')} added, {result.known} already there.")
+        for problem in result.unreadable[:MAX_PROBLEMS_SHOWN]:
             print(f"{args.file}:{problem.line}: {problem.why}", file=sys.stderr)
-        if len(result.unreadable) > MOST_COMPLAINTS:
-            print(f"… and {len(result.unreadable) - MOST_COMPLAINTS} more problems.", file=sys.stderr)
+        if len(result.unreadable) > MAX_PROBLEMS_SHOWN:
+            print(f"… and {len(result.unreadable) - MAX_PROBLEMS_SHOWN} more problems.", file=sys.stderr)
     return 1 if result.unreadable and not result.added and not result.known else 0

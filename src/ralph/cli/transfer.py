@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ralph.cli.output import plural, print_json, safe, undoing
+from ralph.cli.output import pluralize, print_json, printable, undo_command
 from ralph.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from ralph.memory.import_export import ImportResult
     from ralph.project import Project
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
-MOST_COMPLAINTS = 20
+MAX_PROBLEMS_SHOWN = 20
 """Maximum number of problems that are printed."""
 STANDARD_INPUT = "standard input"
 
 
 def import_memories(project: Project, args: argparse.Namespace) -> int:
     """Import memories. Fails if nothing could be read from one of the paths."""
-    from ralph.formats.memory_files import Format
+    from ralph.formats.memory_files import ImportFormat
 
-    format = Format(args.form) if args.form else None
+    format = ImportFormat(args.form) if args.form else None
     results = []
     with project.transfer.together() as change:
         for path in _paths(args):
@@ -76,7 +76,7 @@ def _print_results(results: Sequence[tuple[str, Sequence[ImportResult]]], args: 
             print(_summary_line(path, group))
         if has_changed:
             note = " (tasks are kept)" if any(result.tasks for result in all_imported) else ""
-            print(f"To undo{note}: {undoing(change, args)}")
+            print(f"To undo{note}: {undo_command(change, args)}")
     _print_problems(all_imported)
     return 1 if any(not any(map(_has_content, imported)) for _, imported in results) else 0
 
@@ -91,9 +91,9 @@ def _by_format(results: Sequence[ImportResult]) -> list[list[ImportResult]]:
 def _summary_line(path: str, group: Sequence[ImportResult]) -> str:
     """Return the summary line of the files of one format."""
     format = group[0].format
-    source = format if len(group) == 1 else plural(len(group), f"{format} file")
+    source = format if len(group) == 1 else pluralize(len(group), f"{format} file")
     notes = dict.fromkeys(result.note for result in group if result.note)
-    return "; ".join([f"{safe(path)} ({source}): {_counts(format, group)}", *notes])
+    return "; ".join([f"{printable(path)} ({source}): {_counts(format, group)}", *notes])
 
 
 def _counts(format: str, group: Sequence[ImportResult]) -> str:
@@ -104,9 +104,9 @@ def _counts(format: str, group: Sequence[ImportResult]) -> str:
 
     known_label = "already known"
     if count("tasks") or format == "tasks":
-        imported, known_label = f"{plural(count('tasks'), 'task')} added", "already there"
+        imported, known_label = f"{pluralize(count('tasks'), 'task')} added", "already there"
     elif count("staged") or format == "loop-state":
-        imported = f"{plural(count('staged'), 'learning')} new"
+        imported = f"{pluralize(count('staged'), 'learning')} new"
     else:
         imported = f"{count('new')} new"
     others = {
@@ -156,26 +156,26 @@ def _has_content(result: ImportResult) -> bool:
 
 
 def _print_problems(results: Sequence[ImportResult]) -> None:
-    from ralph.formats.memory_files import BY_FORCE
+    from ralph.formats.memory_files import NEEDS_FORCE
 
     sys.stdout.flush()
     problems = [f"{result.name}:{problem.line}: {problem.why}" for result in results for problem in result.problems]
-    for problem in problems[:MOST_COMPLAINTS]:
-        print(safe(problem), file=sys.stderr)
-    if len(problems) > MOST_COMPLAINTS:
-        print(f"… and {len(problems) - MOST_COMPLAINTS} more.", file=sys.stderr)
-    if any(problem.endswith(BY_FORCE) for problem in problems):
+    for problem in problems[:MAX_PROBLEMS_SHOWN]:
+        print(printable(problem), file=sys.stderr)
+    if len(problems) > MAX_PROBLEMS_SHOWN:
+        print(f"… and {len(problems) - MAX_PROBLEMS_SHOWN} more.", file=sys.stderr)
+    if any(problem.endswith(NEEDS_FORCE) for problem in problems):
         print("To import it anyway, use --force.", file=sys.stderr)
 
 
-def export(project: Project, args: argparse.Namespace, filter: Wanted) -> None:
+def export(project: Project, args: argparse.Namespace, filter: MemoryFilter) -> None:
     """Export memories to a file, a directory or standard output."""
     if args.format == "knowledge" and not args.to:
         raise UsageError("The knowledge format is a directory of files. Use --to to name it.")
     exported = project.transfer.export(args.format, filter)
     if args.to:
         project.transfer.save(exported, args.format, Path(args.to), force=args.force)
-        print(f"{plural(exported.count, 'memory')} written to {safe(args.to)}.")
+        print(f"{pluralize(exported.count, 'memory')} written to {printable(args.to)}.")
     else:
         sys.stdout.flush()
         for _, pieces in exported.files:
@@ -189,5 +189,6 @@ def export(project: Project, args: argparse.Namespace, filter: Wanted) -> None:
             )
     if exported.left_out:
         print(
-            f"{plural(exported.left_out, 'memory')} of other types cannot be written in this format.", file=sys.stderr
+            f"{pluralize(exported.left_out, 'memory')} of other types cannot be written in this format.",
+            file=sys.stderr,
         )

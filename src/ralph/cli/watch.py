@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.cli.output import moment, open_project, safe
+from ralph.cli.output import format_time, open_project, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ralph.core.records import Run
-    from ralph.loop.progress import Event
+    from ralph.loop.progress import ProgressEvent
 
 NOTHING_TO_DO = 3
 
@@ -38,32 +38,32 @@ def run(args: argparse.Namespace) -> int:
     from ralph.loop import run_log
 
     with open_project(args) as project:
-        target = run_log.to_watch(project.store, args.run)
+        target = run_log.find_run_to_watch(project.store, args.run)
         if target is None:
             print("Nothing is running: there are no runs yet. Start one with: ralph run")
             return NOTHING_TO_DO
-        if run_log.is_over(target):
+        if run_log.is_run_over(target):
             print(f"Nothing is running: {_ending(target)}")
             return NOTHING_TO_DO
-        project.store.rest()  # watching may take hours
-        run_log.require(project.directory, target)
-        if _show(args.format, run_log.watch(project.directory, target)):
+        project.store.release_connection()  # watching may take hours
+        run_log.require_watchable(project.directory, target)
+        if _show(args.format, run_log.watch_events(project.directory, target)):
             return 0
         target = project.store.attempts.run(target.id)
         print(f"The run has ended: {_ending(target)}")
         return 0 if target.ended_at else 1
 
 
-def _show(format: str, events: Iterator[Event]) -> bool:
+def _show(format: str, events: Iterator[ProgressEvent]) -> bool:
     """Show events as they arrive. Return whether the last one was the end of the run."""
-    from ralph.cli.progress import open_view
+    from ralph.cli.progress import open_progress_view
 
     last_event = ""
-    with open_view(format) as view:
+    with open_progress_view(format) as view:
         for event in events:
             last_event = event.what
             try:
-                view.tell(event)
+                view.show(event)
             except (AssertionError, LookupError, TypeError, ValueError):
                 continue  # agents can write to this file too, so an event may be malformed
     return last_event == "run_ended"
@@ -72,4 +72,4 @@ def _show(format: str, events: Iterator[Event]) -> bool:
 def _ending(run: Run) -> str:
     if run.ended_at is None:
         return f"{run.id} was killed. To continue it: ralph run --resume {run.id}"
-    return f"{run.id} ended {moment(run.ended_at)}: {safe(run.ending)}."
+    return f"{run.id} ended {format_time(run.ended_at)}: {printable(run.ending)}."

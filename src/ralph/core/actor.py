@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralph.core.errors import UsageError
-from ralph.core.records import record, session_of
+from ralph.core.records import record, session_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Actor:
     @property
     def session_key(self) -> str | None:
         """Identity of the session, if an agent is asking in one."""
-        return session_of(self.origin)
+        return session_key(self.origin)
 
     def require_person(self, action: str) -> None:
         """Raise `UsageError` unless a person is asking."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ralph.core.errors import ConfigError
-from ralph.core.files import is_inside, is_there
+from ralph.core.files import is_inside, path_exists
 from ralph.core.records import record, replace
 from ralph.core.text import clean, one_line
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 TOML_NAME = ".ralph.toml"
-PLACE = "place"
-PLACE_NAME = f".ralph/{PLACE}"
+WORKING_COPY_FILE = "place"
+WORKING_COPY_PATH = f".ralph/{WORKING_COPY_FILE}"
 """File with the id of the working copy, its directory and its project."""
 STORE_VARIABLE = "RALPH_STORE"
 """Environment variable that overrides `store.url`."""
-LARGEST = 10**12
+MAX_NUMBER = 10**12
 """Largest number accepted as a value."""
-LARGEST_FILE = 1024 * 1024
+MAX_CONFIG_BYTES = 1024 * 1024
 """Maximum size of a configuration file, in bytes."""
-MOST_BRACKETS = 10_000
+MAX_YAML_BRACKETS = 10_000
 """Maximum number of opening brackets in a YAML file; TOML allows five times as many."""
-DEEPEST = 200
+MAX_YAML_DEPTH = 200
 """Maximum nesting depth of brackets in YAML, whose parse time is quadratic in the depth."""
-MOST_DOTS = 300
+MAX_TOML_DOTS = 300
 """Maximum number of dots in a line of TOML, whose parse time is quadratic in them."""
-MOST_WARNINGS = 50
+MAX_CONFIG_WARNINGS = 50
 """Maximum number of warnings about unknown keys."""
 YAML_NAMES = ("ralph.yml", "ralph.yaml")
 
@@ -79,7 +79,7 @@ class ModelsConfig:
     """USD per million input and output tokens, by model."""
 
     @property
-    def is_own(self) -> bool:
+    def is_customized(self) -> bool:
         """Return whether the ladder was configured, rather than left at its default."""
         return self.ladder != ModelsConfig().ladder
 
@@ -102,7 +102,7 @@ AGENTS = (
     *("command", "rehearsal", "claude", "codex", "gemini", "opencode"),
     *("acp", "claude-acp", "codex-acp", "gemini-acp", "opencode-acp"),
 )
-CONNECTABLE = ("claude", "codex", "gemini", "cursor", "opencode")
+CONNECTABLE_AGENTS = ("claude", "codex", "gemini", "cursor", "opencode")
 """Agents that `ralph setup` can connect to the memory through hooks, an MCP server or a skill."""
 PERMISSIONS = ("all", "edit", "read")
 
@@ -203,7 +203,7 @@ class Config:
     warnings: tuple[str, ...] = ()
 
     @property
-    def injects(self) -> bool:
+    def injects_memories(self) -> bool:
         """Return whether memories are injected into prompts automatically."""
         return self.memories.enabled and self.memories.inject == "auto"
 
@@ -257,27 +257,27 @@ def _apply_store_variable(store: dict[str, Any], directory: Path | str, environm
     url = environment.get(STORE_VARIABLE, "").strip()
     if url:
         # A branch older than the move to a database has no `store.project`.
-        store["project"] = store.get("project") or noted_place(directory)[2]
+        store["project"] = store.get("project") or read_working_copy(directory)[2]
         if store["project"] or store.get("url"):
             store["url"] = url
-    check_url(store.get("url", ""))
+    check_store_url(store.get("url", ""))
 
 
-def noted_place(directory: Path | str) -> tuple[str, str, str]:
+def read_working_copy(directory: Path | str) -> tuple[str, str, str]:
     """Return the id, original directory and project of a working copy, or empty strings if it has none."""
-    path = f"{os.fspath(directory)}/{PLACE_NAME}"
+    path = f"{os.fspath(directory)}/{WORKING_COPY_PATH}"
     if not os.path.isfile(path) or not is_inside(path, directory):  # noqa: PTH113
         return "", "", ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            first, _, project = file.read(LARGEST_FILE).partition("\n")
+            first, _, project = file.read(MAX_CONFIG_BYTES).partition("\n")
     except OSError:
         return "", "", ""
     id, _, made_in = first.partition(" ")
     return id, made_in, project.strip()
 
 
-def check_url(url: str) -> None:
+def check_store_url(url: str) -> None:
     """Raise `ConfigError` unless the URL is empty, a supported database URL or a path."""
     scheme, colon, rest = url.partition(":")
     has_slashes = rest.startswith("//")
@@ -292,7 +292,7 @@ def _read_files(directory: str) -> list[tuple[str, dict[str, Any]]]:
     if os.path.lexists(f"{directory}/{TOML_NAME}"):
         found.append((TOML_NAME, _read_toml(directory)))
     for name in YAML_NAMES:
-        if is_there(f"{directory}/{name}"):
+        if path_exists(f"{directory}/{name}"):
             found.append((name, _read_yaml(directory, name)))
     return found
 
@@ -303,7 +303,7 @@ def _read_toml(directory: str) -> dict[str, Any]:
         # Importing tomllib takes 10 ms, and the file that `ralph init` writes sets nothing.
         if all(_is_blank(line) for line in text.splitlines()):
             return {}
-        return toml_in(text)
+        return parse_toml(text)
     except (ValueError, OSError) as error:
         import re
 
@@ -316,16 +316,16 @@ def _read_toml(directory: str) -> dict[str, Any]:
         raise ConfigError(f"Cannot read {TOML_NAME}: {reason}.") from error
 
 
-def toml_in(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Parse untrusted TOML; raise `ValueError` with a one-line reason if it is invalid."""
     import re
     import tomllib
 
     # tomllib needs quadratic time for dotted keys.
-    if "." in text and any(len(re.findall(r"\.[ \t]*[^\s.]", line)) > MOST_DOTS for line in text.split("\n")):
-        raise ValueError(f"a line has more than {MOST_DOTS} dots")
-    if text.count("[") + text.count("{") > 5 * MOST_BRACKETS:
-        raise ValueError(f"it has more than {5 * MOST_BRACKETS:,} brackets")
+    if "." in text and any(len(re.findall(r"\.[ \t]*[^\s.]", line)) > MAX_TOML_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line has more than {MAX_TOML_DOTS} dots")
+    if text.count("[") + text.count("{") > 5 * MAX_YAML_BRACKETS:
+        raise ValueError(f"it has more than {5 * MAX_YAML_BRACKETS:,} brackets")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -363,7 +363,7 @@ def _read_text(directory: str, name: str) -> str:
     path = f"{directory}/{name}"
     if not is_inside(path, directory):
         raise ValueError("it is a symlink that points outside the project")
-    if not is_there(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST_FILE:  # noqa: PTH113, PTH202
+    if not path_exists(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_CONFIG_BYTES:  # noqa: PTH113, PTH202
         raise ValueError("it is not a regular file of at most 1 MB")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         return file.read()
@@ -375,9 +375,9 @@ def _read_yaml(directory: str, name: str) -> dict[str, Any]:
 
     try:
         text = _read_text(directory, name)
-        if text.count("[") + text.count("{") > MOST_BRACKETS:
-            raise ConfigError(f"Cannot read {name}: it has more than {MOST_BRACKETS:,} brackets.")
-        if _max_depth(text) > DEEPEST:
+        if text.count("[") + text.count("{") > MAX_YAML_BRACKETS:
+            raise ConfigError(f"Cannot read {name}: it has more than {MAX_YAML_BRACKETS:,} brackets.")
+        if _max_depth(text) > MAX_YAML_DEPTH:
             raise ConfigError(f"Cannot read {name}: it is nested too deeply.")
         # Aliases can expand a few lines of YAML to gigabytes, and no setting needs them.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
@@ -440,7 +440,8 @@ def _parse_price(source: str, name: str, value: object) -> tuple[float, ...]:
         isinstance(value, list)
         and len(value) == 2
         and all(
-            isinstance(price, int | float) and not isinstance(price, bool) and 0 <= price <= LARGEST for price in value
+            isinstance(price, int | float) and not isinstance(price, bool) and 0 <= price <= MAX_NUMBER
+            for price in value
         )
     ):
         return tuple(map(float, value))
@@ -455,7 +456,7 @@ def _convert(source: str, name: str, value: object, default: object) -> object:
         expected = "true or false"
     elif isinstance(default, int | float):
         numbers = int | float if isinstance(default, float) else int
-        minimum, maximum = _MINIMUM.get(name, 0), _MAXIMUM.get(name, LARGEST)
+        minimum, maximum = _MINIMUM.get(name, 0), _MAXIMUM.get(name, MAX_NUMBER)
         if isinstance(value, numbers) and not isinstance(value, bool) and minimum <= value <= maximum:
             return type(default)(value)
         upper = f" and at most {maximum:,}" if name in _MAXIMUM else ""
@@ -493,10 +494,10 @@ def _printable(name: str) -> str:
 
 
 def _check_variable_names(source: str, names: Sequence[str]) -> None:
-    from ralph.core.environment import is_name
+    from ralph.core.environment import is_variable_pattern
 
     for name in names:
-        if not is_name(name):
+        if not is_variable_pattern(name):
             # The entry may be NAME=value, and the value may be a secret.
             shown = _display(name.partition("=")[0] + "=…" if "=" in name else name)
             raise ConfigError(
@@ -548,9 +549,9 @@ def _parse_variable(text: str, default: object, is_command: bool) -> object:
 
 def _warn_unknown_key(warnings: list[str], source: str, name: str, known: Iterable[str]) -> None:
     """Add a warning about an unknown key, up to a maximum number of warnings."""
-    if len(warnings) < MOST_WARNINGS:
+    if len(warnings) < MAX_CONFIG_WARNINGS:
         warnings.append(_unknown_key_message(source, _printable(name), known))
-    elif len(warnings) == MOST_WARNINGS:
+    elif len(warnings) == MAX_CONFIG_WARNINGS:
         warnings.append(f"{source}: more unknown keys were ignored.")
 
 
@@ -562,7 +563,7 @@ def _unknown_key_message(source: str, name: str, known: Iterable[str]) -> str:
     return f"{source}: ignoring unknown key {name}.{hint}"
 
 
-def with_flags(
+def apply_flags(
     config: Config,
     *,
     agent: str | None = None,
@@ -588,7 +589,7 @@ def with_flags(
     return replace(config, agent=chosen, execution=execution, models=models)
 
 
-def with_settings(text: str, section: str, settings: Mapping[str, str]) -> str:
+def set_toml_values(text: str, section: str, settings: Mapping[str, str]) -> str:
     """Return the text of a `.ralph.toml` with string settings set in a section, and the rest unchanged."""
     import json
 
@@ -604,7 +605,7 @@ def with_settings(text: str, section: str, settings: Mapping[str, str]) -> str:
     return "\n".join([*lines[: at + 1], *added, *inside, *lines[end:], ""])
 
 
-TEMPLATE = """\
+CONFIG_TEMPLATE = """\
 # Ralph settings of this project. Uncomment a line to change its default; "for example" lines have no default.
 
 [store]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SHELL_VARIABLES = {"OLDPWD", "MAIL", "SHLVL", "_"}
 """Variables that shells set for themselves."""
-ALL = "*"
+WILDCARD = "*"
 """Wildcard at the end of a name; alone it allows everything."""
 
 _USER = (
@@ -110,8 +110,8 @@ _PROVIDER_SWITCHES = {
 _FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
-def allowed(
-    *, agent: str = "", named: Iterable[str] = (), environment: Mapping[str, str] | None = None
+def allowed_environment(
+    *, agent: str = "", variable_names: Iterable[str] = (), environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the variables a program receives: the common ones, the agent's login and those in `named`.
 
@@ -119,28 +119,32 @@ def allowed(
 
     """
     inherited = os.environ if environment is None else environment
-    patterns = {*_BASE, *_login(agent), *named}
+    patterns = {*_BASE, *_login(agent), *variable_names}
     for switch, extra in _PROVIDER_SWITCHES.items():
-        if agent and is_among(switch, patterns) and inherited.get(switch, "").strip().lower() not in _FALSE_VALUES:
+        if (
+            agent
+            and matches_pattern(switch, patterns)
+            and inherited.get(switch, "").strip().lower() not in _FALSE_VALUES
+        ):
             patterns.update(extra)
-    return {name: value for name, value in inherited.items() if is_among(name, patterns)}
+    return {name: value for name, value in inherited.items() if matches_pattern(name, patterns)}
 
 
-def held_back(given: Mapping[str, str]) -> list[str]:
+def withheld_variables(passed: Mapping[str, str]) -> list[str]:
     """Return the names of our variables that a program did not receive."""
-    return sorted(set(os.environ) - set(given) - _SHELL_VARIABLES)
+    return sorted(set(os.environ) - set(passed) - _SHELL_VARIABLES)
 
 
-def is_among(name: str, patterns: Iterable[str]) -> bool:
+def matches_pattern(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a variable matches one of the patterns; `MYAPP_*` matches a prefix."""
-    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(ALL))
+    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(WILDCARD))
     return name in patterns or name.startswith(prefixes)
 
 
-def is_name(text: str) -> bool:
+def is_variable_pattern(text: str) -> bool:
     """Return whether a text is a valid variable name or prefix pattern."""
-    name = text.removesuffix(ALL)
-    return text == ALL or (name.isascii() and name.isidentifier())
+    name = text.removesuffix(WILDCARD)
+    return text == WILDCARD or (name.isascii() and name.isidentifier())
 
 
 def _login(agent: str) -> Iterable[str]:

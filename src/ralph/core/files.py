@@ -14,22 +14,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    Size = tuple[int, int]
+    FileStamp = tuple[int, int]
     """Size in bytes and modification time in nanoseconds."""
 
-NOTHING = (-1, -1)
+NO_FILE = (-1, -1)
 """Size of a file that does not exist."""
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 F_SETSIG = 10
-FULL, READ_ONLY = "the disk is full", "the disk is read-only"
-LEAST_FILES = 8
+DISK_FULL, DISK_READ_ONLY = "the disk is full", "the disk is read-only"
+MIN_FREE_INODES = 8
 """Number of free inodes below which a disk counts as full."""
-LEFTOVER_SECONDS = 3600.0
+TEMPORARY_FILE_SECONDS = 3600.0
 """Age at which a temporary file counts as abandoned, in seconds."""
 
 
-def kept_for(root: Path | str, what: str) -> str:
+def state_path(root: Path | str, what: str) -> str:
     """Return a per-project path in the user's state directory, outside the project."""
     from binascii import crc32
 
@@ -39,7 +39,7 @@ def kept_for(root: Path | str, what: str) -> str:
     return f"{state}/ralph/{what}/{suffix}-{crc32(os.fsencode(root)):08x}"
 
 
-def is_there(path: str) -> bool:
+def path_exists(path: str) -> bool:
     """Return whether a path exists, following links; raise if that cannot be determined."""
     try:
         os.stat(path)  # noqa: PTH116
@@ -50,20 +50,20 @@ def is_there(path: str) -> bool:
     return True
 
 
-def trouble_of_disk(path: Path | str, least_bytes: int = 64 * 1024) -> str:
+def disk_problem(path: Path | str, min_free_bytes: int = 64 * 1024) -> str:
     """Return why nothing can be written at a path: disk full or read-only; empty if it can."""
     try:
         usage = os.statvfs(path)
     except (OSError, AttributeError):  # unsupported on this system
         return ""
     if usage.f_flag & os.ST_RDONLY:
-        return READ_ONLY
+        return DISK_READ_ONLY
     blocks, files = (usage.f_bfree, usage.f_ffree) if os.geteuid() == 0 else (usage.f_bavail, usage.f_favail)
-    is_full = blocks * usage.f_frsize < least_bytes or (usage.f_files > 0 and files < LEAST_FILES)
-    return FULL if is_full else ""
+    is_full = blocks * usage.f_frsize < min_free_bytes or (usage.f_files > 0 and files < MIN_FREE_INODES)
+    return DISK_FULL if is_full else ""
 
 
-def content_of(path: Path) -> bytes | None:
+def read_bytes_or_none(path: Path) -> bytes | None:
     """Return the content of a file, or None if it cannot be read."""
     try:
         return path.read_bytes()
@@ -102,9 +102,9 @@ def is_being_written(path: Path | str) -> bool:
     return False
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file durably, with the same permissions."""
-    make_folder(path.parent)
+    make_folder_durably(path.parent)
     new = _write_temporary(path, content, None, durably=True)
     try:
         new.replace(path)
@@ -114,35 +114,37 @@ def write_whole(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def replace_seen(path: Path, content: bytes, seen: Size | None, *, changed_ns: int, durably: bool = True) -> bool:
+def replace_if_unchanged(
+    path: Path, content: bytes, expected: FileStamp | None, *, modified_ns: int, is_durable: bool = True
+) -> bool:
     """Replace the file that was seen at a path; return False if it has changed since.
 
     `seen` is its size and modification time, None if there was no file; `changed_ns` is the modification time of the
     new file. Callers that write many files can pass `durably=False` and sync them together later.
 
     """
-    make_folder(path.parent)
-    new = _write_temporary(path, content, changed_ns, durably=durably)
+    make_folder_durably(path.parent)
+    new = _write_temporary(path, content, modified_ns, durably=is_durable)
     original = _stat(new)
     try:
-        if not _install(new, path, seen or NOTHING):
-            if _stat(new) not in (original, NOTHING) or is_being_written(new):
+        if not _install(new, path, expected or NO_FILE):
+            if _stat(new) not in (original, NO_FILE) or is_being_written(new):
                 _save_as_conflict(new, path)  # somebody wrote to it while it was in place
             return False
     finally:
         new.unlink(missing_ok=True)
-    if durably:
+    if is_durable:
         sync_folder(path.parent)
     return True
 
 
-def remove_seen(path: Path, seen: Size) -> bool:
+def remove_if_unchanged(path: Path, expected: FileStamp) -> bool:
     """Delete the file that was seen at a path; return False if it has changed since."""
-    if _stat(path) != seen or is_being_written(path):
+    if _stat(path) != expected or is_being_written(path):
         return False
     aside = _temporary_path(path)
     path.rename(aside)
-    if _stat(aside) == seen and not is_being_written(aside):
+    if _stat(aside) == expected and not is_being_written(aside):
         aside.unlink()
         sync_folder(path.parent)
         return True
@@ -187,7 +189,7 @@ def _write_temporary(path: Path, content: bytes, changed_ns: int | None, *, dura
     return new
 
 
-def sweep(folder: str) -> None:
+def delete_temporary_files(folder: str) -> None:
     """Delete temporary files left in a folder by killed writers, unless they are recent."""
     import re
     import time
@@ -196,17 +198,17 @@ def sweep(folder: str) -> None:
         with os.scandir(folder) as entries:
             leftovers = [one.path for one in entries if re.fullmatch(r"\..+\.\d+\.[0-9a-f]{6}\.new", one.name)]
         for path in leftovers:
-            if time.time() - os.lstat(path).st_mtime > LEFTOVER_SECONDS:
+            if time.time() - os.lstat(path).st_mtime > TEMPORARY_FILE_SECONDS:
                 os.unlink(path)  # noqa: PTH108
     except OSError:
         pass  # leftovers are harmless
 
 
-def _install(new: Path, path: Path, seen: Size) -> bool:
+def _install(new: Path, path: Path, seen: FileStamp) -> bool:
     """Replace the file that was seen by a new one, checking the displaced file once more."""
     if _stat(path) != seen or is_being_written(path):
         return False
-    if seen == NOTHING:
+    if seen == NO_FILE:
         try:
             path.hardlink_to(new)
         except FileExistsError:
@@ -220,11 +222,11 @@ def _install(new: Path, path: Path, seen: Size) -> bool:
     return True
 
 
-def _stat(path: Path) -> Size:
+def _stat(path: Path) -> FileStamp:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return NOTHING
+        return NO_FILE
     return status.st_size, status.st_mtime_ns
 
 
@@ -239,11 +241,11 @@ def _exchange(one: Path, other: Path) -> bool:
     return bool(exchange(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder_durably(folder: Path) -> None:
     """Create a folder and its parents durably, unless it exists."""
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    make_folder_durably(folder.parent)
     folder.mkdir(exist_ok=True)
     sync_folder(folder.parent)
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 
-from ralph.core.environment import allowed
+from ralph.core.environment import allowed_environment
 from ralph.core.records import record
 
 TYPE_CHECKING = False
@@ -14,46 +14,60 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-GIT_SECONDS = 30.0
+GIT_TIMEOUT_SECONDS = 30.0
 """Default timeout, in seconds."""
 # Hooks would run outside the guard.
 _NO_HOOKS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+REDIRECTING_VARIABLES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+)
 """Variables set while git runs a hook; they would redirect git to another repository."""
 
-births = threading.Lock()
+process_start_lock = threading.Lock()
 """Held while a process is started, so that it is not taken for an agent's orphan before it is registered."""
-at_work: set[int] = set()
+running_git_pids: set[int] = set()
 """Ids of running git processes in all threads."""
 
 
 @record
-class Ran:
+class GitResult:
     """Result of a git command."""
 
-    code: int
+    exit_code: int
     """Exit code; -1 if git could not be started or timed out."""
-    out: str = ""
-    error: str = ""
+    stdout: str = ""
+    stderr: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether the command succeeded."""
-        return self.code == 0
+        return self.exit_code == 0
 
 
 def run_git(
-    directory: Path | str, *arguments: str, seconds: float = GIT_SECONDS, environment: Mapping[str, str] | None = None
-) -> Ran:
+    directory: Path | str,
+    *arguments: str,
+    timeout_seconds: float = GIT_TIMEOUT_SECONDS,
+    environment: Mapping[str, str] | None = None,
+) -> GitResult:
     """Run git in a directory and return its result; `environment` is added to the variables it inherits.
 
     Ctrl+C does not reach it, so that a change it has begun is completed. Nothing it started survives the timeout.
 
     """
     # Filters are programs, and an agent may have configured them.
-    inherited = {name: value for name, value in allowed(named=("GIT_CONFIG_*",)).items() if name not in ELSEWHERE}
+    inherited = {
+        name: value
+        for name, value in allowed_environment(variable_names=("GIT_CONFIG_*",)).items()
+        if name not in REDIRECTING_VARIABLES
+    }
     try:
-        with births:
+        with process_start_lock:
             process = subprocess.Popen(
                 ["git", *_NO_HOOKS, *arguments],
                 cwd=directory,
@@ -63,23 +77,25 @@ def run_git(
                 process_group=0,
                 env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
             )
-            at_work.add(process.pid)
+            running_git_pids.add(process.pid)
     except OSError as error:
-        return Ran(code=-1, error=f"git cannot be started: {error.strerror}")
+        return GitResult(exit_code=-1, stderr=f"git cannot be started: {error.strerror}")
     try:
         with process:
             try:
-                out, error_output = process.communicate(timeout=seconds)
+                out, error_output = process.communicate(timeout=timeout_seconds)
             except subprocess.TimeoutExpired:
                 _kill(process)
-                return Ran(code=-1, error=f"git took longer than {seconds:g} s")
+                return GitResult(exit_code=-1, stderr=f"git took longer than {timeout_seconds:g} s")
             except BaseException:
                 _kill(process)
                 raise
     finally:
-        at_work.discard(process.pid)
-    return Ran(
-        code=process.returncode, out=out.decode("utf-8", "replace"), error=error_output.decode("utf-8", "replace")
+        running_git_pids.discard(process.pid)
+    return GitResult(
+        exit_code=process.returncode,
+        stdout=out.decode("utf-8", "replace"),
+        stderr=error_output.decode("utf-8", "replace"),
     )
 
 
@@ -93,7 +109,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         pass
 
 
-def ask_git(directory: Path | str, *arguments: str) -> str | None:
+def query_git(directory: Path | str, *arguments: str) -> str | None:
     """Return the output of a read-only git command, or None if it fails."""
     result = run_git(directory, "--no-optional-locks", *arguments)
-    return result.out if result.ok else None
+    return result.stdout if result.ok else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-LONGEST_TITLE = 200
+MAX_TITLE_LENGTH = 200
 """Maximum length of a title, in characters."""
-LONGEST_BODY = 100_000
+MAX_BODY_LENGTH = 100_000
 """Maximum length of a body, in characters."""
-LONGEST_TAG = 100
+MAX_TAG_LENGTH = 100
 """Maximum length of a tag, in characters."""
-MOST_TAGS = 50
+MAX_TAGS = 50
 """Maximum number of tags, and of files."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.text import compiled
+from ralph.core.text import compiled_pattern
 
 _FENCE = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}+(?=[^`]*$)|~{3,}+)"
 
 
-def fence_in(row: str) -> re.Match[str] | None:
+def match_fence(row: str) -> re.Match[str] | None:
     """Match the start of a code block, also in a list item; group 1 is the fence."""
-    return compiled(_FENCE).match(row)
+    return compiled_pattern(_FENCE).match(row)
 
 
-def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
+def blank_code_blocks(rows: list[str]) -> tuple[list[str], list[int]]:
     """Return the rows with code blocks blanked, and the rows of fences that are never closed."""
     fences = [
         (row, found[1], not text.strip().strip(found[1][0]))
         for row, text in enumerate(rows)
-        if ("```" in text or "~~~" in text) and (found := fence_in(text))
+        if ("```" in text or "~~~" in text) and (found := match_fence(text))
     ]
     # Computed from the end: searching for each closing fence would take quadratic time.
     longest = {"`": 0, "~": 0}
@@ -45,7 +45,7 @@ def without_code(rows: list[str]) -> tuple[list[str], list[int]]:
     return emptied, unclosed
 
 
-def without_code_spans(text: str) -> str:
+def strip_code_spans(text: str) -> str:
     """Return the text with a line break in place of every `code` span."""
     runs = [found.span() for found in re.finditer(r"`+", text)]
     closing: dict[int, int] = {}

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 REDACTED = "[redacted]"
-KEY_LINES = 3
+MIN_KEY_LINES = 3
 """Number of consecutive base64 lines that count as a key without a heading."""
-KEY_SIGHT = 20_000
+KEY_LOOKBACK_CHARACTERS = 20_000
 """Maximum distance searched backward for the beginning of such a key, in characters."""
-TAIL_SIGHT = 200
+TAIL_LOOKBACK_CHARACTERS = 200
 """Characters at the end of a line searched for the first line of a key."""
-LONGEST_LINE = 4_000
+MAX_LINE_CHARACTERS = 4_000
 """Size of the pieces in which longer lines are searched, in characters."""
 
 # --- values ---------------------------------------------------------------------------------
@@ -197,24 +197,24 @@ _RULES: tuple[tuple[tuple[str, ...], str, Callable[[str, re.Match[str]], bool]],
     ((":5432:", ":*:"), _PGPASS, lambda value, _: _is_strong(value)),
 )
 """Lowercase markers that must be in a line before the pattern is tried, the pattern, and a check of the value."""
-MARKS = frozenset(mark for marks, _, _ in _RULES for mark in marks)
+PASSWORD_RULE_MARKERS = frozenset(mark for marks, _, _ in _RULES for mark in marks)
 
 
-def without_passwords(text: str) -> str:
+def redact_passwords(text: str) -> str:
     """Return the text without secrets identified by names, sentences, commands and headers."""
     text = _redact_matches(text, _SURE_NAME, _is_assigned_secret)
-    lowered = in_small_letters(text)
+    lowered = lower_in_place(text)
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for markers, pattern, is_secret in _RULES:
         for number in {number for marker in markers for number in _lines_with(marker, lowered, starts)}:
             line = lines[number]
-            pieces = (line[at : at + LONGEST_LINE] for at in range(0, len(line), LONGEST_LINE))
+            pieces = (line[at : at + MAX_LINE_CHARACTERS] for at in range(0, len(line), MAX_LINE_CHARACTERS))
             lines[number] = "".join(_redact_matches(piece, pattern, is_secret) for piece in pieces)
     return "\n".join(lines)
 
 
-def in_small_letters(text: str) -> str:
+def lower_in_place(text: str) -> str:
     """Return the text in lowercase with unchanged positions."""
     return text.replace("İ", "I").lower()  # the only letter that becomes two in lowercase
 
@@ -231,7 +231,7 @@ def _lines_with(marker: str, text: str, starts: list[int]) -> Iterator[int]:
 def _redact_matches(text: str, pattern: str, is_secret: Callable[[str, re.Match[str]], bool]) -> str:
     parts = []
     position = 0
-    for match in _compiled(pattern).finditer(in_small_letters(text)):
+    for match in _compiled(pattern).finditer(lower_in_place(text)):
         start, end = match.span(match.lastindex or 0)
         value = text[start:end].rstrip(".,;:)!。、")
         if REDACTED not in value and is_secret(value, match):
@@ -256,12 +256,12 @@ _FULL_KEY_LINE = r"[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76}"
 _PUBLIC_BLOCK = r"BEGIN (?:[A-Z0-9 ]{0,40}(?:CERTIFICATE|PUBLIC|MESSAGE|SIGNATURE|REQUEST|PARAMETERS))"
 
 
-def without_ends_of_keys(text: str) -> str:
+def redact_key_endings(text: str) -> str:
     """Return the text without the remainder of private keys whose beginning was cut off."""
     parts: list[str] = []
     position = 0
     for match in _compiled(_KEY_END).finditer(text):
-        start = _key_start(text, max(position, match.start() - KEY_SIGHT), match.start())
+        start = _key_start(text, max(position, match.start() - KEY_LOOKBACK_CHARACTERS), match.start())
         parts += [text[position:start], REDACTED]
         position = match.end()
     return "".join([*parts, text[position:]])
@@ -275,13 +275,13 @@ def _key_start(text: str, first: int, end: int) -> int:
         line = _compiled(_LINE_END).sub("", text[start:stop]).strip(_LINE_PADDING)
         if line and not _compiled(_KEY_LINE).fullmatch(line) and not (stop == end and line.isalnum()):
             # Other text may precede the first line of the key.
-            tail = _compiled(_KEY_TAIL).search(text, max(start, begin - TAIL_SIGHT), begin)
+            tail = _compiled(_KEY_TAIL).search(text, max(start, begin - TAIL_LOOKBACK_CHARACTERS), begin)
             return tail.start() if tail else begin
         begin = start
     return begin
 
 
-def without_middles_of_keys(text: str) -> str:
+def redact_key_fragments(text: str) -> str:
     """Return the text without base64 blocks that may come from the middle of a key."""
     lines = text.split("\n")
     is_key_line = [
@@ -294,11 +294,13 @@ def without_middles_of_keys(text: str) -> str:
         while end < len(lines) and is_key_line[end]:
             end += 1
         if (
-            end - index >= KEY_LINES
+            end - index >= MIN_KEY_LINES
             and _has(lines[index], _DIGIT, _LOWERCASE, _UPPERCASE)
             and not _is_public_block(lines, index)
         ):
-            if result and (tail := _compiled(_KEY_TAIL).search(result[-1], max(0, len(result[-1]) - TAIL_SIGHT))):
+            if result and (
+                tail := _compiled(_KEY_TAIL).search(result[-1], max(0, len(result[-1]) - TAIL_LOOKBACK_CHARACTERS))
+            ):
                 result[-1] = result[-1][: tail.start()]
             result.append(REDACTED)
             index = end

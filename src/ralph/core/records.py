@@ -38,7 +38,7 @@ else:
         __slots__ = ()
 
         def __init__(self, **kwargs):
-            setters, defaults = self._made_of
+            setters, defaults = self._layout
             values = kwargs if len(kwargs) == len(setters) else {**defaults, **kwargs}
             if len(values) != len(setters):
                 raise _argument_error(self, kwargs)
@@ -66,7 +66,7 @@ else:
         return tuple(getattr(instance, name) for name in instance.__slots__)
 
     def _argument_error(instance, kwargs):
-        names, defaults = set(instance.__slots__), instance._made_of[1]
+        names, defaults = set(instance.__slots__), instance._layout[1]
         if missing := names - defaults.keys() - kwargs.keys():
             return TypeError(f"{instance.__class__.__name__}: missing {', '.join(sorted(missing))}")
         return TypeError(f"{instance.__class__.__name__}: unexpected {', '.join(sorted(kwargs.keys() - names))}")
@@ -80,7 +80,7 @@ else:
         namespace.pop("__weakref__", None)
         namespace["__slots__"] = names
         slotted = type(cls.__name__, (_Record,), namespace)
-        slotted._made_of = [(name, slotted.__dict__[name].__set__) for name in names], defaults
+        slotted._layout = [(name, slotted.__dict__[name].__set__) for name in names], defaults
         return slotted
 
     def replace(instance, /, **changes):
@@ -88,7 +88,7 @@ else:
         return type(instance)(**{name: getattr(instance, name) for name in instance.__slots__} | changes)
 
 
-def fields_of(instance: object) -> dict[str, Any]:
+def record_fields(instance: object) -> dict[str, Any]:
     """Return a record's fields by name, in order. Nested records are not converted."""
     return {name: getattr(instance, name) for name in instance.__slots__}  # type: ignore[attr-defined]
 
@@ -108,7 +108,7 @@ def now() -> str:
     return timestamp(time.time())
 
 
-def session_of(origin: Mapping[str, Any]) -> str | None:
+def session_key(origin: Mapping[str, Any]) -> str | None:
     """Return a key that identifies the agent session of a memory: its session id, or its attempt."""
     if origin.get("origin_session"):
         return str(origin["origin_session"])
@@ -116,22 +116,22 @@ def session_of(origin: Mapping[str, Any]) -> str | None:
     return "/".join(map(str, attempt)) if all(attempt) else None
 
 
-def task_id() -> str:
+def new_task_id() -> str:
     """Return a new task id, `t-{6 hex}`."""
     return "t-" + os.urandom(3).hex()
 
 
-def feature_id() -> str:
+def new_feature_id() -> str:
     """Return a new feature id, `f-{6 hex}`."""
     return "f-" + os.urandom(3).hex()
 
 
-def run_id() -> str:
+def new_run_id() -> str:
     """Return a new run id, `run-{8 hex}`."""
     return "run-" + os.urandom(4).hex()
 
 
-def memory_id() -> str:
+def new_memory_id() -> str:
     """Return a new memory id, `mem-{unix}-{4 hex}`."""
     return f"mem-{int(time.time())}-{os.urandom(2).hex()}"
 
@@ -139,7 +139,7 @@ def memory_id() -> str:
 # --- enumerations ------------------------------------------------------------
 
 
-class Status(StrEnum):
+class TaskStatus(StrEnum):
     """Status of a task."""
 
     PENDING = "pending"
@@ -149,7 +149,7 @@ class Status(StrEnum):
     BLOCKED = "blocked"
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """Outcome of an attempt."""
 
     DONE = "done"
@@ -164,7 +164,7 @@ class Outcome(StrEnum):
     """The agent timed out or crashed."""
 
 
-FAILURES = (Outcome.FAILED, Outcome.RETRIED, Outcome.BLOCKED, Outcome.ERROR)
+FAILED_OUTCOMES = (AttemptOutcome.FAILED, AttemptOutcome.RETRIED, AttemptOutcome.BLOCKED, AttemptOutcome.ERROR)
 """Outcomes that count as a failure of the attempt."""
 
 
@@ -187,7 +187,7 @@ class Difficulty(StrEnum):
     BLOCKED = "blocked"
 
 
-class Source(StrEnum):
+class MemorySource(StrEnum):
     """Origin of a memory."""
 
     AUTOMATIC = "automatic"
@@ -195,7 +195,7 @@ class Source(StrEnum):
     IMPORTED = "imported"
 
 
-class State(StrEnum):
+class MemoryState(StrEnum):
     """Lifecycle state of a memory. Only active memories are ever shown."""
 
     STAGED = "staged"
@@ -206,7 +206,7 @@ class State(StrEnum):
     QUARANTINED = "quarantined"
 
 
-SIGNAL_KINDS = (
+SIGNAL_TYPES = (
     "architecture",
     "dependency",
     "decision",
@@ -219,7 +219,7 @@ SIGNAL_KINDS = (
 )
 """Types accepted in a `MEMORY:type:content` line."""
 
-KINDS = (*SIGNAL_KINDS, "strategy", "antipattern", "estimate", "knowledge")
+MEMORY_KINDS = (*SIGNAL_TYPES, "strategy", "antipattern", "estimate", "knowledge")
 """Known kinds of memory. Learning categories that an agent makes up are stored unchanged."""
 
 LEARNING_CATEGORIES = (
@@ -255,7 +255,7 @@ class Task:
     id: str
     title: str
     body: str = ""
-    status: Status = Status.PENDING
+    status: TaskStatus = TaskStatus.PENDING
     priority: int = 0
     """Tasks with a higher priority are claimed first."""
     parent_id: str | None = None
@@ -274,7 +274,7 @@ class Task:
 
 
 @record
-class LogEntry:
+class TaskLogEntry:
     """An entry in the log of a task."""
 
     message: str
@@ -316,7 +316,7 @@ class Attempt:
     agent: str = ""
     model: str | None = None
     model_reason: str = ""
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     """None while the attempt is running."""
     reason: str = ""
     error_type: ErrorType | None = None
@@ -376,7 +376,7 @@ class FailureReport:
 
 
 @record
-class Used:
+class ResourceUsage:
     """Resources used by a set of attempts."""
 
     iterations: int = 0
@@ -433,9 +433,9 @@ class Memory:
     feature: str | None = None
     task_type: str | None = None
     hat: str | None = None
-    source: Source = Source.EXPLICIT
+    source: MemorySource = MemorySource.EXPLICIT
     trust: str = "project"
-    state: State = State.ACTIVE
+    state: MemoryState = MemoryState.ACTIVE
     state_reason: str = ""
     """Why the memory is rejected, pruned, superseded or quarantined."""
     confidence: float = 0.5
@@ -490,7 +490,7 @@ class MemoryEvent:
 
 
 @record
-class Recalled:
+class RecalledMemory:
     """A memory recalled for a task, with its score and the components of the score."""
 
     memory: Memory
@@ -501,7 +501,7 @@ class Recalled:
 
 
 @record
-class LeftOut:
+class OmittedItem:
     """A candidate that was not put into the prompt, and why."""
 
     what: str
@@ -514,7 +514,7 @@ class LeftOut:
 
 
 @record
-class Recollection:
+class PromptContext:
     """Everything a prompt for one attempt can be built from."""
 
     task: Task
@@ -526,23 +526,23 @@ class Recollection:
     """Completed dependencies, each with the notes of the attempt that completed it."""
     parent: Task | None = None
     feature: Feature | None = None
-    memories: tuple[Recalled, ...] = ()
+    memories: tuple[RecalledMemory, ...] = ()
     journal: tuple[Attempt, ...] = ()
     """Recent attempts of this run in order, then matches from other runs."""
     reports: tuple[FailureReport, ...] = ()
     """Failure reports of this task, newest first."""
-    elsewhere: tuple[FailureReport, ...] = ()
+    similar_reports: tuple[FailureReport, ...] = ()
     """Failure reports of other tasks, most similar first."""
     interruptions: tuple[Attempt, ...] = ()
     """Attempts at this task that a person interrupted with feedback, newest first."""
-    handed: tuple[Attempt, ...] = ()
+    handovers: tuple[Attempt, ...] = ()
     """Attempts by earlier hats at this task, newest first."""
-    recent_outcomes: tuple[Outcome, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    recent_outcomes: tuple[AttemptOutcome, ...] = ()
+    left_out: tuple[OmittedItem, ...] = ()
 
 
 @record
-class Section:
+class PromptSection:
     """A section of a prompt, with what it includes and what it left out."""
 
     name: str
@@ -550,7 +550,7 @@ class Section:
     tokens: int
     cap_tokens: int | None = None
     shown: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[OmittedItem, ...] = ()
 
 
 @record
@@ -559,12 +559,12 @@ class Prompt:
 
     text: str
     tokens: int
-    sections: tuple[Section, ...]
+    sections: tuple[PromptSection, ...]
     shown: tuple[str, ...] = ()
     """Ids of the memories in the text."""
 
 
-class Ending(StrEnum):
+class SessionEnding(StrEnum):
     """Technical reason why an agent session ended, independent of what the agent reported."""
 
     FINISHED = "finished"
@@ -607,11 +607,11 @@ class AgentSession:
 
 
 @record
-class Reply:
+class AgentReply:
     """Result of an agent session."""
 
     text: str
-    ending: Ending = Ending.FINISHED
+    ending: SessionEnding = SessionEnding.FINISHED
     detail: str = ""
     """One sentence about any ending other than `finished`."""
     exit_code: int | None = None
@@ -628,7 +628,7 @@ class Reply:
 
 
 @record
-class Knowledge:
+class KnowledgeSigil:
     """A `<knowledge>` sigil."""
 
     title: str
@@ -637,7 +637,7 @@ class Knowledge:
 
 
 @record
-class Learning:
+class LearningSigil:
     """A `<learning>` sigil."""
 
     category: str
@@ -646,7 +646,7 @@ class Learning:
 
 
 @record
-class Signal:
+class MemorySignal:
     """A `MEMORY:type:content` line."""
 
     kind: str
@@ -655,7 +655,7 @@ class Signal:
 
 
 @record
-class Report:
+class FailureReportSigil:
     """A `<failure-report>` sigil."""
 
     tried: str
@@ -666,7 +666,7 @@ class Report:
 
 
 @record
-class HandOver:
+class HandoverSigil:
     """A `<hand-over>` sigil: the hat that continues, and what it has to know."""
 
     to: str
@@ -675,7 +675,7 @@ class HandOver:
 
 
 @record
-class SubTask:
+class SubtaskSigil:
     """A `<subtask>` sigil: part of a task that is too large."""
 
     title: str
@@ -690,16 +690,16 @@ class Sigils:
 
     done_ids: tuple[str, ...] = ()
     failed_ids: tuple[str, ...] = ()
-    report: Report | None = None
-    learnings: tuple[Learning, ...] = ()
-    knowledge: tuple[Knowledge, ...] = ()
-    signals: tuple[Signal, ...] = ()
+    report: FailureReportSigil | None = None
+    learnings: tuple[LearningSigil, ...] = ()
+    knowledge: tuple[KnowledgeSigil, ...] = ()
+    signals: tuple[MemorySignal, ...] = ()
     journal: str = ""
     difficulty: Difficulty | None = None
     retry_suggestion: str = ""
     next_model: str | None = None
-    hand_over: HandOver | None = None
-    subtasks: tuple[SubTask, ...] = ()
+    hand_over: HandoverSigil | None = None
+    subtasks: tuple[SubtaskSigil, ...] = ()
     verify_passed: bool | None = None
     verify_reason: str = ""
     problems: tuple[str, ...] = ()
@@ -725,16 +725,16 @@ class Review:
     """Result of a verification session."""
 
     passed: bool
-    is_judged: bool = True
+    has_verdict: bool = True
     """False if the session reached no verdict, in which case the work may still be correct."""
     reason: str = ""
     """Why the review did not pass."""
-    reply: Reply
+    reply: AgentReply
     """Agent session of the review, for its cost and usage."""
 
 
 @record
-class Verdict:
+class VerificationResult:
     """Combined result of the quality gates and the verification session."""
 
     gates: tuple[GateResult, ...] = ()
@@ -747,22 +747,22 @@ class Verdict:
 
 
 @record
-class Capture:
+class AttemptResult:
     """Everything to store when an attempt is settled, in one transaction."""
 
     attempt: Attempt
     report: FailureReport | None
     memories: tuple[Memory, ...]
-    task_status: Status
+    task_status: TaskStatus
     """New status of the task."""
     task_reason: str = ""
-    subtasks: tuple[SubTask, ...] = ()
+    subtasks: tuple[SubtaskSigil, ...] = ()
     """Subtasks the task is split into."""
-    used: tuple[str, ...] = ()
+    limits_used: tuple[str, ...] = ()
     """Used share of the limits of the task, as text for people."""
-    is_telling: bool = True
+    affects_credit: bool = True
     """False if the outcome says nothing about the memories in the prompt."""
     log: tuple[str, ...] = ()
     """Entries for the log of the task."""
-    ignored: tuple[str, ...] = ()
+    ignored_sigils: tuple[str, ...] = ()
     """Sigils that were malformed or not accepted, and why."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from detect_secrets.plugins.base import RegexBasedDetector
 
-WINDOW = 500
+WINDOW_CHARACTERS = 500
 """Size of a search window, in characters; some patterns of the library take quadratic time."""
-OVERLAP = 200
+OVERLAP_CHARACTERS = 200
 """Overlap of windows, in characters: more than is needed to recognize any secret."""
-REST = 1_000
+MAX_TOKEN_REST_CHARACTERS = 1_000
 """Maximum number of characters added to a token of which only the beginning was matched."""
 
 _DETECTORS = (
@@ -74,7 +74,7 @@ _LIKELY = {
 _PREFIX_GROUP_DETECTORS = ("GitHubTokenDetector", "GitLabTokenDetector")
 
 
-def spans_in(text: str, may_hold_secret: Callable[[str], bool] = bool) -> list[tuple[int, int]]:
+def find_secret_spans(text: str, may_hold_secret: Callable[[str], bool] = bool) -> list[tuple[int, int]]:
     """Return the start and end of each secret in a text, in order, without overlaps.
 
     Only windows that may hold a secret are searched.
@@ -104,9 +104,9 @@ def _windows(text: str) -> Iterator[tuple[int, int, int]]:
     gaps = [gap.span() for gap in _GAP.finditer(text)]
     begin = 0
     for end, next_begin in [*gaps, (len(text), 0)]:
-        for start in range(begin, max(begin + 1, end - OVERLAP), WINDOW - OVERLAP):
-            if start + WINDOW < end:
-                yield start, start + WINDOW - OVERLAP, start + WINDOW
+        for start in range(begin, max(begin + 1, end - OVERLAP_CHARACTERS), WINDOW_CHARACTERS - OVERLAP_CHARACTERS):
+            if start + WINDOW_CHARACTERS < end:
+                yield start, start + WINDOW_CHARACTERS - OVERLAP_CHARACTERS, start + WINDOW_CHARACTERS
             else:
                 yield start, end, end
         begin = next_begin
@@ -126,7 +126,7 @@ def _span(detector: RegexBasedDetector, match: re.Match[str]) -> tuple[int, int]
         return None
     if name == "JwtTokenDetector" and not _is_jwt(detector, token[0]):
         return None
-    rest = _REST.match(text, token.end(), token.end() + REST)
+    rest = _REST.match(text, token.end(), token.end() + MAX_TOKEN_REST_CHARACTERS)
     assert rest  # the pattern also matches an empty string
     return token.start(), rest.end()
 

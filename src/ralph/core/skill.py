@@ -6,39 +6,39 @@
 
 from __future__ import annotations
 
-NAME = "ralph-memory"
+SKILL_NAME = "ralph-memory"
 """Name of the skill and of its folder."""
-DESCRIPTION = (
+SKILL_DESCRIPTION = (
     "Project memory maintained by Ralph, with decisions, conventions, pitfalls and fixes from earlier sessions. "
     "Use it before exploring an unfamiliar part of the code, before changing something that looks odd, "
     "when you hit an error that others may have seen, and when you have learned something the next session will need."
 )
 
-COMMANDS = """\
+MEMORY_COMMANDS = """\
   ralph memory search "words"            search for what is known before you explore
   ralph memory show ID                   show one memory in full
   ralph memory add "a fact" --type fix --tags docker,database
 """
 
-RULES = """\
+MEMORY_RULES = """\
 Types: pattern (how things are done here), decision (what was chosen and why), fix (the solution to a recurring
 problem), context (what a newcomer has to know). Add one precise fact at a time, with its reason, and search first to
 avoid duplicates. Never put keys or passwords into a memory.
 """
 
-SKILL = f"""\
+PROMPT_SECTION = f"""\
 ## Project Memories by Command
 
 You can search the memories of this project and add to them while you work:
 
-{COMMANDS}
-{RULES}"""
+{MEMORY_COMMANDS}
+{MEMORY_RULES}"""
 """Section of a loop prompt."""
 
-FILE = f"""\
+SKILL_FILE = f"""\
 ---
-name: {NAME}
-description: {DESCRIPTION}
+name: {SKILL_NAME}
+description: {SKILL_DESCRIPTION}
 ---
 
 # Project memory
@@ -54,7 +54,7 @@ when a session starts; search for the rest.
 Search with a few specific words: names of files, functions or tools, or the error message. If you have the tools of
 the MCP server `ralph`, use `search_memories`, then `show_memory` for a memory in full. Otherwise use the commands:
 
-{COMMANDS}
+{MEMORY_COMMANDS}
 A memory was true when it was written. If it contradicts the code, trust the code.
 
 ## Remember what will help
@@ -65,7 +65,7 @@ MEMORY:pitfall:The test database is shared; run those tests one at a time
 
 The type is one of architecture, dependency, decision, constraint, pattern, convention, pitfall, fix.
 
-{RULES}
+{MEMORY_RULES}
 Do not save what the code or its documentation already says, what concerns only the current task, or anything personal
 about people.
 

@@ -12,11 +12,11 @@ from functools import cache
 
 CHARACTERS_PER_TOKEN = 4
 REDACTED = "[redacted]"
-MOST_LOOKS = 20
+MAX_DETECTION_PASSES = 20
 """Maximum number of times a text is searched again after a match."""
-SHORTEST_OWN = 8
+MIN_ENVIRONMENT_SECRET_CHARACTERS = 8
 """Minimum length of a secret from the environment, in characters; shorter values may be ordinary words."""
-TRACE_CHARACTERS = 500
+MAX_STACK_TRACE_CHARACTERS = 500
 """Maximum length of a stored stack trace, in characters."""
 
 _ESCAPES = (
@@ -169,8 +169,8 @@ def clean(text: str) -> str:
         return text
     text = text.replace("\u2028", "\n").replace("\u2029", "\n")
     if "\x1b" in text:
-        text = compiled(_ESCAPES).sub("", text)
-    return compiled(_INVISIBLE).sub("", text)
+        text = compiled_pattern(_ESCAPES).sub("", text)
+    return compiled_pattern(_INVISIBLE).sub("", text)
 
 
 def redact(text: str) -> str:
@@ -178,35 +178,35 @@ def redact(text: str) -> str:
     folded = text.casefold()
     for marker, pattern in _MARKED_SECRETS:
         if marker in folded:
-            text = compiled(pattern).sub(REDACTED, text)
-    if "private key" in folded or compiled(_KEY_LINE).search(text):
+            text = compiled_pattern(pattern).sub(REDACTED, text)
+    if "private key" in folded or compiled_pattern(_KEY_LINE).search(text):
         text = _redact_partial_keys(text)
-    if compiled(_TOKEN_PREFIX).search(text):
-        text = compiled(_TOKEN).sub(REDACTED, _rejoin_tokens(text) if "\n" in text else text)
+    if compiled_pattern(_TOKEN_PREFIX).search(text):
+        text = compiled_pattern(_TOKEN).sub(REDACTED, _rejoin_tokens(text) if "\n" in text else text)
     text = _redact_passwords(_redact_own_secrets(text), folded)
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_DETECTION_PASSES):
         # Some patterns of the library match only the last of several secrets on a line.
-        if not may_hold_secret(text) or (redacted := _redact_detected(text)) == text:
+        if not may_contain_secret(text) or (redacted := _redact_detected(text)) == text:
             break
         text = redacted
     return text
 
 
 def _redact_partial_keys(text: str) -> str:
-    from ralph.core.passwords import without_ends_of_keys, without_middles_of_keys
+    from ralph.core.passwords import redact_key_endings, redact_key_fragments
 
-    return without_middles_of_keys(without_ends_of_keys(text))
+    return redact_key_fragments(redact_key_endings(text))
 
 
 def _rejoin_tokens(text: str) -> str:
     """Return the text with tokens rejoined that were broken at the end of a line."""
     parts = []
     position = 0
-    for prefix in compiled(_TOKEN_PREFIX).finditer(text):
-        match = compiled(_WRAPPED).match(text, prefix.end())
+    for prefix in compiled_pattern(_TOKEN_PREFIX).finditer(text):
+        match = compiled_pattern(_WRAPPED).match(text, prefix.end())
         if match and prefix.start() >= position:
-            rest = compiled(r"\\?\n[ \t]*").sub("", match[0])
-            if compiled(_TOKEN).match(text[prefix.start() : prefix.end()] + rest):
+            rest = compiled_pattern(r"\\?\n[ \t]*").sub("", match[0])
+            if compiled_pattern(_TOKEN).match(text[prefix.start() : prefix.end()] + rest):
                 parts += [text[position : prefix.end()], rest]
                 position = match.end()
     return "".join([*parts, text[position:]])
@@ -214,64 +214,68 @@ def _rejoin_tokens(text: str) -> str:
 
 def _redact_own_secrets(text: str) -> str:
     """Return the text without secrets from our own environment, some of which agents inherit."""
-    for secret in own_secrets():
+    for secret in environment_secrets():
         if secret in text:
             text = text.replace(secret, REDACTED)
     return text
 
 
 @cache
-def own_secrets() -> tuple[str, ...]:
+def environment_secrets() -> tuple[str, ...]:
     """Return the values of environment variables whose names mark them as secret, longest first."""
     import os
 
-    secret_name = compiled(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pass|pwd|credentials?)$")
+    secret_name = compiled_pattern(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pass|pwd|credentials?)$")
     values = {value for name, value in os.environ.items() if "_" in name and secret_name.search(name)}
-    values = {value for value in values if len(value) >= SHORTEST_OWN and not (value.isalpha() or value[0] in "/~.")}
+    values = {
+        value
+        for value in values
+        if len(value) >= MIN_ENVIRONMENT_SECRET_CHARACTERS and not (value.isalpha() or value[0] in "/~.")
+    }
     return tuple(sorted(values, key=len, reverse=True))
 
 
 def _redact_passwords(text: str, folded: str) -> str:
     if not any(marker in folded for marker in _PASSWORD_MARKERS):
         return text
-    from ralph.core.passwords import without_passwords
+    from ralph.core.passwords import redact_passwords
 
-    return without_passwords(text)
+    return redact_passwords(text)
 
 
-def may_hold_secret(text: str) -> bool:
+def may_contain_secret(text: str) -> bool:
     """Return whether the detection library has to search the text; if not, it would find nothing.
 
     Loading the library takes longer than most commands, so this filter has to rule out nearly every text.
 
     """
-    if compiled(_SUSPECT_BY_SHAPE).search(text):
+    if compiled_pattern(_SUSPECT_BY_SHAPE).search(text):
         return True
-    return _has_secret_name(text) and bool(compiled(_SUSPECT_BY_NAME).search(text))
+    return _has_secret_name(text) and bool(compiled_pattern(_SUSPECT_BY_NAME).search(text))
 
 
 def _has_secret_name(text: str) -> bool:
-    return bool(compiled(_NAME_MARKERS).search(text.casefold()))
+    return bool(compiled_pattern(_NAME_MARKERS).search(text.casefold()))
 
 
 def _redact_detected(text: str) -> str:
-    from ralph.core.redaction import spans_in
+    from ralph.core.redaction import find_secret_spans
 
     parts = []
     end = 0
-    for start, next_end in spans_in(text, may_hold_secret):
+    for start, next_end in find_secret_spans(text, may_contain_secret):
         parts.append(text[end:start])
         end = next_end
     return REDACTED.join([*parts, text[end:]])
 
 
 @cache
-def compiled(pattern: str) -> re.Pattern[str]:
+def compiled_pattern(pattern: str) -> re.Pattern[str]:
     """Return the compiled pattern, cached; compilation takes milliseconds that most commands can save."""
     return re.compile(pattern)
 
 
-def accept(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return untrusted text as it may be stored: clean, without secrets, stripped."""
     return redact(clean(text)).strip()
 
@@ -287,17 +291,17 @@ def count_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def cut(text: str, length: int, mark: str = " [cut]") -> str:
+def truncate(text: str, length: int, suffix: str = " [cut]") -> str:
     """Return at most `length` characters of the text, with a mark if it was truncated."""
-    return text if len(text) <= length else text[: max(0, length - len(mark))].rstrip() + mark
+    return text if len(text) <= length else text[: max(0, length - len(suffix))].rstrip() + suffix
 
 
-def cut_words(text: str, words: int, mark: str = "[truncated]") -> str:
+def truncate_words(text: str, words: int, suffix: str = "[truncated]") -> str:
     """Return the first `words` words with their line breaks, with a mark if it was truncated."""
     end = 0
     for count, match in enumerate(re.finditer(r"\S+", text), start=1):
         if count > words:
-            return f"{text[:end]} {mark}"
+            return f"{text[:end]} {suffix}"
         end = match.end()
     return text
 
@@ -328,7 +332,7 @@ _SPEAKER_TAG = (
 _MEMORY_LINE = r"(?i)\b(MEMORY\s*+):(?=\s*+\w++\s*+:)"
 
 
-def neutralise(text: str) -> str:
+def neutralize(text: str) -> str:
     """Return untrusted text in a form that has no effect when an agent repeats it.
 
     Sigil tags lose their angle bracket and `MEMORY:` lines their colon, so that data shown in a prompt never comes back
@@ -338,19 +342,19 @@ def neutralise(text: str) -> str:
     """
     text = clean(text)
     if "<" in text:
-        text = compiled(_SIGIL_TAG).sub("‹", text)
-        text = compiled(_SPEAKER_TAG).sub("‹", text)
+        text = compiled_pattern(_SIGIL_TAG).sub("‹", text)
+        text = compiled_pattern(_SPEAKER_TAG).sub("‹", text)
     if ":" in text:
-        text = compiled(_MEMORY_LINE).sub(r"\1 -", text)
+        text = compiled_pattern(_MEMORY_LINE).sub(r"\1 -", text)
     return text
 
 
-def slug(title: str, length: int = 80) -> str:
+def slugify(title: str, length: int = 80) -> str:
     """Return a file name for a title: lowercase letters and digits, single hyphens, at most `length` characters."""
     return re.sub(r"[\W_]+", "-", title.lower())[: length + 1].strip("-")[:length].rstrip("-")
 
 
-def title_of(text: str, length: int = 100) -> str:
+def extract_title(text: str, length: int = 100) -> str:
     """Return the first sentence or line of a text, at most `length` characters, then `...`."""
     line = text.strip().split("\n", 1)[0]
     sentence = re.split(r"(?:(?<=\w\w)|(?<=[)\]\"'`]))[.!?](?=\s|$)", line, maxsplit=1)[0].strip() or line
@@ -367,11 +371,11 @@ _FILE_SUFFIXES = frozenset(
 )
 
 
-def paths_in(text: str, most: int = 20) -> tuple[str, ...]:
+def find_paths(text: str, limit: int = 20) -> tuple[str, ...]:
     """Return the file paths mentioned in a text, in order: `src/app.py`, `Makefile.am`; not `session.Get()`."""
     paths = dict.fromkeys(
         match[0]
-        for match in compiled(_PATH).finditer(text[:50_000])
+        for match in compiled_pattern(_PATH).finditer(text[:50_000])
         if ("/" in match[0] or match[0].rsplit(".", 1)[1] in _FILE_SUFFIXES) and not text.startswith("(", match.end())
     )
-    return tuple(paths)[:most]
+    return tuple(paths)[:limit]

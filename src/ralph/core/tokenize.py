@@ -2,7 +2,7 @@
 
 Identifiers come in many spellings: `getUserName`, `get_user_name` and "get the user's name" should match. An identifier
 is indexed by its parts and as a whole, words are stemmed, and text without spaces between words, such as Chinese or
-Thai, is split into character pairs. Memories are stored with their words (`VERSION` identifies the rules), and queries
+Thai, is split into character pairs. Memories are stored with their words (`TOKENIZER_VERSION` identifies the rules), and queries
 are tokenized by the same rules.
 """
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
             """Return the stem of a word."""
 
 
-VERSION = 1
+TOKENIZER_VERSION = 1
 """Version of the tokenization rules; texts indexed with another version are indexed again."""
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 """Maximum length of a word, in characters."""
 
 STOP_WORDS = frozenset(
@@ -38,7 +38,7 @@ STOP_WORDS = frozenset(
     " using via was way were what when where which while who why will with within without would you your".split()
 )
 
-EMPTY_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     "a about after all also am an and any are as at be been before being between both but by can could d did do does"
     " doing don done down each else few for from get got had has have having he her here him his how i if in into is"
     " isn it its just like ll m may me might more most must my no nor not now of off on one only or other our out over"
@@ -61,7 +61,7 @@ _UNSTEMMED = _LANGUAGES[-1][0]
 _stemmers: dict[str, Stemmer] = {}
 
 
-def words(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Return the stemmed words of a text with repetitions, followed by its compound identifiers as a whole."""
     chunk_pattern = _ASCII_CHUNK
     if not text.isascii():
@@ -74,7 +74,7 @@ def words(text: str) -> list[str]:
     names: list[str] = []
     # Most words repeat, so they are cached; longer chunks would only fill the cache.
     for chunk in chunk_pattern.findall(text):
-        chunk_stems, chunk_names = _split_cached(chunk) if len(chunk) <= LONGEST_WORD else _split_chunk(chunk)
+        chunk_stems, chunk_names = _split_cached(chunk) if len(chunk) <= MAX_WORD_LENGTH else _split_chunk(chunk)
         stems += chunk_stems
         names += chunk_names
     stems += names
@@ -84,37 +84,37 @@ def words(text: str) -> list[str]:
 def _split_chunk(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the stems and the compound identifiers in a run of letters and digits."""
     if chunk.islower() and chunk.isalpha():
-        return ((_stem(chunk[:LONGEST_WORD]),), ()) if _is_significant(chunk) else ((), ())
+        return ((_stem(chunk[:MAX_WORD_LENGTH]),), ()) if _is_significant(chunk) else ((), ())
     if chunk.isdigit() and chunk.isascii():
-        return (chunk[:LONGEST_WORD],), ()
+        return (chunk[:MAX_WORD_LENGTH],), ()
     parts = _PART.findall(chunk)
-    stems = tuple(_stem(word[:LONGEST_WORD]) for word in map(str.lower, parts) if _is_significant(word))
+    stems = tuple(_stem(word[:MAX_WORD_LENGTH]) for word in map(str.lower, parts) if _is_significant(word))
     names = chunk.split(".") if len(parts) > 1 else ()
-    return stems, tuple(name.lower()[:LONGEST_WORD] for name in names if len(_PART.findall(name)) > 1)
+    return stems, tuple(name.lower()[:MAX_WORD_LENGTH] for name in names if len(_PART.findall(name)) > 1)
 
 
 _split_cached = lru_cache(maxsize=30_000)(_split_chunk)
 
 
 def _is_significant(word: str) -> bool:
-    return word not in EMPTY_WORDS and (len(word) > 1 or word.isdigit() or not word.isascii())
+    return word not in FUNCTION_WORDS and (len(word) > 1 or word.isdigit() or not word.isascii())
 
 
-def path_words(path: str) -> list[str]:
+def tokenize_path(path: str) -> list[str]:
     """Return the words of a path: directories once, parts of the file name twice, and the whole name."""
     folders, _, name = path.replace("\\", "/").rpartition("/")
-    parts = [word for word in words(name.rpartition(".")[0] or name) if "_" not in word]
-    return [*words(folders.replace("/", " ")), *parts, *parts, _NOT_NAME.sub("_", name.lower())[:LONGEST_WORD]]
+    parts = [word for word in tokenize(name.rpartition(".")[0] or name) if "_" not in word]
+    return [*tokenize(folders.replace("/", " ")), *parts, *parts, _NOT_NAME.sub("_", name.lower())[:MAX_WORD_LENGTH]]
 
 
-def query_words(text: str, most: int) -> list[str]:
+def search_terms(text: str, limit: int) -> list[str]:
     """Return the first distinct words worth searching for: three characters or more, no stop words.
 
     If there are only stop words, those are returned.
     """
     words = [word for word in re.findall(r"[^\W_](?:[\w./:-]*[^\W_])?", text.lower()) if len(word) > 2]
     significant = [word for word in words if word not in STOP_WORDS]
-    return list(dict.fromkeys(significant or words))[:most]
+    return list(dict.fromkeys(significant or words))[:limit]
 
 
 def _without_comments(text: str) -> str:
@@ -158,7 +158,7 @@ def _stemmer(language: str) -> Stemmer:
     return _stemmers[language]
 
 
-def texts_in(stored: str) -> tuple[str, ...]:
+def parse_string_list(stored: str) -> tuple[str, ...]:
     """Return the strings of a stored JSON list; empty if it is damaged."""
     try:
         values = json.loads(stored) if stored != "[]" else ()
@@ -167,6 +167,6 @@ def texts_in(stored: str) -> tuple[str, ...]:
     return tuple(text for text in values if isinstance(text, str)) if isinstance(values, list | tuple) else ()
 
 
-def rarity(held_by: int, total: int) -> float:
+def inverse_document_frequency(document_frequency: int, total: int) -> float:
     """Return the inverse document frequency of a word."""
-    return math.log(1 + (max(total - held_by, 0) + 0.5) / (held_by + 0.5))
+    return math.log(1 + (max(total - document_frequency, 0) + 0.5) / (document_frequency + 0.5))

@@ -11,23 +11,23 @@ import json
 import math
 import re
 
-from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
-from ralph.core.records import KINDS, Memory, MemoryEvent, Source, State, fields_of
-from ralph.core.text import accept, one_line, title_of
+from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from ralph.core.records import MEMORY_KINDS, Memory, MemoryEvent, MemorySource, MemoryState, record_fields
+from ralph.core.text import extract_title, one_line, sanitize
 from ralph.formats.imported import (
-    LONGEST_ID,
-    LONGEST_WORD,
-    MOMENT,
-    MOST_LOOPS,
+    MAX_ID_CHARS,
+    MAX_SOURCE_LOOPS,
+    MAX_WORD_CHARS,
+    TIMESTAMP_PATTERN,
     InvalidEntryError,
-    count_of,
-    heading_of,
     is_plain_id,
-    moment_of,
-    share_of,
-    word_of,
+    parse_count,
+    parse_enum,
+    parse_ratio,
+    parse_timestamp,
+    stored_title,
 )
-from ralph.formats.planned import Unreadable
+from ralph.formats.planned import ReadProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
     Fields = Mapping[str, Callable[[Any, str], Any]]
 
-VERSION = 1
-LONGEST_LINE = 8 * 1024 * 1024
+BUNDLE_VERSION = 1
+MAX_BUNDLE_LINE_CHARS = 8 * 1024 * 1024
 """Maximum length of a line, in characters; longer than any valid memory."""
-LONGEST_KIND = 50
+MAX_KIND_CHARS = 50
 """Maximum length of a memory type, in characters."""
-LONGEST_CHANGE = 1_000_000
+MAX_CHANGE_CHARS = 1_000_000
 """Maximum length of the JSON text of a change, in characters."""
 
 _START = re.compile(r"\ufeff?\s{0,100}\{\s{0,100}\"ralph_bundle\"\s{0,100}:")
 _HARMLESS = re.compile(
-    rf"[a-z -]{{1,12}}|mem-\d{{1,12}}-[0-9a-f]{{4}}|run-[0-9a-f]{{8}}|t-[0-9a-f]{{6}}|{MOMENT}", re.ASCII
+    rf"[a-z -]{{1,12}}|mem-\d{{1,12}}-[0-9a-f]{{4}}|run-[0-9a-f]{{8}}|t-[0-9a-f]{{6}}|{TIMESTAMP_PATTERN}", re.ASCII
 )
 """Short words, ids and timestamps, which cannot contain secrets or invisible characters."""
 _LOCAL_FIELDS = ("seen", "stale")
@@ -75,11 +75,11 @@ def write_bundle(memories: Iterable[tuple[Memory, Sequence[MemoryEvent]]], proje
         digest.update(line.encode("utf-8", "surrogatepass"))
         return line
 
-    yield hashed_line({"ralph_bundle": VERSION, "project": project, "exported_at": at})
+    yield hashed_line({"ralph_bundle": BUNDLE_VERSION, "project": project, "exported_at": at})
     for memory, events in memories:
-        yield hashed_line({name: value for name, value in fields_of(memory).items() if name not in _LOCAL_FIELDS})
+        yield hashed_line({name: value for name, value in record_fields(memory).items() if name not in _LOCAL_FIELDS})
         for event in events:
-            yield hashed_line({"event": fields_of(event)})
+            yield hashed_line({"event": record_fields(event)})
         count += 1
     yield encode({"count": count, "checksum": digest.hexdigest()}) + "\n"
 
@@ -129,7 +129,7 @@ def _decode_or_none(line: str) -> dict[str, Any] | None:
         return None
 
 
-def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreadable]:
+def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | ReadProblem]:
     """Yield the memories of a bundle, each followed by its history, and problems.
 
     The last item is a problem if the bundle was truncated or changed after it was written.
@@ -141,7 +141,7 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreada
     number, first = next(rows, (1, ""))
     exported_at, why = _parse_header(first)
     if why:
-        yield Unreadable(line=number, why=why)
+        yield ReadProblem(line=number, why=why)
         return
     digest.update(_bytes(first))
     count = 0
@@ -162,9 +162,9 @@ def read_bundle(lines: Iterable[str]) -> Iterator[Memory | MemoryEvent | Unreada
                 last_id = memory.id
                 yield memory
         except InvalidEntryError as error:
-            yield Unreadable(line=number, why=f"Line {number} was skipped: {error}.")
+            yield ReadProblem(line=number, why=f"Line {number} was skipped: {error}.")
         digest.update(_bytes(line))
-    yield Unreadable(line=number, why=_TRUNCATED, was_read=True)
+    yield ReadProblem(line=number, why=_TRUNCATED, was_read=True)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -183,9 +183,12 @@ def _parse_header(line: str) -> tuple[str, str]:
     try:
         fields = _decode(line)
         version = fields.get("ralph_bundle")
-        if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
-            return "", f"The bundle has version {version}, but this Ralph only supports {VERSION}. Upgrade Ralph."
-        if version != VERSION or isinstance(version, bool):
+        if isinstance(version, int) and not isinstance(version, bool) and version > BUNDLE_VERSION:
+            return (
+                "",
+                f"The bundle has version {version}, but this Ralph only supports {BUNDLE_VERSION}. Upgrade Ralph.",
+            )
+        if version != BUNDLE_VERSION or isinstance(version, bool):
             return "", "Not a bundle: the first line has no `ralph_bundle` version."
     except InvalidEntryError as error:
         return "", f"Not a bundle: invalid first line ({error})."
@@ -197,20 +200,20 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 def _check_footer(
     fields: dict[str, Any], count: int, digest: str, number: int, next_line: object
-) -> Iterator[Unreadable]:
+) -> Iterator[ReadProblem]:
     """Yield the problems that the last line reveals."""
     if fields.get("checksum") != digest:
-        yield Unreadable(
+        yield ReadProblem(
             line=number, why="The checksum does not match: the bundle was changed after it was written.", was_read=True
         )
     elif fields.get("count") != count:
-        yield Unreadable(
+        yield ReadProblem(
             line=number,
             why=f"The last line has a different number of memories than the bundle, which has {count}.",
             was_read=True,
         )
     elif next_line is not None:
-        yield Unreadable(line=number + 1, why="Ignored unexpected lines after the end of the bundle.")
+        yield ReadProblem(line=number + 1, why="Ignored unexpected lines after the end of the bundle.")
 
 
 def _bytes(line: str) -> bytes:
@@ -225,7 +228,7 @@ _decode_json = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def _decode(line: str) -> dict[str, Any]:
-    if len(line) > LONGEST_LINE:
+    if len(line) > MAX_BUNDLE_LINE_CHARS:
         raise InvalidEntryError(f"it has {len(line):,} characters")
     try:
         fields = _decode_json(line)
@@ -250,7 +253,7 @@ def _memory(values: dict[str, Any], exported_at: str) -> Memory:
     if not fields.get("kind"):
         raise InvalidEntryError("it has no kind")
     fields.setdefault("id", "")
-    fields["title"] = fields.get("title") or title_of(body) or fields["kind"]
+    fields["title"] = fields.get("title") or extract_title(body) or fields["kind"]
     created = fields["created_at"] = fields.get("created_at") or exported_at
     if not created:
         raise InvalidEntryError("it has no date")
@@ -286,7 +289,7 @@ def _convert_fields(values: dict[str, Any], known: Fields, defaults: dict[str, A
             strings += [item for item in value if type(item) is str and not _HARMLESS.fullmatch(item)]
     # Most bundles were written by us and are clean, so all texts are first checked at once.
     text = "\n".join(strings).strip()
-    if accept(text) != text:
+    if sanitize(text) != text:
         fields = {name: _clean_value(value) for name, value in fields.items()}
     for name, value in fields.items():
         fields[name] = known[name](value, name)
@@ -295,14 +298,14 @@ def _convert_fields(values: dict[str, Any], known: Fields, defaults: dict[str, A
 
 def _clean_value(value: Any) -> Any:
     if isinstance(value, list):
-        return [accept(item) if isinstance(item, str) else item for item in value]
-    return accept(value) if isinstance(value, str) else value
+        return [sanitize(item) if isinstance(item, str) else item for item in value]
+    return sanitize(value) if isinstance(value, str) else value
 
 
 # Converters: each gets a cleaned value, and the name of its field for messages.
 
 
-def _text(value: Any, name: str, longest: int = LONGEST_BODY) -> str:
+def _text(value: Any, name: str, longest: int = MAX_BODY_LENGTH) -> str:
     if not isinstance(value, str):
         raise InvalidEntryError(f"its {name} is not a string")
     if len(value) > longest:
@@ -311,23 +314,23 @@ def _text(value: Any, name: str, longest: int = LONGEST_BODY) -> str:
 
 
 def _word(value: Any, name: str) -> str:
-    return _text(value, name, LONGEST_WORD)
+    return _text(value, name, MAX_WORD_CHARS)
 
 
 def _id(value: Any, name: str) -> str:
-    text = _text(value, name, LONGEST_ID)
+    text = _text(value, name, MAX_ID_CHARS)
     if text and not is_plain_id(text):
         raise InvalidEntryError(f"its {name} has characters other than letters, digits, dots and hyphens")
     return text
 
 
 def _line(value: Any, name: str) -> str:
-    return heading_of(_text(value, name))
+    return stored_title(_text(value, name))
 
 
 def _kind(value: Any, name: str) -> str:
-    word = one_line(_text(value, name), LONGEST_KIND)
-    return known if (known := word.lower()) in KINDS else word
+    word = one_line(_text(value, name), MAX_KIND_CHARS)
+    return known if (known := word.lower()) in MEMORY_KINDS else word
 
 
 def _json(value: Any, name: str) -> str:
@@ -340,7 +343,7 @@ def _json(value: Any, name: str) -> str:
 
 def _change(value: Any, name: str) -> str:
     """Return the changed fields as JSON, cleaned and without the id of the memory."""
-    text = _text(value, name, LONGEST_CHANGE)
+    text = _text(value, name, MAX_CHANGE_CHARS)
     try:
         fields = _decode(text)
     except InvalidEntryError as error:
@@ -354,7 +357,7 @@ def _change(value: Any, name: str) -> str:
 def _clean_nested(value: Any) -> Any:
     """Return a value with all its strings cleaned, including strings that contain JSON."""
     if isinstance(value, dict):
-        return {accept(name): _clean_nested(item) for name, item in value.items()}
+        return {sanitize(name): _clean_nested(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_clean_nested(item) for item in value]
     if not isinstance(value, str):
@@ -364,7 +367,7 @@ def _clean_nested(value: Any) -> Any:
             return _encode(_clean_nested(_decode_json(value)), value)
         except (ValueError, RecursionError, InvalidEntryError):
             pass
-    return accept(value)
+    return sanitize(value)
 
 
 def _encode(value: Any, text: str) -> str:
@@ -372,7 +375,7 @@ def _encode(value: Any, text: str) -> str:
     return text if _decode_json(text) == value else json.dumps(value, ensure_ascii=False)
 
 
-def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[str, ...]:
+def _list(value: Any, name: str, longest: int, most: int = MAX_TAGS) -> tuple[str, ...]:
     items: dict[str, None] = {}
     for item in value if type(value) is list else (None,):
         if type(item) is not str or len(item) > longest:
@@ -385,35 +388,35 @@ def _list(value: Any, name: str, longest: int, most: int = MOST_TAGS) -> tuple[s
 
 
 def _tags(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(map(str.lower, _list(value, name, LONGEST_TAG)))
+    return tuple(map(str.lower, _list(value, name, MAX_TAG_LENGTH)))
 
 
 def _loops(value: Any, name: str) -> tuple[str, ...]:
-    return _list(value, name, LONGEST_WORD, MOST_LOOPS)
+    return _list(value, name, MAX_WORD_CHARS, MAX_SOURCE_LOOPS)
 
 
 def _paths(value: Any, name: str) -> tuple[str, ...]:
-    return _list(value, name, LONGEST_TAG * 10)
+    return _list(value, name, MAX_TAG_LENGTH * 10)
 
 
 def _share(value: Any, name: str) -> float | None:
-    return share_of(math.nan if isinstance(value, str) else value, name)
+    return parse_ratio(math.nan if isinstance(value, str) else value, name)
 
 
 def _support(value: Any, name: str) -> int:
-    return max(1, count_of(value, name))
+    return max(1, parse_count(value, name))
 
 
 def _moment(value: Any, name: str) -> str:
-    return moment_of(_text(value, name))
+    return parse_timestamp(_text(value, name))
 
 
-def _source(value: Any, name: str) -> Source:
-    return word_of(_text(value, name), name, Source)
+def _source(value: Any, name: str) -> MemorySource:
+    return parse_enum(_text(value, name), name, MemorySource)
 
 
-def _state(value: Any, name: str) -> State:
-    return word_of(_text(value, name), name, State)
+def _state(value: Any, name: str) -> MemoryState:
+    return parse_enum(_text(value, name), name, MemoryState)
 
 
 _MEMORY_FIELDS: Fields = {
@@ -432,15 +435,15 @@ _MEMORY_FIELDS: Fields = {
     "state": _state,
     "state_reason": _text,
     "confidence": _share,
-    "wins": count_of,
-    "losses": count_of,
-    "uses": count_of,
+    "wins": parse_count,
+    "losses": parse_count,
+    "uses": parse_count,
     "success_rate": _share,
     "support": _support,
     "superseded_by": _id,
     "origin_task": _id,
     "origin_run": _id,
-    "origin_attempt": count_of,
+    "origin_attempt": parse_count,
     "origin_session": _word,
     "origin_loops": _loops,
     "created_at": _moment,
@@ -450,7 +453,7 @@ _MEMORY_FIELDS: Fields = {
     "validated_at": _moment,
 }
 _EVENT_FIELDS: Fields = {
-    "seq": count_of,
+    "seq": parse_count,
     "memory_id": _id,
     "what": _word,
     "was": _change,
@@ -459,9 +462,9 @@ _EVENT_FIELDS: Fields = {
     "why": _text,
     "at": _moment,
     "change_id": _id,
-    "undoes": count_of,
+    "undoes": parse_count,
 }
 _MEMORY_DEFAULTS = {
     name: list(value) if isinstance(value, tuple) else value
-    for name, value in fields_of(Memory(id="", kind="", title="", body="", created_at="", updated_at="")).items()
+    for name, value in record_fields(Memory(id="", kind="", title="", body="", created_at="", updated_at="")).items()
 }

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.markdown import fence_in
-from ralph.core.records import Status, replace
-from ralph.core.text import accept
-from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
+from ralph.core.markdown import match_fence
+from ralph.core.records import TaskStatus, replace
+from ralph.core.text import sanitize
+from ralph.formats.planned import MAX_TASK_CHARS, PlannedTask, ReadProblem, quote_excerpt, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TAB_COLUMNS = 4
 OPEN_MARKS = ("", "~", "/")
 """Marks of tasks that can be claimed; `~` and `/` mean work in progress elsewhere."""
 DONE_MARKS = ("x", "X")
-CANCELLED_MARK = "-"
+CANCELED_MARK = "-"
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[(.?)\](?:[ \t]+(.*))?$")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)$")
@@ -44,12 +44,12 @@ def read_checklist_md(text: str) -> Reading:
     return _derive_parent_status(parser.tasks()), tuple(sorted(parser.unreadable, key=lambda problem: problem.line))
 
 
-def has_boxes(text: str) -> bool:
+def has_checkboxes(text: str) -> bool:
     """Return whether the text has a checkbox."""
     return any(not is_code and _ITEM.match(row) for _, row, is_code in _rows(text, []))
 
 
-def _rows(text: str, unreadable: list[Unreadable]) -> Iterator[tuple[int, str, bool]]:
+def _rows(text: str, unreadable: list[ReadProblem]) -> Iterator[tuple[int, str, bool]]:
     """Yield the number and text of every line outside comments, and whether it is in a code block."""
     closing = ""
     opened = 0
@@ -65,11 +65,11 @@ def _rows(text: str, unreadable: list[Unreadable]) -> Iterator[tuple[int, str, b
             closing, opened = ("" if "-->" in stripped else "-->"), line
         else:
             yield line, row, False
-            if fence := fence_in(row):
+            if fence := match_fence(row):
                 closing, opened = fence[1], line
     if closing:
         what = "comment" if closing == "-->" else "code block"
-        unreadable.append(Unreadable(line=opened, why=f"Skipped the {what} that starts here: it never ends."))
+        unreadable.append(ReadProblem(line=opened, why=f"Skipped the {what} that starts here: it never ends."))
 
 
 def _derive_parent_status(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
@@ -78,9 +78,9 @@ def _derive_parent_status(tasks: list[PlannedTask]) -> tuple[PlannedTask, ...]:
     tasks_reversed = []
     for task in reversed(tasks):  # children come after their parent
         if task.key in all_done:
-            task = replace(task, status=Status.DONE if all_done[task.key] else Status.PENDING)
+            task = replace(task, status=TaskStatus.DONE if all_done[task.key] else TaskStatus.PENDING)
         if task.parent_key is not None:
-            all_done[task.parent_key] = all_done.get(task.parent_key, True) and task.status is Status.DONE
+            all_done[task.parent_key] = all_done.get(task.parent_key, True) and task.status is TaskStatus.DONE
         tasks_reversed.append(task)
     return tuple(reversed(tasks_reversed))
 
@@ -102,14 +102,14 @@ class _Item:
     def body(self) -> str:
         """Return the text below the item, after its section, which an item like “write tests” needs as context."""
         section = f"Section: {self.section}\n\n" if self.section else ""
-        return accept(section + _dedent(self.rows))
+        return sanitize(section + _dedent(self.rows))
 
 
 class _ChecklistParser:
     """Parser state: the open items that the next line may belong to."""
 
     def __init__(self) -> None:
-        self.unreadable: list[Unreadable] = []
+        self.unreadable: list[ReadProblem] = []
         self._items: list[_Item] = []
         self._lines: dict[str, int] = {}
         self._open: list[_Item] = []
@@ -124,7 +124,7 @@ class _ChecklistParser:
         self._after_blank = False
         self._open.append(item)
         self._items.append(item)
-        id, title = _split_id(accept(text[:LONGEST_ENTRY]))
+        id, title = _split_id(sanitize(text[:MAX_TASK_CHARS]))
         key = id or f"#{len(self._items)}"
         is_struck = _is_struck(title)
         title = _strip_emphasis(title)
@@ -132,22 +132,22 @@ class _ChecklistParser:
         reason = ""
         if item.is_canceled:
             reason = "the item is part of a canceled one"
-        elif mark == CANCELLED_MARK or (is_struck and mark not in DONE_MARKS):
+        elif mark == CANCELED_MARK or (is_struck and mark not in DONE_MARKS):
             item.is_canceled = True
             reason = "the item is canceled"
         elif mark not in OPEN_MARKS and mark not in DONE_MARKS:
-            reason = f"unknown mark {quote(f'[{mark}]')}"
+            reason = f"unknown mark {quote_excerpt(f'[{mark}]')}"
         elif not title:
             reason = "the task has no title"
-        elif len(text) > LONGEST_ENTRY:
-            reason = f"the title is longer than {LONGEST_ENTRY:,} characters"
+        elif len(text) > MAX_TASK_CHARS:
+            reason = f"the title is longer than {MAX_TASK_CHARS:,} characters"
         elif key in self._lines:
-            reason = f"the id {quote(key)} is already used on line {self._lines[key]}"
+            reason = f"the id {quote_excerpt(key)} is already used on line {self._lines[key]}"
         if reason:
-            self.unreadable.append(Unreadable(line=line, why=f"Skipped: {reason}."))
+            self.unreadable.append(ReadProblem(line=line, why=f"Skipped: {reason}."))
             return
 
-        status = Status.DONE if mark in DONE_MARKS else Status.PENDING
+        status = TaskStatus.DONE if mark in DONE_MARKS else TaskStatus.PENDING
         item.task = PlannedTask(key=key, title=title, status=status, parent_key=item.key, line=line)
         item.key = key
         self._lines[key] = line
@@ -163,7 +163,7 @@ class _ChecklistParser:
             self._open[-1].rows += ["", row] if self._after_blank else [row]
         elif not is_code and (heading := _HEADING.match(row)):
             # A first-level heading is the title of the document, not a section.
-            self._section = "" if heading[1] == "#" else _strip_emphasis(accept(heading[2]))
+            self._section = "" if heading[1] == "#" else _strip_emphasis(sanitize(heading[2]))
         self._after_blank = False
 
     def tasks(self) -> list[PlannedTask]:

@@ -12,16 +12,16 @@ from ralph.formats.notes_md import (
     CODE,
     NESTING_COLUMNS,
     RULE,
-    Gathering,
-    date_in,
-    heading_of,
-    indent_of,
+    MemoryCollector,
+    find_date,
+    heading_text,
+    indentation,
+    is_continuation,
     is_placeholder,
-    is_wrapped,
-    items_in,
-    joined,
-    rows_of,
-    what_is,
+    item_text,
+    parse_items,
+    parse_rows,
+    row_type,
 )
 
 TYPE_CHECKING = False
@@ -31,16 +31,27 @@ if TYPE_CHECKING:
     from ralph.formats.imported import Reading
     from ralph.formats.notes_md import Row
 
-TAG = "guardrail"
+GUARDRAIL_TAG = "guardrail"
 """Tag of all imported guardrails."""
-LONGEST_NAME = 100
+MAX_SIGN_NAME_CHARS = 100
 """Maximum length of the name of a sign, in characters; a longer one is part of the text."""
-LONGEST_START = 200
+MAX_LABEL_SEARCH_CHARS = 200
 """Number of characters of a row that are searched for a sign or field label."""
-TRIGGERS = ("trigger", "when", "pattern", "problem", "situation", "symptom")
-INSTRUCTIONS = ("instruction", "do", "fix", "rule", "action", "mitigation", "solution", "instead")
-FIELDS = frozenset(
-    {*TRIGGERS, *INSTRUCTIONS, "added after", "added", "example", "examples", "source", "learned from", "reason", "why"}
+TRIGGER_LABELS = ("trigger", "when", "pattern", "problem", "situation", "symptom")
+INSTRUCTION_LABELS = ("instruction", "do", "fix", "rule", "action", "mitigation", "solution", "instead")
+FIELD_LABELS = frozenset(
+    {
+        *TRIGGER_LABELS,
+        *INSTRUCTION_LABELS,
+        "added after",
+        "added",
+        "example",
+        "examples",
+        "source",
+        "learned from",
+        "reason",
+        "why",
+    }
 )
 """Labels that start a field even if they are not bold."""
 
@@ -62,24 +73,24 @@ _PARENTHESIS = re.compile(r"[ \t]*\([^()]{0,100}\)[ \t]*$")
 
 def read_guardrails_md(text: str, at: str) -> Reading:
     """Return a memory for every sign, and the problems."""
-    collector = Gathering(at)
-    add_signs(text, collector, with_lists=True)
-    return collector.reading("Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.")
+    collector = MemoryCollector(at)
+    add_signs(text, collector, include_lists=True)
+    return collector.result("Nothing to import: no sign (`### Sign: Name` with Trigger and Instruction) found.")
 
 
-def add_signs(text: str, collector: Gathering, *, with_lists: bool = False) -> None:
+def add_signs(text: str, collector: MemoryCollector, *, include_lists: bool = False) -> None:
     """Add every sign that is a heading; with `with_lists`, also single-line signs and items of lists of signs."""
-    for sign in _signs(_unfence(rows_of(text)), with_lists):
+    for sign in _signs(_unfence(parse_rows(text)), include_lists):
         if sign.is_template():
             continue
         body = sign.body()
-        is_named = bool(body) and 0 < len(sign.name) <= LONGEST_NAME
+        is_named = bool(body) and 0 < len(sign.name) <= MAX_SIGN_NAME_CHARS
         collector.add(
             sign.line,
             kind="constraint",
             title=sign.name if is_named else "",
             body=body if is_named else f"{sign.name}\n{body}".strip(),
-            tags=(TAG,),
+            tags=(GUARDRAIL_TAG,),
             created_at=sign.date(),
         )
 
@@ -87,20 +98,20 @@ def add_signs(text: str, collector: Gathering, *, with_lists: bool = False) -> N
 def has_signs(text: str) -> bool:
     """Return whether the text has signs with instructions outside code blocks."""
     return any(
-        not sign.is_template() and (sign.has_fields() or len(sign.name) > LONGEST_NAME)
-        for sign in _signs(rows_of(text), with_lists=True)
+        not sign.is_template() and (sign.has_fields() or len(sign.name) > MAX_SIGN_NAME_CHARS)
+        for sign in _signs(parse_rows(text), with_lists=True)
         if sign.column is None and not sign.is_listed
     )
 
 
-def has_list_of_signs(text: str) -> bool:
+def has_any_sign(text: str) -> bool:
     """Return whether the text has a sign in any form."""
-    return any(not sign.is_template() for sign in _signs(_unfence(rows_of(text)), with_lists=True))
+    return any(not sign.is_template() for sign in _signs(_unfence(parse_rows(text)), with_lists=True))
 
 
-def sign_named(row: str) -> str | None:
+def sign_name(row: str) -> str | None:
     """Return the name of the sign that starts in this row, or None."""
-    start = row[:LONGEST_START]
+    start = row[:MAX_LABEL_SEARCH_CHARS]
     found = _SIGN.match(start) if "sign" in start.lower() else None
     return row[found.end() :].strip().rstrip("#").strip().removesuffix("**").strip() if found else None
 
@@ -125,26 +136,26 @@ class _Sign:
         """Return labels and texts in order, with an empty label for unlabeled text."""
         if self._fields is None:
             self._fields = (
-                [("", joined(list(items_in(self.rows))))] if self.column is not None else list(_fields(self.rows))
+                [("", item_text(list(parse_items(self.rows))))] if self.column is not None else list(_fields(self.rows))
             )
         return self._fields
 
     def has_fields(self) -> bool:
-        return any(label.lower() in (*TRIGGERS, *INSTRUCTIONS) for label, _ in self.fields())
+        return any(label.lower() in (*TRIGGER_LABELS, *INSTRUCTION_LABELS) for label, _ in self.fields())
 
     def is_template(self) -> bool:
         """Return whether the sign only has placeholders."""
         if self.name and is_placeholder(self.name):
             return True
-        texts = [text for label, text in self.fields() if label.lower() in (*TRIGGERS, *INSTRUCTIONS)]
+        texts = [text for label, text in self.fields() if label.lower() in (*TRIGGER_LABELS, *INSTRUCTION_LABELS)]
         texts = texts or [text for _, text in self.fields()]
         return all(map(is_placeholder, texts)) if texts else self.is_listed or not self.name
 
     def body(self) -> str:
         """Return the fields as sentences, starting with trigger and instruction."""
         fields = self.fields()
-        trigger = next((field for field in fields if field[0].lower() in TRIGGERS), None)
-        instruction = next((field for field in fields if field[0].lower() in INSTRUCTIONS), None)
+        trigger = next((field for field in fields if field[0].lower() in TRIGGER_LABELS), None)
+        instruction = next((field for field in fields if field[0].lower() in INSTRUCTION_LABELS), None)
         sentences: list[str] = []
         if trigger and instruction:
             trigger_text = trigger[1].rstrip(" .:")
@@ -156,7 +167,8 @@ class _Sign:
 
     def date(self) -> str:
         return next(
-            (date for label, text in self.fields() if label.lower().startswith("added") and (date := date_in(text))), ""
+            (date for label, text in self.fields() if label.lower().startswith("added") and (date := find_date(text))),
+            "",
         )
 
 
@@ -166,18 +178,18 @@ def _signs(rows: Iterable[Row], with_lists: bool) -> Iterator[_Sign]:
     listed_at = 0
     """Level of the heading of the current list of signs, or 0."""
     for line, row, level in rows:
-        name = sign_named(row) if level > 0 or (with_lists and level != CODE) else None
+        name = sign_name(row) if level > 0 or (with_lists and level != CODE) else None
         if name is not None:
             if sign:
                 yield sign
-            sign = _Sign(line, heading_of(name) if level > 0 else name, max(level, 0))
+            sign = _Sign(line, heading_text(name) if level > 0 else name, max(level, 0))
         elif level > 0 and sign and sign.column is None and 0 < sign.level < level:
-            sign.rows.append((line, f"{heading_of(row)}:", 0))
+            sign.rows.append((line, f"{heading_text(row)}:", 0))
         elif level > 0:
             if sign:
                 yield sign
             sign = None
-            heading = heading_of(row)
+            heading = heading_text(row)
             if with_lists and listed_at and level == listed_at + 1:
                 sign = _Sign(line, heading, level, is_listed=True)
             elif level <= listed_at or not listed_at:
@@ -190,7 +202,7 @@ def _signs(rows: Iterable[Row], with_lists: bool) -> Iterator[_Sign]:
         elif listed_at and (sign is None or sign.column is not None) and level != CODE and _opens_bullet(row, sign):
             if sign:
                 yield sign
-            sign = _Sign(line, "", 0, column=indent_of(row))
+            sign = _Sign(line, "", 0, column=indentation(row))
             sign.rows.append((line, row, level))
         elif sign:
             sign.rows.append((line, row, level))
@@ -199,7 +211,7 @@ def _signs(rows: Iterable[Row], with_lists: bool) -> Iterator[_Sign]:
 
 
 def _opens_bullet(row: str, sign: _Sign | None) -> bool:
-    column = indent_of(row)
+    column = indentation(row)
     is_nested = sign is not None and sign.column is not None and column >= sign.column + NESTING_COLUMNS
     return not is_nested and row.lstrip(" \t")[:2] in ("- ", "* ", "+ ", "• ")
 
@@ -218,10 +230,10 @@ def _unfence(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _unfence_block(block: list[Row]) -> list[Row]:
-    if not any(sign_named(row) is not None for _, row, _ in block):
+    if not any(sign_name(row) is not None for _, row, _ in block):
         return block
     # The fences become rules, so that a sign ends with its block.
-    return [(line, row, RULE if row.strip()[:3] in ("```", "~~~") else what_is(row)) for line, row, _ in block]
+    return [(line, row, RULE if row.strip()[:3] in ("```", "~~~") else row_type(row)) for line, row, _ in block]
 
 
 def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
@@ -231,9 +243,9 @@ def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
     margin: int | None = None
     was_text = False
     for _, row, level in rows:
-        found = _FIELD.match(row[:LONGEST_START]) if level != CODE else None
-        column = indent_of(row)
-        is_field = found and (found["bold"] or found["label"].strip().lower() in FIELDS)
+        found = _FIELD.match(row[:MAX_LABEL_SEARCH_CHARS]) if level != CODE else None
+        column = indentation(row)
+        is_field = found and (found["bold"] or found["label"].strip().lower() in FIELD_LABELS)
         if found and is_field and (margin is None or column < margin + NESTING_COLUMNS):
             if text := "".join(pieces).strip():
                 yield label, text
@@ -242,7 +254,7 @@ def _fields(rows: list[Row]) -> Iterator[tuple[str, str]]:
             pieces = [row[found.end() :].strip()]
         elif margin is None:
             pieces.append(f"\n{row.rstrip()}")
-        elif was_text and level != CODE and is_wrapped(row):
+        elif was_text and level != CODE and is_continuation(row):
             pieces.append(f" {row.strip()}")
         else:
             pieces.append("\n" + " " * (column - margin - NESTING_COLUMNS) + row.strip())

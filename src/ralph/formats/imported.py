@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 
-from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
-from ralph.core.records import Memory, Source
-from ralph.core.text import accept, one_line, paths_in, title_of
-from ralph.formats.planned import Unreadable, quote
-from ralph.memory.lifecycle.confidence import START
+from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS, MAX_TITLE_LENGTH
+from ralph.core.records import Memory, MemorySource
+from ralph.core.text import extract_title, find_paths, one_line, sanitize
+from ralph.formats.planned import ReadProblem, quote_excerpt
+from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     Entry = TypeVar("Entry")
     Word = TypeVar("Word", bound=StrEnum)
-    Reading = tuple[tuple[Memory, ...], tuple[Unreadable, ...]]
+    Reading = tuple[tuple[Memory, ...], tuple[ReadProblem, ...]]
 
-LONGEST_ID = 100
+MAX_ID_CHARS = 100
 """Maximum length of an id, in characters."""
-LONGEST_WORD = 200
+MAX_WORD_CHARS = 200
 """Maximum length of a short text such as a feature name, in characters."""
-MOST_COUNT = 10**9
+MAX_COUNT = 10**9
 """Maximum value of a counter."""
-MOST_LOOPS = 10_000
+MAX_SOURCE_LOOPS = 10_000
 """Maximum number of source loops of a memory."""
-MOMENT = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
+TIMESTAMP_PATTERN = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"
 """Pattern of our own timestamps, limited to days that exist in every month."""
-_MOMENT = re.compile(MOMENT, re.ASCII)
+_MOMENT = re.compile(TIMESTAMP_PATTERN, re.ASCII)
 _PLAIN_ID = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)?")
 
 
@@ -43,71 +43,71 @@ class InvalidEntryError(ValueError):
     """An entry of a file is invalid; the message is a clause with "it" as its subject."""
 
 
-def read_entries(entries: Iterable[tuple[int, Entry]], make: Callable[[Entry], Memory], what: str) -> Reading:
+def convert_entries(entries: Iterable[tuple[int, Entry]], make: Callable[[Entry], Memory], what: str) -> Reading:
     """Return the memories made from numbered entries, and the problems; `what` is a template such as `Entry {}`."""
     memories: list[Memory] = []
-    problems: list[Unreadable] = []
+    problems: list[ReadProblem] = []
     for number, entry in entries:
         try:
             memories.append(make(entry))
         except InvalidEntryError as error:
-            problems.append(Unreadable(line=number, why=f"{what.format(number)} was skipped: {error}."))
+            problems.append(ReadProblem(line=number, why=f"{what.format(number)} was skipped: {error}."))
     return tuple(memories), tuple(problems)
 
 
-def object_of(entry: object) -> dict[str, object]:
+def require_object(entry: object) -> dict[str, object]:
     """Return the entry if it is a JSON object; raise `InvalidEntryError` otherwise."""
     if not isinstance(entry, dict):
         raise InvalidEntryError("it is not an object")
     return entry
 
 
-def imported(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
+def imported_memory(*, kind: str, body: str, at: str, title: str = "", **fields: Any) -> Memory:
     """Return a memory made from untrusted text; raise `InvalidEntryError` if it is empty or too long.
 
     `at` is the current time, used for entries without a date. The default title is the first sentence.
     """
-    if len(body) > LONGEST_BODY:
-        raise InvalidEntryError(f"it has {len(body):,} characters, and the limit is {LONGEST_BODY:,}")
-    text = accept(body)
-    heading = heading_of(accept(title[:LONGEST_BODY])) or title_of(text)
+    if len(body) > MAX_BODY_LENGTH:
+        raise InvalidEntryError(f"it has {len(body):,} characters, and the limit is {MAX_BODY_LENGTH:,}")
+    text = sanitize(body)
+    heading = stored_title(sanitize(title[:MAX_BODY_LENGTH])) or extract_title(text)
     if not heading or not (text or fields.get("content")):
         raise InvalidEntryError("it is empty")
     created = fields.pop("created_at", "") or at
     confidence = fields.pop("confidence", None)
     return Memory(
         id=fields.pop("id", ""),
-        kind=kind_of(kind),
+        kind=parse_kind(kind),
         title=heading,
         body=text,
-        files=fields.pop("files", ()) or paths_in(text),
-        source=fields.pop("source", Source.IMPORTED),
-        confidence=START[Source.IMPORTED] if confidence is None else confidence,
+        files=fields.pop("files", ()) or find_paths(text),
+        source=fields.pop("source", MemorySource.IMPORTED),
+        confidence=INITIAL_CONFIDENCE[MemorySource.IMPORTED] if confidence is None else confidence,
         created_at=created,
         updated_at=fields.pop("updated_at", "") or created,
         **fields,
     )
 
 
-def heading_of(text: str) -> str:
+def stored_title(text: str) -> str:
     """Return a title in stored form: a single line of limited length."""
-    is_line = len(text) <= LONGEST_TITLE and len(text.splitlines()) <= 1
-    return text if is_line else one_line(text, LONGEST_TITLE)
+    is_line = len(text) <= MAX_TITLE_LENGTH and len(text.splitlines()) <= 1
+    return text if is_line else one_line(text, MAX_TITLE_LENGTH)
 
 
-def kind_of(word: object) -> str:
+def parse_kind(word: object) -> str:
     """Return a memory type in stored form: one line, in lower case."""
-    kind = one_line(accept(word[:LONGEST_BODY]), 50).lower() if isinstance(word, str) else ""
+    kind = one_line(sanitize(word[:MAX_BODY_LENGTH]), 50).lower() if isinstance(word, str) else ""
     if not kind:
         raise InvalidEntryError("it has no type")
     return kind
 
 
-def id_of(value: object) -> str:
+def parse_id(value: object) -> str:
     """Return a valid id unchanged, and an empty string for anything else."""
-    if not isinstance(value, str) or len(value) > LONGEST_ID:
+    if not isinstance(value, str) or len(value) > MAX_ID_CHARS:
         return ""
-    text = accept(value)
+    text = sanitize(value)
     return text if is_plain_id(text) else ""
 
 
@@ -116,15 +116,15 @@ def is_plain_id(text: str) -> bool:
     return bool(_PLAIN_ID.fullmatch(text))
 
 
-def word_of(value: Any, name: str, words: type[Word]) -> Word:
+def parse_enum(value: Any, name: str, words: type[Word]) -> Word:
     """Return the enum member of a value; raise `InvalidEntryError` if there is none."""
     try:
         return words(value)
     except ValueError:
-        raise InvalidEntryError(f"its {name} {quote(str(value))} is not supported") from None
+        raise InvalidEntryError(f"its {name} {quote_excerpt(str(value))} is not supported") from None
 
 
-def share_of(value: object, name: str) -> float | None:
+def parse_ratio(value: object, name: str) -> float | None:
     """Return a number from 0 to 1, or None for an empty value; raise `InvalidEntryError` for anything else."""
     if type(value) is float and 0 <= value <= 1:
         return value
@@ -140,9 +140,9 @@ def share_of(value: object, name: str) -> float | None:
     return float(value)
 
 
-def count_of(value: object, name: str) -> int:
+def parse_count(value: object, name: str) -> int:
     """Return a non-negative integer, 0 for an empty value; raise `InvalidEntryError` for anything else."""
-    if type(value) is int and 0 <= value <= MOST_COUNT:
+    if type(value) is int and 0 <= value <= MAX_COUNT:
         return value
     if value is None or value == "":
         return 0
@@ -150,17 +150,17 @@ def count_of(value: object, name: str) -> int:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
         raise InvalidEntryError(f"its {name} is not a non-negative integer")
     return value
 
 
-def tags_of(values: object) -> tuple[str, ...]:
+def parse_tags(values: object) -> tuple[str, ...]:
     """Return tags from a list or comma-separated text, in lower case and without duplicates."""
     return _parse_list(values, lower=True)
 
 
-def paths_of(values: object) -> tuple[str, ...]:
+def parse_paths(values: object) -> tuple[str, ...]:
     """Return file paths from a list or comma-separated text, without duplicates."""
     return _parse_list(values, lower=False)
 
@@ -175,8 +175,8 @@ def _parse_list(values: object, *, lower: bool) -> tuple[str, ...]:
         raise InvalidEntryError("its tags or files are not a list")
     items = dict.fromkeys(_parse_item(value, lower) for value in listed)
     items.pop("", None)
-    if len(items) > MOST_TAGS:
-        raise InvalidEntryError(f"it has {len(items):,} tags or files, and the limit is {MOST_TAGS}")
+    if len(items) > MAX_TAGS:
+        raise InvalidEntryError(f"it has {len(items):,} tags or files, and the limit is {MAX_TAGS}")
     return tuple(items)
 
 
@@ -184,28 +184,28 @@ def _parse_item(value: object, lower: bool) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InvalidEntryError("one of its tags or files is not a string")
     text = str(value)
-    if len(text) > LONGEST_TAG * (1 if lower else 10):
+    if len(text) > MAX_TAG_LENGTH * (1 if lower else 10):
         raise InvalidEntryError(f"one of its tags or files has {len(text):,} characters")
-    text = " ".join(accept(text).split())
+    text = " ".join(sanitize(text).split())
     return text.lower() if lower else text
 
 
-def loops_of(value: object) -> tuple[str, ...]:
+def parse_source_loops(value: object) -> tuple[str, ...]:
     """Return the names of source loops from a list, without duplicates."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(loop, str) for loop in value):
         raise InvalidEntryError("its source loops are not a list of names")
-    if len(value) > MOST_LOOPS or any(len(loop) > LONGEST_ID for loop in value):
+    if len(value) > MAX_SOURCE_LOOPS or any(len(loop) > MAX_ID_CHARS for loop in value):
         raise InvalidEntryError(
-            f"it has more than {MOST_LOOPS:,} source loops, or one with a name of more than {LONGEST_ID} characters"
+            f"it has more than {MAX_SOURCE_LOOPS:,} source loops, or one with a name of more than {MAX_ID_CHARS} characters"
         )
-    loops = dict.fromkeys(" ".join(accept(loop).split()) for loop in value)
+    loops = dict.fromkeys(" ".join(sanitize(loop).split()) for loop in value)
     loops.pop("", None)
     return tuple(loops)
 
 
-def moment_of(value: object) -> str:
+def parse_timestamp(value: object) -> str:
     """Convert an ISO 8601 date or time to a timestamp; return an empty string for an empty value."""
     if value is None or value == "":
         return ""
@@ -221,7 +221,7 @@ def moment_of(value: object) -> str:
         try:
             found = datetime.datetime.fromisoformat(str(value)[:40].strip())
         except ValueError:
-            raise InvalidEntryError(f"{one_line(accept(str(value)), 40)!r} is not a date") from None
+            raise InvalidEntryError(f"{one_line(sanitize(str(value)), 40)!r} is not a date") from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=datetime.UTC)
     try:

@@ -15,13 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_DEPTH = 100
+MAX_JSON_DEPTH = 100
 """Maximum nesting depth."""
-LONGEST_NUMBER = 400
+MAX_DIGITS = 400
 """Maximum number of digits; more than any double needs."""
-EXACT = 2**53
+MAX_SAFE_INTEGER = 2**53
 """Largest integer that JavaScript represents exactly."""
-LARGEST_INDEX = 2**32 - 2
+MAX_ARRAY_INDEX = 2**32 - 2
 """Largest key that JavaScript sorts as an array index."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,7 +61,7 @@ def _write(value: object, step: str, line: str, pieces: list[str]) -> None:
     elif isinstance(value, bool):
         pieces.append("true" if value else "false")
     elif isinstance(value, int | float):
-        pieces.append(number(value))
+        pieces.append(format_number(value))
     else:
         raise TypeError(f"{type(value).__name__} is not JSON serializable")
 
@@ -79,7 +79,7 @@ def _write_items(
 
 def _key_order(names: dict[str, object]) -> list[str]:
     """Return the keys in JavaScript order: array indices ascending, then the others in insertion order."""
-    indices = [name for name in names if _INDEX.fullmatch(name) and int(name) <= LARGEST_INDEX]
+    indices = [name for name in names if _INDEX.fullmatch(name) and int(name) <= MAX_ARRAY_INDEX]
     if not indices:
         return list(names)
     index_set = set(indices)
@@ -95,9 +95,9 @@ def _string(text: str) -> str:
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", joined)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number as JavaScript writes it; NaN and infinity become `null`."""
-    if isinstance(value, int) and -EXACT <= value <= EXACT:
+    if isinstance(value, int) and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
         return int.__repr__(value)
     try:
         value = float(value)
@@ -154,10 +154,10 @@ def loads(text: str, *, allow_nan: bool = False) -> object:
 
 
 def _int(digits: str) -> float:
-    if len(digits) > LONGEST_NUMBER:
+    if len(digits) > MAX_DIGITS:
         raise ValueError("it has a number with too many digits")
     found = int(digits)
-    return found if -EXACT <= found <= EXACT else float(digits)
+    return found if -MAX_SAFE_INTEGER <= found <= MAX_SAFE_INTEGER else float(digits)
 
 
 def _finite_int(digits: str) -> float:
@@ -166,7 +166,7 @@ def _finite_int(digits: str) -> float:
 
 
 def _float(digits: str) -> float:
-    if len(digits) > LONGEST_NUMBER:
+    if len(digits) > MAX_DIGITS:
         raise ValueError("it has a number with too many digits")
     return float(digits)
 
@@ -185,7 +185,7 @@ def _refuse(word: str) -> float:
 def _check_depth(value: object) -> None:
     """Raise `ValueError` for deep nesting, which would exceed the recursion limit when it is written."""
     level = [value]
-    for _ in range(MOST_DEPTH + 1):
+    for _ in range(MAX_JSON_DEPTH + 1):
         if not level:
             return
         level = [

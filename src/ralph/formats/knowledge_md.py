@@ -11,10 +11,10 @@ import re
 from functools import cache
 from itertools import count
 
-from ralph.core.limits import LONGEST_BODY
+from ralph.core.limits import MAX_BODY_LENGTH
 from ralph.core.records import Memory, record
-from ralph.core.text import accept, clean, one_line, slug
-from ralph.formats.imported import InvalidEntryError, heading_of, imported, moment_of, tags_of
+from ralph.core.text import clean, one_line, sanitize, slugify
+from ralph.formats.imported import InvalidEntryError, imported_memory, parse_tags, parse_timestamp, stored_title
 from ralph.formats.planned import unify_newlines
 
 TYPE_CHECKING = False
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     import yaml
 
-LONGEST_FRONT_MATTER = 64 * 1024
+MAX_FRONT_MATTER_CHARS = 64 * 1024
 """Maximum length of the front matter, in characters."""
-MOST_BRACKETS = 1000
+MAX_FRONT_MATTER_BRACKETS = 1000
 """Maximum number of `[` and `{` in front matter; the parse time is quadratic in it."""
-LONGEST_SLUG = 80
+MAX_SLUG_CHARS = 80
 """Maximum length of the slug in a file name, in characters."""
-LONGEST_NAME_BYTES = 240
+MAX_FILE_NAME_BYTES = 240
 """Maximum length of a file name, in bytes."""
 
 _START = re.compile(r"\ufeff?---\r?\n")
@@ -39,7 +39,7 @@ _YAML_KEYWORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false",
 
 
 @record
-class Note:
+class KnowledgeNote:
     """The content of a knowledge file."""
 
     title: str
@@ -49,30 +49,30 @@ class Note:
     created_at: str = ""
 
 
-def read_note(text: str) -> Note:
+def parse_note(text: str) -> KnowledgeNote:
     """Parse a knowledge file; raise `InvalidEntryError` if it has no title, tags or text."""
     before, after = _find_front_matter(text)
     content = text[after.end() :].strip()
-    if len(content) > LONGEST_BODY:
-        raise InvalidEntryError(f"it has {len(content):,} characters, and the limit is {LONGEST_BODY:,}")
+    if len(content) > MAX_BODY_LENGTH:
+        raise InvalidEntryError(f"it has {len(content):,} characters, and the limit is {MAX_BODY_LENGTH:,}")
     fields = _parse_front_matter(text[before.end() : after.start()])[1]
-    title, tags, body = _to_line(fields.get("title")), _to_tags(fields.get("tags")), accept(content)
+    title, tags, body = _to_line(fields.get("title")), _to_tags(fields.get("tags")), sanitize(content)
     if not title or not tags:
         raise InvalidEntryError(f"it has no {'tags' if title else 'title'}")
     if not body:
         raise InvalidEntryError("it has no text below the front matter")
     try:
-        created_at = moment_of(fields.get("created_at"))
+        created_at = parse_timestamp(fields.get("created_at"))
     except InvalidEntryError:
         created_at = ""
-    return Note(
+    return KnowledgeNote(
         title=title, tags=tags, body=body, feature=_to_line(fields.get("feature")) or None, created_at=created_at
     )
 
 
-def rewritten(text: str, note: Note) -> str:
+def update_note(text: str, note: KnowledgeNote) -> str:
     """Return the file with another title, tags, feature and body; the rest is preserved byte for byte."""
-    old = read_note(text)
+    old = parse_note(text)
     before, after = _find_front_matter(text)
     newline = "\r\n" if before[0].endswith("\r\n") else "\n"
     front_matter = _FrontMatterEditor(text[before.end() : after.start()], newline)
@@ -92,7 +92,7 @@ def rewritten(text: str, note: Note) -> str:
     return before[0] + front_matter.text() + after[0] + rest
 
 
-def new_note(note: Note) -> str:
+def format_note(note: KnowledgeNote) -> str:
     """Return the text of a new file."""
     lines = [f"title: {_quote(note.title)}", f"tags: {_format_list(note.tags)}"]
     if note.feature is not None:
@@ -102,14 +102,16 @@ def new_note(note: Note) -> str:
     return "\n".join(["---", *lines, "---", "", unify_newlines(note.body), ""])
 
 
-def file_name(title: str, taken: Collection[str]) -> str:
+def unused_file_name(title: str, taken: Collection[str]) -> str:
     """Return a name for a new file that differs from all taken ones, ignoring case."""
     names = {name.casefold() for name in taken}
-    stem = slug(title, LONGEST_SLUG) or "entry"
+    stem = slugify(title, MAX_SLUG_CHARS) or "entry"
     for number in count(1):
         ending = f"-{number}.md" if number > 1 else ".md"
-        max_bytes = LONGEST_NAME_BYTES - len(ending)
-        name = stem[: LONGEST_SLUG + len(".md") - len(ending)].encode()[:max_bytes].decode(errors="ignore").rstrip("-")
+        max_bytes = MAX_FILE_NAME_BYTES - len(ending)
+        name = (
+            stem[: MAX_SLUG_CHARS + len(".md") - len(ending)].encode()[:max_bytes].decode(errors="ignore").rstrip("-")
+        )
         if (name + ending).casefold() not in names:
             return name + ending
     raise AssertionError("unreachable")
@@ -117,8 +119,8 @@ def file_name(title: str, taken: Collection[str]) -> str:
 
 def read_knowledge_md(text: str, at: str) -> Memory:
     """Convert a knowledge file to a memory; raise `InvalidEntryError` if it is invalid."""
-    note = read_note(text)
-    return imported(
+    note = parse_note(text)
+    return imported_memory(
         kind="knowledge",
         title=note.title,
         body=note.body,
@@ -140,8 +142,8 @@ def _find_front_matter(text: str) -> tuple[re.Match[str], re.Match[str]]:
     after = _END.search(text, before.end())
     if not after:
         raise InvalidEntryError("its front matter has no closing `---` line")
-    if after.start() - before.end() > LONGEST_FRONT_MATTER:
-        raise InvalidEntryError(f"its front matter is longer than {LONGEST_FRONT_MATTER:,} characters")
+    if after.start() - before.end() > MAX_FRONT_MATTER_CHARS:
+        raise InvalidEntryError(f"its front matter is longer than {MAX_FRONT_MATTER_CHARS:,} characters")
     return before, after
 
 
@@ -149,8 +151,8 @@ def _parse_front_matter(front_matter: str) -> tuple[yaml.MappingNode, dict[objec
     """Parse front matter; return the YAML node, for positions, and the values."""
     import yaml
 
-    if front_matter.count("[") + front_matter.count("{") > MOST_BRACKETS:
-        raise InvalidEntryError(f"its front matter has more than {MOST_BRACKETS:,} brackets")
+    if front_matter.count("[") + front_matter.count("{") > MAX_FRONT_MATTER_BRACKETS:
+        raise InvalidEntryError(f"its front matter has more than {MAX_FRONT_MATTER_BRACKETS:,} brackets")
     loader = None
     try:
         loader = _loader()(front_matter)
@@ -198,13 +200,13 @@ def _loader() -> type[yaml.SafeLoader]:
 
 def _to_line(value: object) -> str:
     """Return a scalar as one line of text, and an empty string for a list or mapping."""
-    return "" if value is None or isinstance(value, list | dict) else heading_of(accept(str(value)))
+    return "" if value is None or isinstance(value, list | dict) else stored_title(sanitize(str(value)))
 
 
 def _to_tags(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
-        return tags_of([item if isinstance(item, list | dict) else str(item) for item in value if item is not None])
-    return tags_of(value if value is None or isinstance(value, dict) else str(value))
+        return parse_tags([item if isinstance(item, list | dict) else str(item) for item in value if item is not None])
+    return parse_tags(value if value is None or isinstance(value, dict) else str(value))
 
 
 def _quote(text: str) -> str:

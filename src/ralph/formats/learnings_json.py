@@ -8,42 +8,48 @@ from __future__ import annotations
 
 import math
 
-from ralph.core.files import write_whole
-from ralph.core.limits import LONGEST_BODY
-from ralph.core.records import Memory, State, record
-from ralph.core.text import REDACTED, accept, clean, cut, one_line, redact
+from ralph.core.files import write_atomically
+from ralph.core.limits import MAX_BODY_LENGTH
+from ralph.core.records import Memory, MemoryState, record
+from ralph.core.text import REDACTED, clean, one_line, redact, sanitize, truncate
 from ralph.formats.imported import (
     InvalidEntryError,
-    count_of,
-    id_of,
-    imported,
-    kind_of,
-    loops_of,
-    moment_of,
-    object_of,
-    read_entries,
-    share_of,
+    convert_entries,
+    imported_memory,
+    parse_count,
+    parse_id,
+    parse_kind,
+    parse_ratio,
+    parse_source_loops,
+    parse_timestamp,
+    require_object,
 )
 from ralph.formats.js_json import checksum, dumps, loads
-from ralph.memory.lifecycle.learnings import GENERAL, LEARNING_KINDS, content_of, described, in_plain_words
+from ralph.memory.lifecycle.learnings import (
+    GENERAL_TASK_TYPE,
+    LEARNING_KINDS,
+    describe_learning,
+    plain_text_of,
+    structured_content,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from ralph.formats.planned import Unreadable
+    from ralph.formats.planned import ReadProblem
 
     Fields = dict[str, object]
 
-VERSION = "1.0.0"
-START_CONFIDENCE = 0.5
+LEARNINGS_VERSION = "1.0.0"
+DEFAULT_CONFIDENCE = 0.5
 """Confidence of a learning that has none in the file."""
-LARGEST_FILE = 50_000_000
+MAX_LEARNINGS_BYTES = 50_000_000
 """Maximum size of a file, in bytes."""
-LONGEST_REASON = 2000
+MAX_REASON_CHARS = 2000
 """Maximum length of a rejection reason, in characters; the rest is cut."""
-BEGINNING = "1970-01-01T00:00:00.000Z"
+EPOCH = "1970-01-01T00:00:00.000Z"
 """Update time of a file without learnings."""
 
 
@@ -52,7 +58,7 @@ class LearningsFile:
     """The content of a learnings file."""
 
     memories: tuple[Memory, ...]
-    problems: tuple[Unreadable, ...]
+    problems: tuple[ReadProblem, ...]
     """Problems, whose `line` is the number of the entry, from 1."""
     is_intact: bool
     """Whether the checksum matches the entries."""
@@ -90,7 +96,7 @@ def _read(text: str, name: str, memory_of: Callable[[Fields], Memory]) -> Learni
     """Parse a file with the list `name`; raise `ValueError` with a short reason if it is invalid."""
     store, entries = _parse(text, name)
     numbered = enumerate(entries, start=1)
-    memories, problems = read_entries(numbered, lambda entry: memory_of(object_of(entry)), "Entry {}")
+    memories, problems = convert_entries(numbered, lambda entry: memory_of(require_object(entry)), "Entry {}")
     return LearningsFile(
         memories=memories,
         problems=problems,
@@ -108,15 +114,15 @@ def _parse(text: str, name: str) -> tuple[Fields, list[object]]:
     entries = store.get(name) if isinstance(store, dict) else None
     if not isinstance(store, dict) or not isinstance(entries, list):
         raise ValueError(f"it has no `{name}` list")
-    version = store.get("version", VERSION)
-    if not isinstance(version, str) or version.split(".")[0] != VERSION.split(".")[0]:
-        raise ValueError(f"its version is not {VERSION}")
+    version = store.get("version", LEARNINGS_VERSION)
+    if not isinstance(version, str) or version.split(".")[0] != LEARNINGS_VERSION.split(".")[0]:
+        raise ValueError(f"its version is not {LEARNINGS_VERSION}")
     return store, entries
 
 
 def _timestamp_or_empty(value: object) -> str:
     try:
-        return moment_of(value)
+        return parse_timestamp(value)
     except InvalidEntryError:
         return ""
 
@@ -125,10 +131,10 @@ def _learning(fields: Fields, at: str) -> Memory:
     return _memory(
         fields,
         at,
-        id=id_of(fields.get("id")),
-        uses=count_of(fields.get("useCount"), "use count"),
-        created_at=moment_of(fields.get("createdAt")),
-        updated_at=moment_of(fields.get("updatedAt")),
+        id=parse_id(fields.get("id")),
+        uses=parse_count(fields.get("useCount"), "use count"),
+        created_at=parse_timestamp(fields.get("createdAt")),
+        updated_at=parse_timestamp(fields.get("updatedAt")),
     )
 
 
@@ -138,8 +144,8 @@ def _staged_learning(fields: Fields, at: str) -> Memory:
         raise InvalidEntryError("it has no learning")
     if status not in ("pending", "validated", "rejected"):
         raise InvalidEntryError("its status is not pending, validated or rejected")
-    staged_at = moment_of(fields.get("stagedAt")) or at
-    validated_at = moment_of(fields.get("validatedAt"))
+    staged_at = parse_timestamp(fields.get("stagedAt")) or at
+    validated_at = parse_timestamp(fields.get("validatedAt"))
     if status == "validated":
         validated_at = validated_at or staged_at
     reason = fields.get("rejectionReason")
@@ -147,9 +153,9 @@ def _staged_learning(fields: Fields, at: str) -> Memory:
     return _memory(
         learning,
         at,
-        id=id_of(fields.get("id")),
-        state=State.REJECTED if is_rejected else State.STAGED,
-        state_reason=cut(accept(reason), LONGEST_REASON) if is_rejected and isinstance(reason, str) else "",
+        id=parse_id(fields.get("id")),
+        state=MemoryState.REJECTED if is_rejected else MemoryState.STAGED,
+        state_reason=truncate(sanitize(reason), MAX_REASON_CHARS) if is_rejected and isinstance(reason, str) else "",
         created_at=staged_at,
         updated_at=validated_at or staged_at,
         validated_at=validated_at or None if status != "pending" else None,
@@ -157,25 +163,25 @@ def _staged_learning(fields: Fields, at: str) -> Memory:
 
 
 def _memory(fields: Fields, at: str, **more: object) -> Memory:
-    kind = kind_of(fields.get("type"))
+    kind = parse_kind(fields.get("type"))
     if kind not in LEARNING_KINDS:
         raise InvalidEntryError(f"its type is not one of {', '.join(LEARNING_KINDS)}")
     task_type = _task_type(fields.get("taskType"))
-    content = structured(fields.get("content"))
-    confidence = share_of(fields.get("confidence"), "confidence")
-    loops = loops_of(fields.get("sourceLoops"))
-    title, body = described(kind, task_type, content)
+    content = clean_content(fields.get("content"))
+    confidence = parse_ratio(fields.get("confidence"), "confidence")
+    loops = parse_source_loops(fields.get("sourceLoops"))
+    title, body = describe_learning(kind, task_type, content)
     # Content was generated for a plain-text memory when it was exported, and is dropped again.
-    is_plain = "details" in content and in_plain_words(kind, content)
-    return imported(
+    is_plain = "details" in content and plain_text_of(kind, content)
+    return imported_memory(
         kind=kind,
         title=title,
         body=body,
         at=at,
         content="" if is_plain else dumps(content),
         task_type=task_type,
-        confidence=START_CONFIDENCE if confidence is None else confidence,
-        success_rate=share_of(fields.get("successRate"), "success rate"),
+        confidence=DEFAULT_CONFIDENCE if confidence is None else confidence,
+        success_rate=parse_ratio(fields.get("successRate"), "success rate"),
         origin_loops=loops,
         support=max(1, len(loops)),
         **more,
@@ -187,15 +193,15 @@ def _task_type(value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise InvalidEntryError("its task type is not a string")
-    return one_line(accept(value), 50) or None
+    return one_line(sanitize(value), 50) or None
 
 
-def structured(value: object) -> Fields:
+def clean_content(value: object) -> Fields:
     """Return the cleaned content of a learning; raise `InvalidEntryError` if it is invalid."""
     if not isinstance(value, dict) or not value:
         raise InvalidEntryError("its content is not a non-empty object")
-    if (length := len(dumps(value))) > LONGEST_BODY:
-        raise InvalidEntryError(f"its content has {length:,} characters, and the limit is {LONGEST_BODY:,}")
+    if (length := len(dumps(value))) > MAX_BODY_LENGTH:
+        raise InvalidEntryError(f"its content has {length:,} characters, and the limit is {MAX_BODY_LENGTH:,}")
     return {clean(name): _clean_value(inner, name) for name, inner in value.items()}
 
 
@@ -218,7 +224,7 @@ def _clean_value(value: object, name: str) -> object:
 # --- writing -------------------------------------------------------------------
 
 
-def write_learnings_json(memories: Iterable[Memory], at: str = BEGINNING) -> str:
+def write_learnings_json(memories: Iterable[Memory], at: str = EPOCH) -> str:
     """Return the learnings among the memories as a `ralph-learnings.json`.
 
     Its update time is that of the newest learning, but not before `at`.
@@ -239,7 +245,7 @@ def write_learnings_json(memories: Iterable[Memory], at: str = BEGINNING) -> str
     by_task_type: dict[str, int] = {}
     for memory in exported:
         by_type[memory.kind] += 1
-        task_type = memory.task_type or GENERAL
+        task_type = memory.task_type or GENERAL_TASK_TYPE
         by_task_type[task_type] = by_task_type.get(task_type, 0) + 1
     stats = {"totalLearnings": len(exported), "byType": by_type, "byTaskType": by_task_type}
     last_updated = max([at, *(memory.updated_at for memory in exported)])
@@ -251,27 +257,27 @@ def write_staging_json(memories: Iterable[Memory], at: str) -> str:
     staged = [
         _staged_fields(memory)
         for memory in memories
-        if memory.kind in LEARNING_KINDS and memory.state in (State.STAGED, State.REJECTED)
+        if memory.kind in LEARNING_KINDS and memory.state in (MemoryState.STAGED, MemoryState.REJECTED)
     ]
     return dumps({**_header(staged, at), "staged": staged}, indent=2)
 
 
 def _header(items: list[Fields], at: str) -> Fields:
-    return {"version": VERSION, "checksum": checksum(items), "lastUpdated": at}
+    return {"version": LEARNINGS_VERSION, "checksum": checksum(items), "lastUpdated": at}
 
 
 def _common_fields(memory: Memory) -> Fields:
     return {
         "type": memory.kind,
-        "taskType": memory.task_type or GENERAL,
-        "content": content_of(memory),
+        "taskType": memory.task_type or GENERAL_TASK_TYPE,
+        "content": structured_content(memory),
         "confidence": memory.confidence,
         "sourceLoops": memory.origin_loops,
     }
 
 
 def _staged_fields(memory: Memory) -> Fields:
-    status = "rejected" if memory.state is State.REJECTED else "validated" if memory.validated_at else "pending"
+    status = "rejected" if memory.state is MemoryState.REJECTED else "validated" if memory.validated_at else "pending"
     fields: Fields = {
         "id": memory.id,
         "learning": {**_common_fields(memory), "successRate": memory.success_rate},
@@ -317,8 +323,8 @@ def save_learnings(path: Path, text: str) -> None:
     except FileNotFoundError:
         current = b""
     if current:
-        write_whole(_sibling(path, ".bak" if _is_intact(current) else ".damaged"), current)
-    write_whole(path.resolve(), text.encode())
+        write_atomically(_sibling(path, ".bak" if _is_intact(current) else ".damaged"), current)
+    write_atomically(path.resolve(), text.encode())
 
 
 def _sibling(path: Path, ending: str) -> Path:
@@ -328,8 +334,8 @@ def _sibling(path: Path, ending: str) -> Path:
 def _load_intact(path: Path, at: str) -> LearningsFile:
     """Load an undamaged file; raise `ValueError` with a short reason if it is damaged."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
+        if path.stat().st_size > MAX_LEARNINGS_BYTES:
+            raise ValueError(f"it is larger than {MAX_LEARNINGS_BYTES:,} bytes")
         text = path.read_bytes().decode()
     except FileNotFoundError:
         raise ValueError("it does not exist") from None

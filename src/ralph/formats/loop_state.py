@@ -5,24 +5,24 @@ Only the objective and the iterations are used. Missing and invalid fields are i
 
 from __future__ import annotations
 
-from ralph.core.text import accept, cut, one_line
-from ralph.formats.imported import LONGEST_ID
+from ralph.core.text import one_line, sanitize, truncate
+from ralph.formats.imported import MAX_ID_CHARS
 from ralph.formats.js_json import loads
-from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
+from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Fields = dict[str, object]
 
-LONGEST_TEXT = 2000
+MAX_TEXT_CHARS = 2000
 """Maximum length of a text, in characters; the rest is cut."""
-MOST_TEXTS = 100
+MAX_TEXTS = 100
 """Maximum number of learnings or errors read per iteration."""
-MOST_FILES = 1000
+MAX_FILES = 1000
 """Maximum number of modified files read per iteration."""
-LONGEST_PATH = 1000
+MAX_PATH_CHARS = 1000
 """Maximum length of a path, in characters."""
-LARGEST_NUMBER = 10**10
+MAX_DURATION_MS = 10**10
 """Largest number accepted; as a duration in milliseconds, four months."""
 TEXT_FIELDS = ("message", "description", "text", "content")
 """Fields that may contain the text of an object used in place of a string."""
@@ -38,7 +38,7 @@ def read_loop_state(text: str) -> LoopHistory:
     if not isinstance(state, dict) or not isinstance(iterations, list):
         raise ValueError("The loop state has no `iterations` list.")
     return LoopHistory(
-        loop_id=one_line(_text(state.get("loopId")), LONGEST_ID),
+        loop_id=one_line(_text(state.get("loopId")), MAX_ID_CHARS),
         objective=_text(state.get("objective")),
         iterations=tuple(
             _iteration(position, fields) for position, fields in enumerate(iterations, 1) if isinstance(fields, dict)
@@ -47,12 +47,12 @@ def read_loop_state(text: str) -> LoopHistory:
     )
 
 
-def _iteration(position: int, fields: Fields) -> Iteration:
+def _iteration(position: int, fields: Fields) -> LoopIteration:
     found = fields.get("analysis")
     analysis: Fields = found if isinstance(found, dict) else {}
     status = _status(fields)
     number = _number(fields.get("number"))
-    return Iteration(
+    return LoopIteration(
         number=int(number) or position,
         succeeded=status == "completed" and analysis.get("progressMade") is not False,
         failed=status == "failed",
@@ -67,7 +67,7 @@ def _error(fields: Fields, analysis: Fields) -> str:
     """Return the first error found."""
     for value in (analysis.get("error"), analysis.get("errors"), fields.get("error"), analysis.get("blockers")):
         if texts := _texts(value):
-            return cut("\n".join(texts), LONGEST_TEXT)
+            return truncate("\n".join(texts), MAX_TEXT_CHARS)
     return ""
 
 
@@ -76,7 +76,7 @@ def _status(fields: Fields) -> str:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_DURATION_MS:
         return 0
     return value
 
@@ -85,19 +85,19 @@ def _text(value: object) -> str:
     """Return a string, or the text of an object."""
     if isinstance(value, dict):
         value = next((value[name] for name in TEXT_FIELDS if isinstance(value.get(name), str)), "")
-    return cut(accept(value[: LONGEST_TEXT * 2]), LONGEST_TEXT) if isinstance(value, str) else ""
+    return truncate(sanitize(value[: MAX_TEXT_CHARS * 2]), MAX_TEXT_CHARS) if isinstance(value, str) else ""
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    items = value[:MOST_TEXTS] if isinstance(value, list) else [value]
+    items = value[:MAX_TEXTS] if isinstance(value, list) else [value]
     return tuple(text for item in items if (text := _text(item)))
 
 
 def _paths(value: object) -> tuple[str, ...]:
     items = value if isinstance(value, list) else []
-    paths = dict.fromkeys(accept(path) for path in items[:MOST_FILES] if _is_path(path))
+    paths = dict.fromkeys(sanitize(path) for path in items[:MAX_FILES] if _is_path(path))
     return tuple(path for path in paths if path)
 
 
 def _is_path(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_PATH and "\n" not in value
+    return isinstance(value, str) and len(value) <= MAX_PATH_CHARS and "\n" not in value

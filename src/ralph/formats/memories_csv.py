@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.records import Source
-from ralph.core.text import accept, one_line
+from ralph.core.records import MemorySource
+from ralph.core.text import one_line, sanitize
 from ralph.formats.imported import (
     InvalidEntryError,
-    count_of,
-    id_of,
-    imported,
-    kind_of,
-    moment_of,
-    paths_of,
-    read_entries,
-    share_of,
-    tags_of,
+    convert_entries,
+    imported_memory,
+    parse_count,
+    parse_id,
+    parse_kind,
+    parse_paths,
+    parse_ratio,
+    parse_tags,
+    parse_timestamp,
 )
-from ralph.formats.js_json import dumps, loads, number
-from ralph.formats.learnings_json import structured
-from ralph.formats.planned import Unreadable, unify_newlines
-from ralph.memory.lifecycle.learnings import content_of
+from ralph.formats.js_json import dumps, format_number, loads
+from ralph.formats.learnings_json import clean_content
+from ralph.formats.planned import ReadProblem, unify_newlines
+from ralph.memory.lifecycle.learnings import structured_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
     from ralph.formats.imported import Reading
 
-COLUMNS: dict[str, Callable[[Memory], str]] = {
+CSV_COLUMNS: dict[str, Callable[[Memory], str]] = {
     "id": lambda memory: memory.id,
     "type": lambda memory: memory.kind,
     "taskType": lambda memory: memory.task_type or "",
-    "confidence": lambda memory: number(memory.confidence),
-    "successRate": lambda memory: "" if memory.success_rate is None else number(memory.success_rate),
+    "confidence": lambda memory: format_number(memory.confidence),
+    "successRate": lambda memory: "" if memory.success_rate is None else format_number(memory.success_rate),
     "useCount": lambda memory: str(memory.uses),
     "createdAt": lambda memory: memory.created_at,
     "title": lambda memory: memory.title,
@@ -47,12 +47,12 @@ COLUMNS: dict[str, Callable[[Memory], str]] = {
     "tags": lambda memory: ",".join(memory.tags),
     "files": lambda memory: ",".join(memory.files),
     "source": lambda memory: memory.source,
-    "structured": lambda memory: dumps(content_of(memory)) if memory.content else "",
+    "structured": lambda memory: dumps(structured_content(memory)) if memory.content else "",
 }
 """Function that returns the cell of a memory, by column name."""
-NEEDED = ("type", "content")
+REQUIRED_COLUMNS = ("type", "content")
 """Required columns."""
-OTHER_NAMES = {
+COLUMN_ALIASES = {
     "body": "content",
     "kind": "type",
     "category": "type",
@@ -61,7 +61,7 @@ OTHER_NAMES = {
 }
 """Aliases of column names, in lower case and without separators."""
 
-_COLUMN_BY_LOWER = {name.lower(): name for name in COLUMNS}
+_COLUMN_BY_LOWER = {name.lower(): name for name in CSV_COLUMNS}
 _FORMULA = re.compile(r"'*+[=+\-@\t\r]")
 _ESCAPED_FORMULA = re.compile(r"'++[=+\-@\t\r]")
 
@@ -71,20 +71,20 @@ _ESCAPED_FORMULA = re.compile(r"'++[=+\-@\t\r]")
 
 def read_memories_csv(text: str, at: str) -> Reading:
     """Return the memories and the problems of a CSV text; `at` is the current time, for rows without a date."""
-    fatal: list[Unreadable] = []
+    fatal: list[ReadProblem] = []
     rows = _rows(unify_newlines(text), fatal)
     header = next(rows, None)
     if header is None:
         return (), tuple(fatal)
     names = _column_names(header[1])
-    if missing := [name for name in NEEDED if name not in names]:
+    if missing := [name for name in REQUIRED_COLUMNS if name not in names]:
         why = f"Nothing imported: the table has no column `{'` and no column `'.join(missing)}`."
-        return (), (Unreadable(line=header[0], why=why),)
-    memories, problems = read_entries(rows, lambda cells: _memory(_by_column(cells, names), at), "The row")
+        return (), (ReadProblem(line=header[0], why=why),)
+    memories, problems = convert_entries(rows, lambda cells: _memory(_by_column(cells, names), at), "The row")
     return memories, (*problems, *fatal)
 
 
-def _rows(text: str, fatal: list[Unreadable]) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: str, fatal: list[ReadProblem]) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line and the cells of every row that is not blank; append a fatal problem to `fatal`."""
     import csv
     import io
@@ -99,7 +99,7 @@ def _rows(text: str, fatal: list[Unreadable]) -> Iterator[tuple[int, list[str]]]
             line = reader.line_num + 1
     except csv.Error:
         why = f"Skipped this row and all after it: a cell has more than {csv.field_size_limit():,} characters."
-        fatal.append(Unreadable(line=line, why=why))
+        fatal.append(ReadProblem(line=line, why=why))
 
 
 def _delimiter(text: str) -> str:
@@ -111,15 +111,15 @@ def _delimiter(text: str) -> str:
 def _column_names(header: list[str]) -> list[str]:
     """Return our column names for a header, with empty strings for unknown and duplicate columns."""
     names: list[str] = []
-    for name in map(column_of, header):
+    for name in map(canonical_column, header):
         names.append("" if name in names else name)
     return names
 
 
-def column_of(cell: str) -> str:
+def canonical_column(cell: str) -> str:
     """Return our column name for a header cell, or an empty string if it is unknown."""
     plain = re.sub(r"[ _]", "", cell.strip(" \"'\ufeff").lower())
-    return _COLUMN_BY_LOWER.get(OTHER_NAMES.get(plain, plain), "")
+    return _COLUMN_BY_LOWER.get(COLUMN_ALIASES.get(plain, plain), "")
 
 
 def _by_column(cells: list[str], names: list[str]) -> dict[str, str]:
@@ -132,27 +132,27 @@ def _memory(cells: Mapping[str, str], at: str) -> Memory:
     if not cells.get("content", "").strip():
         raise InvalidEntryError("it has no content")
     source = cells.get("source", "").strip().lower()
-    return imported(
-        kind=kind_of(cells.get("type")),
+    return imported_memory(
+        kind=parse_kind(cells.get("type")),
         title=cells.get("title", ""),
         body=cells["content"],
         at=at,
-        id=id_of(cells.get("id")),
-        task_type=one_line(accept(cells.get("taskType", "")), 50) or None,
-        confidence=share_of(_number(cells, "confidence"), "confidence"),
-        success_rate=share_of(_number(cells, "successRate"), "success rate"),
-        uses=count_of(_number(cells, "useCount"), "use count"),
-        created_at=moment_of(cells.get("createdAt", "").strip()),
-        tags=tags_of(cells.get("tags")),
-        files=paths_of(cells.get("files")),
-        source=Source(source) if source in tuple(Source) else Source.IMPORTED,
+        id=parse_id(cells.get("id")),
+        task_type=one_line(sanitize(cells.get("taskType", "")), 50) or None,
+        confidence=parse_ratio(_number(cells, "confidence"), "confidence"),
+        success_rate=parse_ratio(_number(cells, "successRate"), "success rate"),
+        uses=parse_count(_number(cells, "useCount"), "use count"),
+        created_at=parse_timestamp(cells.get("createdAt", "").strip()),
+        tags=parse_tags(cells.get("tags")),
+        files=parse_paths(cells.get("files")),
+        source=MemorySource(source) if source in tuple(MemorySource) else MemorySource.IMPORTED,
         content=_content(cells.get("structured", "").strip()),
     )
 
 
 def _content(cell: str) -> str:
     try:
-        return dumps(structured(loads(cell))) if cell else ""
+        return dumps(clean_content(loads(cell))) if cell else ""
     except InvalidEntryError:
         raise
     except ValueError as error:
@@ -177,9 +177,9 @@ def write_memories_csv(memories: Iterable[Memory]) -> str:
 
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(CSV_COLUMNS)
     for memory in memories:
-        writer.writerow(_escape_formula(cell(memory)) for cell in COLUMNS.values())
+        writer.writerow(_escape_formula(cell(memory)) for cell in CSV_COLUMNS.values())
     return table.getvalue()
 
 

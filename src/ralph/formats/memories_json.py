@@ -5,29 +5,29 @@ The fields of version 1 come first and are always present. Additional fields fol
 
 from __future__ import annotations
 
-from ralph.core.records import Source, State
-from ralph.core.text import accept, cut, one_line
+from ralph.core.records import MemorySource, MemoryState
+from ralph.core.text import one_line, sanitize, truncate
 from ralph.formats.imported import (
-    LONGEST_WORD,
+    MAX_WORD_CHARS,
     InvalidEntryError,
-    count_of,
-    id_of,
-    imported,
-    kind_of,
-    loops_of,
-    moment_of,
-    object_of,
-    paths_of,
-    read_entries,
-    share_of,
-    tags_of,
-    word_of,
+    convert_entries,
+    imported_memory,
+    parse_count,
+    parse_enum,
+    parse_id,
+    parse_kind,
+    parse_paths,
+    parse_ratio,
+    parse_source_loops,
+    parse_tags,
+    parse_timestamp,
+    require_object,
 )
 from ralph.formats.js_json import dumps, loads
-from ralph.formats.learnings_json import LONGEST_REASON, structured
-from ralph.formats.planned import Unreadable, quote
-from ralph.formats.public_memory import version_1
-from ralph.memory.lifecycle.learnings import content_of
+from ralph.formats.learnings_json import MAX_REASON_CHARS, clean_content
+from ralph.formats.planned import ReadProblem, quote_excerpt
+from ralph.formats.public_memory import export_fields_v1
+from ralph.memory.lifecycle.learnings import structured_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Fields = dict[str, object]
 
-VERSION = 1
+EXPORT_VERSION = 1
 
 
 def read_memories_json(text: str, at: str) -> Reading:
@@ -49,14 +49,14 @@ def read_memories_json(text: str, at: str) -> Reading:
     try:
         entries = _entries(text)
     except ValueError as error:
-        return (), (Unreadable(line=1, why=f"Nothing imported: {error}."),)
-    return read_entries(enumerate(entries, start=1), lambda entry: _memory(object_of(entry), at), "Entry {}")
+        return (), (ReadProblem(line=1, why=f"Nothing imported: {error}."),)
+    return convert_entries(enumerate(entries, start=1), lambda entry: _memory(require_object(entry), at), "Entry {}")
 
 
 def write_memories_json(memories: Iterable[Memory], project: str, at: str) -> str:
     """Return the memories as an export of the project, created at the given time."""
     entries = [export_fields(memory) for memory in memories]
-    export = {"version": VERSION, "project": project, "exported_at": at, "memories": entries}
+    export = {"version": EXPORT_VERSION, "project": project, "exported_at": at, "memories": entries}
     return dumps(export, indent=2) + "\n"
 
 
@@ -71,39 +71,43 @@ def _entries(text: str) -> list[object]:
     if not isinstance(export, dict) or not isinstance(entries, list):
         raise ValueError("the file has no `memories` list")
     version = export.get("version")
-    if isinstance(version, bool) or version not in (None, VERSION, str(VERSION)):
-        raise ValueError(f"the export has version {quote(str(version))}, but only version {VERSION} is supported")
+    if isinstance(version, bool) or version not in (None, EXPORT_VERSION, str(EXPORT_VERSION)):
+        raise ValueError(
+            f"the export has version {quote_excerpt(str(version))}, but only version {EXPORT_VERSION} is supported"
+        )
     return entries
 
 
 def _memory(fields: Fields, at: str) -> Memory:
     source, state, content = (fields.get(name) for name in ("source", "state", "structured_content"))
-    return imported(
-        kind=kind_of(fields.get("type")),
+    return imported_memory(
+        kind=parse_kind(fields.get("type")),
         title=_text(fields, "title"),
         body=_text(fields, "content"),
         at=at,
-        id=id_of(fields.get("id")),
-        content="" if content is None else dumps(structured(content)),
-        confidence=share_of(fields.get("confidence"), "confidence"),
-        tags=tags_of(fields.get("tags")),
-        files=paths_of(fields.get("file_refs")),
+        id=parse_id(fields.get("id")),
+        content="" if content is None else dumps(clean_content(content)),
+        confidence=parse_ratio(fields.get("confidence"), "confidence"),
+        tags=parse_tags(fields.get("tags")),
+        files=parse_paths(fields.get("file_refs")),
         hat=_word(fields, "created_by_hat"),
-        source=Source(source) if isinstance(source, str) and source in tuple(Source) else Source.IMPORTED,
-        uses=count_of(fields.get("use_count"), "use count"),
-        created_at=moment_of(fields.get("created_at")),
-        updated_at=moment_of(fields.get("updated_at")),
-        used_at=moment_of(fields.get("last_used_at")) or None,
-        verified_at=moment_of(fields.get("verified_at")) or None,
-        validated_at=moment_of(fields.get("validated_at")) or None,
-        success_rate=share_of(fields.get("success_rate"), "success rate"),
-        support=max(1, count_of(fields.get("support"), "support")),
+        source=MemorySource(source)
+        if isinstance(source, str) and source in tuple(MemorySource)
+        else MemorySource.IMPORTED,
+        uses=parse_count(fields.get("use_count"), "use count"),
+        created_at=parse_timestamp(fields.get("created_at")),
+        updated_at=parse_timestamp(fields.get("updated_at")),
+        used_at=parse_timestamp(fields.get("last_used_at")) or None,
+        verified_at=parse_timestamp(fields.get("verified_at")) or None,
+        validated_at=parse_timestamp(fields.get("validated_at")) or None,
+        success_rate=parse_ratio(fields.get("success_rate"), "success rate"),
+        support=max(1, parse_count(fields.get("support"), "support")),
         task_type=_word(fields, "task_type"),
-        feature=_word(fields, "feature", LONGEST_WORD),
-        origin_loops=loops_of(fields.get("source_loops")),
-        state=State.ACTIVE if state is None else word_of(state, "state", State),
-        state_reason=cut(accept(_text(fields, "state_reason")), LONGEST_REASON),
-        superseded_by=id_of(fields.get("superseded_by")) or None,
+        feature=_word(fields, "feature", MAX_WORD_CHARS),
+        origin_loops=parse_source_loops(fields.get("source_loops")),
+        state=MemoryState.ACTIVE if state is None else parse_enum(state, "state", MemoryState),
+        state_reason=truncate(sanitize(_text(fields, "state_reason")), MAX_REASON_CHARS),
+        superseded_by=parse_id(fields.get("superseded_by")) or None,
     )
 
 
@@ -115,7 +119,7 @@ def _text(fields: Fields, name: str) -> str:
 
 
 def _word(fields: Fields, name: str, width: int = 50) -> str | None:
-    return one_line(accept(_text(fields, name)), width) or None
+    return one_line(sanitize(_text(fields, name)), width) or None
 
 
 def export_fields(memory: Memory) -> Fields:
@@ -130,13 +134,13 @@ def export_fields(memory: Memory) -> Fields:
         "support": memory.support if memory.support > 1 else None,
         "task_type": memory.task_type,
         "feature": memory.feature,
-        "structured_content": content_of(memory) if memory.content else None,
+        "structured_content": structured_content(memory) if memory.content else None,
         "source_loops": memory.origin_loops or None,
-        "state": memory.state if memory.state is not State.ACTIVE else None,
+        "state": memory.state if memory.state is not MemoryState.ACTIVE else None,
         "state_reason": memory.state_reason or None,
         "superseded_by": memory.superseded_by,
     }
     return {
-        **version_1(memory),
+        **export_fields_v1(memory),
         **{name: value for name, value in additional.items() if value is not None},
     }

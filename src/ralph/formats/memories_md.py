@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from ralph.core.markdown import without_code
+from ralph.core.markdown import blank_code_blocks
 from ralph.core.records import Memory, record, replace
-from ralph.formats.imported import InvalidEntryError, id_of, imported, moment_of, tags_of
-from ralph.formats.planned import Unreadable, quote
+from ralph.formats.imported import InvalidEntryError, imported_memory, parse_id, parse_tags, parse_timestamp
+from ralph.formats.planned import ReadProblem, quote_excerpt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     Metadata = tuple[tuple[str, ...], str, list[str]]
     """Tags, date and unknown parts."""
 
-SECTIONS = {"pattern": "Patterns", "decision": "Decisions", "fix": "Fixes", "context": "Context"}
+SECTION_HEADINGS = {"pattern": "Patterns", "decision": "Decisions", "fix": "Fixes", "context": "Context"}
 """Headings of the sections, by memory type."""
-TEMPLATE = "# Memories\n" + "".join(f"\n## {name}\n" for name in SECTIONS.values())
-FIRST_KIND = "pattern"
+MEMORIES_TEMPLATE = "# Memories\n" + "".join(f"\n## {name}\n" for name in SECTION_HEADINGS.values())
+DEFAULT_KIND = "pattern"
 """Type of entries before the first section."""
 
 BYTE_ORDER_MARK = "\ufeff"
 
-_KINDS = {name.lower(): kind for kind, name in SECTIONS.items()}
+_KINDS = {name.lower(): kind for kind, name in SECTION_HEADINGS.items()}
 _HEADING = re.compile(r"(#{1,3})(?:[ \t]+(.*))?$")
 _ENTRY = re.compile(r"###[ \t]+(mem-[\w-]++)(?!\S)")
 _ID = re.compile(r"mem-[\w-]+")
@@ -43,7 +43,7 @@ _PLAIN_COMMENT = re.compile(rf"<!-- tags: ([^|>]*) \| created: ({_DAY}) -->")
 
 
 @record
-class Entry:
+class MarkdownEntry:
     """One memory in the file."""
 
     id: str
@@ -61,24 +61,24 @@ class Entry:
 
 
 @record
-class Document:
+class MemoriesDocument:
     """The entries and problems of a file."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Unreadable, ...]
+    entries: tuple[MarkdownEntry, ...]
+    problems: tuple[ReadProblem, ...]
     has_conflict: bool
-    unread_ids: tuple[str, ...] = ()
+    ids_without_text: tuple[str, ...] = ()
     """Ids of entries without text, which must not be treated as deleted."""
 
 
-def read_document(text: str) -> Document:
+def parse_document(text: str) -> MemoriesDocument:
     """Parse a file; the entries are in file order with their text unchanged, and ids may occur twice."""
     page = _parse_page(text)
-    return Document(
+    return MemoriesDocument(
         entries=tuple(page.entries),
         problems=tuple(page.problems),
         has_conflict=page.has_conflict,
-        unread_ids=tuple(page.without_text),
+        ids_without_text=tuple(page.without_text),
     )
 
 
@@ -89,26 +89,26 @@ def header_id(id: str) -> str:
     return "mem-" + (re.sub(r"[^\w-]+", "-", id.removeprefix("mem-")).strip("-") or "0")
 
 
-def edited(
+def edit_document(
     text: str,
     *,
-    put: Sequence[Entry] = (),
+    put: Sequence[MarkdownEntry] = (),
     remove: Collection[str] = (),
     rename: Mapping[int, str] = {},
 ) -> str:
     """Return the text with entries added, replaced, removed or renamed, and everything else unchanged.
 
     Existing entries are changed in place, or moved if their kind has changed. New ones go to the top of their section,
-    the last of `put` first. `rename` maps the index of an entry in `read_document` to its new id; `put` and `remove`
+    the last of `put` first. `rename` maps the index of an entry in `parse_document` to its new id; `put` and `remove`
     use the new ids, and apply to the first entry with an id. Entries that are split by a git conflict, and kinds
     without a section, are ignored.
     """
-    put_by_id = {header_id(entry.id): entry for entry in put if entry.kind in SECTIONS}
+    put_by_id = {header_id(entry.id): entry for entry in put if entry.kind in SECTION_HEADINGS}
     removed_ids = {header_id(id) for id in remove} - put_by_id.keys()
     mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
     text = text.removeprefix(mark)
     if put_by_id and not text.strip():
-        text = TEMPLATE.replace("\n", "\r\n" if "\r\n" in text else "\n")
+        text = MEMORIES_TEMPLATE.replace("\n", "\r\n" if "\r\n" in text else "\n")
     page = _parse_page(text)
     for number, id in rename.items():
         page.rename(number, header_id(id))
@@ -133,33 +133,33 @@ def edited(
 
 def read_memories_md(text: str, at: str) -> Reading:
     """Return the memories and the problems of a file; both sides of a git conflict are included."""
-    document = read_document(text)
+    document = parse_document(text)
     memories: list[Memory] = []
     problems = list(document.problems)
     if document.has_conflict:
         line = next(line for line, row in enumerate(text.split("\n"), start=1) if row.startswith(("<" * 7, ">" * 7)))
         problems.append(
-            Unreadable(line=line, why="The file has git conflict markers; imported both sides.", was_read=True)
+            ReadProblem(line=line, why="The file has git conflict markers; imported both sides.", was_read=True)
         )
     for entry in document.entries:
         try:
-            created_at = moment_of(entry.created)
+            created_at = parse_timestamp(entry.created)
         except InvalidEntryError as error:
             created_at = ""
             problems.append(
-                Unreadable(line=entry.line, why=f"Invalid date: {error}; used today instead.", was_read=True)
+                ReadProblem(line=entry.line, why=f"Invalid date: {error}; used today instead.", was_read=True)
             )
         try:
-            memory = imported(
+            memory = imported_memory(
                 kind=entry.kind,
                 body=entry.body,
                 at=at,
-                id=id_of(entry.id),
-                tags=tags_of(list(entry.tags)),
+                id=parse_id(entry.id),
+                tags=parse_tags(list(entry.tags)),
                 created_at=created_at,
             )
         except InvalidEntryError as error:
-            problems.append(Unreadable(line=entry.line, why=f"Skipped entry {quote(entry.id)}: {error}."))
+            problems.append(ReadProblem(line=entry.line, why=f"Skipped entry {quote_excerpt(entry.id)}: {error}."))
         else:
             memories.append(memory)
     return tuple(memories), tuple(sorted(problems, key=lambda problem: problem.line))
@@ -168,10 +168,10 @@ def read_memories_md(text: str, at: str) -> Reading:
 def write_memories_md(memories: Iterable[Memory]) -> str:
     """Return a file with the memories whose kind has a section, newest first within each section."""
     oldest_first = sorted(memories, key=lambda memory: (memory.created_at, memory.id))
-    return edited(
-        TEMPLATE,
+    return edit_document(
+        MEMORIES_TEMPLATE,
         put=[
-            Entry(
+            MarkdownEntry(
                 id=memory.id,
                 kind=memory.kind,
                 body=memory.body or memory.title,
@@ -194,16 +194,16 @@ class _Page:
         """Lines of the file, without the newline."""
         self.visible = visible
         """Lines as they are parsed: empty for code and conflict markers."""
-        self.entries: list[Entry] = []
+        self.entries: list[MarkdownEntry] = []
         self.spans: list[Span] = []
         """Span of each entry."""
         self.split: set[int] = set()
         """Indices of the entries that are partly inside a conflict."""
-        self.without_text: dict[str, tuple[Span, Entry]] = {}
+        self.without_text: dict[str, tuple[Span, MarkdownEntry]] = {}
         """Entries without text, by id."""
         self.sections: dict[str, Span] = {}
         """Span of each section, from its heading to the next heading of any level."""
-        self.problems: list[Unreadable] = []
+        self.problems: list[ReadProblem] = []
         self.has_conflict = False
 
     def rename(self, number: int, id: str) -> None:
@@ -226,17 +226,17 @@ def _parse_page(text: str) -> _Page:
 
 def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> _Page:
     if has_code:
-        visible, _ = without_code(visible)
+        visible, _ = blank_code_blocks(visible)
     page = _Page(rows, visible)
     ends = list(accumulate(map(len, rows)))
-    kind = FIRST_KIND
+    kind = DEFAULT_KIND
     heading_rows = [row for row, text in enumerate(visible) if text[:1] == "#" and _HEADING.match(text)]
     for span in pairwise([*heading_rows, len(rows)]):
         first, last = span
         if found := _ENTRY.match(visible[first]):
             id = found[1]
             body, tags, created = _content(visible[first + 1 : last])
-            entry = Entry(
+            entry = MarkdownEntry(
                 id=id,
                 kind=kind,
                 body=body,
@@ -250,12 +250,14 @@ def _parse_rows(rows: list[str], visible: list[str], has_code: bool) -> _Page:
                 page.entries.append(entry)
                 page.spans.append(span)
             else:
-                page.problems.append(Unreadable(line=first + 1, why=f"Skipped entry {quote(id)}: it has no text."))
+                page.problems.append(
+                    ReadProblem(line=first + 1, why=f"Skipped entry {quote_excerpt(id)}: it has no text.")
+                )
                 page.without_text.setdefault(id, (span, entry))
         elif visible[first].startswith("###"):
             if any(_is_entry_row(text) for text in visible[first + 1 : last]):
-                why = f"Skipped {quote(visible[first])} and the text below it: the heading is not a memory id."
-                page.problems.append(Unreadable(line=first + 1, why=why))
+                why = f"Skipped {quote_excerpt(visible[first])} and the text below it: the heading is not a memory id."
+                page.problems.append(ReadProblem(line=first + 1, why=why))
         elif (section := _KINDS.get(visible[first].strip("# \t").lower())) and visible[first].startswith("##"):
             kind = section
             page.sections.setdefault(kind, span)
@@ -349,7 +351,7 @@ def _parse_conflict(rows: list[str], visible: list[str], sides: list[str | None]
     page = _Page(rows, [""] * len(rows))
     page.has_conflict = True
     starts = [0, *accumulate(len(row) + 1 for row in rows)]
-    found: dict[str, dict[tuple[int, ...], tuple[Entry, Span]]] = {"ours": {}, "theirs": {}}
+    found: dict[str, dict[tuple[int, ...], tuple[MarkdownEntry, Span]]] = {"ours": {}, "theirs": {}}
     for side in found:
         numbers = [row for row, row_side in enumerate(sides) if row_side in ("", side)]
         scan = _parse_rows([rows[row] for row in numbers], [visible[row] for row in numbers], has_code)
@@ -390,7 +392,7 @@ def _consecutive_end(numbers: list[int], first: int, last: int) -> int:
 # --- from entries to rows ------------------------------------------------------------
 
 
-def _block_rows(entry: Entry) -> list[str]:
+def _block_rows(entry: MarkdownEntry) -> list[str]:
     return [
         f"### {header_id(entry.id)}",
         *_blockquote(entry.body),
@@ -436,7 +438,7 @@ class _PageEditor:
         self._inserted: dict[str, list[list[str]]] = {}
         self._edits: list[tuple[int, int, list[str], str]] = []
 
-    def put(self, span: Span, old: Entry, new: Entry) -> None:
+    def put(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> None:
         """Change an entry in place, or move its whole block to another section."""
         first, last = span
         if old.kind == new.kind:
@@ -456,14 +458,16 @@ class _PageEditor:
         notes = [self._page.rows[row] for row in range(first + 1, last) if not _is_entry_row(self._page.visible[row])]
         self._edits.append((first, last, notes, "remove"))
 
-    def insert(self, entry: Entry) -> None:
+    def insert(self, entry: MarkdownEntry) -> None:
         """Insert an entry at the top of its section, above those inserted before."""
         self._inserted.setdefault(entry.kind, []).append(self._with_line_ending(_block_rows(entry)))
 
     def text(self) -> str:
         """Return the text with all edits applied."""
         # New sections are appended after the entries of an existing section at the end of the file.
-        kinds = sorted(filter(self._inserted.__contains__, SECTIONS), key=lambda kind: kind not in self._page.sections)
+        kinds = sorted(
+            filter(self._inserted.__contains__, SECTION_HEADINGS), key=lambda kind: kind not in self._page.sections
+        )
         edits = self._edits + [self._insertion_edit(kind) for kind in kinds]
         rows, result, done = self._page.rows, list[str](), 0
         for first, last, new, operation in sorted(edits, key=lambda edit: edit[:2]):
@@ -494,14 +498,14 @@ class _PageEditor:
         rows = self._page.rows
         new = [row for block in reversed(self._inserted[kind]) for row in (self._carriage_return, *block)]
         if kind not in self._page.sections:
-            return len(rows) - 1, len(rows) - 1, [f"## {SECTIONS[kind]}{self._carriage_return}", *new], "insert"
+            return len(rows) - 1, len(rows) - 1, [f"## {SECTION_HEADINGS[kind]}{self._carriage_return}", *new], "insert"
         first, last = self._page.sections[kind]
         # After the introduction of the section, which would otherwise become part of the new entry.
         has_introduction = any(row.strip() for row in rows[first + 1 : last])
         position = min(last, len(rows) - 1) if has_introduction else first + 1
         return position, position, new[1:], "insert"
 
-    def _update_rows(self, span: Span, old: Entry, new: Entry) -> list[str]:
+    def _update_rows(self, span: Span, old: MarkdownEntry, new: MarkdownEntry) -> list[str]:
         """Return the rows of an entry with its new text, tags and date, and all other rows unchanged."""
         page, (first, last) = self._page, span
         tags = old.tags if new.tags == old.tags else clean_tags(new.tags)

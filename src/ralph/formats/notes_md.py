@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.limits import LONGEST_TITLE
-from ralph.core.markdown import fence_in
-from ralph.core.text import REDACTED, accept, one_line, title_of
-from ralph.formats.imported import InvalidEntryError, imported, moment_of
-from ralph.formats.planned import Unreadable, unify_newlines
+from ralph.core.limits import MAX_TITLE_LENGTH
+from ralph.core.markdown import match_fence
+from ralph.core.text import REDACTED, extract_title, one_line, sanitize
+from ralph.formats.imported import InvalidEntryError, imported_memory, parse_timestamp
+from ralph.formats.planned import ReadProblem, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,28 +30,28 @@ TAB_COLUMNS = 4
 """Width of a tab, in columns."""
 NESTING_COLUMNS = 2
 """Minimum additional indentation of a nested bullet, in columns."""
-MOST_WORDS = 500
+MAX_SECTION_WORDS = 500
 """Maximum number of words of a memory; longer sections are split, as one would fill the budget of a prompt."""
-CHARACTERS_PER_WORD = 10
+CHARS_PER_WORD = 10
 """Number of characters counted as a word in text without spaces."""
-LEAST_INTRODUCTION = 20
+MIN_INTRODUCTION_CHARS = 20
 """Minimum length of an introduction before the first section, in characters."""
-LEAST_PROSE = 20
+MIN_PROSE_LETTERS = 20
 """Minimum number of letters in a paragraph of a file without headings."""
-MOST_TAGS = 5
+MAX_HEADING_TAGS = 5
 """Maximum number of tags derived from headings."""
-LONGEST_HEADING = 400
+MAX_HEADING_CHARS = 400
 """Maximum length of a heading, in characters; the rest is cut."""
-LONGEST_FENCE = 9
+MAX_FENCE_LENGTH = 9
 """Length up to which fences are told apart when searching for the one that closes a code block."""
 
-GENERIC_HEADINGS = frozenset(
+GENERIC_HEADING_WORDS = frozenset(
     "overview introduction intro summary notes note general details background basics purpose description usage "
     "example examples misc miscellaneous other others more info information context about setup key points "
     "important quick start getting started tips".split()
 )
 """Words of generic headings, which need the heading above them as context."""
-_STOP_WORDS = GENERIC_HEADINGS | frozenset(
+_STOP_WORDS = GENERIC_HEADING_WORDS | frozenset(
     "a an and are as at be been by can do does don't for from has have how if in into is it its my never no not of "
     "on one only or our out should so that the their them these this those to up us use used using via vs was we "
     "what when where which while who why will with within you your all any new old must avoid claude agents "
@@ -95,15 +95,15 @@ _META_REMARK = re.compile(r"(?:this|the following) (?:file|document|guide|page)\
 
 def read_notes_md(text: str, at: str) -> Reading:
     """Return a memory for every section of the notes, and the problems."""
-    collector = Gathering(at)
-    if is_path(text):
-        return collector.reading("Nothing to import: the file only contains a path. Import that file instead.")
-    sections = sections_of(text)
+    collector = MemoryCollector(at)
+    if is_pointer(text):
+        return collector.result("Nothing to import: the file only contains a path. Import that file instead.")
+    sections = parse_sections(text)
     if len(sections) == 1:
         for line, body in _paragraphs(sections[0].rows):
             if is_prose(body) and not is_placeholder(body):
                 collector.add(line, kind="context", body=body)
-        return collector.reading("Nothing to import: no section or paragraph found.")
+        return collector.result("Nothing to import: no section or paragraph found.")
     seen: dict[str, int] = {}
     for section in sections:
         seen[section.heading.lower()] = seen.get(section.heading.lower(), 0) + 1
@@ -117,14 +117,14 @@ def read_notes_md(text: str, at: str) -> Reading:
             heading = title
         else:
             heading = section.heading
-            if section.above and (_is_generic(heading) or seen[heading.lower()] > 1):
-                heading = ": ".join(filter(None, (section.above[-1], heading)))
+            if section.parent_headings and (_is_generic(heading) or seen[heading.lower()] > 1):
+                heading = ": ".join(filter(None, (section.parent_headings[-1], heading)))
         _add_section(section, heading, title, collector)
-    return collector.reading("Nothing to import: no section with text found.")
+    return collector.result("Nothing to import: no section with text found.")
 
 
-def _add_section(section: Section, heading: str, title: str, collector: Gathering) -> None:
-    headings = [section.heading, *reversed(section.above)]
+def _add_section(section: NotesSection, heading: str, title: str, collector: MemoryCollector) -> None:
+    headings = [section.heading, *reversed(section.parent_headings)]
     topics = [text for text in headings if text != title] or headings
     parts = _parts(section)
     for number, body in enumerate(parts, start=1):
@@ -133,15 +133,15 @@ def _add_section(section: Section, heading: str, title: str, collector: Gatherin
         ending = f" ({number}/{len(parts)})" if len(parts) > 1 else ""
         collector.add(
             section.line,
-            kind=kind_of_headings(headings),
-            title=one_line(heading, LONGEST_TITLE - len(ending)) + ending if heading else "",
+            kind=kind_from_headings(headings),
+            title=one_line(heading, MAX_TITLE_LENGTH - len(ending)) + ending if heading else "",
             body=body,
-            tags=telling_words(topics),
-            created_at=date_in(section.heading),
+            tags=heading_tags(topics),
+            created_at=find_date(section.heading),
         )
 
 
-def is_path(text: str) -> bool:
+def is_pointer(text: str) -> bool:
     """Return whether the text is a single line with a path or URL."""
     line = text[:1000].removeprefix("\ufeff").strip()
     return len(text) < 1000 and "\n" not in line and bool(_PATH.fullmatch(line))
@@ -150,7 +150,7 @@ def is_path(text: str) -> bool:
 def is_prose(text: str) -> bool:
     """Return whether a text is prose: enough letters, with spaces between them."""
     letters = sum(character.isalpha() for character in text[:2000])
-    return letters >= LEAST_PROSE and (" " in text.strip() or not text[:2000].isascii())
+    return letters >= MIN_PROSE_LETTERS and (" " in text.strip() or not text[:2000].isascii())
 
 
 def is_placeholder(text: str) -> bool:
@@ -158,7 +158,7 @@ def is_placeholder(text: str) -> bool:
     stripped = text.strip().strip("*_").strip()
     if not any(character.isalnum() for character in stripped):
         return True
-    if len(stripped) > LONGEST_HEADING:
+    if len(stripped) > MAX_HEADING_CHARS:
         return False
     if stripped[0] + stripped[-1] in ("()", "[]", "<>", "{}") and not any(mark in stripped[1:-1] for mark in ")]>}"):
         return True
@@ -171,84 +171,88 @@ def is_placeholder(text: str) -> bool:
     return is_emphasized and words.startswith(("add ", "append ", "record ", "document ", "list ", "write "))
 
 
-def kind_of_headings(headings: Iterable[str]) -> str:
+def kind_from_headings(headings: Iterable[str]) -> str:
     """Return the memory type that the first matching heading suggests."""
     for heading in headings:
-        found = {match.lastgroup for match in _KIND.finditer(heading[:LONGEST_HEADING])}
+        found = {match.lastgroup for match in _KIND.finditer(heading[:MAX_HEADING_CHARS])}
         for kind in _KIND_ORDER:
             if kind in found:
                 return kind
     return "context"
 
 
-def telling_words(headings: Iterable[str]) -> tuple[str, ...]:
+def heading_tags(headings: Iterable[str]) -> tuple[str, ...]:
     """Return the distinctive words of headings, in lower case, for use as tags."""
     found: dict[str, None] = {}
     for heading in headings:
         # Redact before lowercasing, because secrets are not recognized in lower case.
-        plain = accept(heading[:LONGEST_HEADING]).replace(REDACTED, " ").lower().replace("’", "'")
+        plain = sanitize(heading[:MAX_HEADING_CHARS]).replace(REDACTED, " ").lower().replace("’", "'")
         for match in _WORD.finditer(plain):
             word = match[0].strip(".'-")
             if 1 < len(word) <= 50 and word not in _STOP_WORDS and any(c.isalpha() for c in word):
                 found[word] = None
-    return tuple(found)[:MOST_TAGS]
+    return tuple(found)[:MAX_HEADING_TAGS]
 
 
-def date_in(text: str) -> str:
+def find_date(text: str) -> str:
     """Return the first date of a line as a timestamp, or an empty string."""
-    found = _DATE.search(text[:LONGEST_HEADING])
+    found = _DATE.search(text[:MAX_HEADING_CHARS])
     if not found:
         return ""
     year, month, day, clock, zone = found.groups()
     try:
-        return moment_of(f"{year}-{month}-{day}T{clock or '00:00'}{zone or ''}")
+        return parse_timestamp(f"{year}-{month}-{day}T{clock or '00:00'}{zone or ''}")
     except InvalidEntryError:
         return ""
 
 
-class Gathering:
+class MemoryCollector:
     """Collector of the memories of a file, without duplicates, and its problems."""
 
     def __init__(self, at: str) -> None:
         self._at = at
         self._memories: dict[tuple[str, str], Memory] = {}
-        self._unreadable: list[Unreadable] = []
+        self._unreadable: list[ReadProblem] = []
 
     def add(self, line: int, **fields: Any) -> None:
         """Add a memory, or a problem if it is invalid; the default title is the first words of the body."""
         try:
-            memory = imported(at=self._at, **fields | {"title": fields.get("title") or _default_title(fields["body"])})
+            memory = imported_memory(
+                at=self._at, **fields | {"title": fields.get("title") or _default_title(fields["body"])}
+            )
         except InvalidEntryError as error:
-            self._unreadable.append(Unreadable(line=line, why=f"The text that starts here was skipped: {error}."))
+            self._unreadable.append(ReadProblem(line=line, why=f"The text that starts here was skipped: {error}."))
             return
         words = " ".join(memory.body.casefold().split()).rstrip(".")
         self._memories.setdefault((fields.get("title", "").casefold(), words), memory)
 
-    def reading(self, nothing: str) -> Reading:
+    def result(self, nothing: str) -> Reading:
         """Return the memories and problems; `nothing` is the problem reported if there are none."""
         if not self._memories and not self._unreadable:
-            return (), (Unreadable(line=1, why=nothing),)
+            return (), (ReadProblem(line=1, why=nothing),)
         return tuple(self._memories.values()), tuple(self._unreadable)
 
 
 def _default_title(text: str) -> str:
     first, _, more = text.partition("\n")
-    return title_of((more if first.startswith(("```", "~~~")) else first)[: LONGEST_TITLE * 2].replace("**", ""))
+    return extract_title(
+        (more if first.startswith(("```", "~~~")) else first)[: MAX_TITLE_LENGTH * 2].replace("**", "")
+    )
 
 
 # --- sections --------------------------------------------------------------------
 
 
-class Section:
+class NotesSection:
     """A heading and the rows directly below it; the first section of a file has no heading."""
 
-    __slots__ = ("above", "heading", "level", "line", "rows")
+    __slots__ = ("heading", "level", "line", "parent_headings", "rows")
 
-    def __init__(self, line: int, level: int, heading: str, above: tuple[str, ...]) -> None:
+    def __init__(self, line: int, level: int, heading: str, parent_headings: tuple[str, ...]) -> None:
         self.line = line
         self.level = level
         self.heading = heading
-        self.above = above
+        self.parent_headings = parent_headings
         """Parent headings, outermost first."""
         self.rows: list[Row] = []
 
@@ -263,61 +267,63 @@ class Section:
         return "\n".join(text.rstrip() for _, text, _ in rows[first:last])
 
 
-def sections_of(text: str) -> list[Section]:
+def parse_sections(text: str) -> list[NotesSection]:
     """Return the sections in order; the first is the text before any heading."""
-    sections = [Section(1, 0, "", ())]
-    path: list[Section] = []
-    for line, row, level in rows_of(text):
+    sections = [NotesSection(1, 0, "", ())]
+    path: list[NotesSection] = []
+    for line, row, level in parse_rows(text):
         if level <= 0:
             sections[-1].rows.append((line, row, level))
             continue
         while path and path[-1].level >= level:
             path.pop()
-        section = Section(line, level, heading_of(row), tuple(parent.heading for parent in path if parent.heading))
+        section = NotesSection(
+            line, level, heading_text(row), tuple(parent.heading for parent in path if parent.heading)
+        )
         path.append(section)
         sections.append(section)
     return sections
 
 
-def heading_of(row: str) -> str:
+def heading_text(row: str) -> str:
     """Return the text of a heading without markup, numbering, links and emoji."""
-    text = row.strip()[: LONGEST_HEADING * 2].lstrip("#").strip()
+    text = row.strip()[: MAX_HEADING_CHARS * 2].lstrip("#").strip()
     if (closed := text.rstrip("#")) != text and (not closed or closed[-1] in " \t"):
         text = closed.strip()
     text = _LINK.sub(r"\1", text).replace("**", "")
     if len(text) > 2 and text[0] in "*_" and text[-1] == text[0]:
         text = text.strip(text[0])
     text = _EMOJI.sub("", text)
-    return " ".join(_NUMBERING.sub("", text, count=1).split())[:LONGEST_HEADING]
+    return " ".join(_NUMBERING.sub("", text, count=1).split())[:MAX_HEADING_CHARS]
 
 
 def _is_generic(heading: str) -> bool:
-    return all(word in GENERIC_HEADINGS for word in re.findall(r"\w+", heading.lower()))
+    return all(word in GENERIC_HEADING_WORDS for word in re.findall(r"\w+", heading.lower()))
 
 
-def _is_introduction(section: Section) -> bool:
+def _is_introduction(section: NotesSection) -> bool:
     """Return whether the text before the sections is more than a remark about the file."""
     paragraphs = [
         body
         for _, body in _paragraphs(section.rows)
         if not body.startswith(">") and not _META_REMARK.match(body) and not is_placeholder(body)
     ]
-    return sum(len(body) for body in paragraphs) >= LEAST_INTRODUCTION
+    return sum(len(body) for body in paragraphs) >= MIN_INTRODUCTION_CHARS
 
 
-def _parts(section: Section) -> list[str]:
+def _parts(section: NotesSection) -> list[str]:
     """Return the text of a section, split into parts if it is long; an empty list if there is none."""
     text = section.text()
     if not text:
         return []
-    if _count_words(text) <= MOST_WORDS:
+    if _count_words(text) <= MAX_SECTION_WORDS:
         return [text]
     parts: list[str] = []
     rows: list[str] = []
     words = 0
     for block in _blocks(section.rows):
         size = _count_words("\n".join(block))
-        if rows and words + size > MOST_WORDS:
+        if rows and words + size > MAX_SECTION_WORDS:
             parts.append("\n".join(rows).strip())
             rows, words = [], 0
         rows += block
@@ -326,7 +332,7 @@ def _parts(section: Section) -> list[str]:
 
 
 def _count_words(text: str) -> int:
-    return max(len(text.split()), len(text) // CHARACTERS_PER_WORD)
+    return max(len(text.split()), len(text) // CHARS_PER_WORD)
 
 
 def _blocks(rows: Iterable[Row]) -> Iterator[list[str]]:
@@ -334,7 +340,7 @@ def _blocks(rows: Iterable[Row]) -> Iterator[list[str]]:
     block: list[str] = []
     top = 0
     is_introduction = False
-    for item in items_in(rows):
+    for item in parse_items(rows):
         if item.is_rule:
             continue
         is_nested = item.is_bullet and item.indent >= top + NESTING_COLUMNS
@@ -353,9 +359,9 @@ def _paragraphs(rows: Iterable[Row]) -> Iterator[tuple[int, str]]:
     """Yield the line number and text of every paragraph, including the line that introduces it."""
     paragraph: list[str] = []
     line = 1
-    for item in items_in(rows):
+    for item in parse_items(rows):
         is_introduction = bool(paragraph) and paragraph[-1].rstrip().endswith(":")
-        is_code = bool(fence_in(item.rows[0]))
+        is_code = bool(match_fence(item.rows[0]))
         if paragraph and (item.is_rule or (item.after_blank and not is_introduction and not is_code)):
             yield line, "\n".join(paragraph).strip()
             paragraph = []
@@ -369,14 +375,14 @@ def _paragraphs(rows: Iterable[Row]) -> Iterator[tuple[int, str]]:
 # --- items -----------------------------------------------------------------------
 
 
-class Item:
+class NotesItem:
     """A bullet or paragraph with its continuation rows; a nested bullet is an item of its own."""
 
     __slots__ = ("after_blank", "indent", "is_bullet", "is_rule", "line", "rows")
 
     def __init__(self, line: int, row: str, is_bullet: bool, after_blank: bool) -> None:
         self.line = line
-        self.indent = indent_of(row)
+        self.indent = indentation(row)
         self.is_bullet = is_bullet
         self.is_rule = False
         self.after_blank = after_blank
@@ -384,18 +390,18 @@ class Item:
 
     def text(self) -> str:
         """Return the text without bullet and indentation."""
-        return joined([self])
+        return item_text([self])
 
 
-def items_in(rows: Iterable[Row]) -> Iterator[Item]:
+def parse_items(rows: Iterable[Row]) -> Iterator[NotesItem]:
     """Yield the bullets, paragraphs and rules of a section."""
-    item: Item | None = None
+    item: NotesItem | None = None
     after_blank = False
     for line, row, level in rows:
         if level == RULE:
             if item:
                 yield item
-            rule = Item(line, row, False, after_blank)
+            rule = NotesItem(line, row, False, after_blank)
             rule.is_rule = True
             yield rule
             item, after_blank = None, True
@@ -404,7 +410,7 @@ def items_in(rows: Iterable[Row]) -> Iterator[Item]:
             after_blank = True
             continue
         is_bullet = level != CODE and bool(_BULLET.match(row))
-        is_outside = indent_of(row) <= (item.indent if item else 0)
+        is_outside = indentation(row) <= (item.indent if item else 0)
         # Bold text that is not indented starts a new item after a list, even without a blank line.
         is_next = is_outside and (
             after_blank or (item is not None and item.is_bullet and row.lstrip().startswith("**"))
@@ -414,38 +420,38 @@ def items_in(rows: Iterable[Row]) -> Iterator[Item]:
         else:
             if item:
                 yield item
-            item = Item(line, row, is_bullet, after_blank)
+            item = NotesItem(line, row, is_bullet, after_blank)
         after_blank = False
     if item:
         yield item
 
 
-def joined(items: list[Item]) -> str:
+def item_text(items: list[NotesItem]) -> str:
     """Return the text of an item and the items nested in it, with wrapped lines joined and less indentation."""
     first = items[0]
     head = first.rows[0]
     found = _BULLET.match(head) if first.is_bullet else None
     words = [head[found.end() :].strip() if found else head.strip()]
     is_code = words[0].startswith(("```", "~~~"))
-    while not is_code and len(words) < len(first.rows) and is_wrapped(first.rows[len(words)]):
+    while not is_code and len(words) < len(first.rows) and is_continuation(first.rows[len(words)]):
         words.append(first.rows[len(words)].strip())
     margin = first.indent + (NESTING_COLUMNS if found else 0)
     rows = [*first.rows[len(words) :], *(row for item in items[1:] for row in item.rows)]
     return "\n".join([" ".join(words), *(_outdent(row, margin) for row in rows)]).strip()
 
 
-def is_wrapped(row: str) -> bool:
+def is_continuation(row: str) -> bool:
     """Return whether a row continues the text of the row above, rather than being code, a table or a quote."""
     is_block = row.lstrip()[:1] in ("|", ">", "<") or row.lstrip()[:3] in ("```", "~~~") or bool(_BULLET.match(row))
     return bool(row.strip()) and not is_block and not row.endswith("  ")
 
 
 def _outdent(row: str, columns: int) -> str:
-    space = indent_of(row)
+    space = indentation(row)
     return (" " * max(0, space - columns) + row.lstrip(" \t")).rstrip()
 
 
-def indent_of(row: str) -> int:
+def indentation(row: str) -> int:
     """Return the indentation of a row, in columns."""
     space = row[: len(row) - len(row.lstrip(" \t"))]
     return len(space.expandtabs(TAB_COLUMNS)) if "\t" in space else len(space)
@@ -454,7 +460,7 @@ def indent_of(row: str) -> int:
 # --- rows ------------------------------------------------------------------------
 
 
-def rows_of(text: str) -> Iterator[Row]:
+def parse_rows(text: str) -> Iterator[Row]:
     """Yield every line except front matter and comments, with its type."""
     lines = unify_newlines(text).split("\n")
     fences, comments = _last_closing_lines(lines)
@@ -475,17 +481,17 @@ def rows_of(text: str) -> Iterator[Row]:
                 closing = "-->"
             elif rest := stripped.partition("-->")[2].strip():
                 yield number, rest, TEXT
-        elif (fence := fence_in(row)) and fences.get(fence[1][:LONGEST_FENCE], 0) > number:
+        elif (fence := match_fence(row)) and fences.get(fence[1][:MAX_FENCE_LENGTH], 0) > number:
             yield number, row, CODE
             closing = fence[1]
         elif stripped and number < len(lines) and _is_underline(lines[number]) and not _BULLET.match(row):
             yield number, row, 1
             number += 1
         else:
-            yield number, row, what_is(row)
+            yield number, row, row_type(row)
 
 
-def what_is(row: str) -> int:
+def row_type(row: str) -> int:
     """Return the level of a heading, `RULE` or `TEXT`."""
     if not row.lstrip().startswith(("#", "-", "*", "_")):
         return TEXT
@@ -518,6 +524,6 @@ def _last_closing_lines(lines: list[str]) -> tuple[dict[str, int], int]:
         if "```" in row or "~~~" in row:
             stripped = row.strip()
             if not stripped.strip(stripped[0]) and stripped[0] in "`~":
-                for length in range(3, min(len(stripped), LONGEST_FENCE) + 1):
+                for length in range(3, min(len(stripped), MAX_FENCE_LENGTH) + 1):
                     fences[stripped[0] * length] = number
     return fences, comments

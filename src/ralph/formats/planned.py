@@ -6,10 +6,10 @@ ninety-nine tasks and one problem.
 
 from __future__ import annotations
 
-from ralph.core.records import Status, Task, record
-from ralph.core.text import accept, one_line
+from ralph.core.records import Task, TaskStatus, record
+from ralph.core.text import one_line, sanitize
 
-LONGEST_ENTRY = 1024 * 1024
+MAX_TASK_CHARS = 1024 * 1024
 """Maximum length of a task in a file, in characters."""
 
 
@@ -21,11 +21,11 @@ class PlannedTask:
     """Id in the file, or `#n` for the n-th task if it has none."""
     title: str
     body: str = ""
-    status: Status = Status.PENDING
+    status: TaskStatus = TaskStatus.PENDING
     priority: int = 0
     """Tasks with a higher priority run first."""
     parent_key: str | None = None
-    needs_keys: tuple[str, ...] = ()
+    dependency_keys: tuple[str, ...] = ()
     """Keys of dependencies. Like the parent, they may be tasks that are not in the file."""
     feature: str | None = None
     """Name or id of a feature."""
@@ -33,7 +33,7 @@ class PlannedTask:
 
 
 @record
-class Unreadable:
+class ReadProblem:
     """A problem with one entry of a file, which was skipped or only partly read."""
 
     line: int
@@ -49,10 +49,10 @@ class TaskImport:
     added: tuple[Task, ...]
     known: int
     """Number of tasks that already existed."""
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[ReadProblem, ...]
 
 
-Reading = tuple[tuple[PlannedTask, ...], tuple[Unreadable, ...]]
+Reading = tuple[tuple[PlannedTask, ...], tuple[ReadProblem, ...]]
 
 
 def unify_newlines(text: str) -> str:
@@ -60,6 +60,6 @@ def unify_newlines(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def quote(text: str) -> str:
+def quote_excerpt(text: str) -> str:
     """Return a short, quoted excerpt of untrusted text for use in a message."""
-    return repr(one_line(accept(text[:400]), 60))
+    return repr(one_line(sanitize(text[:400]), 60))

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 
-from ralph.formats.guardrails_md import add_signs, sign_named
+from ralph.formats.guardrails_md import add_signs, sign_name
 from ralph.formats.notes_md import (
     NESTING_COLUMNS,
-    Gathering,
-    date_in,
+    MemoryCollector,
+    find_date,
+    heading_tags,
     is_placeholder,
-    items_in,
-    joined,
-    kind_of_headings,
-    sections_of,
-    telling_words,
+    item_text,
+    kind_from_headings,
+    parse_items,
+    parse_sections,
 )
 
 TYPE_CHECKING = False
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ralph.formats.imported import Reading
-    from ralph.formats.notes_md import Item, Section
+    from ralph.formats.notes_md import NotesItem, NotesSection
 
-LONGEST_LABEL = 80
+MAX_LABEL_CHARS = 80
 """Maximum length of a label, in characters."""
-LEAST_PARAGRAPH = 20
+MIN_PARAGRAPH_CHARS = 20
 """Minimum length of a paragraph among the patterns, in characters; shorter ones introduce or separate them."""
 
 _TOPIC = re.compile(
@@ -60,48 +60,52 @@ _TEMPLATE_LABEL = re.compile(
 
 def read_progress_txt(text: str, at: str) -> Reading:
     """Return the patterns and learnings of a progress log, and the problems."""
-    collector = Gathering(at)
-    topic: Section | None = None
-    entry: Section | None = None
+    collector = MemoryCollector(at)
+    topic: NotesSection | None = None
+    entry: NotesSection | None = None
     entry_date = ""
-    for section in sections_of(text):
+    for section in parse_sections(text):
         if topic and section.level <= topic.level:
             topic = None
         if entry and section.level <= entry.level:
             entry = None
         # A dated heading inside a topic is a group of its bullets, unless it announces learnings.
-        if is_entry(section.heading) and section.level != 1 and (topic is None or says_learned(section)):
+        if (
+            is_iteration_heading(section.heading)
+            and section.level != 1
+            and (topic is None or announces_learnings(section))
+        ):
             topic, entry = None, section
-            entry_date = date_in(section.heading) or _find_date(section)
+            entry_date = find_date(section.heading) or _find_date(section)
         elif entry is None and topic is None and _is_topic(section):
             topic = section
-        if topic and sign_named(section.heading) is None:
-            for line, learned in _bullets(items_in(section.rows)):
+        if topic and sign_name(section.heading) is None:
+            for line, learned in _bullets(parse_items(section.rows)):
                 collector.add(
                     line,
-                    kind="pattern" if "pattern" in topic.heading.lower() else kind_of_headings([topic.heading]),
+                    kind="pattern" if "pattern" in topic.heading.lower() else kind_from_headings([topic.heading]),
                     body=learned,
-                    tags=telling_words([section.heading]) if section is not topic else (),
-                    created_at=date_in(section.heading),
+                    tags=heading_tags([section.heading]) if section is not topic else (),
+                    created_at=find_date(section.heading),
                 )
         if topic:
             continue
-        items = items_in(section.rows)
+        items = parse_items(section.rows)
         is_learned = entry is not None and section is not entry and _announces_learnings(section.heading)
         for line, learned in _bullets(items) if is_learned else _learnings(items):
-            tags = (story.lower(),) if entry and (story := story_in(entry.heading)) else ()
+            tags = (story.lower(),) if entry and (story := story_id(entry.heading)) else ()
             collector.add(line, kind="context", body=learned, tags=tags, created_at=entry_date if entry else "")
     add_signs(text, collector)
-    return collector.reading("Nothing to import: no pattern or learning found.")
+    return collector.result("Nothing to import: no pattern or learning found.")
 
 
-def is_entry(heading: str) -> bool:
+def is_iteration_heading(heading: str) -> bool:
     """Return whether a heading starts like that of an iteration: with a date, a number or a story id."""
     words = heading.lstrip("[( ")
     return bool(_DATED.match(words) or _NUMBERED.match(words) or _STORY.match(words))
 
 
-def story_in(heading: str) -> str:
+def story_id(heading: str) -> str:
     """Return the story id in the heading of an entry, or an empty string."""
     words = _DATED.sub("", heading.lstrip("[( "), count=1)
     if numbered := _NUMBERED.match(words):
@@ -113,14 +117,14 @@ def story_in(heading: str) -> str:
     return found[0] if found else ""
 
 
-def says_learned(section: Section) -> bool:
+def announces_learnings(section: NotesSection) -> bool:
     """Return whether a section of an entry announces learnings."""
     if section.level > 2 and _announces_learnings(section.heading):
         return True
-    return any(not item.is_rule and _split_label(item.text()) is not None for item in items_in(section.rows))
+    return any(not item.is_rule and _split_label(item.text()) is not None for item in parse_items(section.rows))
 
 
-def _is_topic(section: Section) -> bool:
+def _is_topic(section: NotesSection) -> bool:
     # A first-level heading is the title of the document, which may mention learnings, too.
     is_named = section.level > 1 or "codebase pattern" in section.heading.lower()
     return is_named and bool(_TOPIC.search(section.heading))
@@ -130,19 +134,19 @@ def _announces_learnings(label: str) -> bool:
     return bool(_LEARNED.fullmatch(label.strip("*_: \t")))
 
 
-def _find_date(entry: Section) -> str:
+def _find_date(entry: NotesSection) -> str:
     """Return the date on a separate line of an entry: `**Date**: 2026-01-27`, `*2026-01-27T10:00:00Z (94s)*`."""
     for _, row, _ in entry.rows[:10]:
         words = row.strip().lstrip("*_-> \t")
         if words[:4].lower() == "date" or _DATED.match(words):
-            return date_in(words)
+            return find_date(words)
     return ""
 
 
-def _learnings(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
+def _learnings(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
     """Yield the line number and text of what follows a label that announces learnings."""
-    label: Item | None = None
-    found: list[Item] = []
+    label: NotesItem | None = None
+    found: list[NotesItem] = []
     for item in items:
         split = None if item.is_rule else _split_label(item.text())
         is_below = label is not None and item.indent > label.indent and not item.is_rule
@@ -170,41 +174,41 @@ def _learnings(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
 def _split_label(text: str) -> str | None:
     """Return the text after a label that announces learnings, or None if there is no such label."""
     first, _, more = text.partition("\n")
-    label, colon, rest = first[: LONGEST_LABEL * 2].partition(":")
-    if not colon or len(label) > LONGEST_LABEL or not _announces_learnings(label):
+    label, colon, rest = first[: MAX_LABEL_CHARS * 2].partition(":")
+    if not colon or len(label) > MAX_LABEL_CHARS or not _announces_learnings(label):
         return None
-    rest = rest if len(first) <= LONGEST_LABEL * 2 else first.partition(":")[2]
+    rest = rest if len(first) <= MAX_LABEL_CHARS * 2 else first.partition(":")[2]
     return f"{rest.strip().removeprefix('**').removeprefix('__').strip()}\n{more}".strip()
 
 
-def _starts_other_part(item: Item) -> bool:
+def _starts_other_part(item: NotesItem) -> bool:
     """Return whether an item starts another part of an entry: `**Files changed:**`, `Files changed: …`."""
-    first = item.text().partition("\n")[0][: LONGEST_LABEL * 2]
+    first = item.text().partition("\n")[0][: MAX_LABEL_CHARS * 2]
     is_bold = first.startswith("**") and (":**" in first or first.endswith("**:"))
     return is_bold or bool(_JOURNAL_LABEL.match(first)) or (not item.is_bullet and first.endswith(":"))
 
 
-def _bullets(items: Iterable[Item]) -> Iterator[tuple[int, str]]:
+def _bullets(items: Iterable[NotesItem]) -> Iterator[tuple[int, str]]:
     """Yield the line number and text of every top-level bullet, and of paragraphs that are sentences."""
     for group in _groups(items):
         head = group[0].text()
         is_template = bool(_TEMPLATE_LABEL.match(head.lstrip("*_")))
         if is_template and len(group) > 1 and not head.partition(":")[2].strip("*_ \t"):
             for nested in _groups(group[1:]):
-                if not is_placeholder(learned := joined(nested)):
+                if not is_placeholder(learned := item_text(nested)):
                     yield nested[0].line, learned
             continue
-        learned = joined(group)
+        learned = item_text(group)
         if is_template:
             learned = learned.partition(":")[2].removeprefix("**").strip() if "(e.g." not in head[:40] else ""
-        is_introduction = not group[0].is_bullet and (len(learned) < LEAST_PARAGRAPH or learned.endswith(":"))
+        is_introduction = not group[0].is_bullet and (len(learned) < MIN_PARAGRAPH_CHARS or learned.endswith(":"))
         if not is_introduction and not is_placeholder(learned):
             yield group[0].line, learned
 
 
-def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
+def _groups(items: Iterable[NotesItem]) -> Iterator[list[NotesItem]]:
     """Yield every item with the bullets nested in it."""
-    group: list[Item] = []
+    group: list[NotesItem] = []
     for item in items:
         if item.is_rule:
             continue

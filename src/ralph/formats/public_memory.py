@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
 
 
-def version_1(memory: Memory) -> dict[str, object]:
+def export_fields_v1(memory: Memory) -> dict[str, object]:
     """Return the fields of export format version 1."""
     return {
         "id": memory.id,
@@ -25,10 +25,10 @@ def version_1(memory: Memory) -> dict[str, object]:
 
 def public_fields(memory: Memory) -> dict[str, object]:
     """Return all public fields of a memory, in the form an import reads."""
-    from ralph.memory.lifecycle.learnings import content_of
+    from ralph.memory.lifecycle.learnings import structured_content
 
     return {
-        **version_1(memory),
+        **export_fields_v1(memory),
         "success_rate": memory.success_rate,
         "support": memory.support,
         "state": memory.state,
@@ -36,7 +36,7 @@ def public_fields(memory: Memory) -> dict[str, object]:
         "superseded_by": memory.superseded_by,
         "task_type": memory.task_type,
         "feature": memory.feature,
-        "structured_content": content_of(memory) if memory.content else None,
+        "structured_content": structured_content(memory) if memory.content else None,
         "created_by_task": memory.origin_task,
         "created_by_run": memory.origin_run,
         "created_by_attempt": memory.origin_attempt,

@@ -15,18 +15,27 @@ import re
 
 from ralph.core.config import HATS
 from ralph.core.records import (
-    SIGNAL_KINDS,
+    SIGNAL_TYPES,
     Difficulty,
-    HandOver,
-    Knowledge,
-    Learning,
-    Report,
+    FailureReportSigil,
+    HandoverSigil,
+    KnowledgeSigil,
+    LearningSigil,
+    MemorySignal,
     Sigils,
-    Signal,
-    SubTask,
+    SubtaskSigil,
     replace,
 )
-from ralph.core.text import SIGIL_NAMES, TRACE_CHARACTERS, accept, clean, cut, cut_words, one_line, title_of
+from ralph.core.text import (
+    MAX_STACK_TRACE_CHARACTERS,
+    SIGIL_NAMES,
+    clean,
+    extract_title,
+    one_line,
+    sanitize,
+    truncate,
+    truncate_words,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +43,11 @@ if TYPE_CHECKING:
 
 KNOWLEDGE_WORDS = 500
 """Maximum length of a knowledge entry, in words."""
-MAX_NOTES = 20_000
+MAX_NOTES_CHARACTERS = 20_000
 """Maximum length of a journal, a retry suggestion, a hand-over or a reason, in characters."""
-MAX_KNOWLEDGE = 8_000
+MAX_KNOWLEDGE_CHARACTERS = 8_000
 """Maximum length of a knowledge entry, in characters."""
-MAX_FIELD = 4_000
+MAX_FIELD_CHARACTERS = 4_000
 """Maximum length of a learning, a MEMORY line, a subtask or a field of a failure report, in characters."""
 MAX_TITLE = 200
 MAX_ID = 64
@@ -53,19 +62,19 @@ MAX_SUBTASKS = 12
 MAX_PROBLEMS = 50
 MAX_MARKS = 50_000
 """Maximum number of sigils, code fences and MEMORY lines read from one answer."""
-FEW_MARKS = 50
+MAX_SEARCHED_MARKS = 50
 """Number of sigils up to which each is searched for in the prompt."""
-MAX_HEAD = 2_000
+MAX_TAG_CHARACTERS = 2_000
 """Maximum length of a tag's attributes, in characters."""
-MAX_WAITING = 1_000
+MAX_OPEN_TAGS = 1_000
 """Maximum number of open tags with the same name."""
-MAX_HEIGHT = 8
+MAX_NESTING = 8
 """Maximum nesting depth of sigils with the same name."""
-MAX_FENCE = 9
+MAX_FENCE_LENGTH = 9
 """Maximum length of a code fence, in characters; longer ones count as this long."""
-LINE_SIGHT = 200
+LINE_LOOKAHEAD = 200
 """Number of characters inspected to classify a line."""
-SECRET_SIGHT = 1_000
+SECRET_LOOKAHEAD = 1_000
 """Number of characters read past a cut, so that a secret at the edge is redacted whole."""
 
 _LIMITS = {"problems": MAX_PROBLEMS, "sub-tasks": MAX_SUBTASKS}
@@ -112,11 +121,11 @@ _ID = re.compile(rf"[^\s<>]{{1,{MAX_ID}}}+")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}+")
 
 _KIND_OF = {
-    form: kind for kind in SIGNAL_KINDS for form in (kind, kind + "s", kind + "es", kind.removesuffix("y") + "ies")
+    form: kind for kind in SIGNAL_TYPES for form in (kind, kind + "s", kind + "es", kind.removesuffix("y") + "ies")
 }
 
 
-def read_sigils(text: str, prompt: str = "") -> Sigils:
+def parse_sigils(text: str, prompt: str = "") -> Sigils:
     """Parse the sigils and MEMORY lines of an answer. Never raises, whatever the text.
 
     - Of a sigil that is allowed once, the first non-empty one counts; one `<verify-fail>`
@@ -132,27 +141,27 @@ def read_sigils(text: str, prompt: str = "") -> Sigils:
     - A sigil or MEMORY line that occurs word for word in the prompt is an echo and is ignored.
     """
     text, prompt = clean(text), clean(prompt)
-    findings = _Findings(text)
+    findings = _SigilCollector(text)
     marks = list(_unquoted_marks(text, findings))
     # Searching the prompt for each is fast for a few; for many, compare whole sigils only.
-    echoes: str | set[str] = _fold(prompt) if len(marks) <= FEW_MARKS else _echoes(prompt)
+    echoes: str | set[str] = _fold(prompt) if len(marks) <= MAX_SEARCHED_MARKS else _echoes(prompt)
     for mark in marks:
         raw = text[mark.start : mark.end]
         if _fold(raw) in echoes:
             findings.problem("repeated from the prompt", raw)
-        elif mark.height > MAX_HEIGHT:
+        elif mark.height > MAX_NESTING:
             findings.problem("nested too deep", raw)
         else:
             findings.take(mark)
     return findings.sigils()
 
 
-def without_sigils(text: str) -> str:
+def strip_sigils(text: str) -> str:
     """Remove all sigils and MEMORY lines from an answer, quoted ones included. Never raises."""
     text = clean(text)
     parts: list[str] = []
     at = 0
-    for mark in _outermost(text, _Findings(text)):
+    for mark in _outermost(text, _SigilCollector(text)):
         if mark.name not in _FENCES:
             parts.append(text[at : mark.start])
             at = max(at, mark.end)
@@ -162,7 +171,7 @@ def without_sigils(text: str) -> str:
 # --- scanning ------------------------------------------------------------------
 
 
-class _Mark:
+class _SigilMark:
     """Sigil, MEMORY line or code fence found in a text."""
 
     __slots__ = ("attributes", "body", "body_end", "end", "height", "is_closed", "name", "start")
@@ -188,7 +197,7 @@ class _Mark:
         self.is_closed = True
 
 
-def _scan(text: str, open_tags: dict[str, list[_Mark]]) -> Iterator[_Mark]:
+def _scan(text: str, open_tags: dict[str, list[_SigilMark]]) -> Iterator[_SigilMark]:
     """Yield marks ordered by their end, inner sigils first; unclosed tags stay in `open_tags`."""
     line_end = 0
     for found in _MARK.finditer(text):
@@ -203,24 +212,24 @@ def _scan(text: str, open_tags: dict[str, list[_Mark]]) -> Iterator[_Mark]:
             continue
         elif found.lastgroup == "kind":
             line_end = _line_end(text, end)
-            mark = _Mark(_SIGNAL, start, start, end)
+            mark = _SigilMark(_SIGNAL, start, start, end)
             mark.close(line_end, line_end)
             yield mark
         elif _starts_line(text, start):
             line_end = _line_end(text, end)
             rest = text[end:line_end].strip()
             if "`" not in rest:
-                mark = _Mark(found["fence"][:3], start, end, end)
+                mark = _SigilMark(found["fence"][:3], start, end, end)
                 mark.end = line_end
-                mark.height = min(end - start, MAX_FENCE)
+                mark.height = min(end - start, MAX_FENCE_LENGTH)
                 mark.is_closed = not rest
                 yield mark
 
 
-def _tag(text: str, found: re.Match[str], name: str, open_tags: list[_Mark]) -> _Mark | None:
+def _tag(text: str, found: re.Match[str], name: str, open_tags: list[_SigilMark]) -> _SigilMark | None:
     """Return the sigil that a tag completes, or None after noting an open tag."""
     start, end = found.span()
-    head = _HEAD.match(text, end, end + MAX_HEAD)
+    head = _HEAD.match(text, end, end + MAX_TAG_CHARACTERS)
     if head is None:
         return None
     head_end = head.end()
@@ -232,26 +241,26 @@ def _tag(text: str, found: re.Match[str], name: str, open_tags: list[_Mark]) -> 
         if open_tags:
             open_tags[-1].height = max(open_tags[-1].height, mark.height)
         return mark
-    mark = _Mark(name, start, end, head_end)
+    mark = _SigilMark(name, start, end, head_end)
     if text[head_end - 2] == "/":
         mark.close(head_end, head_end)
         return mark
     open_tags.append(mark)
-    if len(open_tags) > MAX_WAITING:
-        del open_tags[1 : MAX_WAITING // 2]
+    if len(open_tags) > MAX_OPEN_TAGS:
+        del open_tags[1 : MAX_OPEN_TAGS // 2]
     return None
 
 
 def _echoes(prompt: str) -> set[str]:
     """Return all sigils and MEMORY lines in the prompt, with whitespace and case folded."""
-    marks = (mark for mark in _scan(prompt, {}) if mark.name not in _FENCES and mark.height <= MAX_HEIGHT)
+    marks = (mark for mark in _scan(prompt, {}) if mark.name not in _FENCES and mark.height <= MAX_NESTING)
     return {_fold(prompt[mark.start : mark.end]) for mark in marks}
 
 
-def _outermost(text: str, findings: _Findings) -> list[_Mark]:
+def _outermost(text: str, findings: _SigilCollector) -> list[_SigilMark]:
     """Return the marks that are not inside another one, and unclosed tags, in order."""
-    open_tags: dict[str, list[_Mark]] = {}
-    marks: list[_Mark] = []
+    open_tags: dict[str, list[_SigilMark]] = {}
+    marks: list[_SigilMark] = []
     for mark in _scan(text, open_tags):
         while marks and marks[-1].start > mark.start:
             marks.pop()
@@ -264,7 +273,7 @@ def _outermost(text: str, findings: _Findings) -> list[_Mark]:
     return sorted(marks, key=lambda mark: mark.start)
 
 
-def _unquoted_marks(text: str, findings: _Findings) -> Iterator[_Mark]:
+def _unquoted_marks(text: str, findings: _SigilCollector) -> Iterator[_SigilMark]:
     """Yield the sigils and MEMORY lines that are not quotations."""
     marks = _outermost(text, findings)
     blocks = _Blocks(text, marks)
@@ -329,21 +338,21 @@ class _Line:
     @property
     def is_quotation(self) -> bool:
         """Whether the line is a blockquote, a diff or a listing."""
-        return _QUOTATION.match(self._text, self.start, min(self._at, self.start + LINE_SIGHT)) is not None
+        return _QUOTATION.match(self._text, self.start, min(self._at, self.start + LINE_LOOKAHEAD)) is not None
 
-    def holds_only(self, mark: _Mark) -> bool:
+    def holds_only(self, mark: _SigilMark) -> bool:
         """Return whether nothing but sigils is on the line or lines of a sigil."""
-        if mark.start > self.start + LINE_SIGHT:
+        if mark.start > self.start + LINE_LOOKAHEAD:
             return False
         before = self._text[self.start : mark.start].strip(_AROUND + "-")
-        after = self._text[mark.end : mark.end + LINE_SIGHT].split("\n", 1)[0].strip(_AROUND + ".")
+        after = self._text[mark.end : mark.end + LINE_LOOKAHEAD].split("\n", 1)[0].strip(_AROUND + ".")
         return not before and (not after or after.startswith("<"))
 
 
 class _Blocks:
     """Code blocks of a text."""
 
-    def __init__(self, text: str, marks: list[_Mark]) -> None:
+    def __init__(self, text: str, marks: list[_SigilMark]) -> None:
         self._text = text
         self._marks = marks
         self._last_end = -1
@@ -354,7 +363,7 @@ class _Blocks:
     def quoted_until(self, index: int) -> int:
         """Return the end of the block that this fence opens, or 0 if there is none or it holds only sigils."""
         fence = self._marks[index]
-        if index == self._last_end or fence.height >= self._never_closed.get(fence.name, MAX_FENCE + 1):
+        if index == self._last_end or fence.height >= self._never_closed.get(fence.name, MAX_FENCE_LENGTH + 1):
             return 0
         end = self._end_after_sigils(index)
         if end is not None:
@@ -381,14 +390,14 @@ class _Blocks:
         return None
 
 
-def _closes(fence: _Mark, mark: _Mark) -> bool:
+def _closes(fence: _SigilMark, mark: _SigilMark) -> bool:
     return mark.name == fence.name and mark.is_closed and mark.height >= fence.height
 
 
 def _starts_line(text: str, at: int) -> bool:
     """Return whether only whitespace precedes an offset on its line."""
-    newline = text.rfind("\n", max(0, at - LINE_SIGHT), at)
-    return (newline >= 0 or at <= LINE_SIGHT) and not text[newline + 1 : at].strip()
+    newline = text.rfind("\n", max(0, at - LINE_LOOKAHEAD), at)
+    return (newline >= 0 or at <= LINE_LOOKAHEAD) and not text[newline + 1 : at].strip()
 
 
 def _line_end(text: str, at: int) -> int:
@@ -403,23 +412,23 @@ def _fold(text: str) -> str:
 # --- interpretation ------------------------------------------------------------
 
 
-class _Findings:
+class _SigilCollector:
     """Accumulated content of the sigils."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._done: dict[str, None] = {}
         self._failed: dict[str, None] = {}
-        self._learnings: dict[Learning, None] = {}
-        self._knowledge: dict[Knowledge, None] = {}
-        self._signals: dict[Signal, None] = {}
-        self._report: Report | None = None
+        self._learnings: dict[LearningSigil, None] = {}
+        self._knowledge: dict[KnowledgeSigil, None] = {}
+        self._signals: dict[MemorySignal, None] = {}
+        self._report: FailureReportSigil | None = None
         self._journal = ""
         self._retry_suggestion = ""
         self._difficulty: Difficulty | None = None
         self._next_model: str | None = None
-        self._hand_over: HandOver | None = None
-        self._subtasks: dict[str, SubTask] = {}
+        self._hand_over: HandoverSigil | None = None
+        self._subtasks: dict[str, SubtaskSigil] = {}
         """Subtasks by normalized title, with `needs` as the agent wrote them."""
         self._verify_passed: bool | None = None
         self._verify_reason = ""
@@ -455,13 +464,13 @@ class _Findings:
 
     def _problem_lines(self) -> Iterator[str]:
         for what, raw in self._problems:
-            yield f"{what}: {one_line(accept(raw), 80)}" if raw else what
+            yield f"{what}: {one_line(sanitize(raw), 80)}" if raw else what
         for what, count in self._counts.items():
             limit = _LIMITS.get(what, MAX_ITEMS)
             if count > limit:
                 yield f"{count - limit} more {what} left out"
 
-    def take(self, mark: _Mark) -> None:
+    def take(self, mark: _SigilMark) -> None:
         """Interpret one sigil or MEMORY line."""
         body = self._text[mark.body : mark.body_end]
         match mark.name:
@@ -476,9 +485,9 @@ class _Findings:
             case "failure-report":
                 self._set_report(body)
             case "journal":
-                self._journal = self._journal or _clean_text(body, MAX_NOTES)
+                self._journal = self._journal or _clean_text(body, MAX_NOTES_CHARACTERS)
             case "retry-suggestion":
-                self._retry_suggestion = self._retry_suggestion or _clean_text(body, MAX_NOTES)
+                self._retry_suggestion = self._retry_suggestion or _clean_text(body, MAX_NOTES_CHARACTERS)
             case "difficulty-estimate":
                 self._set_difficulty(body)
             case "next-model":
@@ -496,39 +505,39 @@ class _Findings:
         self._counts[what] = self._counts.get(what, 0) + 1
         return self._counts[what] <= _LIMITS.get(what, MAX_ITEMS)
 
-    def _add_id(self, ids: dict[str, None], mark: _Mark, body: str) -> None:
+    def _add_id(self, ids: dict[str, None], mark: _SigilMark, body: str) -> None:
         task_id = body.strip(_AROUND)
         if not _ID.fullmatch(task_id):
             self.problem(f"{mark.name} without a task id", body)
         elif task_id not in ids and self._has_room("task ids"):
-            ids[accept(task_id)] = None
+            ids[sanitize(task_id)] = None
 
-    def _add_learning(self, mark: _Mark, body: str) -> None:
+    def _add_learning(self, mark: _SigilMark, body: str) -> None:
         if not self._has_room("learnings"):
             return
         attributes = self._attributes(mark)
-        content = _clean_text(body, MAX_FIELD)
+        content = _clean_text(body, MAX_FIELD_CHARACTERS)
         if not content:
             self.problem("learning without text")
             return
         category = _label(attributes.get("category", "")) or "other"
-        learning = Learning(category=category, content=content, tags=_tags(attributes.get("tags", "")))
+        learning = LearningSigil(category=category, content=content, tags=_tags(attributes.get("tags", "")))
         self._learnings[learning] = None
 
-    def _add_knowledge(self, mark: _Mark, body: str) -> None:
+    def _add_knowledge(self, mark: _SigilMark, body: str) -> None:
         if not self._has_room("knowledge sigils"):
             return
         attributes = self._attributes(mark)
-        title = one_line(accept(attributes.get("title", "")), MAX_TITLE)
+        title = one_line(sanitize(attributes.get("title", "")), MAX_TITLE)
         tags = _tags(attributes.get("tags", ""))
-        content = cut_words(_clean_text(body, MAX_KNOWLEDGE, mark=" [truncated]"), KNOWLEDGE_WORDS)
+        content = truncate_words(_clean_text(body, MAX_KNOWLEDGE_CHARACTERS, mark=" [truncated]"), KNOWLEDGE_WORDS)
         missing = [what for what, value in (("title", title), ("tags", tags), ("body", content)) if not value]
         if missing:
             self.problem(f"knowledge without {' and '.join(missing)}", title or body)
         else:
-            self._knowledge[Knowledge(title=title, tags=tags, body=content)] = None
+            self._knowledge[KnowledgeSigil(title=title, tags=tags, body=content)] = None
 
-    def _add_signal(self, mark: _Mark, body: str) -> None:
+    def _add_signal(self, mark: _SigilMark, body: str) -> None:
         found = _MARK.match(self._text, mark.start)
         kind = _KIND_OF.get(found["kind"].lower()) if found else None
         wrap = next((wrap for wrap in ("**", "`") if self._text.endswith(wrap, 0, mark.start)), "")
@@ -538,23 +547,23 @@ class _Findings:
         elif not content:
             self.problem("MEMORY line without text", kind)
         elif self._has_room("MEMORY lines"):
-            content = _clean_text(content, MAX_FIELD)
-            self._signals[Signal(kind=kind, title=title_of(content), content=content)] = None
+            content = _clean_text(content, MAX_FIELD_CHARACTERS)
+            self._signals[MemorySignal(kind=kind, title=extract_title(content), content=content)] = None
 
     def _set_report(self, body: str) -> None:
         if self._report or not self._has_room("failure reports"):
             return
-        fields = _report_fields(body[:MAX_NOTES])
+        fields = _report_fields(body[:MAX_NOTES_CHARACTERS])
         missing = [name for name in ("what_tried", "why_failed") if not fields.get(name)]
         if missing:
             self.problem(f"failure-report without {' and '.join(missing)}", body)
             return
-        self._report = Report(
-            tried=_clean_text(fields["what_tried"], MAX_FIELD),
-            why=_clean_text(fields["why_failed"], MAX_FIELD),
+        self._report = FailureReportSigil(
+            tried=_clean_text(fields["what_tried"], MAX_FIELD_CHARACTERS),
+            why=_clean_text(fields["why_failed"], MAX_FIELD_CHARACTERS),
             category=_label(fields.get("error_category", "")) or "unknown",
             files=_files(fields.get("relevant_files", "")),
-            trace=accept(fields.get("stack_trace", ""))[:TRACE_CHARACTERS].rstrip(),
+            trace=sanitize(fields.get("stack_trace", ""))[:MAX_STACK_TRACE_CHARACTERS].rstrip(),
         )
 
     def _set_difficulty(self, body: str) -> None:
@@ -567,11 +576,11 @@ class _Findings:
     def _set_model(self, body: str) -> None:
         model = body.strip(_AROUND)
         if _MODEL.fullmatch(model):
-            self._next_model = self._next_model or accept(model)
+            self._next_model = self._next_model or sanitize(model)
         else:
             self.problem("not a model name", body)
 
-    def _set_hand_over(self, mark: _Mark, body: str) -> None:
+    def _set_hand_over(self, mark: _SigilMark, body: str) -> None:
         if self._hand_over:
             return
         attributes = self._attributes(mark)
@@ -579,11 +588,13 @@ class _Findings:
         hats = {word for word in re.findall(r"\w+", target.lower()) if word in HATS}
         if target and len(hats) != 1:
             self.problem("hand-over to an unknown hat", target)
-        self._hand_over = HandOver(to=hats.pop() if len(hats) == 1 else "", text=_clean_text(body, MAX_NOTES))
+        self._hand_over = HandoverSigil(
+            to=hats.pop() if len(hats) == 1 else "", text=_clean_text(body, MAX_NOTES_CHARACTERS)
+        )
 
-    def _add_subtask(self, mark: _Mark, body: str) -> None:
+    def _add_subtask(self, mark: _SigilMark, body: str) -> None:
         attributes = self._attributes(mark)
-        title, text = one_line(accept(attributes.get("title", "")), MAX_TITLE), body
+        title, text = one_line(sanitize(attributes.get("title", "")), MAX_TITLE), body
         if not _title_key(title):
             title, text = _split_title(body)
         key = _title_key(title)
@@ -591,9 +602,11 @@ class _Findings:
             self.problem("subtask without a title")
         elif key not in self._subtasks and self._has_room("sub-tasks"):
             needs = attributes.get("needs", "")
-            self._subtasks[key] = SubTask(title=title, body=_clean_text(text, MAX_FIELD), needs=(needs,))
+            self._subtasks[key] = SubtaskSigil(
+                title=title, body=_clean_text(text, MAX_FIELD_CHARACTERS), needs=(needs,)
+            )
 
-    def _ordered_subtasks(self) -> Iterator[SubTask]:
+    def _ordered_subtasks(self) -> Iterator[SubtaskSigil]:
         """Yield the subtasks with only those needs that name another one and form no cycle."""
         needs: dict[str, dict[str, None]] = {key: {} for key in self._subtasks}
         for key, part in self._subtasks.items():
@@ -607,16 +620,16 @@ class _Findings:
         for key, part in self._subtasks.items():
             yield replace(part, needs=tuple(self._subtasks[name].title for name in needs[key]))
 
-    def _set_verdict(self, mark: _Mark, body: str) -> None:
+    def _set_verdict(self, mark: _SigilMark, body: str) -> None:
         if mark.name == "verify-fail":
             self._verify_passed = False
-            self._verify_reason = self._verify_reason or _clean_text(body, MAX_NOTES)
+            self._verify_reason = self._verify_reason or _clean_text(body, MAX_NOTES_CHARACTERS)
         elif re.search(_TAG, body):
             self.problem("verify-pass around other sigils")
         elif self._verify_passed is None:
             self._verify_passed = True
 
-    def _attributes(self, mark: _Mark) -> dict[str, str]:
+    def _attributes(self, mark: _SigilMark) -> dict[str, str]:
         found: dict[str, str] = {}
         head = " ".join(self._text[mark.attributes : mark.body - 1].removesuffix("/").split())
         for attribute in _ATTRIBUTE.finditer(head):
@@ -627,15 +640,15 @@ class _Findings:
 
 def _clean_text(text: str, length: int, mark: str = " [cut]") -> str:
     """Return untrusted text cleaned for storage, cut to `length` characters."""
-    return cut(accept(text.strip()[: length + SECRET_SIGHT]), length, mark)
+    return truncate(sanitize(text.strip()[: length + SECRET_LOOKAHEAD]), length, mark)
 
 
 def _label(text: str) -> str:
-    return "_".join(accept(text[:SECRET_SIGHT]).strip(_AROUND).lower().split())[:MAX_TAG].rstrip("_")
+    return "_".join(sanitize(text[:SECRET_LOOKAHEAD]).strip(_AROUND).lower().split())[:MAX_TAG].rstrip("_")
 
 
 def _tags(text: str) -> tuple[str, ...]:
-    pieces = re.split(r"[,;\n]", accept(text))
+    pieces = re.split(r"[,;\n]", sanitize(text))
     tags = (" ".join(piece.split()).strip("[]#“”‘’" + _AROUND).lower()[:MAX_TAG].rstrip() for piece in pieces)
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]
 
@@ -645,8 +658,8 @@ def _tags(text: str) -> tuple[str, ...]:
 
 def _split_title(body: str) -> tuple[str, str]:
     """Split a text into its first line as the title and the rest; keep the whole text if the title was cut."""
-    first, _, rest = body.strip()[: MAX_FIELD + SECRET_SIGHT].partition("\n")
-    line = accept(first.strip().lstrip("#")).removeprefix("- ").removeprefix("**").removesuffix("**")
+    first, _, rest = body.strip()[: MAX_FIELD_CHARACTERS + SECRET_LOOKAHEAD].partition("\n")
+    line = sanitize(first.strip().lstrip("#")).removeprefix("- ").removeprefix("**").removesuffix("**")
     title = one_line(line, MAX_TITLE)
     return title, body if title.endswith("…") else rest
 
@@ -669,7 +682,7 @@ def _needed_titles(needs: str, known: Container[str]) -> list[str]:
 
 
 def _need_key(need: str) -> str:
-    return _title_key(one_line(accept(need), MAX_TITLE))
+    return _title_key(one_line(sanitize(need), MAX_TITLE))
 
 
 def _with_needs(name: str, needs: dict[str, dict[str, None]]) -> set[str]:
@@ -744,7 +757,7 @@ def _unquoted(value: str) -> str:
 
 
 def _files(text: str) -> tuple[str, ...]:
-    pieces = re.split(r"[,;\n]", accept(text[:MAX_NOTES]))
+    pieces = re.split(r"[,;\n]", sanitize(text[:MAX_NOTES_CHARACTERS]))
     paths = (piece.strip().removeprefix("- ").split(" (", 1)[0].strip("[]" + _AROUND) for piece in pieces)
     files = dict.fromkeys(path[:MAX_PATH] for path in paths if path and path.lower() not in _EMPTY_WORDS)
     return tuple(files)[:MAX_FILES]

@@ -12,12 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 64 * 1024 * 1024
+MAX_IMPORT_BYTES = 64 * 1024 * 1024
 """Maximum size of a file in bytes, except for bundles, which are read line by line."""
-LONGEST_LINE = 16 * 1024 * 1024
+MAX_LINE_CHARS = 16 * 1024 * 1024
 """Maximum length of a line in characters, for files that are read line by line."""
-ENDINGS = (".md", ".json", ".jsonl", ".txt", ".csv", ".bak")
-OF_A_PROJECT = (
+IMPORT_SUFFIXES = (".md", ".json", ".jsonl", ".txt", ".csv", ".bak")
+PROJECT_PATHS = (
     ".agent/memories.md",
     ".ralph/agent/memories.md",
     ".ralph/knowledge",
@@ -40,10 +40,10 @@ class SourceFile:
         """Return the whole text, with invalid UTF-8 replaced."""
         try:
             with self.path.open("rb") as file:
-                content = b"" if os.fstat(file.fileno()).st_size > LARGEST else file.read(LARGEST + 1)
+                content = b"" if os.fstat(file.fileno()).st_size > MAX_IMPORT_BYTES else file.read(MAX_IMPORT_BYTES + 1)
                 if file.read(1):
                     raise UsageError(
-                        f"{self.name} is larger than {LARGEST // 1024 // 1024} MB. Split it into smaller files."
+                        f"{self.name} is larger than {MAX_IMPORT_BYTES // 1024 // 1024} MB. Split it into smaller files."
                     )
             return content.decode("utf-8", "replace")
         except OSError as error:
@@ -60,24 +60,24 @@ class SourceFile:
     def lines(self) -> Iterator[str]:
         """Yield the lines, without loading the whole file."""
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-            while line := file.readline(LONGEST_LINE):
-                if len(line) == LONGEST_LINE and not line.endswith("\n"):
-                    raise UsageError(f"{self.name} has a line with more than {LONGEST_LINE:,} characters.")
+            while line := file.readline(MAX_LINE_CHARS):
+                if len(line) == MAX_LINE_CHARS and not line.endswith("\n"):
+                    raise UsageError(f"{self.name} has a line with more than {MAX_LINE_CHARS:,} characters.")
                 yield line
 
 
-def sources(path: Path) -> list[SourceFile]:
+def find_sources(path: Path) -> list[SourceFile]:
     """Return the files to import, in order; raise `UsageError` if there are none."""
     if not path.is_dir():
         return [SourceFile(name=path.name, path=path)]
-    existing = [path / name for name in OF_A_PROJECT if (path / name).exists()]
+    existing = [path / name for name in PROJECT_PATHS if (path / name).exists()]
     files = [file for source in existing or [path] for file in (_list_files(source) if source.is_dir() else [source])]
     if not files:
-        raise UsageError(f"No files to import in {path}. Supported are {', '.join(ENDINGS)}.")
+        raise UsageError(f"No files to import in {path}. Supported are {', '.join(IMPORT_SUFFIXES)}.")
     return [SourceFile(name=str(file.relative_to(path)), path=file) for file in files]
 
 
 def _list_files(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in ENDINGS)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix in IMPORT_SUFFIXES)
     # A backup is imported only if its file is missing.
     return [file for file in files if file.suffix != ".bak" or file.with_suffix("") not in files]

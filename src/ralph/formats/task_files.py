@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.formats.planned import Unreadable, unify_newlines
+from ralph.formats.planned import ReadProblem, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def read_tasks(text: str, name: str) -> Reading:
     if not text.strip():
         return (), ()
     if not _JSON_FIRST.match(text):
-        from ralph.formats.checklist_md import has_boxes, read_checklist_md
+        from ralph.formats.checklist_md import has_checkboxes, read_checklist_md
 
-        if has_boxes(text):
+        if has_checkboxes(text):
             return read_checklist_md(text)
         if not _JSON_SOMEWHERE.search(text):
             why = f"No tasks found in {name}: it has neither JSON lines nor a markdown checklist (`- [ ] title`)."
-            return (), (Unreadable(line=1, why=why),)
+            return (), (ReadProblem(line=1, why=why),)
     from ralph.formats.tasks_jsonl import read_tasks_jsonl
 
     return read_tasks_jsonl(text)

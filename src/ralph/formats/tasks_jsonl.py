@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 
-from ralph.core.records import Status
-from ralph.core.text import accept
-from ralph.formats.planned import LONGEST_ENTRY, PlannedTask, Unreadable, quote, unify_newlines
+from ralph.core.records import TaskStatus
+from ralph.core.text import sanitize
+from ralph.formats.planned import MAX_TASK_CHARS, PlannedTask, ReadProblem, quote_excerpt, unify_newlines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,22 +25,20 @@ if TYPE_CHECKING:
     Entry = tuple[int, Fields]
     """The line on which a JSON object starts, and the object."""
 
-LARGEST_PRIORITY = 1_000_000
+MAX_PRIORITY = 1_000_000
 FOREIGN_FIELDS = frozenset({"blocked_by", "loop_id", "created"})
-FOREIGN_PRIORITY = 3
+DEFAULT_FOREIGN_PRIORITY = 3
 """Priority of a foreign task that has none."""
 NEEDS_FIELDS = ("needs", "deps", "dependencies", "depends_on", "blocked_by")
-STATUS_WORDS = {
-    **dict.fromkeys(("pending", "open", "todo", "to_do", "new", "ready", "backlog"), Status.PENDING),
+STATUS_BY_WORD = {
+    **dict.fromkeys(("pending", "open", "todo", "to_do", "new", "ready", "backlog"), TaskStatus.PENDING),
     # The worker that started it is not part of this project, so it can be claimed again.
-    **dict.fromkeys(("in_progress", "started", "doing", "running", "active", "claimed"), Status.PENDING),
-    **dict.fromkeys(("done", "closed", "completed", "complete", "finished", "resolved"), Status.DONE),
-    "failed": Status.FAILED,
-    "blocked": Status.BLOCKED,
+    **dict.fromkeys(("in_progress", "started", "doing", "running", "active", "claimed"), TaskStatus.PENDING),
+    **dict.fromkeys(("done", "closed", "completed", "complete", "finished", "resolved"), TaskStatus.DONE),
+    "failed": TaskStatus.FAILED,
+    "blocked": TaskStatus.BLOCKED,
 }
-CANCELLED_WORDS = frozenset(
-    {"cancelled", "canceled", "wontfix", "wont_fix", "wont_do", "skipped", "dropped", "deleted"}
-)
+CANCELED_WORDS = frozenset({"cancelled", "canceled", "wontfix", "wont_fix", "wont_do", "skipped", "dropped", "deleted"})
 
 _SPACE = re.compile(r"[ \t\n]*")
 _ARRAY = re.compile(r"(?>(?:[ \t]*(?:(?:#|//)[^\n]*)?\n)*)[ \t]*\[")
@@ -52,17 +50,17 @@ _SIGIL_ID = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,63}")
 def read_tasks_jsonl(text: str) -> Reading:
     """Return the tasks and the problems of a text."""
     found = list(_entries(unify_newlines(text)))
-    unreadable = [entry for entry in found if isinstance(entry, Unreadable)]
-    entries = [entry for entry in found if not isinstance(entry, Unreadable)]
+    unreadable = [entry for entry in found if isinstance(entry, ReadProblem)]
+    entries = [entry for entry in found if not isinstance(entry, ReadProblem)]
     is_foreign = any(not FOREIGN_FIELDS.isdisjoint(fields) for _, fields in entries)
     tasks: dict[str, PlannedTask] = {}
     for number, (line, fields) in enumerate(entries, start=1):
         task, problems = _parse_task(line, fields, number, is_foreign)
         if task and task.key in tasks:
-            problems = [f"Skipped: the id {quote(task.key)} is already used on line {tasks[task.key].line}."]
+            problems = [f"Skipped: the id {quote_excerpt(task.key)} is already used on line {tasks[task.key].line}."]
         elif task:
             tasks[task.key] = task
-        unreadable += [Unreadable(line=line, why=why) for why in problems]
+        unreadable += [ReadProblem(line=line, why=why) for why in problems]
     return tuple(tasks.values()), tuple(sorted(unreadable, key=lambda problem: problem.line))
 
 
@@ -115,7 +113,7 @@ def _decode(text: str, start: int) -> tuple[object, int]:
         raise _InvalidJsonError("a number is too long") from None
 
 
-def _entries(text: str) -> Iterator[Entry | Unreadable]:
+def _entries(text: str) -> Iterator[Entry | ReadProblem]:
     opening = _ARRAY.match(text)
     done = (yield from _read_array(text, opening.end())) if opening else 0
     for line, row in enumerate(text[done:].split("\n"), start=1 + text.count("\n", 0, done)):
@@ -123,7 +121,7 @@ def _entries(text: str) -> Iterator[Entry | Unreadable]:
             yield _read_line(row, line)
 
 
-def _read_array(text: str, start: int) -> Generator[Entry | Unreadable, None, int]:
+def _read_array(text: str, start: int) -> Generator[Entry | ReadProblem, None, int]:
     """Yield the objects of an array; return the index after its end."""
     line, counted = 1, 0
     while True:
@@ -134,7 +132,7 @@ def _read_array(text: str, start: int) -> Generator[Entry | Unreadable, None, in
         try:
             value, end = _decode(text, start)
         except _InvalidJsonError as error:
-            yield Unreadable(line=line, why=f"Skipped the rest of the array: invalid JSON ({error}).")
+            yield ReadProblem(line=line, why=f"Skipped the rest of the array: invalid JSON ({error}).")
             return len(text)
         yield _entry(value, end - start, line)
         start = _skip_space(text, end)
@@ -142,32 +140,32 @@ def _read_array(text: str, start: int) -> Generator[Entry | Unreadable, None, in
             start += 1
         elif not text.startswith("]", start):
             line += text.count("\n", counted, start)
-            yield Unreadable(line=line, why="Skipped the rest of the array: invalid JSON (missing comma).")
+            yield ReadProblem(line=line, why="Skipped the rest of the array: invalid JSON (missing comma).")
             return len(text)
 
 
-def _read_line(row: str, line: int) -> Entry | Unreadable:
-    if len(row) > LONGEST_ENTRY:
+def _read_line(row: str, line: int) -> Entry | ReadProblem:
+    if len(row) > MAX_TASK_CHARS:
         return _too_long(line)
     try:
         value, end = _decode(row, 0)
     except _InvalidJsonError as error:
-        return Unreadable(line=line, why=f"Skipped: the line is not valid JSON ({error}).")
+        return ReadProblem(line=line, why=f"Skipped: the line is not valid JSON ({error}).")
     if end < len(row):
-        return Unreadable(line=line, why=f"Skipped: unexpected text after the JSON value: {quote(row[end:])}.")
+        return ReadProblem(line=line, why=f"Skipped: unexpected text after the JSON value: {quote_excerpt(row[end:])}.")
     return _entry(value, end, line)
 
 
-def _entry(value: object, length: int, line: int) -> Entry | Unreadable:
-    if length > LONGEST_ENTRY:
+def _entry(value: object, length: int, line: int) -> Entry | ReadProblem:
+    if length > MAX_TASK_CHARS:
         return _too_long(line)
     if not isinstance(value, dict):
-        return Unreadable(line=line, why="Skipped: a task must be a JSON object with a title.")
+        return ReadProblem(line=line, why="Skipped: a task must be a JSON object with a title.")
     return line, value
 
 
-def _too_long(line: int) -> Unreadable:
-    return Unreadable(line=line, why=f"Skipped: the task is longer than {LONGEST_ENTRY:,} characters.")
+def _too_long(line: int) -> ReadProblem:
+    return ReadProblem(line=line, why=f"Skipped: the task is longer than {MAX_TASK_CHARS:,} characters.")
 
 
 def _skip_space(text: str, start: int) -> int:
@@ -186,7 +184,7 @@ def _parse_task(line: int, fields: Fields, number: int, is_foreign: bool) -> tup
         return None, ["Skipped: the task has no title."]
     status = _status(fields.get("status"), problems)
     if status is None:
-        return None, [f"Skipped: the status of the task is {quote(str(fields['status']))}."]
+        return None, [f"Skipped: the status of the task is {quote_excerpt(str(fields['status']))}."]
     task = PlannedTask(
         key=_own_id(fields, problems) or f"#{number}",
         title=title,
@@ -194,7 +192,7 @@ def _parse_task(line: int, fields: Fields, number: int, is_foreign: bool) -> tup
         status=status,
         priority=_priority(fields.get("priority"), is_foreign, problems),
         parent_key=_id(fields, ("parent", "parent_id"), problems),
-        needs_keys=_needs(fields, problems),
+        dependency_keys=_needs(fields, problems),
         feature=_id(fields, ("feature", "feature_id"), problems),
         line=line,
     )
@@ -205,7 +203,7 @@ def _text(fields: Fields, names: tuple[str, ...], problems: list[str]) -> str:
     """Return the first of these fields that is not empty."""
     for name in names:
         value = fields.get(name)
-        if isinstance(value, str) and (text := accept(value)):
+        if isinstance(value, str) and (text := sanitize(value)):
             return text
         if value is not None and not isinstance(value, str):
             problems.append(f"Ignored {name}: not a string.")
@@ -227,7 +225,7 @@ def _own_id(fields: Fields, problems: list[str]) -> str | None:
     """Return the id of the task, unless it cannot be used in a sigil or is the placeholder of the prompt."""
     id = _id(fields, ("id",), problems)
     if id and (not _SIGIL_ID.fullmatch(id) or id == "TASK_ID"):
-        problems.append(f"The id {quote(id)} cannot be used in a sigil, so the task gets a new one.")
+        problems.append(f"The id {quote_excerpt(id)} cannot be used in a sigil, so the task gets a new one.")
         return None
     return id
 
@@ -235,7 +233,7 @@ def _own_id(fields: Fields, problems: list[str]) -> str | None:
 def _key(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return accept(value) or None if isinstance(value, str) else None
+    return sanitize(value) or None if isinstance(value, str) else None
 
 
 def _needs(fields: Fields, problems: list[str]) -> tuple[str, ...]:
@@ -255,21 +253,21 @@ def _needs(fields: Fields, problems: list[str]) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _status(word: object, problems: list[str]) -> Status | None:
+def _status(word: object, problems: list[str]) -> TaskStatus | None:
     """Return the status that a word stands for, or None if the task was canceled."""
     if word is None or word == "":
-        return Status.PENDING
+        return TaskStatus.PENDING
     plain = "_".join(word.lower().replace("-", " ").replace("_", " ").split()) if isinstance(word, str) else ""
-    if plain in CANCELLED_WORDS:
+    if plain in CANCELED_WORDS:
         return None
-    if plain not in STATUS_WORDS:
+    if plain not in STATUS_BY_WORD:
         problems.append(f"Unknown status {_display(word)}; used pending instead.")
-    return STATUS_WORDS.get(plain, Status.PENDING)
+    return STATUS_BY_WORD.get(plain, TaskStatus.PENDING)
 
 
 def _priority(value: object, is_foreign: bool, problems: list[str]) -> int:
     """Convert a priority to ours, where the highest number runs first."""
-    default = FOREIGN_PRIORITY if is_foreign else 0
+    default = DEFAULT_FOREIGN_PRIORITY if is_foreign else 0
     number = _whole_number(value, default)
     if number is None:
         problems.append(f"Invalid priority {_display(value)}; used {default} instead.")
@@ -284,11 +282,11 @@ def _whole_number(value: object, default: int) -> int | None:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_PRIORITY:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_PRIORITY:
         return value
     return None
 
 
 def _display(value: object) -> str:
     # Printing a deeply nested list or object could exceed the recursion limit.
-    return quote(str(value)) if isinstance(value, (str, int, float)) else f"of type {type(value).__name__}"
+    return quote_excerpt(str(value)) if isinstance(value, (str, int, float)) else f"of type {type(value).__name__}"

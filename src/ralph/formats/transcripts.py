@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 
-ENDING = ".jsonl"
-LARGEST = 4 * 1024 * 1024
+TRANSCRIPT_SUFFIX = ".jsonl"
+MAX_TRANSCRIPT_BYTES = 4 * 1024 * 1024
 """Number of bytes read from the end of a transcript."""
 _AGENT_ROLES = ("assistant", "gemini")
 """Role or type of a message written by the agent."""
@@ -18,7 +18,7 @@ _TEXT_TYPES = ("text", "output_text")
 """Type of a text part of a message, in Claude Code and Codex."""
 
 
-def said_in(path: str, since: str = "") -> list[str]:
+def read_agent_messages(path: str, since: str = "") -> list[str]:
     """Return the messages of the agent itself since a time, without those of subagents and tools.
 
     The transcript of a resumed session starts with the messages of the session it continues; `since` excludes them.
@@ -27,15 +27,15 @@ def said_in(path: str, since: str = "") -> list[str]:
 
 
 def _last_lines(path: str) -> list[bytes]:
-    if not path.endswith(ENDING):
+    if not path.endswith(TRANSCRIPT_SUFFIX):
         return []
     try:
         if not os.path.isfile(path):  # noqa: PTH113 -- opening a pipe would block
             return []
         with open(path, "rb") as file:  # noqa: PTH123
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LARGEST))
-            return file.read(LARGEST).split(b"\n")
+            file.seek(max(0, size - MAX_TRANSCRIPT_BYTES))
+            return file.read(MAX_TRANSCRIPT_BYTES).split(b"\n")
     except (OSError, ValueError):
         return []
 

@@ -11,7 +11,7 @@ import os
 from ralph.core.config import STORE_VARIABLE, TOML_NAME, load_config
 from ralph.core.errors import ConfigError, RalphError
 from ralph.core.records import record, replace, timestamp
-from ralph.store.url import password_in
+from ralph.store.url import get_password
 from ralph.workspace import open_own_store
 
 TYPE_CHECKING = False
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.store import Store
-    from ralph.store.maintenance.check import Health
+    from ralph.store.maintenance.check import HealthReport
 
-SAFE_SQLITE = (3, 51, 3)
+MIN_SAFE_SQLITE = (3, 51, 3)
 """First SQLite version in which concurrent writers cannot damage the write-ahead log."""
-REINDEX = "ralph doctor --reindex"
-RESTORE = "ralph restore"
-MOST_DAYS = 7
+REINDEX_COMMAND = "ralph doctor --reindex"
+RESTORE_COMMAND = "ralph restore"
+MAX_DAYS_WITHOUT_BACKUP = 7
 """Age of unsaved data at which a backup is recommended, in days."""
-LEAST_MEGABYTES = 50
+MIN_FREE_MEGABYTES = 50
 """Free disk space below which a warning is given, in megabytes."""
-HOOKS = "fix the problem, then test it: echo '{}' | ralph hook session-start. No agent messages were lost meanwhile"
+HOOKS_FIX = "fix the problem, then test it: echo '{}' | ralph hook session-start. No agent messages were lost meanwhile"
 
 
 @record
@@ -46,14 +46,14 @@ class Finding:
     """Item that needs a person's attention although nothing is wrong."""
 
 
-def examine(root: Path) -> list[Finding]:
+def diagnose(root: Path) -> list[Finding]:
     """Return the findings about a project, the database first."""
     store: Store | None = None
     is_shared = _is_on_server(root)
     findings = [] if is_shared else list(_file(root))  # before it is opened, which may migrate it
     try:
         # Closing a database merges its log into it, and a damaged one has to stay as it is.
-        if not any(finding.mend == RESTORE for finding in findings):
+        if not any(finding.mend == RESTORE_COMMAND for finding in findings):
             store = open_own_store(root, load_config(root))
         findings += _server(store) if is_shared and store else ()
     except RalphError as error:
@@ -96,16 +96,16 @@ def reindex(root: Path) -> Finding:
 
 def _server(store: Store) -> Iterator[Finding]:
     """Check a server and the project's data on it."""
-    from ralph.store.maintenance.check import about, check_store
+    from ralph.store.maintenance.check import check_store, database_info
 
-    server = about(store.database)
+    server = database_info(store.database)
     says = f"version {server.version}, schema {server.schema}, project {store.project_name!r} at "
-    yield Finding(about="postgres", is_fine=True, says=says + store.database.where)
+    yield Finding(about="postgres", is_fine=True, says=says + store.database.display_url)
     benefit = "vector search would run on the server instead of reading all vectors"
     if server.pgvector:
         yield Finding(about="pgvector", is_fine=True, says=f"version {server.pgvector}")
-    elif server.can_have_pgvector:
-        says = f"optional, not enabled in this database; with it, {benefit}: {REINDEX}, as a role that may create it"
+    elif server.is_pgvector_available:
+        says = f"optional, not enabled in this database; with it, {benefit}: {REINDEX_COMMAND}, as a role that may create it"
         yield Finding(about="pgvector", is_fine=True, says=says)
     else:
         yield Finding(
@@ -125,34 +125,38 @@ def _file(root: Path) -> Iterator[Finding]:
 
     from ralph.maintenance import check_project
 
-    is_safe = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= SAFE_SQLITE
+    is_safe = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= MIN_SAFE_SQLITE
     mend = "upgrade the apsw package: this SQLite version can damage databases with concurrent writers"
     says = f"version {apsw.sqlite_lib_version()}"
     yield Finding(about="sqlite", is_fine=is_safe, says=says, mend="" if is_safe else mend)
     yield from _stored_state(check_project(root, deep=True), lambda: _contents_of_file(root))
 
 
-def _stored_state(health: Health, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def _stored_state(health: HealthReport, contents: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """Yield the problems of the stored data, and what it contains."""
-    from ralph.store.maintenance.check import NEWER, is_of_an_index
+    from ralph.store.maintenance.check import NEWER_VERSION, is_index_problem
 
     for problem in health.problems:
-        if is_of_an_index(problem):
-            yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX)
+        if is_index_problem(problem):
+            yield Finding(about="indexes", is_fine=False, says=problem, mend=REINDEX_COMMAND)
             continue
-        if NEWER in problem:  # intact, so it must not be replaced with an older backup
+        if NEWER_VERSION in problem:  # intact, so it must not be replaced with an older backup
             mend = "upgrade ralph: pip install . in a newer clone"
             yield Finding(about="database", is_fine=False, says=problem, mend=mend)
             continue
         # Other problems are about the file, where editing a single memory does not help.
         is_memory = " checksum: " in problem and not problem.startswith("In ")
-        mend = f"{RESTORE}, or rewrite the memory: ralph memory edit ID --content TEXT" if is_memory else RESTORE
+        mend = (
+            f"{RESTORE_COMMAND}, or rewrite the memory: ralph memory edit ID --content TEXT"
+            if is_memory
+            else RESTORE_COMMAND
+        )
         yield Finding(about="database", is_fine=False, says=problem, mend=mend)
-    if all(map(is_of_an_index, health.problems)):
+    if all(map(is_index_problem, health.problems)):
         yield from contents()
-    if health.outdated:
-        says = f"indexed by the rules of another version: {health.outdated}; runs reindex them gradually"
-        waits = f"to reindex everything now: {REINDEX}"
+    if health.outdated_entries:
+        says = f"indexed by the rules of another version: {health.outdated_entries}; runs reindex them gradually"
+        waits = f"to reindex everything now: {REINDEX_COMMAND}"
         yield Finding(about="indexes", is_fine=True, says=says, waits=waits)
 
 
@@ -162,7 +166,7 @@ def _contents_of_file(root: Path) -> Iterator[Finding]:
     except ConfigError:
         return  # reported with the settings
     except RalphError as error:
-        yield Finding(about="database", is_fine=False, says=str(error), mend=RESTORE)
+        yield Finding(about="database", is_fine=False, says=str(error), mend=RESTORE_COMMAND)
         return
     try:
         yield _contents(store)
@@ -194,7 +198,7 @@ def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
     checked = verify_backups(root)
     for one in checked:
         for problem in one.problems[:1]:
-            says = f"{one.path.rpartition(os.sep)[2]}: {problem} It is skipped by: {RESTORE}"
+            says = f"{one.path.rpartition(os.sep)[2]}: {problem} It is skipped by: {RESTORE_COMMAND}"
             yield Finding(about="backups", is_fine=False, says=says, mend="make a new one: ralph backup")
     backups = list_backups(root)
     intact = {one.path for one in checked if not one.problems}
@@ -209,20 +213,20 @@ def _backups(root: Path, store: Store | None) -> Iterator[Finding]:
 
 
 def _unsaved(store: Store, made_at: str) -> str:
-    """Return a message if data older than `MOST_DAYS` is not in any intact backup, else an empty string."""
+    """Return a message if data older than `MAX_DAYS_WITHOUT_BACKUP` is not in any intact backup, else an empty string."""
     import time
 
     if store.is_shared:
         return ""  # backups of a server are up to its administrator
     try:
-        first, memories, attempts = store.since(made_at)
+        first, memories, attempts = store.count_since(made_at)
     except RalphError:
         return ""  # reported with the database
-    if not first or first > timestamp(time.time() - MOST_DAYS * 86_400):
+    if not first or first > timestamp(time.time() - MAX_DAYS_WITHOUT_BACKUP * 86_400):
         return ""
     missing = f"{_count(memories, 'memory', 'memories')} and {_count(attempts, 'attempt', 'attempts')}"
     newest = f"the newest intact one is from {made_at[:10]}" if made_at else "none is intact"
-    return f"{newest}; {missing} are not backed up, the oldest for more than {MOST_DAYS} days"
+    return f"{newest}; {missing} are not backed up, the oldest for more than {MAX_DAYS_WITHOUT_BACKUP} days"
 
 
 def _settings(root: Path) -> Iterator[Finding]:
@@ -233,7 +237,7 @@ def _settings(root: Path) -> Iterator[Finding]:
         return
     for warning in warnings:
         yield Finding(about="settings", is_fine=False, says=warning, mend="correct or remove the key")
-    if any(password_in(url) for url in _configured_urls(root)):
+    if any(get_password(url) for url in _configured_urls(root)):
         says = f"{TOML_NAME} contains a password, and is usually committed"
         mend = f"remove it there, change it on the server, and set it in {STORE_VARIABLE} or ~/.pgpass"
         yield Finding(about="settings", is_fine=False, says=says, mend=mend)
@@ -260,15 +264,15 @@ def _disk(root: Path) -> Iterator[Finding]:
     """Check whether the disk is writable and has free space."""
     from shutil import disk_usage
 
-    from ralph.core.files import READ_ONLY, trouble_of_disk
+    from ralph.core.files import DISK_READ_ONLY, disk_problem
 
-    if problem := trouble_of_disk(root):
-        mend = "make it writable" if problem == READ_ONLY else "free some space"
+    if problem := disk_problem(root):
+        mend = "make it writable" if problem == DISK_READ_ONLY else "free some space"
         says = f"{problem}: stored data can be read, but nothing can be written"
         yield Finding(about="disk", is_fine=False, says=says, mend=mend)
         return
     free = disk_usage(root).free // 1024**2
-    if free < LEAST_MEGABYTES:
+    if free < MIN_FREE_MEGABYTES:
         yield Finding(
             about="disk",
             is_fine=False,
@@ -279,10 +283,10 @@ def _disk(root: Path) -> Iterator[Finding]:
 
 def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
     """Check for hooks that failed in the background, and whether they have worked since."""
-    from ralph.integrations.hook_errors import noted, waiting, worked_at
+    from ralph.integrations.hook_errors import count_queued, last_hook_success, list_hook_errors
 
-    failed = noted(str(root))
-    queued = waiting(str(root))
+    failed = list_hook_errors(str(root))
+    queued = count_queued(str(root))
     try:
         latest = store.sessions.latest(1) if store else []
     except RalphError:
@@ -295,48 +299,48 @@ def _hooks(root: Path, store: Store | None) -> Iterator[Finding]:
         return
     last = failed[-1]
     what = f"{last.event} failed at {last.at[:16].replace('T', ' ')} UTC: {last.problem}"
-    if worked_at(str(root)) > last.at:
+    if last_hook_success(str(root)) > last.at:
         says = f"working; {_count(len(failed), 'problem', 'problems')} earlier, the last: {what}"
         yield Finding(about="hooks", is_fine=True, says=says, waits=waits)
     else:
         more = f" ({len(failed) - 1} more before)" if len(failed) > 1 else ""
-        yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS, waits=waits)
+        yield Finding(about="hooks", is_fine=False, says=what + more, mend=HOOKS_FIX, waits=waits)
 
 
 def _memories_file(root: Path, store: Store | None) -> Iterator[Finding]:
-    from ralph.formats.memories_md import read_document
-    from ralph.formats.sync.disk import memories_path, mirrored
-    from ralph.formats.sync.problems import of_memories
+    from ralph.formats.memories_md import parse_document
+    from ralph.formats.sync.disk import memories_path, read_text_bytes
+    from ralph.formats.sync.problems import check_memories_file
 
-    problems = list(of_memories(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_memories_file(root, lambda kinds: _stored(root, store, kinds)))
     for one in problems:
-        yield Finding(about="memories", is_fine=False, says=one.says, mend=one.mend)
+        yield Finding(about="memories", is_fine=False, says=one.message, mend=one.fix)
     name = memories_path(root)
     if problems:
         return
     if not os.path.lexists(root / name):
         yield Finding(about="memories", is_fine=True, says=f"no {name} yet; the first memory creates it")
         return
-    count = len(read_document(mirrored(root, name).decode("utf-8", "replace")).entries)
+    count = len(parse_document(read_text_bytes(root, name).decode("utf-8", "replace")).entries)
     yield Finding(about="memories", is_fine=True, says=f"{_count(count, 'entry', 'entries')} in {name}")
 
 
 def _knowledge_files(root: Path, store: Store | None) -> Iterator[Finding]:
-    from ralph.formats.sync.disk import KNOWLEDGE
-    from ralph.formats.sync.problems import of_knowledge
+    from ralph.formats.sync.disk import KNOWLEDGE_DIR
+    from ralph.formats.sync.problems import check_knowledge_files
 
-    problems = list(of_knowledge(root, lambda kinds: _stored(root, store, kinds)))
+    problems = list(check_knowledge_files(root, lambda kinds: _stored(root, store, kinds)))
     for one in problems:
-        yield Finding(about="knowledge", is_fine=False, says=one.says, mend=one.mend)
-    read = len(list((root / KNOWLEDGE).glob("*.md"))) - sum(bool(one.file) for one in problems)
-    yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE}")
+        yield Finding(about="knowledge", is_fine=False, says=one.message, mend=one.fix)
+    read = len(list((root / KNOWLEDGE_DIR).glob("*.md"))) - sum(bool(one.file) for one in problems)
+    yield Finding(about="knowledge", is_fine=True, says=f"{_count(read, 'entry', 'entries')} in {KNOWLEDGE_DIR}")
 
 
 def _stored(root: Path, store: Store | None, kinds: tuple[str, ...]) -> dict[str, bool]:
     """Return the ids of memories of some kinds that were written to files; empty if unknown."""
     try:
-        from ralph.formats.sync import written_ids
+        from ralph.formats.sync import synced_memory_ids
 
-        return {} if store is None or not load_config(root).memories.files else written_ids(store, kinds)
+        return {} if store is None or not load_config(root).memories.files else synced_memory_ids(store, kinds)
     except RalphError:
         return {}

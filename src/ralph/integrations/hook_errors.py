@@ -12,33 +12,33 @@ import os
 import stat
 import time
 
-from ralph.core.files import kept_for
+from ralph.core.files import state_path
 from ralph.core.records import now, record
-from ralph.core.text import accept, one_line
+from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-PROBLEMS = "problems.jsonl"
-WAITING = "waiting.jsonl"
-WORKED = "worked"
-LARGEST = 256 * 1024
+ERRORS_FILE = "problems.jsonl"
+QUEUE_FILE = "waiting.jsonl"
+LAST_SUCCESS_FILE = "worked"
+MAX_ERRORS_BYTES = 256 * 1024
 """Size of the error log at which its older half is dropped, in bytes."""
-LARGEST_WAITING = 16 * 1024 * 1024
+MAX_QUEUE_BYTES = 16 * 1024 * 1024
 """Maximum size of the queue, in bytes."""
-LONGEST_TAKEN_SECONDS = 60.0
+CLAIM_TIMEOUT_SECONDS = 60.0
 """Age at which a taken file counts as abandoned, in seconds; longer than a hook lives."""
-MOST_TRIES = 20
+MAX_APPEND_ATTEMPTS = 20
 """Maximum number of attempts to append to a file that others are taking."""
-LONGEST_WORD = 200
+MAX_FIELD_CHARACTERS = 200
 _ERROR_FIELDS = ("at", "event", "agent", "problem")
 _QUEUE_FIELDS = ("at", "agent", "session")
 
 
 @record
-class Mishap:
+class HookError:
     """A failed hook."""
 
     at: str
@@ -48,13 +48,13 @@ class Mishap:
 
 
 @record
-class Waiting:
+class QueuedStatements:
     """Statements of a session that could not be stored."""
 
     at: str
     agent: str
     session: str
-    said: tuple[Statement, ...]
+    statements: tuple[Statement, ...]
 
 
 @record
@@ -67,57 +67,57 @@ class Statement:
     tags: tuple[str, ...] = ()
 
 
-def note(root: str, event: str, agent: str, problem: str) -> None:
+def record_hook_error(root: str, event: str, agent: str, problem: str) -> None:
     """Record that a hook failed, and why."""
     line = {"at": now(), "event": event, "agent": agent, "problem": problem}
-    _append(root, PROBLEMS, line, LARGEST)
+    _append(root, ERRORS_FILE, line, MAX_ERRORS_BYTES)
 
 
-def noted(root: str) -> list[Mishap]:
+def list_hook_errors(root: str) -> list[HookError]:
     """Return the recorded hook errors of a project, oldest first."""
     errors = [
-        Mishap(at=fields["at"], event=fields["event"], agent=fields["agent"], problem=fields["problem"])
+        HookError(at=fields["at"], event=fields["event"], agent=fields["agent"], problem=fields["problem"])
         for folder in _own_folders(root)
-        for fields in _read_lines(f"{folder}/{PROBLEMS}", _ERROR_FIELDS)
+        for fields in _read_lines(f"{folder}/{ERRORS_FILE}", _ERROR_FIELDS)
     ]
     return sorted(errors, key=lambda one: one.at)
 
 
-def all_well(root: str) -> None:
+def record_hook_success(root: str) -> None:
     """Record that a hook succeeded, if one has failed before."""
     for folder in _own_folders(root):
         try:
-            if os.path.exists(f"{folder}/{PROBLEMS}"):  # noqa: PTH110
-                with open(f"{folder}/{WORKED}", "w", encoding="utf-8") as file:  # noqa: PTH123
+            if os.path.exists(f"{folder}/{ERRORS_FILE}"):  # noqa: PTH110
+                with open(f"{folder}/{LAST_SUCCESS_FILE}", "w", encoding="utf-8") as file:  # noqa: PTH123
                     file.write(now())
         except OSError:
             pass
 
 
-def worked_at(root: str) -> str:
+def last_hook_success(root: str) -> str:
     """Return when a hook last succeeded after a failure; empty if none has."""
-    return max((_read(f"{folder}/{WORKED}", 100).strip() for folder in _own_folders(root)), default="")
+    return max((_read(f"{folder}/{LAST_SUCCESS_FILE}", 100).strip() for folder in _own_folders(root)), default="")
 
 
-def put_by(root: str, agent: str, session: str, said: Iterable[Statement]) -> bool:
+def queue_statements(root: str, agent: str, session: str, said: Iterable[Statement]) -> bool:
     """Queue statements that could not be stored; return whether that succeeded."""
     statements = [{"kind": one.kind, "title": one.title, "body": one.body, "tags": list(one.tags)} for one in said]
     return _append(
-        root, WAITING, {"at": now(), "agent": agent, "session": session, "said": statements}, LARGEST_WAITING
+        root, QUEUE_FILE, {"at": now(), "agent": agent, "session": session, "said": statements}, MAX_QUEUE_BYTES
     )
 
 
-def waiting(root: str) -> int:
+def count_queued(root: str) -> int:
     """Return the number of queued entries."""
     return sum(len(_read_lines(path, _QUEUE_FIELDS)) for folder in _own_folders(root) for path in _queue_files(folder))
 
 
-def are_waiting(root: str) -> bool:
+def has_queued(root: str) -> bool:
     """Return whether anything is queued; fast, because every hook calls it."""
     return any(_queue_files(folder) for folder in _own_folders(root))
 
 
-def take(root: str) -> Iterator[tuple[list[Waiting], str]]:
+def claim_queued(root: str) -> Iterator[tuple[list[QueuedStatements], str]]:
     """Yield queued entries with the file that holds them until `done` is called.
 
     Each file is taken by one process only; if that process dies, the file is found again.
@@ -125,7 +125,7 @@ def take(root: str) -> Iterator[tuple[list[Waiting], str]]:
     """
     for folder in _own_folders(root):
         for path in _queue_files(folder):
-            taken = f"{folder}/{WAITING}.{os.getpid()}.{time.time_ns()}"
+            taken = f"{folder}/{QUEUE_FILE}.{os.getpid()}.{time.time_ns()}"
             if _is_taken_by_other(path):
                 continue
             try:
@@ -136,28 +136,28 @@ def take(root: str) -> Iterator[tuple[list[Waiting], str]]:
             yield [_parse_entry(line) for line in _read_lines(taken, _QUEUE_FIELDS)], taken
 
 
-def _parse_entry(line: dict[str, Any]) -> Waiting:
+def _parse_entry(line: dict[str, Any]) -> QueuedStatements:
     items = line.get("said")
     statements = [
         Statement(
             kind=_short_text(one["kind"]) or "context",
-            title=accept(one["title"]),
-            body=accept(one["body"]),
+            title=sanitize(one["title"]),
+            body=sanitize(one["body"]),
             tags=_tags(one),
         )
         for one in (items if isinstance(items, list) else ())
         if isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("kind", "title", "body"))
     ]
-    return Waiting(
+    return QueuedStatements(
         at=_valid_time(line["at"]),
         agent=_short_text(line["agent"]),
         session=_short_text(line["session"]),
-        said=tuple(statements),
+        statements=tuple(statements),
     )
 
 
 def _short_text(text: str) -> str:
-    return one_line(accept(text[:LONGEST_WORD]), LONGEST_WORD)
+    return one_line(sanitize(text[:MAX_FIELD_CHARACTERS]), MAX_FIELD_CHARACTERS)
 
 
 def _valid_time(at: str) -> str:
@@ -171,7 +171,7 @@ def _valid_time(at: str) -> str:
 
 def _tags(one: dict[str, Any]) -> tuple[str, ...]:
     tags = one.get("tags")
-    return tuple(accept(tag) for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
+    return tuple(sanitize(tag) for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
 
 
 def _queue_files(folder: str) -> list[str]:
@@ -180,16 +180,16 @@ def _queue_files(folder: str) -> list[str]:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return []
-    return [f"{folder}/{name}" for name in sorted(names) if name == WAITING or name.startswith(f"{WAITING}.")]
+    return [f"{folder}/{name}" for name in sorted(names) if name == QUEUE_FILE or name.startswith(f"{QUEUE_FILE}.")]
 
 
 def _is_taken_by_other(path: str) -> bool:
     """Return whether a running process has taken a file."""
-    holder = path.rpartition(f"/{WAITING}")[2].strip(".").partition(".")[0]
+    holder = path.rpartition(f"/{QUEUE_FILE}")[2].strip(".").partition(".")[0]
     if not holder.isdecimal() or int(holder) == os.getpid():
         return False
     try:
-        is_new = time.time() - os.stat(path).st_ctime < LONGEST_TAKEN_SECONDS  # noqa: PTH116
+        is_new = time.time() - os.stat(path).st_ctime < CLAIM_TIMEOUT_SECONDS  # noqa: PTH116
         os.kill(int(holder), 0)
     except PermissionError:
         return is_new
@@ -209,16 +209,16 @@ def _wait_for_writers(path: str) -> None:
         os.close(handle)
 
 
-def done(taken: str) -> None:
+def delete_claimed(path: str) -> None:
     """Delete a taken file once its content is stored."""
-    _unlink(taken)
+    _unlink(path)
 
 
-def put_back(taken: str) -> None:
+def release_claimed(path: str) -> None:
     """Return a taken file to the queue."""
     try:
-        os.link(taken, f"{os.path.dirname(taken)}/{WAITING}")  # noqa: PTH120
-        _unlink(taken)
+        os.link(path, f"{os.path.dirname(path)}/{QUEUE_FILE}")  # noqa: PTH120
+        _unlink(path)
     except OSError:
         pass  # The queue has new entries or the disk is full; the file is found again once this process has ended.
 
@@ -230,7 +230,7 @@ def _folders(root: str) -> list[str]:
     write.
 
     """
-    default = kept_for(root, "hooks")
+    default = state_path(root, "hooks")
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 -- only used if it belongs to the user
     paths = [default, f"{temporary}/ralph-hooks-{os.getuid()}/{default.rpartition('/')[2]}"]
     return [path for path in paths if path.startswith("/")]
@@ -263,7 +263,7 @@ def _append(root: str, name: str, line: dict[str, Any], largest: int) -> bool:
             path = f"{folder}/{name}"
             if not _is_private(folder) or not _make_room(path, largest):
                 continue
-            if any(_try_append(path, data) for _ in range(MOST_TRIES)):
+            if any(_try_append(path, data) for _ in range(MAX_APPEND_ATTEMPTS)):
                 return True
         except OSError:
             continue
@@ -301,7 +301,7 @@ def _make_room(path: str, largest: int) -> bool:
         return True
     if size <= largest:
         return True
-    if not path.endswith(PROBLEMS):
+    if not path.endswith(ERRORS_FILE):
         return False
     with open(path, "rb") as file:  # noqa: PTH123
         file.seek(size - largest // 2)
@@ -331,7 +331,7 @@ def _read(path: str, most: int) -> str:
 def _read_lines(path: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the JSON objects in a file that have all these string fields."""
     entries = []
-    for line in _read(path, 2 * LARGEST_WAITING).splitlines():
+    for line in _read(path, 2 * MAX_QUEUE_BYTES).splitlines():
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):

@@ -15,10 +15,10 @@ import time
 from contextlib import suppress
 
 from ralph.core.actor import actor_from_environment
-from ralph.core.config import CONNECTABLE
+from ralph.core.config import CONNECTABLE_AGENTS
 from ralph.core.errors import ProjectNotFoundError, RalphError
 from ralph.core.records import record
-from ralph.core.text import accept, clean, one_line
+from ralph.core.text import clean, one_line, sanitize
 from ralph.integrations import hook_errors
 
 TYPE_CHECKING = False
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ralph.memory.sessions import Told
+    from ralph.memory.sessions import SessionContext
     from ralph.project import Project
 
-EVENTS = (
+HOOK_EVENTS = (
     *("session-start", "user-prompt-submit", "pre-compact", "post-compact"),
     *("stop", "subagent-stop", "session-end"),
 )
-OTHER_NAMES = {
+EVENT_ALIASES = {
     "before-agent": "user-prompt-submit",
     "before-submit-prompt": "user-prompt-submit",
     "after-agent": "stop",
@@ -41,32 +41,32 @@ OTHER_NAMES = {
     "pre-compress": "pre-compact",
 }
 """Event names of Gemini and Cursor."""
-SECONDS = {"session-end": 2.5}
+TIMEOUT_SECONDS_BY_EVENT = {"session-end": 2.5}
 """Timeout by event, in seconds; Codex kills this hook after 3."""
-LONGEST_SECONDS = 4.0
+HOOK_TIMEOUT_SECONDS = 4.0
 """Default timeout, in seconds, whatever the disk, the database or the network do."""
-LAST_SECONDS = 1.5
+ERROR_REPORT_SECONDS = 1.5
 """Time to record an error after the timeout, in seconds; agents kill a hook after 10."""
-LARGEST_INPUT = 32 * 1024 * 1024
+MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 """Maximum size of an event payload, in bytes."""
-LARGEST_ANSWER = 4 * 1024 * 1024
+MAX_MESSAGE_CHARACTERS = 4 * 1024 * 1024
 """Maximum length of an agent's message that is read, in characters from its end."""
-LONGEST_ID = 200
-LONGEST_PROBLEM = 400
-TOO_LATE = "It took longer than"
-STOPPED = "It was interrupted."
-LOST = "The memories stated in this session are lost: they could not be queued either."
-LAST_WORDS = ("last_assistant_message", "prompt_response", "text")
+MAX_SESSION_ID_CHARACTERS = 200
+MAX_PROBLEM_CHARACTERS = 400
+TIMEOUT_MESSAGE = "It took longer than"
+INTERRUPTED_MESSAGE = "It was interrupted."
+STATEMENTS_LOST_MESSAGE = "The memories stated in this session are lost: they could not be queued either."
+LAST_MESSAGE_FIELDS = ("last_assistant_message", "prompt_response", "text")
 """Fields with the last message: of Claude Code and Codex, of Gemini, of Cursor."""
 
 
 @record
-class Event:
+class HookEvent:
     """One hook call of any agent."""
 
     name: str
-    """One of `EVENTS`."""
-    given_name: str
+    """One of `HOOK_EVENTS`."""
+    original_name: str
     """The agent's own name of the event."""
     agent: str
     session: str
@@ -83,17 +83,18 @@ class Event:
         return ""
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Answer one hook, `ralph hook EVENT [--agent NAME]`, and return the exit code, which is always 0."""
     _open_standard_streams()
     response = _Response()
-    event: Event | None = None
+    event: HookEvent | None = None
     try:
-        name, agent = _arguments(words)
+        name, agent = _arguments(argv)
         if agent == "cursor" and name == "user-prompt-submit":
             response.envelope = {"continue": True}
         response.start_timer(
-            SECONDS.get(name, LONGEST_SECONDS), lambda problem: _record_error(event, name, problem, response)
+            TIMEOUT_SECONDS_BY_EVENT.get(name, HOOK_TIMEOUT_SECONDS),
+            lambda problem: _record_error(event, name, problem, response),
         )
         event = _event(name, agent, _read_payload())
         _handle(event, response)
@@ -101,7 +102,7 @@ def main(words: Sequence[str]) -> int:
         pass  # User-level hooks are called in every directory.
     except Exception as error:  # noqa: BLE001 -- only the envelope may reach the agent
         with suppress(Exception):
-            _report_error(event, words, error, response)
+            _report_error(event, argv, error, response)
     response.send()
     response.restore_signals()
     return 0
@@ -151,9 +152,9 @@ class _Response:
             is_stopped = bool(select.select([read_end], [], [], seconds)[0])
             if not self.send():
                 return  # The main thread is done, and the process is exiting.
-            self._start_thread(_exit_after, (LAST_SECONDS,))
+            self._start_thread(_exit_after, (ERROR_REPORT_SECONDS,))
             try:
-                note(STOPPED if is_stopped else f"{TOO_LATE} {seconds:g} s and was canceled.")
+                note(INTERRUPTED_MESSAGE if is_stopped else f"{TIMEOUT_MESSAGE} {seconds:g} s and was canceled.")
             finally:
                 os._exit(0)
 
@@ -205,10 +206,12 @@ def _arguments(words: Sequence[str]) -> tuple[str, str]:
             agent = word.partition("=")[2]
         else:
             positional.append(word)
-    if agent not in CONNECTABLE:
-        raise RalphError(f"Unknown agent: {one_line(clean(agent), 80)!r}. Choose one of: {', '.join(CONNECTABLE)}.")
+    if agent not in CONNECTABLE_AGENTS:
+        raise RalphError(
+            f"Unknown agent: {one_line(clean(agent), 80)!r}. Choose one of: {', '.join(CONNECTABLE_AGENTS)}."
+        )
     if len(positional) != 1:
-        raise RalphError(f"Expected one event: ralph hook EVENT. Choose one of: {', '.join(EVENTS)}.")
+        raise RalphError(f"Expected one event: ralph hook EVENT. Choose one of: {', '.join(HOOK_EVENTS)}.")
     return _event_name(positional[0]), agent
 
 
@@ -216,9 +219,9 @@ def _event_name(word: str) -> str:
     """Return the canonical name of an event written as SessionStart, sessionStart or session-start."""
     parts = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in word)
     name = parts.strip("-").replace("_", "-")
-    name = OTHER_NAMES.get(name, name)
-    if name not in EVENTS:
-        raise RalphError(f"Unknown hook event: {one_line(clean(word), 80)!r}. Choose one of: {', '.join(EVENTS)}.")
+    name = EVENT_ALIASES.get(name, name)
+    if name not in HOOK_EVENTS:
+        raise RalphError(f"Unknown hook event: {one_line(clean(word), 80)!r}. Choose one of: {', '.join(HOOK_EVENTS)}.")
     return name
 
 
@@ -228,7 +231,7 @@ def _read_payload() -> dict[str, Any]:
         return {}
     chunks = []
     size = 0
-    while size <= LARGEST_INPUT and (chunk := os.read(0, 1024 * 1024)):
+    while size <= MAX_PAYLOAD_BYTES and (chunk := os.read(0, 1024 * 1024)):
         chunks.append(chunk)
         size += len(chunk)
     return _parse_payload(b"".join(chunks))
@@ -238,9 +241,9 @@ def _parse_payload(payload: bytes) -> dict[str, Any]:
     text = payload.decode("utf-8", "replace").lstrip("\ufeff").strip()
     if not text:
         return {}
-    if len(payload) > LARGEST_INPUT:
-        raise RalphError(f"The event payload is larger than {LARGEST_INPUT:,} bytes.")
-    excerpt = one_line(accept(text[: 8 * LONGEST_ID]), 80)
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise RalphError(f"The event payload is larger than {MAX_PAYLOAD_BYTES:,} bytes.")
+    excerpt = one_line(sanitize(text[: 8 * MAX_SESSION_ID_CHARACTERS]), 80)
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -250,16 +253,19 @@ def _parse_payload(payload: bytes) -> dict[str, Any]:
     return fields
 
 
-def _event(name: str, agent: str, fields: dict[str, Any]) -> Event:
-    event = Event(name=name, given_name="", agent=agent, session="", directories=(), fields=fields)
+def _event(name: str, agent: str, fields: dict[str, Any]) -> HookEvent:
+    event = HookEvent(name=name, original_name="", agent=agent, session="", directories=(), fields=fields)
     roots = fields.get("workspace_roots")
     first_root = next((one for one in roots if isinstance(one, str)), "") if isinstance(roots, list) else ""
     directories = (event.text("cwd"), first_root, os.environ.get("CLAUDE_PROJECT_DIR", ""), ".")
-    return Event(
+    return HookEvent(
         name=name,
-        given_name=_original_name(event.text("hook_event_name"), name, agent),
+        original_name=_original_name(event.text("hook_event_name"), name, agent),
         agent=agent,
-        session=one_line(accept(event.text("session_id", "conversation_id")[: 8 * LONGEST_ID]), LONGEST_ID),
+        session=one_line(
+            sanitize(event.text("session_id", "conversation_id")[: 8 * MAX_SESSION_ID_CHARACTERS]),
+            MAX_SESSION_ID_CHARACTERS,
+        ),
         directories=tuple(filter(None, directories)),
         fields=fields,
     )
@@ -277,7 +283,7 @@ def _original_name(original: str, name: str, agent: str) -> str:
 # --- actions -----------------------------------------------------------------------
 
 
-def _handle(event: Event, response: _Response) -> None:
+def _handle(event: HookEvent, response: _Response) -> None:
     """Handle the event; the response is complete before anything is written."""
     from ralph.project import Project
 
@@ -290,7 +296,7 @@ def _handle(event: Event, response: _Response) -> None:
             _ACTIONS[event.name](project, event, response)
             response.is_stored = True
         _store_queued(project)
-        hook_errors.all_well(project.directory)
+        hook_errors.record_hook_success(project.directory)
 
 
 def _root(directories: Sequence[str]) -> str:
@@ -310,56 +316,56 @@ def _root(directories: Sequence[str]) -> str:
     raise ProjectNotFoundError(directories[0])
 
 
-def _restore_context(project: Project, event: Event, response: _Response) -> None:
+def _restore_context(project: Project, event: HookEvent, response: _Response) -> None:
     """Restore the context of a session of the loop after a compaction."""
     task = os.environ.get("RALPH_TASK_ID")
     if task and event.name == "session-start" and event.fields.get("source") == "compact":
-        _add_context(event, response, project.sessions.for_task(task))
+        _add_context(event, response, project.sessions.task_context(task))
 
 
-def _on_session_start(project: Project, event: Event, response: _Response) -> None:
+def _on_session_start(project: Project, event: HookEvent, response: _Response) -> None:
     is_resumed = event.fields.get("source") == "resume"
     is_compacted = event.fields.get("source") == "compact"
-    context = project.sessions.on_start(event.session, goes_on=is_resumed, is_compacted=is_compacted)
+    context = project.sessions.start_context(event.session, is_resumed=is_resumed, is_compacted=is_compacted)
     _add_context(event, response, context)
     if event.session:
-        project.sessions.note_start(event.session, event.agent, context, goes_on=is_resumed)
+        project.sessions.record_start(event.session, event.agent, context, is_resumed=is_resumed)
 
 
-def _on_prompt(project: Project, event: Event, response: _Response) -> None:
-    from ralph.memory.sessions import Told
+def _on_prompt(project: Project, event: HookEvent, response: _Response) -> None:
+    from ralph.memory.sessions import SessionContext
 
     prompt = _strip_own_context(event.text("prompt"))
-    context = Told() if event.agent == "cursor" else project.sessions.on_prompt(event.session, prompt)
+    context = SessionContext() if event.agent == "cursor" else project.sessions.prompt_context(event.session, prompt)
     _add_context(event, response, context)
     if event.session and prompt:
-        project.sessions.note_prompt(event.session, event.agent, prompt, context)
+        project.sessions.record_prompt(event.session, event.agent, prompt, context)
 
 
-def _on_message(project: Project, event: Event, response: _Response) -> None:
+def _on_message(project: Project, event: HookEvent, response: _Response) -> None:
     response.message = _last_message(event)
     if response.message:
-        project.sessions.keep(event.session, event.agent, response.message, is_last=event.name == "stop")
+        project.sessions.store_message(event.session, event.agent, response.message, is_last=event.name == "stop")
 
 
-def _on_pre_compact(project: Project, event: Event, response: _Response) -> None:
-    response.message = _transcript(event, project.sessions.began(event.session))
+def _on_pre_compact(project: Project, event: HookEvent, response: _Response) -> None:
+    response.message = _transcript(event, project.sessions.started_at(event.session))
     if response.message:
-        project.sessions.keep(event.session, event.agent, response.message, is_last=False)
+        project.sessions.store_message(event.session, event.agent, response.message, is_last=False)
 
 
-def _on_post_compact(project: Project, event: Event, _: _Response) -> None:
+def _on_post_compact(project: Project, event: HookEvent, _: _Response) -> None:
     if event.session:
-        project.sessions.note_compaction(event.session, event.agent, event.text("compact_summary"))
+        project.sessions.record_compaction(event.session, event.agent, event.text("compact_summary"))
 
 
-def _on_session_end(project: Project, event: Event, response: _Response) -> None:
+def _on_session_end(project: Project, event: HookEvent, response: _Response) -> None:
     _on_pre_compact(project, event, response)
     if event.session:
-        project.sessions.note_end(event.session, event.agent, event.text("reason"))
+        project.sessions.record_end(event.session, event.agent, event.text("reason"))
 
 
-_ACTIONS: dict[str, Callable[[Project, Event, _Response], None]] = {
+_ACTIONS: dict[str, Callable[[Project, HookEvent, _Response], None]] = {
     "session-start": _on_session_start,
     "user-prompt-submit": _on_prompt,
     "pre-compact": _on_pre_compact,
@@ -370,13 +376,13 @@ _ACTIONS: dict[str, Callable[[Project, Event, _Response], None]] = {
 }
 
 
-def _add_context(event: Event, response: _Response, context: Told) -> None:
+def _add_context(event: HookEvent, response: _Response, context: SessionContext) -> None:
     if not context.text:
         return
     if event.agent == "cursor":
         response.envelope = {"additional_context": context.text}
     else:
-        output = {"hookEventName": event.given_name, "additionalContext": context.text}
+        output = {"hookEventName": event.original_name, "additionalContext": context.text}
         response.envelope = {"hookSpecificOutput": output}
 
 
@@ -388,30 +394,30 @@ def _strip_own_context(prompt: str) -> str:
     return rest.strip() if separator else context
 
 
-def _last_message(event: Event) -> str:
+def _last_message(event: HookEvent) -> str:
     """Return the agent's last message.
 
     Gemini repeats the end of it in the payload, but not in its transcript.
 
     """
-    message = event.text(*LAST_WORDS)[-LARGEST_ANSWER:]
+    message = event.text(*LAST_MESSAGE_FIELDS)[-MAX_MESSAGE_CHARACTERS:]
     if event.agent != "gemini":
         return message
-    from ralph.formats.transcripts import said_in
+    from ralph.formats.transcripts import read_agent_messages
 
-    transcribed = (said_in(event.text("transcript_path")) or [""])[-1]
+    transcribed = (read_agent_messages(event.text("transcript_path")) or [""])[-1]
     return transcribed if transcribed and message.startswith(transcribed) else message
 
 
-def _transcript(event: Event, since: str = "") -> str:
+def _transcript(event: HookEvent, since: str = "") -> str:
     """Return the agent's messages in its transcript since a point in time.
 
     The last message of an interrupted turn, or of one before a compaction, reaches no other hook.
 
     """
-    from ralph.formats.transcripts import said_in
+    from ralph.formats.transcripts import read_agent_messages
 
-    return "\n\n".join(said_in(event.text("transcript_path"), since))
+    return "\n\n".join(read_agent_messages(event.text("transcript_path"), since))
 
 
 # --- errors ----------------------------------------------------------------------
@@ -419,30 +425,30 @@ def _transcript(event: Event, since: str = "") -> str:
 
 def _store_queued(project: Project) -> None:
     """Store what earlier hooks queued."""
-    if not hook_errors.are_waiting(project.directory):
+    if not hook_errors.has_queued(project.directory):
         return
     from ralph.memory.capture.statements import statement
 
-    for waiting, taken in hook_errors.take(project.directory):
+    for waiting, taken in hook_errors.claim_queued(project.directory):
         try:
             for one in waiting:
-                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.said]
-                project.sessions.keep_stated(one.session, one.agent, memories)
+                memories = [statement(item.kind, item.title, item.body, item.tags, one.at) for item in one.statements]
+                project.sessions.store_statements(one.session, one.agent, memories)
         except BaseException:
-            hook_errors.put_back(taken)
+            hook_errors.release_claimed(taken)
             raise
-        hook_errors.done(taken)
+        hook_errors.delete_claimed(taken)
 
 
-def _report_error(event: Event | None, words: Sequence[str], error: Exception, response: _Response) -> None:
+def _report_error(event: HookEvent | None, words: Sequence[str], error: Exception, response: _Response) -> None:
     """Record an error and print it to stderr."""
     message = str(error) if isinstance(error, RalphError) else f"{type(error).__name__}: {error}"
-    problem = one_line(accept(clean(message[: 8 * LONGEST_PROBLEM])), LONGEST_PROBLEM)
-    _record_error(event, event.name if event else one_line(accept(" ".join(words)), 60), problem, response)
+    problem = one_line(sanitize(clean(message[: 8 * MAX_PROBLEM_CHARACTERS])), MAX_PROBLEM_CHARACTERS)
+    _record_error(event, event.name if event else one_line(sanitize(" ".join(words)), 60), problem, response)
     _write(2, f"ralph hook: {problem}\n")
 
 
-def _record_error(event: Event | None, name: str, problem: str, response: _Response) -> None:
+def _record_error(event: HookEvent | None, name: str, problem: str, response: _Response) -> None:
     """Record an error for `ralph doctor`, and queue the session's statements if they are not stored."""
     directories = event.directories if event else (".",)
     try:
@@ -454,9 +460,9 @@ def _record_error(event: Event | None, name: str, problem: str, response: _Respo
     if not root:
         return
     statements = _unstored_statements(event, response) if event and not response.is_stored else []
-    if event and statements and not hook_errors.put_by(root, event.agent, event.session, statements):
-        problem = f"{problem} {LOST}"
-    hook_errors.note(root, name, event.agent if event else "", problem)
+    if event and statements and not hook_errors.queue_statements(root, event.agent, event.session, statements):
+        problem = f"{problem} {STATEMENTS_LOST_MESSAGE}"
+    hook_errors.record_hook_error(root, name, event.agent if event else "", problem)
 
 
 def _find_ralph_folder(directories: Sequence[str]) -> str:
@@ -474,9 +480,9 @@ def _find_ralph_folder(directories: Sequence[str]) -> str:
     return ""
 
 
-def _unstored_statements(event: Event, response: _Response) -> list[hook_errors.Statement]:
+def _unstored_statements(event: HookEvent, response: _Response) -> list[hook_errors.Statement]:
     """Return the statements of a session that are not stored yet."""
-    from ralph.memory.sessions import stated_in
+    from ralph.memory.sessions import parse_statements
 
     if actor_from_environment(os.environ).is_loop_session:
         return []  # The loop reads the output of its own sessions.
@@ -488,5 +494,5 @@ def _unstored_statements(event: Event, response: _Response) -> list[hook_errors.
         text = _transcript(event)
     else:
         return []
-    statements = stated_in(text)
+    statements = parse_statements(text)
     return [hook_errors.Statement(kind=one.kind, title=one.title, body=one.body, tags=one.tags) for one in statements]

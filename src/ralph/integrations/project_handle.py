@@ -31,7 +31,9 @@ class ProjectHandle:
         self._project: Project | None = None
         self._settings: tuple[float, ...] = ()
 
-    def use(self, work: Callable[[Project], R], *, sync: bool = True, problems: Sequence[str] = ()) -> R:
+    def call_with_project(
+        self, function: Callable[[Project], R], *, sync: bool = True, problems: Sequence[str] = ()
+    ) -> R:
         """Call a function with the project, its memory files synced before and after, and return its result.
 
         Without `sync`, another thread syncs the files, and `problems` are what it found. The project is reopened
@@ -48,8 +50,8 @@ class ProjectHandle:
             self._project.files.is_paused = not sync
             self._project.files.problems = [] if sync else list(problems)
             with self._project.synced() as project:
-                result = work(project)
-            if self._project.store.database.hindrance:
+                result = function(project)
+            if self._project.store.database.write_error:
                 self.close()  # reopen next time: it may be writable again
             return result
         except StoreError:
@@ -59,10 +61,10 @@ class ProjectHandle:
             where = f": {error.filename}" if error.filename else ""
             raise SystemResourceError(f"{error.strerror or error}{where}.") from error
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Release store resources until the next use."""
         if self._project is not None:
-            self._project.store.rest()
+            self._project.store.release_connection()
 
     def close(self) -> None:
         """Close the project."""
@@ -75,7 +77,7 @@ def _stamps(project: Project) -> tuple[float, ...]:
     """Return values that change when the configuration is edited or the database file is replaced."""
     settings = tuple(_modified_at(f"{project.directory}/{name}") for name in (TOML_NAME, *YAML_NAMES))
     database = project.store.database
-    return settings if database.is_server else (*settings, _inode(database.where))
+    return settings if database.is_server else (*settings, _inode(database.display_url))
 
 
 def _inode(path: str) -> int:

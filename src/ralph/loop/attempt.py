@@ -9,72 +9,85 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ralph.agents import Limits, Session
+from ralph.agents import Limits, SessionOptions
 from ralph.core.config import TOML_NAME
-from ralph.core.environment import allowed
+from ralph.core.environment import allowed_environment
 from ralph.core.errors import AgentUnavailableError, StoreError, WorktreeError
-from ralph.core.files import content_of
-from ralph.core.records import Ending, Reply, Sigils, Used, Verdict, now, replace
-from ralph.core.text import accept
-from ralph.formats.sigils import read_sigils
+from ralph.core.files import read_bytes_or_none
+from ralph.core.records import AgentReply, ResourceUsage, SessionEnding, Sigils, VerificationResult, now, replace
+from ralph.core.text import sanitize
+from ralph.formats.sigils import parse_sigils
 from ralph.loop import hats, progress
-from ralph.loop.environment import READ_CHARACTERS, gate_variables, how_to_give, missed, session_variables
+from ralph.loop.environment import (
+    SEARCHED_OUTPUT_CHARACTERS,
+    gate_environment,
+    missing_variables,
+    missing_variables_hint,
+    session_variables,
+)
 from ralph.loop.gates import run_gates
 from ralph.loop.git import snapshots
-from ralph.loop.git.read_only import Frozen
+from ralph.loop.git.read_only import ReadOnlyWorktree
 from ralph.loop.git.repository import StopRequestedError
-from ralph.loop.hats import Turn
+from ralph.loop.hats import MoveKind
 from ralph.loop.limits import has_task_limits
 from ralph.loop.options import RunEnding
-from ralph.loop.prepare import prepare
-from ralph.loop.progress import event
-from ralph.loop.prompt import told
-from ralph.loop.review import judge_review, passes, review_prompt, without_echo
-from ralph.loop.settle import Obstacle, Setting, claims_done, conclude
-from ralph.loop.strategy import cost_of, strongest, unknown_hint
-from ralph.memory.freshness import with_marks
+from ralph.loop.prepare import prepare_attempt
+from ralph.loop.progress import progress_event
+from ralph.loop.prompt import shown_memory_text
+from ralph.loop.review import build_review_prompt, is_passing_answer, judge_review, strip_echo
+from ralph.loop.settle import MergeProblem, OutcomeContext, capture_attempt, claims_done
+from ralph.loop.strategy import session_cost, strongest_model, unknown_model_problem
+from ralph.memory.freshness import record_file_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ralph.core.records import Capture, Prompt
-    from ralph.loop.choose_model import Plan
-    from ralph.loop.context import Crew
-    from ralph.loop.git.branches import Place
-    from ralph.loop.hats import Move
-    from ralph.loop.prepare import Prepared
-    from ralph.loop.progress import Tell
+    from ralph.core.records import AttemptResult, Prompt
+    from ralph.loop.choose_model import AttemptPlan
+    from ralph.loop.context import RunContext
+    from ralph.loop.git.branches import TaskWorktree
+    from ralph.loop.hats import HatMove
+    from ralph.loop.prepare import PreparedAttempt
+    from ralph.loop.progress import EventHandler
     from ralph.store import Store
-    from ralph.store.attempts import Begun
+    from ralph.store.attempts import ClaimedAttempt
 
 NO_LIMIT = float("inf")
-LEAST_SECONDS = 1.0
+MIN_SESSION_SECONDS = 1.0
 """Minimum time a session gets when its task has almost used up its limit, in seconds."""
 
 
-class Iteration:
+class AttemptRunner:
     """One attempt in progress."""
 
-    def __init__(self, crew: Crew, store: Store, begun: Begun, tell: Tell, has_lost_claim: Callable[[], bool]) -> None:
-        self._crew = crew
+    def __init__(
+        self,
+        run_context: RunContext,
+        store: Store,
+        claim: ClaimedAttempt,
+        emit: EventHandler,
+        has_lost_claim: Callable[[], bool],
+    ) -> None:
+        self._crew = run_context
         self._store = store
-        self._config = crew.config
-        self._task = begun.task
-        self._metrics = begun.metrics
-        self._attempt = begun.attempt
-        self._reply: Reply | None = None
-        self._emit = tell
+        self._config = run_context.config
+        self._task = claim.task
+        self._metrics = claim.metrics
+        self._attempt = claim.attempt
+        self._reply: AgentReply | None = None
+        self._emit = emit
         self._has_lost_claim = has_lost_claim
-        self._place: Place | None = None
-        self._directory = crew.root
+        self._place: TaskWorktree | None = None
+        self._directory = run_context.root
         self.was_asked = False
         """Whether a person was asked for feedback."""
-        self.needs_agent = False
+        self.is_agent_missing = False
         """Whether the agent could not be started."""
-        self.needs_branch = False
+        self.is_base_branch_missing = False
         """Whether the branch that work is merged into no longer exists."""
 
-    def run(self) -> Capture:
+    def run_attempt(self) -> AttemptResult:
         """Make the attempt and return its result, whatever happens on the way."""
         try:
             return self._run_stages()
@@ -82,40 +95,44 @@ class Iteration:
             raise
         except AgentUnavailableError as error:
             if not self._directory.is_dir():
-                return self.failed(f"{self._directory} no longer exists, so the agent had no directory to work in.")
-            self.needs_agent = True
-            return self.failed(str(error), Ending.STOPPED)
+                return self.failed_capture(
+                    f"{self._directory} no longer exists, so the agent had no directory to work in."
+                )
+            self.is_agent_missing = True
+            return self.failed_capture(str(error), SessionEnding.STOPPED)
         except StopRequestedError:
-            return self.failed(self._why_stopped(), Ending.STOPPED)
+            return self.failed_capture(self._why_stopped(), SessionEnding.STOPPED)
         except WorktreeError as error:
-            self.needs_branch = self._crew.branches is not None and not self._crew.branches.has_base()
-            return self.failed(str(error), obstacle=Obstacle(why=str(error), waits_for_person=True))
+            self.is_base_branch_missing = self._crew.branches is not None and not self._crew.branches.has_base()
+            return self.failed_capture(str(error), merge_problem=MergeProblem(reason=str(error), waits_for_person=True))
         except Exception as error:  # noqa: BLE001
             # The one place where any error, including a bug in Ralph, becomes a recorded attempt.
-            if problem := self._crew.trouble_of_disk():
-                return self.failed(f"{problem[0].upper()}{problem[1:]}: {error}", Ending.STOPPED)
-            return self.failed(f"Ralph failed: {type(error).__name__}: {error}")
+            if problem := self._crew.disk_problem():
+                return self.failed_capture(f"{problem[0].upper()}{problem[1:]}: {error}", SessionEnding.STOPPED)
+            return self.failed_capture(f"Ralph failed: {type(error).__name__}: {error}")
 
-    def failed(self, why: str, ending: Ending = Ending.CRASHED, obstacle: Obstacle | None = None) -> Capture:
+    def failed_capture(
+        self, reason: str, ending: SessionEnding = SessionEnding.CRASHED, merge_problem: MergeProblem | None = None
+    ) -> AttemptResult:
         """Return the attempt as failed for a reason outside of the task, with what is known so far."""
-        self._emit(event("warning", message=why))
-        reply = replace(self._reply or Reply(text=""), text="", ending=ending, detail=why)
-        return self._conclude(reply, Sigils(), Verdict(), self._setting(), obstacle=obstacle)
+        self._emit(progress_event("warning", message=reason))
+        reply = replace(self._reply or AgentReply(text=""), text="", ending=ending, detail=reason)
+        return self._conclude(reply, Sigils(), VerificationResult(), self._setting(), obstacle=merge_problem)
 
-    def _run_stages(self) -> Capture:
+    def _run_stages(self) -> AttemptResult:
         """Run all stages, in the task's own worktree if there is one."""
         task, branches = self._task, self._crew.branches
         if not branches:
             return self._attempt_task()
-        with branches.alone_with(task.id, self._should_stop):
-            self._place = branches.work_on(task.id, task.title)
+        with branches.task_lock(task.id, self._should_stop):
+            self._place = branches.prepare_worktree(task.id, task.title)
             self._directory = self._place.directory
             capture = self._attempt_task()
             if self._place:
-                branches.leave(self._place)
+                branches.commit_unfinished(self._place)
         return capture
 
-    def _attempt_task(self) -> Capture:
+    def _attempt_task(self) -> AttemptResult:
         task = self._task
         prepared = self._prepare()
         prompt, plan = prepared.prompt, prepared.plan
@@ -126,30 +143,32 @@ class Iteration:
             model_reason=plan.choice.reason,
             shown=prompt.shown,
         )
-        self._crew.patiently(lambda: self._store.attempts.note(self._attempt))
-        self._emit(progress.attempt_started(task, self._attempt))
-        self._emit(progress.recalled(prepared.known, prompt))
+        self._crew.with_retries(lambda: self._store.attempts.record_start(self._attempt))
+        self._emit(progress.attempt_started_event(task, self._attempt))
+        self._emit(progress.recalled_event(prepared.context, prompt))
         setting = self._setting(plan)
         reply = self._run_session(prompt, setting.used)
-        sigils = self._drop_unknown_model(read_sigils(reply.text, prompt.text))
+        sigils = self._drop_unknown_model(parse_sigils(reply.text, prompt.text))
         says_done = claims_done(task.id, reply, sigils)
-        move = hats.resolve(self._attempt.hat, sigils, says_done, plan.hats)
-        verdict, obstacle = self._verify(reply, sigils, move) if says_done else (Verdict(), None)
-        if self._should_stop() and reply.ending is Ending.FINISHED and not (verdict.passed and obstacle is None):
+        move = hats.resolve_move(self._attempt.hat, sigils, says_done, plan.hats)
+        verdict, obstacle = self._verify(reply, sigils, move) if says_done else (VerificationResult(), None)
+        if self._should_stop() and reply.ending is SessionEnding.FINISHED and not (verdict.passed and obstacle is None):
             # Gates that Ralph stopped, or a merge that was not awaited, say nothing about the work.
-            reply = replace(reply, ending=Ending.STOPPED, detail=self._why_stopped())
-        if not (says_done and verdict.passed and obstacle is None) and (problem := self._crew.trouble_of_disk()):
+            reply = replace(reply, ending=SessionEnding.STOPPED, detail=self._why_stopped())
+        if not (says_done and verdict.passed and obstacle is None) and (problem := self._crew.disk_problem()):
             # The agent could not write: the task is not to blame, and its learnings are kept.
-            reply = replace(reply, ending=Ending.STOPPED, detail=problem)
+            reply = replace(reply, ending=SessionEnding.STOPPED, detail=problem)
         capture = self._conclude(reply, sigils, verdict, setting, move, obstacle, prompt)
-        return replace(capture, memories=tuple(with_marks(memory, self._crew.root) for memory in capture.memories))
+        return replace(
+            capture, memories=tuple(record_file_marks(memory, self._crew.root) for memory in capture.memories)
+        )
 
     # --- preparation -------------------------------------------------------------------
 
-    def _prepare(self) -> Prepared:
+    def _prepare(self) -> PreparedAttempt:
         attempt = self._attempt
-        return self._crew.patiently(
-            lambda: prepare(
+        return self._crew.with_retries(
+            lambda: prepare_attempt(
                 self._store,
                 self._config,
                 self._task,
@@ -157,53 +176,55 @@ class Iteration:
                 run_id=attempt.run_id,
                 iteration=attempt.iteration,
                 attempt_number=attempt.number or 1,
-                model=self._crew.order.model,
+                model=self._crew.run_options.model,
                 with_memory=attempt.with_memory,
-                takes_model=self._crew.agent.takes_model,
+                takes_model=self._crew.agent.accepts_model,
                 conflicts=self._place.conflicts if self._place else (),
             )
         )
 
-    def _setting(self, plan: Plan | None = None) -> Setting:
+    def _setting(self, plan: AttemptPlan | None = None) -> OutcomeContext:
         """Return the limits and the history that the result is judged by."""
-        attempts, task, order = self._store.attempts, self._task, self._crew.order
+        attempts, task, order = self._store.attempts, self._task, self._crew.run_options
         failed, limited = self._metrics.consecutive_failures, has_task_limits(order)
-        reports = self._crew.patiently(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
-        return Setting(
+        reports = self._crew.with_retries(lambda: attempts.reports(1, task=task.id), is_settling=True) if failed else []
+        return OutcomeContext(
             metrics=self._metrics,
             max_retries=self._config.execution.max_retries,
-            order=order,
-            used=self._crew.patiently(lambda: attempts.used_by(task), is_settling=True) if limited else Used(),
-            before=reports[0] if reports else None,
-            may_split=plan is not None and plan.may_split,
+            run_options=order,
+            used=self._crew.with_retries(lambda: attempts.usage_of_task(task), is_settling=True)
+            if limited
+            else ResourceUsage(),
+            last_report=reports[0] if reports else None,
+            may_split=plan is not None and plan.can_split,
         )
 
     # --- the agent ---------------------------------------------------------------------
 
-    def _run_session(self, prompt: Prompt, used: Used) -> Reply:
+    def _run_session(self, prompt: Prompt, used: ResourceUsage) -> AgentReply:
         """Run the agent and return its reply, with the files it changed."""
         agent, directory = self._crew.agent, self._directory
-        before = None if agent.knows_files else snapshots.snapshot(directory)
+        before = None if agent.reports_files else snapshots.take_snapshot(directory)
         seconds = self._config.agent.seconds or NO_LIMIT
-        if self._crew.order.task_minutes:
-            seconds = min(seconds, max(LEAST_SECONDS, self._crew.order.task_minutes * 60 - used.seconds))
-        settings = content_of(self._crew.root / TOML_NAME)
+        if self._crew.run_options.task_minutes:
+            seconds = min(seconds, max(MIN_SESSION_SECONDS, self._crew.run_options.task_minutes * 60 - used.seconds))
+        settings = read_bytes_or_none(self._crew.root / TOML_NAME)
         self._reply = self._call_agent(prompt.text, self._attempt.model, seconds)
-        if content_of(self._crew.root / TOML_NAME) != settings:
+        if read_bytes_or_none(self._crew.root / TOML_NAME) != settings:
             message = f"{TOML_NAME} changed during the session. It defines the gates: review it before the next run."
-            self._emit(event("warning", message=message))
-        knows_files = agent.knows_files
+            self._emit(progress_event("warning", message=message))
+        knows_files = agent.reports_files
         if self._reply.files is None:
-            after = snapshots.snapshot(directory)
+            after = snapshots.take_snapshot(directory)
             self._reply = replace(self._reply, files=snapshots.changed_between(directory, before, after))
             knows_files = before is not None and after is not None
-        mark = snapshots.mark_of(directory, self._reply.files or ()) if knows_files else ""
+        mark = snapshots.change_hash(directory, self._reply.files or ()) if knows_files else ""
         self._attempt = replace(self._attempt, change_mark=mark)
         return self._reply
 
-    def _call_agent(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> Reply:
+    def _call_agent(self, prompt: str, model: str | None, seconds: float, *, read_only: bool = False) -> AgentReply:
         agent = self._config.agent
-        session = Session(
+        session = SessionOptions(
             directory=self._directory,
             model=model,
             limits=Limits(
@@ -213,18 +234,18 @@ class Iteration:
             ),
             environment=self._environment(read_only=read_only),
             should_stop=self._should_stop,
-            heard=lambda text: self._emit(event("output", text=text)),
+            on_output=lambda text: self._emit(progress_event("output", text=text)),
             read_only=read_only,
         )
-        self._store.rest()  # an agent takes minutes: free the connection for others
+        self._store.release_connection()  # an agent takes minutes: free the connection for others
         reply = self._crew.agent.work(prompt, session)
-        if reply.ending in (Ending.CRASHED, Ending.MODEL_FAILED):
-            passed = allowed(agent=self._crew.agent.name, named=agent.environment)
-            output = f"{reply.text[-READ_CHARACTERS:]}\n{reply.detail}"
+        if reply.ending in (SessionEnding.CRASHED, SessionEnding.MODEL_FAILED):
+            passed = allowed_environment(agent=self._crew.agent.name, variable_names=agent.environment)
+            output = f"{reply.text[-SEARCHED_OUTPUT_CHARACTERS:]}\n{reply.detail}"
             self._warn_missing_variables(output, {**passed, **session.environment})
-        if reply.ending is Ending.STOPPED:
+        if reply.ending is SessionEnding.STOPPED:
             reply = replace(reply, detail=self._why_stopped())
-        cost = cost_of(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
+        cost = session_cost(self._config.models, model or "", reply.tokens_in or 0, reply.tokens_out or 0)
         return replace(reply, cost_usd=cost) if cost and not reply.cost_usd else reply
 
     def _environment(self, *, read_only: bool = False) -> dict[str, str]:
@@ -233,34 +254,36 @@ class Iteration:
 
     def _warn_missing_variables(self, output: str, environment: Mapping[str, str]) -> None:
         """Warn once about variables that are set here, named in the output, and not passed on."""
-        if names := self._crew.unwarned(missed(output, environment)):
-            self._emit(event("warning", message=how_to_give(names)))
+        if names := self._crew.claim_unwarned(missing_variables(output, environment)):
+            self._emit(progress_event("warning", message=missing_variables_hint(names)))
 
     def _drop_unknown_model(self, sigils: Sigils) -> Sigils:
         """Remove a request for an unknown model from the sigils and report it."""
-        problem = unknown_hint(self._config.models, self._config.agent.model, sigils.next_model or "")
+        problem = unknown_model_problem(self._config.models, self._config.agent.model, sigils.next_model or "")
         return replace(sigils, next_model=None, problems=(*sigils.problems, problem)) if problem else sigils
 
     def _should_stop(self) -> bool:
-        return self._crew.wants_to_stop or self._has_lost_claim()
+        return self._crew.should_stop or self._has_lost_claim()
 
     def _why_stopped(self) -> str:
         crew = self._crew
-        if crew.interrupts.wanted:
-            return "stopped by a person" if not crew.interrupts.terminated else "Ralph was terminated"
+        if crew.interrupts.is_requested:
+            return "stopped by a person" if not crew.interrupts.is_terminated else "Ralph was terminated"
         if self._has_lost_claim():
             return "the claim was lost"
-        return crew.stopped or RunEnding.LIMIT_MINUTES
+        return crew.stop_reason or RunEnding.LIMIT_MINUTES
 
     # --- verification --------------------------------------------------------------------
 
-    def _verify(self, reply: Reply, sigils: Sigils, move: Move) -> tuple[Verdict, Obstacle | None]:
+    def _verify(
+        self, reply: AgentReply, sigils: Sigils, move: HatMove
+    ) -> tuple[VerificationResult, MergeProblem | None]:
         """Verify finished work; that of the last hat is merged if the task has its own branch."""
-        is_last = move.kind is Turn.DONE
+        is_last = move.kind is MoveKind.DONE
         if not is_last and not hats.changes_files(self._attempt.hat):
-            return Verdict(), None
+            return VerificationResult(), None
         if is_last and (obstacle := self._catch_up()):
-            return Verdict(), obstacle
+            return VerificationResult(), obstacle
         verdict = self._run_gates()
         # Also when the run is stopping: the session then ends at once, and unreviewed work does not count as done.
         if is_last and verdict.passed and self._config.execution.verify and self._config.execution.review:
@@ -269,48 +292,48 @@ class Iteration:
             return self._merge(self._place, verdict)
         return verdict, None
 
-    def _run_gates(self) -> Verdict:
+    def _run_gates(self) -> VerificationResult:
         execution = self._config.execution
-        environment = gate_variables(self._config, self._environment())
+        environment = gate_environment(self._config, self._environment())
         verdict = run_gates(
             execution.gates if execution.verify else (),
             self._directory,
             execution.gate_seconds or NO_LIMIT,
             environment,
             self._should_stop,
-            lambda command, result: self._emit(progress.gate(command, result)),
+            lambda command, result: self._emit(progress.gate_event(command, result)),
         )
         for gate in verdict.gates:
             if not gate.passed:
                 self._warn_missing_variables(f"{gate.command}\n{gate.output}", environment)
         return verdict
 
-    def _review(self, verdict: Verdict, reply: Reply, sigils: Sigils) -> Verdict:
+    def _review(self, verdict: VerificationResult, reply: AgentReply, sigils: Sigils) -> VerificationResult:
         """Review the work in a read-only session."""
         task = self._task
-        self._emit(event("review_started", task_id=task.id))
+        self._emit(progress_event("review_started", task_id=task.id))
         feature_id = task.feature_id
-        feature = self._crew.patiently(lambda: self._store.features.get(feature_id)) if feature_id else None
-        prompt = review_prompt(task, feature, reply.files or (), sigils.journal)
-        model = self._review_model() if self._crew.agent.takes_model else None
+        feature = self._crew.with_retries(lambda: self._store.features.get(feature_id)) if feature_id else None
+        prompt = build_review_prompt(task, feature, reply.files or (), sigils.journal)
+        model = self._review_model() if self._crew.agent.accepts_model else None
         # Changes must not be reverted where another run works in the same directory.
-        is_ours = self._place is not None or self._crew.is_alone
-        with Frozen(self._directory, takes_back=is_ours) as frozen:
+        is_ours = self._place is not None or self._crew.is_only_run
+        with ReadOnlyWorktree(self._directory, reverts=is_ours) as frozen:
             answer = self._call_agent(prompt, model, self._config.agent.seconds or NO_LIMIT, read_only=True)
-        answer_sigils = read_sigils(without_echo(answer.text, prompt))
-        is_passed = passes(answer.text, task.id)
-        review = judge_review(answer, answer_sigils, is_passed, frozen.taken_back, frozen.kept_as)
-        self._emit(progress.reviewed(review))
+        answer_sigils = parse_sigils(strip_echo(answer.text, prompt))
+        is_passed = is_passing_answer(answer.text, task.id)
+        review = judge_review(answer, answer_sigils, is_passed, frozen.reverted, frozen.saved_ref)
+        self._emit(progress.review_ended_event(review))
         return replace(verdict, review=review)
 
     def _review_model(self) -> str | None:
         """Return the model for the review: the strongest, unless the ladder is not in use."""
         models, used = self._config.models, self._attempt.model
-        return self._config.execution.review_model or (strongest(models) if used in models.ladder else used)
+        return self._config.execution.review_model or (strongest_model(models) if used in models.ladder else used)
 
     # --- branches ------------------------------------------------------------------------
 
-    def _catch_up(self) -> Obstacle | None:
+    def _catch_up(self) -> MergeProblem | None:
         """Merge the base branch into finished work, so that the gates run on the combined result."""
         branches, execution = self._crew.branches, self._config.execution
         is_verified = execution.verify and (execution.gates or execution.review)
@@ -318,20 +341,22 @@ class Iteration:
             return None
         try:
             if branches.is_behind(self._place):
-                self._place = branches.work_on(self._task.id, self._task.title)
+                self._place = branches.prepare_worktree(self._task.id, self._task.title)
         except WorktreeError as error:  # the result of the session is kept all the same
-            return Obstacle(why=str(error), waits_for_person=True)
+            return MergeProblem(reason=str(error), waits_for_person=True)
         conflicts = self._place.conflicts
         if not conflicts:
             return None
         why = f"the work conflicts with changes merged meanwhile, in {', '.join(conflicts)}"
-        return Obstacle(why=why, files=conflicts)
+        return MergeProblem(reason=why, files=conflicts)
 
-    def _merge(self, place: Place, verdict: Verdict) -> tuple[Verdict, Obstacle | None]:
+    def _merge(
+        self, place: TaskWorktree, verdict: VerificationResult
+    ) -> tuple[VerificationResult, MergeProblem | None]:
         """Merge finished work into the base branch; the gates run again if that branch has moved."""
         assert self._crew.branches
         if self._has_lost_claim():
-            return verdict, Obstacle(why="the claim was lost before the work was merged")
+            return verdict, MergeProblem(reason="the claim was lost before the work was merged")
         latest = verdict
 
         def passes_again() -> bool:
@@ -340,35 +365,37 @@ class Iteration:
             return latest.passed
 
         recheck = passes_again if verdict.gates else None
-        merge = self._crew.branches.finish(
+        merge = self._crew.branches.commit_and_merge(
             place, self._task.id, self._task.title, self._should_stop, recheck, self._has_claim
         )
         if not latest.passed:
             return latest, None
-        if merge.why:
-            return latest, Obstacle(why=merge.why, files=merge.conflicts, waits_for_person=merge.waits_for_person)
+        if merge.reason:
+            return latest, MergeProblem(
+                reason=merge.reason, files=merge.conflicts, waits_for_person=merge.waits_for_person
+            )
         self._place = None
-        self._emit(event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
+        self._emit(progress_event("merged", task_id=self._task.id, files=list(merge.files), commit=merge.commit))
         return latest, None
 
     def _has_claim(self) -> bool:
         """Renew the claim in the database and return whether it is still held."""
         task, lease_seconds = self._task, self._config.execution.lease_seconds
-        return self._crew.patiently(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
+        return self._crew.with_retries(lambda: self._store.tasks.heartbeat(task.id, task.claim_token, lease_seconds))
 
     # --- result --------------------------------------------------------------------------
 
     def _conclude(
         self,
-        reply: Reply,
+        reply: AgentReply,
         sigils: Sigils,
-        verdict: Verdict,
-        setting: Setting,
-        move: Move | None = None,
-        obstacle: Obstacle | None = None,
+        verdict: VerificationResult,
+        setting: OutcomeContext,
+        move: HatMove | None = None,
+        obstacle: MergeProblem | None = None,
         prompt: Prompt | None = None,
-    ) -> Capture:
-        return conclude(
+    ) -> AttemptResult:
+        return capture_attempt(
             self._task,
             self._attempt,
             reply,
@@ -377,23 +404,23 @@ class Iteration:
             setting,
             at=now(),
             move=move,
-            obstacle=obstacle,
-            feedback=self._ask_feedback() if reply.ending is Ending.STOPPED else "",
-            injected=told(prompt) if prompt else "",
+            merge_problem=obstacle,
+            feedback=self._ask_feedback() if reply.ending is SessionEnding.STOPPED else "",
+            shown_memories=shown_memory_text(prompt) if prompt else "",
         )
 
     def _ask_feedback(self) -> str:
         """Ask the person who pressed Ctrl+C for feedback; a second Ctrl+C stops the run instead."""
         crew = self._crew
-        if crew.ask is None or crew.interrupts.insists or not crew.interrupts.wanted:
+        if crew.ask_feedback is None or crew.interrupts.is_forced or not crew.interrupts.is_requested:
             return ""
-        self._emit(event("interrupted", task_id=self._task.id))
+        self._emit(progress_event("interrupted", task_id=self._task.id))
         self.was_asked = True
         try:
-            crew.interrupts.asking = True
-            return accept(crew.ask(self._task))
+            crew.interrupts.is_asking = True
+            return sanitize(crew.ask_feedback(self._task))
         except (KeyboardInterrupt, EOFError):
             crew.interrupts.count += 1
             return ""
         finally:
-            crew.interrupts.asking = False
+            crew.interrupts.is_asking = False

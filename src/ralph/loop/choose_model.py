@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ralph.core.records import record
 from ralph.loop import hats
-from ralph.loop.metrics import gather
+from ralph.loop.metrics import load_task_history
 from ralph.loop.strategy import choose_model, strategy_name
-from ralph.loop.stuck import Step
+from ralph.loop.stuck import EscalationStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Task, TaskMetrics
-    from ralph.loop.metrics import Gathered
-    from ralph.loop.strategy import Choice
-    from ralph.loop.stuck import Trouble
+    from ralph.loop.metrics import TaskHistory
+    from ralph.loop.strategy import ModelChoice
+    from ralph.loop.stuck import StuckState
     from ralph.store import Store
 
-DEEPEST = 3
+MAX_SPLIT_DEPTH = 3
 """Depth at which a task is not split any further, in levels of parents."""
 
 
 @record
-class Plan:
+class AttemptPlan:
     """Hat and model of the next attempt at a task, with the reasons."""
 
     hat: str
     hats: tuple[str, ...]
     """All hats the task passes through, in order."""
-    choice: Choice
-    trouble: Trouble
-    may_split: bool
+    choice: ModelChoice
+    stuck_state: StuckState
+    can_split: bool
     """Whether the task may be split: it is stuck or being planned, and not nested too deeply."""
     trail: tuple[tuple[Attempt, str], ...]
 
 
-def next_attempt(
+def plan_attempt(
     store: Store,
     config: Config,
     task: Task,
@@ -45,11 +45,11 @@ def next_attempt(
     *,
     model: str | None = None,
     takes_model: bool = True,
-) -> Plan:
+) -> AttemptPlan:
     """Return the hat and the model of the next attempt at a task. Read-only."""
-    gathered = gather(store, config, task, metrics)
-    order = hats.order_for(config.hats, strategy_name(config.models, config.agent.model))
-    hat = hat_of(store, task, gathered, order)
+    gathered = load_task_history(store, config, task, metrics)
+    order = hats.hat_order(config.hats, strategy_name(config.models, config.agent.model))
+    hat = current_hat(store, task, gathered, order)
     choice = choose_model(
         config.models,
         gathered.evidence,
@@ -58,23 +58,23 @@ def next_attempt(
         hat=hat,
         takes_model=takes_model,
     )
-    is_asked_to_split = gathered.trouble.step is Step.DECOMPOSE or hat == "planner"
-    return Plan(
+    is_asked_to_split = gathered.stuck_state.step is EscalationStep.DECOMPOSE or hat == "planner"
+    return AttemptPlan(
         hat=hat,
         hats=order,
         choice=choice,
-        trouble=gathered.trouble,
-        may_split=is_asked_to_split and store.tasks.depth(task.id) < DEEPEST,
+        stuck_state=gathered.stuck_state,
+        can_split=is_asked_to_split and store.tasks.depth(task.id) < MAX_SPLIT_DEPTH,
         trail=gathered.trail,
     )
 
 
-def hat_of(store: Store, task: Task, gathered: Gathered, order: Sequence[str]) -> str:
+def current_hat(store: Store, task: Task, history: TaskHistory, order: Sequence[str]) -> str:
     """Return the hat whose turn it is: the one the task was last handed to.
 
     A subtask made by a planner starts with the hat after the planner.
     """
-    current = next((attempt.handed_to for attempt, _ in gathered.trail if attempt.handed_to in order), None)
+    current = next((attempt.handed_to for attempt, _ in history.trail if attempt.handed_to in order), None)
     if current:
         return current
     if task.parent_id and "planner" in order[:-1] and store.attempts.was_planned(task.parent_id):

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ralph.core.config import STORE_VARIABLE
-from ralph.core.environment import allowed, held_back, is_among
-from ralph.store.url import is_postgres, password_in, without_password
+from ralph.core.environment import allowed_environment, matches_pattern, withheld_variables
+from ralph.store.url import get_password, is_postgres, strip_password
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _URLS = (STORE_VARIABLE, "RALPH_STORE_DIRECT_URL")
 _PASSWORD = "PGPASSWORD"  # noqa: S105 -- the name of a variable
-READ_CHARACTERS = 20_000
+SEARCHED_OUTPUT_CHARACTERS = 20_000
 """Number of characters at the end of an output that are searched for variable names."""
-LEAST_NAME = 4
+MIN_VARIABLE_NAME_LENGTH = 4
 """Minimum length of a variable name to look for; shorter ones are ordinary words."""
 
 
@@ -38,23 +38,23 @@ def session_variables(config: Config, task_id: str, attempt: Attempt, *, read_on
     if read_only:
         variables["RALPH_READ_ONLY"] = "1"
     for variable in _URLS:
-        if (url := os.environ.get(variable)) and not is_among(variable, config.agent.environment):
-            variables[variable] = without_password(url.strip())
+        if (url := os.environ.get(variable)) and not matches_pattern(variable, config.agent.environment):
+            variables[variable] = strip_password(url.strip())
     return variables
 
 
-def gate_variables(config: Config, session: Mapping[str, str]) -> dict[str, str]:
+def gate_environment(config: Config, session: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a gate: that of an agent without its model credentials."""
-    return {**allowed(named=config.agent.environment), **session}
+    return {**allowed_environment(variable_names=config.agent.environment), **session}
 
 
-def missed(text: str, given: Mapping[str, str]) -> list[str]:
+def missing_variables(output: str, environment: Mapping[str, str]) -> list[str]:
     """Return variables that are set here, were not passed to a program, and are named at the end of its output."""
-    words = set(re.findall(r"[A-Za-z_]\w*", text[-READ_CHARACTERS:], re.ASCII))
-    return [name for name in held_back(given) if name in words and len(name) >= LEAST_NAME]
+    words = set(re.findall(r"[A-Za-z_]\w*", output[-SEARCHED_OUTPUT_CHARACTERS:], re.ASCII))
+    return [name for name in withheld_variables(environment) if name in words and len(name) >= MIN_VARIABLE_NAME_LENGTH]
 
 
-def how_to_give(names: Sequence[str]) -> str:
+def missing_variables_hint(names: Sequence[str]) -> str:
     """Return a message on how to pass on variables that are set here."""
     listed = ", ".join(f'"{name}"' for name in names)
     what = "is set here but not" if len(names) == 1 else "are set here but not"
@@ -64,16 +64,16 @@ def how_to_give(names: Sequence[str]) -> str:
     )
 
 
-def kept_password(config: Config) -> str:
+def missing_password_warning(config: Config) -> str:
     """Return a warning if the store's password is in a variable that sessions do not get, else an empty string."""
     url = os.environ.get(STORE_VARIABLE, "").strip()
-    if url == config.store.url and password_in(url):
+    if url == config.store.url and get_password(url):
         variable = STORE_VARIABLE
-    elif is_postgres(config.store.url) and not password_in(config.store.url) and os.environ.get(_PASSWORD):
+    elif is_postgres(config.store.url) and not get_password(config.store.url) and os.environ.get(_PASSWORD):
         variable = _PASSWORD
     else:
         return ""
-    if is_among(variable, config.agent.environment):
+    if matches_pattern(variable, config.agent.environment):
         return ""
     return (
         f"The password in {variable} is not passed to agents, so ralph commands, hooks and MCP servers in a session"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ralph.core.errors import UsageError
 from ralph.core.records import record
-from ralph.core.text import accept, one_line
+from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.core.records import Feature, Status, Task
+    from ralph.core.records import Feature, Task, TaskStatus
     from ralph.store import Store
 
 
@@ -25,7 +25,7 @@ class FeatureCounts:
     """A feature with the number of its tasks by status."""
 
     feature: Feature
-    counts: dict[Status, int]
+    counts: dict[TaskStatus, int]
 
 
 class FeatureService:
@@ -36,10 +36,10 @@ class FeatureService:
 
     def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
         """Add a feature whose spec and plan go into the prompts of its tasks."""
-        name = one_line(accept(name))
+        name = one_line(sanitize(name))
         if not name:
             raise UsageError("A feature needs a name.", code="empty-name")
-        return self._store.features.add(name, accept(spec), accept(plan))
+        return self._store.features.add(name, sanitize(spec), sanitize(plan))
 
     def counts(self) -> list[FeatureCounts]:
         """Return all features with the number of their tasks by status, oldest first."""
@@ -57,7 +57,7 @@ class FeatureService:
         return feature
 
     def _view(self, feature: Feature) -> FeatureView:
-        placed = self._store.tasks.placed(feature_id=feature.id)
+        placed = self._store.tasks.page(feature_id=feature.id)
         return FeatureView(feature=feature, tasks=tuple(task for task, _ in placed))
 
     def list(self) -> list[FeatureView]:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from ralph.agents import Limits
 from ralph.agents.supervisor.process import run_program
-from ralph.core.records import Ending, GateResult, Verdict
+from ralph.core.records import GateResult, SessionEnding, VerificationResult
 from ralph.core.text import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ralph.agents.supervisor.process import Ended
+    from ralph.agents.supervisor.process import ProcessResult
 
-READ_CHARACTERS = 200_000
+REDACTED_OUTPUT_CHARACTERS = 200_000
 """Number of characters at the end of a gate's output that are redacted."""
-OUTPUT_CHARACTERS = 20_000
+STORED_OUTPUT_CHARACTERS = 20_000
 """Number of characters at the end of a gate's output that are stored."""
 
 
@@ -27,20 +27,20 @@ def run_gates(
     seconds: float,
     environment: Mapping[str, str],
     should_stop: Callable[[], bool],
-    watch: Callable[[str, GateResult | None], None],
-) -> Verdict:
+    on_gate: Callable[[str, GateResult | None], None],
+) -> VerificationResult:
     """Run the gates in order until one fails; call `watch` at the start and the end of each.
 
     `environment` is their whole environment, because they run code that an agent wrote.
     """
     results: list[GateResult] = []
     for gate in gates:
-        watch(gate, None)
+        on_gate(gate, None)
         results.append(_run_gate(gate, directory, seconds, environment, should_stop))
-        watch(gate, results[-1])
+        on_gate(gate, results[-1])
         if not results[-1].passed:
             break
-    return Verdict(gates=tuple(results))
+    return VerificationResult(gates=tuple(results))
 
 
 def _run_gate(
@@ -57,19 +57,19 @@ def _run_gate(
         should_stop=should_stop,
         merge_stderr=True,
     )
-    passed = ended.ending is Ending.FINISHED and ended.exit_code == 0
+    passed = ended.ending is SessionEnding.FINISHED and ended.exit_code == 0
     return GateResult(
         command=gate,
         passed=passed,
         # Redact before cutting: half a key is not recognized as one.
-        output=redact(ended.text[-READ_CHARACTERS:])[-OUTPUT_CHARACTERS:],
+        output=redact(ended.text[-REDACTED_OUTPUT_CHARACTERS:])[-STORED_OUTPUT_CHARACTERS:],
         seconds=ended.seconds,
         detail="" if passed else _failure_detail(ended, seconds),
-        timed_out=ended.ending is Ending.TIMED_OUT,
+        timed_out=ended.ending is SessionEnding.TIMED_OUT,
     )
 
 
-def _failure_detail(ended: Ended, seconds: float) -> str:
-    if ended.ending is Ending.TIMED_OUT:
+def _failure_detail(ended: ProcessResult, seconds: float) -> str:
+    if ended.ending is SessionEnding.TIMED_OUT:
         return f"timed out after {seconds:.4g} s"
     return f"exited with {ended.exit_code}" if ended.exit_code and ended.exit_code > 0 else ended.detail

@@ -1,6 +1,6 @@
 """Hats: their order, their instructions and the hand-over between them.
 
-A hat is the role an agent has in one session. The order of hats comes from `order_for`;
+A hat is the role an agent has in one session. The order of hats comes from `hat_order`;
 a hat that is not (or no longer) in it is treated as coming before the first.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ralph.core.records import record
-from ralph.core.text import cut
-from ralph.loop.strategy import PLAN
+from ralph.core.text import truncate
+from ralph.loop.strategy import PLAN_THEN_EXECUTE
 from ralph.loop.stuck import WRITING_HATS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.config import HatsConfig
-    from ralph.core.records import HandOver, Sigils
+    from ralph.core.records import HandoverSigil, Sigils
 
-PLAIN = ("creator",)
+DEFAULT_ORDER = ("creator",)
 """Order of hats in a project that does not use them."""
-LONGEST_INSTRUCTIONS = 4_000
+MAX_INSTRUCTIONS_LENGTH = 4_000
 """Maximum length of configured instructions for a hat, in characters."""
-LONGEST_PROSE = 40_000
+MAX_PROSE_LENGTH = 40_000
 """Number of characters at the end of an answer that are searched for memories."""
 
 _INSTRUCTIONS = {
@@ -52,7 +52,7 @@ _INSTRUCTIONS = {
 }
 
 
-class Turn(StrEnum):
+class MoveKind(StrEnum):
     """Direction in which an answer moves its task."""
 
     DONE = "done"
@@ -62,10 +62,10 @@ class Turn(StrEnum):
 
 
 @record
-class Move:
+class HatMove:
     """Move of a task to the next hat after an answer."""
 
-    kind: Turn
+    kind: MoveKind
     to: str
     """Next hat: the same one when the task stays, empty when it is done."""
     text: str = ""
@@ -74,16 +74,16 @@ class Move:
     """Problem with the agent's hand-over, for the log."""
 
 
-def order_for(config: HatsConfig, strategy: str) -> tuple[str, ...]:
+def hat_order(config: HatsConfig, strategy: str) -> tuple[str, ...]:
     """Return the hats a task passes through: as configured, with a planner added if the strategy needs one."""
-    order = config.order or PLAIN
+    order = config.order or DEFAULT_ORDER
     writers = [index for index, hat in enumerate(order) if changes_files(hat)]
-    if strategy != PLAN or "planner" in order or not writers:
+    if strategy != PLAN_THEN_EXECUTE or "planner" in order or not writers:
         return order
     return (*order[: writers[0]], "planner", *order[writers[0] :])
 
 
-def next_of(hat: str, order: tuple[str, ...]) -> str | None:
+def next_hat(hat: str, order: tuple[str, ...]) -> str | None:
     """Return the hat after this one, or None after the last."""
     index = _index(hat, order) + 1
     return order[index] if index < len(order) else None
@@ -101,12 +101,12 @@ def _index(hat: str, order: tuple[str, ...]) -> int:
 # --- instructions ------------------------------------------------------------------
 
 
-def instructions(hat: str, order: tuple[str, ...], config: HatsConfig) -> str:
+def hat_instructions(hat: str, order: tuple[str, ...], config: HatsConfig) -> str:
     """Return the prompt section for a hat; empty in a project without hats."""
     own = config.instructions.get(hat, "").strip()
-    if order == PLAIN and not own:
+    if order == DEFAULT_ORDER and not own:
         return ""
-    text = cut(own, LONGEST_INSTRUCTIONS) + "\n" if own else _INSTRUCTIONS.get(hat, "")
+    text = truncate(own, MAX_INSTRUCTIONS_LENGTH) + "\n" if own else _INSTRUCTIONS.get(hat, "")
     return f"## Your Hat: {hat.capitalize()}\n\n{text}{_how_to_finish(hat, order)}"
 
 
@@ -114,7 +114,7 @@ def _how_to_finish(hat: str, order: tuple[str, ...]) -> str:
     """Return how this hat ends its session: with a hand-over or with task-done."""
     if len(order) == 1:
         return ""
-    successor, back = next_of(hat, order), _previous_writer(hat, order)
+    successor, back = next_hat(hat, order), _previous_writer(hat, order)
     text = f"- You do one part of this task; the hats take turns: {' → '.join(order)}.\n"
     if successor:
         text += f"  Hand over when your part is done; only the {order[-1]} ends with task-done:\n"
@@ -136,31 +136,33 @@ def _previous_writer(hat: str, order: tuple[str, ...]) -> str | None:
 # --- moves -------------------------------------------------------------------------
 
 
-def resolve(hat: str, sigils: Sigils, claims_done: bool, order: tuple[str, ...]) -> Move:
+def resolve_move(hat: str, sigils: Sigils, claims_done: bool, order: tuple[str, ...]) -> HatMove:
     """Return how an answer moves its task; the gates decide whether a claimed done is true.
 
     A hand-over outweighs a task-done: with findings for an earlier hat, the task is not done.
     """
-    hand_over, successor = sigils.hand_over, next_of(hat, order)
+    hand_over, successor = sigils.hand_over, next_hat(hat, order)
     target = hand_over.to if hand_over else ""
     if target in order and target != hat:
-        turn, to = Turn.ONWARD if _index(target, order) > _index(hat, order) else Turn.BACK, target
+        turn, to = MoveKind.ONWARD if _index(target, order) > _index(hat, order) else MoveKind.BACK, target
     elif claims_done and not successor:
-        turn, to = Turn.DONE, ""
+        turn, to = MoveKind.DONE, ""
     elif successor and (claims_done or (hand_over and target != hat)):
-        turn, to = Turn.ONWARD, successor
+        turn, to = MoveKind.ONWARD, successor
     else:
-        turn, to = Turn.STAY, hat
+        turn, to = MoveKind.STAY, hat
     text = (hand_over.text if hand_over else "") or sigils.journal
-    return Move(
+    return HatMove(
         kind=turn,
         to=to,
-        text=text if turn in (Turn.ONWARD, Turn.BACK) else "",
+        text=text if turn in (MoveKind.ONWARD, MoveKind.BACK) else "",
         problem=_problem(hat, hand_over, turn, claims_done, order),
     )
 
 
-def _problem(hat: str, hand_over: HandOver | None, turn: Turn, claims_done: bool, order: tuple[str, ...]) -> str:
+def _problem(
+    hat: str, hand_over: HandoverSigil | None, turn: MoveKind, claims_done: bool, order: tuple[str, ...]
+) -> str:
     """Return what is wrong with a hand-over, or an empty string."""
     if not hand_over:
         return ""
@@ -168,9 +170,9 @@ def _problem(hat: str, hand_over: HandOver | None, turn: Turn, claims_done: bool
         return f"the {hat} handed over to itself"
     if hand_over.to and hand_over.to not in order:
         return f"hand-over to the {hand_over.to}, but the order of hats is {' → '.join(order)}"
-    if turn is Turn.BACK and claims_done:
+    if turn is MoveKind.BACK and claims_done:
         return f"the {hat} said task-done, but handed back to the {hand_over.to}"
-    return f"no hat comes after the {hat}: it must end with task-done" if turn is Turn.STAY else ""
+    return f"no hat comes after the {hat}: it must end with task-done" if turn is MoveKind.STAY else ""
 
 
 def handover_text(sigils: Sigils, answer: str) -> str:
@@ -178,9 +180,9 @@ def handover_text(sigils: Sigils, answer: str) -> str:
 
     Each part has a heading, so that an ignored section at the end of one does not hide the next.
     """
-    from ralph.formats.sigils import without_sigils
+    from ralph.formats.sigils import strip_sigils
 
     message = sigils.hand_over.text if sigils.hand_over else ""
-    prose = without_sigils(answer)[-LONGEST_PROSE:]
+    prose = strip_sigils(answer)[-MAX_PROSE_LENGTH:]
     parts = (("Message", message), ("Notes", sigils.journal), ("Answer", prose))
     return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts if text)

@@ -10,7 +10,7 @@ import time
 
 from ralph.core.errors import StoreError
 from ralph.core.records import timestamp
-from ralph.memory.recall.background import give_way
+from ralph.memory.recall.background import lower_thread_priority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
 
-FIRST_AFTER, SOON_AFTER, AGAIN_AFTER = 5.0, 30.0, 3_600.0
+FIRST_CHECK_SECONDS, RETRY_CHECK_SECONDS, CHECK_INTERVAL_SECONDS = 5.0, 30.0, 3_600.0
 """Delay before the first check, before a retry, and between checks, in seconds."""
-BACKUP_SECONDS = 24 * 3_600.0
+BACKUP_INTERVAL_SECONDS = 24 * 3_600.0
 """Age of the newest backup from which a new one is made, in seconds."""
-FIRST_BACKUP_SECONDS = 3_600.0
+FIRST_BACKUP_AGE_SECONDS = 3_600.0
 """Age of a project from which its first backup is made, in seconds."""
-PARTING_SECONDS = 1.0
+SHUTDOWN_SECONDS = 1.0
 """Time the end of a run waits for a check in progress, in seconds; giving up on one is harmless."""
 
 
-class Safekeeping:
+class DatabaseMonitor:
     """Background thread that checks the database file and backs it up daily."""
 
     def __init__(self, store: Store, warn: Callable[[str], None], stop: Callable[[], None]) -> None:
         """`warn` is called with messages for a person, `stop` when nothing more should be written."""
-        self._path = "" if store.is_shared else store.database.where
+        self._path = "" if store.is_shared else store.database.display_url
         self._created_at = "" if store.is_shared else store.projects.get(store.project_id).created_at
         self._warn = warn
         self._stop = stop
@@ -42,7 +42,7 @@ class Safekeeping:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._check_periodically, name="safekeeping", daemon=True)
 
-    def __enter__(self) -> Safekeeping:
+    def __enter__(self) -> DatabaseMonitor:
         if self._path:
             self._thread.start()
         return self
@@ -50,27 +50,27 @@ class Safekeeping:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         if self._path:
-            self._thread.join(PARTING_SECONDS)
+            self._thread.join(SHUTDOWN_SECONDS)
             if kind is None and not self._thread.is_alive():
                 self._back_up()  # a short run ends before the first check
 
     def _check_periodically(self) -> None:
-        give_way()
-        wait = FIRST_AFTER
+        lower_thread_priority()
+        wait = FIRST_CHECK_SECONDS
         while not self._ended.wait(wait):
             wait = self._check()
 
     def _check(self) -> float:
         """Check the file once and return the delay until the next check, in seconds."""
-        from ralph.store.maintenance.check import NEWER, UNREAD, check, is_of_an_index
+        from ralph.store.maintenance.check import NEWER_VERSION, UNREADABLE, check_database, is_index_problem
 
-        problems = check(self._path).problems
-        serious = [one for one in problems if not is_of_an_index(one)]
-        if serious and serious[0].startswith(UNREAD) and not self._was_unreadable:
+        problems = check_database(self._path).problems
+        serious = [one for one in problems if not is_index_problem(one)]
+        if serious and serious[0].startswith(UNREADABLE) and not self._was_unreadable:
             self._was_unreadable = True  # may be temporary: too many open files, an unmounted disk
-            return SOON_AFTER
+            return RETRY_CHECK_SECONDS
         self._was_unreadable = False
-        if serious and NEWER in serious[0]:
+        if serious and NEWER_VERSION in serious[0]:
             self._warn_once(f"The database {self._path}: {serious[0]}")
             self._stop()
         elif serious:
@@ -80,14 +80,14 @@ class Safekeeping:
             self._warn_once(f"{problems[0]} Rebuild the search indexes with: ralph doctor --reindex")
         else:
             self._back_up()
-        return AGAIN_AFTER
+        return CHECK_INTERVAL_SECONDS
 
     def _back_up(self) -> None:
-        from ralph.store.maintenance.backup import DAILY, make_backup, moments
+        from ralph.store.maintenance.backup import DAILY_REASON, backup_times, make_backup
 
         try:
-            if is_due(moments(self._path), self._created_at, time.time()):
-                make_backup(self._path, DAILY)
+            if is_backup_due(backup_times(self._path), self._created_at, time.time()):
+                make_backup(self._path, DAILY_REASON)
         except StoreError as error:
             self._warn_once(str(error))
 
@@ -97,10 +97,10 @@ class Safekeeping:
             self._warn(message)
 
 
-def is_due(made: list[str], since: str, seconds: float) -> bool:
+def is_backup_due(backup_times: list[str], created_at: str, now_seconds: float) -> bool:
     """Return whether a backup is due, given the times of earlier ones and the creation of the project."""
     # Ignore backups from the future: the clock may have been wrong.
-    made = [one for one in made if one <= timestamp(seconds)]
-    if not made:
-        return since < timestamp(seconds - FIRST_BACKUP_SECONDS)
-    return max(made) < timestamp(seconds - BACKUP_SECONDS)
+    backup_times = [one for one in backup_times if one <= timestamp(now_seconds)]
+    if not backup_times:
+        return created_at < timestamp(now_seconds - FIRST_BACKUP_AGE_SECONDS)
+    return max(backup_times) < timestamp(now_seconds - BACKUP_INTERVAL_SECONDS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Status, task_id
-from ralph.formats.planned import TaskImport, Unreadable
+from ralph.core.records import TaskStatus, new_task_id
+from ralph.formats.planned import ReadProblem, TaskImport
 from ralph.formats.task_files import read_tasks
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def import_tasks(store: Store, text: str, name: str) -> TaskImport:
     return TaskImport(added=tuple(added), known=known, unreadable=tuple(found))
 
 
-def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[NewTask], int, list[Unreadable]]:
+def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[TaskDraft], int, list[ReadProblem]]:
     """Return the planned tasks that are new, with ids and resolved links, and the links that lead nowhere."""
     existing = store.tasks.all()
     known_ids = {task.id for task in existing}
@@ -37,41 +37,41 @@ def _resolve(store: Store, planned: Sequence[PlannedTask]) -> tuple[list[NewTask
         parent = ids.get(plan.parent_key) if plan.parent_key else None
         is_nameless = plan.key.startswith("#")
         known = by_title.get((plan.title, parent)) if is_nameless else plan.key if plan.key in known_ids else None
-        ids[plan.key] = known or (task_id() if is_nameless else plan.key)
+        ids[plan.key] = known or (new_task_id() if is_nameless else plan.key)
         by_title.setdefault((plan.title, parent), ids[plan.key])
         if not known:
             fresh.append(plan)
             if plan.feature and plan.feature not in features:
                 features[plan.feature] = store.features.add(plan.feature).id
-    missing = {plan.key: [other for other in plan.needs_keys if other not in ids] for plan in fresh}
+    missing = {plan.key: [other for other in plan.dependency_keys if other not in ids] for plan in fresh}
     new = [_new_task(plan, ids, features, missing[plan.key]) for plan in fresh]
     return new, len(planned) - len(fresh), _problems(fresh, ids, missing)
 
 
-def _new_task(plan: PlannedTask, ids: Mapping[str, str], features: Mapping[str, str], missing: list[str]) -> NewTask:
-    return NewTask(
+def _new_task(plan: PlannedTask, ids: Mapping[str, str], features: Mapping[str, str], missing: list[str]) -> TaskDraft:
+    return TaskDraft(
         id=ids[plan.key],
         title=plan.title,
         body=plan.body,
         # A task must not start before a dependency that cannot be found.
-        status=Status.BLOCKED if missing and plan.status is Status.PENDING else plan.status,
+        status=TaskStatus.BLOCKED if missing and plan.status is TaskStatus.PENDING else plan.status,
         reason=f"needs {', '.join(missing)}, which was not found" if missing else "",
         priority=plan.priority,
         parent_id=ids.get(plan.parent_key) if plan.parent_key else None,
         feature_id=features[plan.feature] if plan.feature else None,
-        needs=tuple(ids[other] for other in plan.needs_keys if other in ids),
+        needs=tuple(ids[other] for other in plan.dependency_keys if other in ids),
     )
 
 
 def _problems(
     fresh: Sequence[PlannedTask], ids: Mapping[str, str], missing: Mapping[str, list[str]]
-) -> list[Unreadable]:
+) -> list[ReadProblem]:
     problems = []
     for plan in fresh:
         for other in missing[plan.key]:
             why = f"{plan.title!r} needs {other}, which was not found; added as blocked."
-            problems.append(Unreadable(line=plan.line, why=why, was_read=True))
+            problems.append(ReadProblem(line=plan.line, why=why, was_read=True))
         if plan.parent_key and plan.parent_key not in ids:
             why = f"{plan.title!r} is part of {plan.parent_key}, which was not found."
-            problems.append(Unreadable(line=plan.line, why=why, was_read=True))
+            problems.append(ReadProblem(line=plan.line, why=why, was_read=True))
     return problems

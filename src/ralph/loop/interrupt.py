@@ -21,8 +21,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
-        self.terminated = False
-        self.asking = False
+        self.is_terminated = False
+        self.is_asking = False
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -38,20 +38,20 @@ class Interrupts:
 
     def _count_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
-        self.terminated = self.terminated or number != signal.SIGINT
-        if self.asking:
+        self.is_terminated = self.is_terminated or number != signal.SIGINT
+        if self.is_asking:
             raise KeyboardInterrupt
 
     @property
-    def wanted(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the session should be ended."""
         return self.count > 0
 
     @property
-    def insists(self) -> bool:
+    def is_forced(self) -> bool:
         """Whether the whole run should stop without asking for feedback."""
-        return self.count > 1 or self.terminated
+        return self.count > 1 or self.is_terminated
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Reset the count after the person has been asked."""
         self.count = 0

@@ -8,7 +8,7 @@ from ralph.core.records import now, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.core.records import AgentSession, Attempt, FailureReport, Outcome
+    from ralph.core.records import AgentSession, Attempt, AttemptOutcome, FailureReport
     from ralph.memory.sessions import SessionService
     from ralph.store import Store
     from ralph.store.database import Row
@@ -56,13 +56,13 @@ class JournalService:
 
     def search(self, query: str, limit: int) -> list[JournalEntry]:
         """Return attempts and sessions that match a query, the best of each first."""
-        from ralph.memory.recall.candidates import matching_attempts
-        from ralph.memory.recall.query import Context
+        from ralph.memory.recall.candidates import find_similar_attempts
+        from ralph.memory.recall.query import RecallContext
 
         sessions = self._sessions.search(query, limit)
         # Neither kind pushes out the other.
         most = max(limit - len(sessions), -(-limit // 2))
-        attempts = matching_attempts(self._store, Context(title=query, at=now()), most, floor=0.0)
+        attempts = find_similar_attempts(self._store, RecallContext(title=query, at=now()), most, min_evidence=0.0)
         entries = [JournalEntry(at=one.started_at, attempt=one) for one in attempts]
         entries += [JournalEntry(at=one.last_at, session=one) for one in sessions]
         return entries[:limit]
@@ -73,11 +73,11 @@ class JournalService:
         *,
         run: str | None = None,
         task: str | None = None,
-        outcome: Outcome | None = None,
+        outcome: AttemptOutcome | None = None,
     ) -> ResultList[Attempt]:
         """Return attempts, newest first, of one run, task or outcome if given."""
         self._check_ids(run, task)
-        found = self._store.attempts.placed(page.limit + 1, page.after, run=run, task=task, outcome=outcome)
+        found = self._store.attempts.page(page.limit + 1, page.after, run=run, task=task, outcome=outcome)
         return paged(found, page)
 
     def get(self, name: str) -> Attempt:
@@ -101,7 +101,7 @@ class JournalService:
     ) -> ResultList[FailureReport]:
         """Return failure reports, newest first, of one task, category or fingerprint if given."""
         self._check_ids(None, task)
-        found = self._store.attempts.placed_reports(
+        found = self._store.attempts.page_reports(
             page.limit + 1, page.after, task=task, category=category, fingerprint=fingerprint
         )
         return paged(found, page)
@@ -142,8 +142,8 @@ class JournalService:
         cursor: JournalCursor | None = page.after
         attempt_cursor = cursor[0] if cursor else None
         session_cursor = cursor[1:] if cursor else NEWEST_SESSION
-        attempts = self._store.attempts.placed(page.limit + 1, attempt_cursor)
-        sessions = self._store.sessions.placed(page.limit + 1, session_cursor)
+        attempts = self._store.attempts.page(page.limit + 1, attempt_cursor)
+        sessions = self._store.sessions.page(page.limit + 1, session_cursor)
         entries: ResultList[JournalEntry] = ResultList()
         at_attempt = at_session = 0
         while len(entries) < page.limit and (at_attempt < len(attempts) or at_session < len(sessions)):

@@ -5,29 +5,29 @@ from __future__ import annotations
 import threading
 import time
 
-from ralph.core.records import Outcome, Used, fields_of, record, replace
+from ralph.core.records import AttemptOutcome, ResourceUsage, record, record_fields, replace
 from ralph.loop.options import RunEnding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Attempt
-    from ralph.loop.options import Order
+    from ralph.loop.options import RunOptions
 
 
-CENTS_FROM_USD = 0.1
+TWO_DECIMALS_FROM_USD = 0.1
 """Amount from which costs are shown with two decimals, in USD."""
-ALMOST = 0.99
+TIME_LIMIT_TOLERANCE = 0.99
 """Share of a task's minutes that counts as all of them: a session may end slightly early."""
 
 
 class Budget:
     """Thread-safe account of what a run has used of its limits."""
 
-    def __init__(self, order: Order, used: Used | None = None) -> None:
+    def __init__(self, run_options: RunOptions, used: ResourceUsage | None = None) -> None:
         """`used` is what a resumed run has used before."""
-        self._order = order
+        self._order = run_options
         self._lock = threading.Lock()
-        self._used = used or Used()
+        self._used = used or ResourceUsage()
         self._started_iterations = self._used.iterations
         self._initial_iterations = self._used.iterations
         self._started_at = time.monotonic() - self._used.seconds
@@ -38,7 +38,7 @@ class Budget:
         return time.monotonic() - self._started_at
 
     @property
-    def used(self) -> Used:
+    def used(self) -> ResourceUsage:
         """Total usage of the run."""
         with self._lock:
             return replace(self._used, iterations=self._started_iterations, seconds=round(self.seconds, 3))
@@ -48,7 +48,7 @@ class Budget:
         """Number of iterations started since the run was started or resumed."""
         return self._started_iterations - self._initial_iterations
 
-    def take(self) -> bool:
+    def reserve_iteration(self) -> bool:
         """Reserve one iteration; return False if none is left."""
         with self._lock:
             limit = self._order.iterations
@@ -57,22 +57,22 @@ class Budget:
             self._started_iterations += 1
             return True
 
-    def give_back(self) -> None:
+    def release_iteration(self) -> None:
         """Return a reserved iteration that was not used."""
         with self._lock:
             self._started_iterations -= 1
 
-    def settle(self, attempt: Attempt) -> None:
+    def add_attempt(self, attempt: Attempt) -> None:
         """Add the usage of a finished attempt."""
         with self._lock:
             self._used = replace(
                 self._used,
-                done=self._used.done + (attempt.outcome is Outcome.DONE and not attempt.handed_to),
+                done=self._used.done + (attempt.outcome is AttemptOutcome.DONE and not attempt.handed_to),
                 cost_usd=self._used.cost_usd + attempt.cost_usd,
                 tokens=self._used.tokens + (attempt.tokens_in or 0) + (attempt.tokens_out or 0),
             )
 
-    def limit(self) -> RunEnding | None:
+    def reached_limit(self) -> RunEnding | None:
         """Return the limit on time, cost or tokens that has been reached, if any; `take` checks iterations."""
         if self.is_over_time():
             return RunEnding.LIMIT_MINUTES
@@ -87,13 +87,13 @@ class Budget:
         limit = self._order.minutes
         return bool(limit) and self.seconds >= limit * 60
 
-    def left(self) -> list[str]:
+    def usage_lines(self) -> list[str]:
         """Return the usage of each limit as text, such as "3 of 10 iterations"."""
         return _shares(self.used, _caps(self._order))
 
 
 @record
-class Caps:
+class UsageLimits:
     """Limits on usage; 0 means no limit."""
 
     iterations: int
@@ -102,16 +102,16 @@ class Caps:
     tokens: int
 
 
-def _caps(order: Order, prefix: str = "") -> Caps:
-    return Caps(**{name: getattr(order, prefix + name) for name in Caps.__slots__})  # type: ignore[attr-defined]
+def _caps(order: RunOptions, prefix: str = "") -> UsageLimits:
+    return UsageLimits(**{name: getattr(order, prefix + name) for name in UsageLimits.__slots__})  # type: ignore[attr-defined]
 
 
-def _shares(used: Used, caps: Caps) -> list[str]:
+def _shares(used: ResourceUsage, caps: UsageLimits) -> list[str]:
     """Return the usage of each limit as text."""
     shares = [
         (caps.iterations, f"{used.iterations} of {caps.iterations} iterations"),
         (caps.minutes, f"{used.seconds / 60:.1f} of {caps.minutes:g} minutes"),
-        (caps.cost_usd, f"{usd(used.cost_usd)} of {usd(caps.cost_usd)}"),
+        (caps.cost_usd, f"{format_usd(used.cost_usd)} of {format_usd(caps.cost_usd)}"),
         (caps.tokens, f"{used.tokens:,} of {caps.tokens:,} tokens"),
     ]
     return [text for cap, text in shares if cap]
@@ -120,9 +120,9 @@ def _shares(used: Used, caps: Caps) -> list[str]:
 # --- limits of a task --------------------------------------------------------------------
 
 
-def used_by_task(before: Used, attempt: Attempt) -> Used:
+def add_attempt_usage(before: ResourceUsage, attempt: Attempt) -> ResourceUsage:
     """Return the usage of a task including one more attempt."""
-    return Used(
+    return ResourceUsage(
         iterations=before.iterations + 1,
         seconds=before.seconds + attempt.seconds,
         cost_usd=before.cost_usd + attempt.cost_usd,
@@ -130,29 +130,29 @@ def used_by_task(before: Used, attempt: Attempt) -> Used:
     )
 
 
-def left_of_task(order: Order, used: Used) -> list[str]:
+def task_usage_lines(run_options: RunOptions, used: ResourceUsage) -> list[str]:
     """Return the usage of each limit of a task as text."""
-    shares = _shares(used, _caps(order, "task_"))
+    shares = _shares(used, _caps(run_options, "task_"))
     return [f"by this task {', '.join(shares)}"] if shares else []
 
 
-def used_up(order: Order, used: Used) -> str:
+def exhausted_task_limit(run_options: RunOptions, used: ResourceUsage) -> str:
     """Return the limit a task has used up as text, or an empty string."""
-    caps = _caps(order, "task_")
+    caps = _caps(run_options, "task_")
     spent = [
         (caps.iterations, used.iterations >= caps.iterations, f"its {caps.iterations} iterations"),
-        (caps.minutes, used.seconds >= caps.minutes * 60 * ALMOST, f"its {caps.minutes:g} minutes"),
-        (caps.cost_usd, used.cost_usd >= caps.cost_usd, f"its {usd(caps.cost_usd)}"),
+        (caps.minutes, used.seconds >= caps.minutes * 60 * TIME_LIMIT_TOLERANCE, f"its {caps.minutes:g} minutes"),
+        (caps.cost_usd, used.cost_usd >= caps.cost_usd, f"its {format_usd(caps.cost_usd)}"),
         (caps.tokens, used.tokens >= caps.tokens, f"its {caps.tokens:,} tokens"),
     ]
     return next((name for cap, is_spent, name in spent if cap and is_spent), "")
 
 
-def has_task_limits(order: Order) -> bool:
+def has_task_limits(run_options: RunOptions) -> bool:
     """Return whether any limit per task is set."""
-    return any(fields_of(_caps(order, "task_")).values())
+    return any(record_fields(_caps(run_options, "task_")).values())
 
 
-def usd(amount: float) -> str:
+def format_usd(amount: float) -> str:
     """Format an amount in USD, with more digits for small ones."""
-    return f"${amount:.2f}" if amount == 0 or amount >= CENTS_FROM_USD else f"${amount:.4f}"
+    return f"${amount:.2f}" if amount == 0 or amount >= TWO_DECIMALS_FROM_USD else f"${amount:.4f}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Outcome, record
-from ralph.loop.strategy import Evidence, ModelRecord
-from ralph.loop.stuck import NOTHING, Past, look
-from ralph.memory.lifecycle.task_type import type_of_work
+from ralph.core.records import AttemptOutcome, record
+from ralph.loop.strategy import ModelEvidence, ModelTotals
+from ralph.loop.stuck import NO_CHANGE_MARK, PastAttempt, assess_attempts
+from ralph.memory.lifecycle.task_type import task_type_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,47 +13,47 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Task, TaskMetrics
-    from ralph.loop.stuck import Trouble
+    from ralph.loop.stuck import StuckState
     from ralph.store import Store
     from ralph.store.database import Row
 
-TRAIL = 200
+MAX_TRAIL_ATTEMPTS = 200
 """Maximum number of earlier attempts considered for a task."""
 
 
 @record
-class Gathered:
+class TaskHistory:
     """History of a task."""
 
-    evidence: Evidence
+    evidence: ModelEvidence
     trail: tuple[tuple[Attempt, str], ...]
     """Finished attempts since it was last done or reset, newest first, each with its failure fingerprint."""
 
     @property
-    def trouble(self) -> Trouble:
+    def stuck_state(self) -> StuckState:
         """Common traits of the task's failures."""
-        return self.evidence.trouble
+        return self.evidence.stuck_state
 
 
-def gather(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> Gathered:
+def load_task_history(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> TaskHistory:
     """Return statistics on earlier attempts at a task and at similar tasks."""
-    trail = store.attempts.trail(task, TRAIL) if metrics.total_attempts else []
-    trouble = trouble_in(trail, config)
+    trail = store.attempts.attempts_since_reset(task, MAX_TRAIL_ATTEMPTS) if metrics.total_attempts else []
+    trouble = stuck_state_of(trail, config)
     latest = next((attempt for attempt, _ in trail if _is_conclusive(attempt)), None)
     difficulty = metrics.difficulty
-    kind = type_of_work(task.title, task.body)
-    alike = store.sums.by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
+    kind = task_type_of(task.title, task.body)
+    alike = store.sums.group_by("model", "outcome", is_handover=0, task_kind=kind) if _uses_statistics(config) else []
     if difficulty and alike:
-        same = store.sums.by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
+        same = store.sums.group_by("model", "outcome", is_handover=0, task_kind=kind, difficulty=difficulty.value)
         alike = same or alike
-    overall = store.sums.by("model", "outcome", is_handover=0) if _uses_statistics(config) else []
-    return Gathered(
-        evidence=Evidence(
-            trouble=trouble,
+    overall = store.sums.group_by("model", "outcome", is_handover=0) if _uses_statistics(config) else []
+    return TaskHistory(
+        evidence=ModelEvidence(
+            stuck_state=trouble,
             difficulty=difficulty,
             solved_by=metrics.suggested_model,
             recent=tuple(store.attempts.recent_outcomes(config.models.window)),
-            alike=_model_records(alike),
+            similar=_model_records(alike),
             overall=_model_records(overall),
             hint=latest.next_model if latest else "",
             hint_from=(latest.number or 0) if latest else 0,
@@ -62,29 +62,29 @@ def gather(store: Store, config: Config, task: Task, metrics: TaskMetrics) -> Ga
     )
 
 
-def trouble_in(trail: Sequence[tuple[Attempt, str]], config: Config) -> Trouble:
+def stuck_state_of(trail: Sequence[tuple[Attempt, str]], config: Config) -> StuckState:
     """Return how stuck a task is, judging by its attempts."""
     past = [
-        Past(
+        PastAttempt(
             number=attempt.number or 0,
             hat=attempt.hat,
             model=attempt.model or "",
             outcome=attempt.outcome,
             fingerprint=fingerprint,
-            changed_files=attempt.change_mark != NOTHING,
-            change_mark=attempt.change_mark if attempt.change_mark != NOTHING else "",
+            changed_files=attempt.change_mark != NO_CHANGE_MARK,
+            change_mark=attempt.change_mark if attempt.change_mark != NO_CHANGE_MARK else "",
             checks_passed=attempt.checks_passed,
             checks_failed=attempt.checks_failed,
         )
         for attempt, fingerprint in trail
         if attempt.outcome is not None and _is_conclusive(attempt)
     ]
-    return look(past, stuck_after=config.execution.stuck_after, max_retries=config.execution.max_retries)
+    return assess_attempts(past, stuck_after=config.execution.stuck_after, max_retries=config.execution.max_retries)
 
 
 def _is_conclusive(attempt: Attempt) -> bool:
     """Return whether the outcome of an attempt says something about its task."""
-    return attempt.outcome is not Outcome.INTERRUPTED and not attempt.excused
+    return attempt.outcome is not AttemptOutcome.INTERRUPTED and not attempt.excused
 
 
 def _uses_statistics(config: Config) -> bool:
@@ -92,17 +92,17 @@ def _uses_statistics(config: Config) -> bool:
     return config.models.strategy == "cost-optimized"
 
 
-def _model_records(rows: Sequence[Row]) -> tuple[ModelRecord, ...]:
+def _model_records(rows: Sequence[Row]) -> tuple[ModelTotals, ...]:
     """Return one record per model from sums by model and outcome."""
     by_model: dict[str, list[Row]] = {}
     for row in rows:
-        if row["model"] and row["outcome"] != Outcome.INTERRUPTED:
+        if row["model"] and row["outcome"] != AttemptOutcome.INTERRUPTED:
             by_model.setdefault(row["model"], []).append(row)
     return tuple(
-        ModelRecord(
+        ModelTotals(
             model=model,
             attempts=sum(row["attempts"] for row in group),
-            done=sum(row["attempts"] for row in group if row["outcome"] == Outcome.DONE),
+            done=sum(row["attempts"] for row in group if row["outcome"] == AttemptOutcome.DONE),
             cost_usd=sum(row["cost_usd"] for row in group),
             tokens=sum(row["tokens_in"] + row["tokens_out"] for row in group),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ralph.core.records import fields_of, record, replace
+from ralph.core.records import record, record_fields, replace
 from ralph.core.text import redact
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class RunEnding(StrEnum):
     AGENT_FAILS = "the agent fails the same way on every task; fix it and run again"
 
     @property
-    def can_go_on(self) -> bool:
+    def is_resumable(self) -> bool:
         """Whether the run stopped early and can be resumed."""
         return self in _RESUMABLE
 
@@ -72,7 +72,7 @@ _RESUMABLE = (
 
 
 @record
-class Summary:
+class RunSummary:
     """Result of a run."""
 
     run_id: str
@@ -85,7 +85,7 @@ class Summary:
 
 
 @record
-class Order:
+class RunOptions:
     """Options of one run, as given on the command line."""
 
     iterations: int = 0
@@ -116,43 +116,47 @@ class Order:
     strategy: str = ""
 
 
-def with_limits(order: Order, limits: LimitsConfig) -> Order:
+def apply_limits(run_options: RunOptions, limits: LimitsConfig) -> RunOptions:
     """Return the options with the configured limits filled in where none is set."""
-    return replace(order, **{name: getattr(order, name) or limit for name, limit in fields_of(limits).items()})
+    return replace(
+        run_options, **{name: getattr(run_options, name) or limit for name, limit in record_fields(limits).items()}
+    )
 
 
-def options_of(order: Order, worker: str = "") -> str:
+def dump_options(run_options: RunOptions, worker: str = "") -> str:
     """Return the options to store with a run for resuming it, and its worker, as JSON.
 
     Leaves out `only`, which applies to one invocation, and values that contain a secret.
     """
     import json
 
-    defaults = fields_of(Order())
-    changed = {name: value for name, value in fields_of(order).items() if value != defaults[name] and name != "only"}
+    defaults = record_fields(RunOptions())
+    changed = {
+        name: value for name, value in record_fields(run_options).items() if value != defaults[name] and name != "only"
+    }
     safe = {name: value for name, value in changed.items() if redact(text := json.dumps(value)) == text}
-    return json.dumps({**safe, WORKER: worker} if worker else safe)
+    return json.dumps({**safe, WORKER_KEY: worker} if worker else safe)
 
 
-def worker_of(options: str) -> str:
+def stored_worker(options: str) -> str:
     """Return the worker stored in the options of a run, or an empty string."""
-    name = _load(options).get(WORKER)
+    name = _load(options).get(WORKER_KEY)
     return name if isinstance(name, str) else ""
 
 
-def resumed(order: Order, options: str) -> Order:
+def merge_stored_options(run_options: RunOptions, options: str) -> RunOptions:
     """Return the options with those stored with an earlier run filled in where none is set."""
-    defaults = fields_of(Order())
-    changed = {name for name, value in fields_of(order).items() if value != defaults[name]}
+    defaults = record_fields(RunOptions())
+    changed = {name for name, value in record_fields(run_options).items() if value != defaults[name]}
     stored = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in _load(options).items()
         if name in defaults and not changed & {name, *_EXCLUSIVE.get(name, ())} and _has_type_of(value, defaults[name])
     }
-    return replace(order, **stored)
+    return replace(run_options, **stored)
 
 
-WORKER = "worker"
+WORKER_KEY = "worker"
 _EXCLUSIVE = {
     "agent": ("program",),
     "program": ("agent",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Status, record
+from ralph.core.records import TaskStatus, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Run, Task, TaskMetrics
-    from ralph.loop.stuck import Trouble
+    from ralph.loop.stuck import StuckState
     from ralph.loop.tasks import TaskService
     from ralph.store import Store
 
@@ -21,7 +21,7 @@ class TaskTrouble:
 
     task: Task
     metrics: TaskMetrics
-    trouble: Trouble
+    trouble: StuckState
     is_stuck: bool
     next_step: str
     model: str | None
@@ -34,7 +34,7 @@ class Overview:
     """Where a project stands."""
 
     root: str
-    counts: dict[Status, int]
+    counts: dict[TaskStatus, int]
     running: tuple[Attempt, ...]
     left: tuple[Attempt, ...]
     """Attempts whose worker is gone; the next run retries their tasks."""
@@ -78,16 +78,16 @@ class OverviewService:
     def __call__(self, most: int | None = None, *, problems: tuple[str, ...] = ()) -> Overview:
         """Return where the project stands, with up to `most` tasks in each list."""
         from ralph.loop.strategy import strategy_name
-        from ralph.loop.workers import vanished
+        from ralph.loop.workers import dead_workers
 
         takes_model = self._takes_model()
         tasks, attempts = self._store.tasks, self._store.attempts
         totals = attempts.totals()
         runs = attempts.runs(1)
         running = attempts.running()
-        gone = vanished({one.worker for one in running if one.worker})
-        blocked = tasks.in_status(Status.BLOCKED, most)
-        given_up = tasks.in_status(Status.FAILED, most)
+        gone = dead_workers({one.worker for one in running if one.worker})
+        blocked = tasks.with_status(TaskStatus.BLOCKED, most)
+        given_up = tasks.with_status(TaskStatus.FAILED, most)
         trouble, trouble_count = self._in_trouble(takes_model)
         return Overview(
             root=self._root,
@@ -97,7 +97,7 @@ class OverviewService:
             ready=tuple(tasks.ready(most)),
             ready_count=self._tasks.count_ready(),
             waiting=(*blocked, *given_up)[:most],
-            waiting_count=tasks.count_in_status(Status.BLOCKED) + tasks.count_in_status(Status.FAILED),
+            waiting_count=tasks.count_with_status(TaskStatus.BLOCKED) + tasks.count_with_status(TaskStatus.FAILED),
             strategy=strategy_name(self._config.models, self._config.agent.model),
             takes_model=takes_model,
             trouble=trouble,
@@ -114,27 +114,27 @@ class OverviewService:
 
     def _in_trouble(self, takes_model: bool) -> tuple[tuple[TaskTrouble, ...], int]:
         """Return the tasks in most trouble, and the number of tasks in any."""
-        key = self._store.events.last(), takes_model
+        key = self._store.events.last_seq(), takes_model
         if self._trouble is None or self._trouble[0] != key:
-            worst, count = self._store.attempts.in_trouble()
-            tasks = self._store.tasks.some(one.task_id for one in worst)
+            worst, count = self._store.attempts.failing_tasks()
+            tasks = self._store.tasks.get_many(one.task_id for one in worst)
             found = (self._trouble_of(tasks[one.task_id], one, takes_model) for one in worst if one.task_id in tasks)
             self._trouble = key, tuple(found), count
         return self._trouble[1:]
 
     def _trouble_of(self, task: Task, metrics: TaskMetrics, takes_model: bool) -> TaskTrouble:
-        from ralph.loop.choose_model import next_attempt
-        from ralph.loop.strategy import next_step, strategy_name
-        from ralph.loop.stuck import Step
+        from ralph.loop.choose_model import plan_attempt
+        from ralph.loop.strategy import next_step_text, strategy_name
+        from ralph.loop.stuck import EscalationStep
 
-        plan = next_attempt(self._store, self._config, task, metrics, takes_model=takes_model)
+        plan = plan_attempt(self._store, self._config, task, metrics, takes_model=takes_model)
         strategy = strategy_name(self._config.models, self._config.agent.model)
         return TaskTrouble(
             task=task,
             metrics=metrics,
-            trouble=plan.trouble,
-            is_stuck=plan.trouble.step in (Step.DECOMPOSE, Step.PERSON),
-            next_step=next_step(plan.trouble, strategy, takes_model=takes_model),
+            trouble=plan.stuck_state,
+            is_stuck=plan.stuck_state.step in (EscalationStep.DECOMPOSE, EscalationStep.PERSON),
+            next_step=next_step_text(plan.stuck_state, strategy, takes_model=takes_model),
             model=plan.choice.model,
             model_reason=plan.choice.reason,
         )

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from ralph.core.records import record
 from ralph.loop import hats
-from ralph.loop.choose_model import next_attempt
+from ralph.loop.choose_model import plan_attempt
 from ralph.loop.prompt import build_prompt
-from ralph.memory.recall.gather import recollect
+from ralph.memory.recall.gather import gather_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.core.config import Config
-    from ralph.core.records import Prompt, Recollection, Task, TaskMetrics
-    from ralph.loop.choose_model import Plan
+    from ralph.core.records import Prompt, PromptContext, Task, TaskMetrics
+    from ralph.loop.choose_model import AttemptPlan
     from ralph.store import Store
 
 
 @record
-class Prepared:
+class PreparedAttempt:
     """Plan, context and prompt of one attempt."""
 
-    plan: Plan
-    known: Recollection
+    plan: AttemptPlan
+    context: PromptContext
     prompt: Prompt
 
 
-def prepare(
+def prepare_attempt(
     store: Store,
     config: Config,
     task: Task,
@@ -40,10 +40,10 @@ def prepare(
     with_memory: bool = True,
     takes_model: bool = True,
     conflicts: Sequence[str] = (),
-) -> Prepared:
+) -> PreparedAttempt:
     """Return the plan, the context and the prompt of an attempt. Read-only."""
-    plan = next_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
-    known = recollect(
+    plan = plan_attempt(store, config, task, metrics, model=model, takes_model=takes_model)
+    known = gather_context(
         store,
         task,
         metrics,
@@ -58,13 +58,13 @@ def prepare(
         known,
         iteration=iteration,
         choice=plan.choice,
-        trouble=plan.trouble,
+        stuck_state=plan.stuck_state,
         budget_tokens=config.prompt.budget_tokens,
         memories_tokens=config.memories.budget,
         with_skill=config.memories.enabled and config.memories.skill_injection,
-        hat=hats.instructions(plan.hat, plan.hats, config.hats),
+        hat_instructions=hats.hat_instructions(plan.hat, plan.hats, config.hats),
         conflicts=conflicts,
         models=config.models.ladder,
-        may_split=plan.may_split,
+        can_split=plan.can_split,
     )
-    return Prepared(plan=plan, known=known, prompt=prompt)
+    return PreparedAttempt(plan=plan, context=known, prompt=prompt)

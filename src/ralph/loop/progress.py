@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ralph.core.records import fields_of, now, record
-from ralph.loop.settle import telling_line
+from ralph.core.records import now, record, record_fields
+from ralph.loop.settle import most_informative_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ralph.core.records import Attempt, Capture, GateResult, Prompt, Recollection, Review, Task
-    from ralph.loop.options import Order
+    from ralph.core.records import Attempt, AttemptResult, GateResult, Prompt, PromptContext, Review, Task
+    from ralph.loop.options import RunOptions
 
-    Tell = Callable[["Event"], None]
+    EventHandler = Callable[["ProgressEvent"], None]
 
 
 @record
-class Event:
+class ProgressEvent:
     """Event of a run.
 
     `what` is one of run_started, recovered, attempt_started, recalled, output, gate_started, gate_ended,
@@ -29,58 +29,58 @@ class Event:
     details: dict[str, object]
 
 
-def event(what: str, **details: object) -> Event:
+def progress_event(what: str, **details: object) -> ProgressEvent:
     """Return an event that happened now."""
-    return Event(what=what, at=now(), details=details)
+    return ProgressEvent(what=what, at=now(), details=details)
 
 
-def forgiving(tell: Tell) -> Tell:
+def ignore_output_errors(emit: EventHandler) -> EventHandler:
     """Wrap an event handler so that it is disabled after an I/O error: a closed terminal must not end a session."""
     is_open = True
 
-    def handle(event: Event) -> None:
+    def handle(event: ProgressEvent) -> None:
         nonlocal is_open
         if is_open:
             try:
-                tell(event)
+                emit(event)
             except (OSError, ValueError):
                 is_open = False
 
     return handle
 
 
-def run_started(
+def run_started_event(
     run_id: str,
     agent: str,
     ready: int,
-    order: Order,
+    run_options: RunOptions,
     gates: Sequence[str],
     *,
     is_verified: bool,
     is_reviewed: bool,
     is_resumed: bool,
     used: Sequence[str],
-) -> Event:
+) -> ProgressEvent:
     """Return the event of a run that starts or resumes; `gates` are the configured ones, run or not."""
-    return event(
+    return progress_event(
         "run_started",
         run_id=run_id,
         agent=agent,
         ready=ready,
-        only=order.only,
+        only=run_options.only,
         gates=list(gates) if is_verified else [],
         gates_left_out=0 if is_verified else len(gates),
         is_reviewed=is_reviewed,
-        workers=max(1, order.parallel),
-        holdout=order.holdout,
+        workers=max(1, run_options.parallel),
+        holdout=run_options.holdout,
         is_resumed=is_resumed,
         used=list(used),
     )
 
 
-def attempt_started(task: Task, attempt: Attempt) -> Event:
+def attempt_started_event(task: Task, attempt: Attempt) -> ProgressEvent:
     """Return the event of a session that is about to start."""
-    return event(
+    return progress_event(
         "attempt_started",
         iteration=attempt.iteration,
         task_id=task.id,
@@ -93,50 +93,52 @@ def attempt_started(task: Task, attempt: Attempt) -> Event:
     )
 
 
-def recalled(known: Recollection, prompt: Prompt) -> Event:
+def recalled_event(context: PromptContext, prompt: Prompt) -> ProgressEvent:
     """Return the event that lists what the prompt shows."""
-    titles = {one.memory.id: one.memory.title for one in known.memories}
-    return event(
+    titles = {one.memory.id: one.memory.title for one in context.memories}
+    return progress_event(
         "recalled",
         memories=[{"id": id, "title": titles[id]} for id in prompt.shown],
-        journal=len(known.journal),
-        previous_attempts=len(known.reports),
-        advice=len(known.interruptions),
+        journal=len(context.journal),
+        previous_attempts=len(context.reports),
+        advice=len(context.interruptions),
         tokens=prompt.tokens,
     )
 
 
-def gate(command: str, result: GateResult | None) -> Event:
+def gate_event(command: str, result: GateResult | None) -> ProgressEvent:
     """Return the event of a gate that starts or, with a result, has ended."""
     if result is None:
-        return event("gate_started", command=command)
-    return event(
+        return progress_event("gate_started", command=command)
+    return progress_event(
         "gate_ended",
         command=command,
         passed=result.passed,
         seconds=round(result.seconds, 3),
-        detail="" if result.passed else telling_line(result),
+        detail="" if result.passed else most_informative_line(result),
     )
 
 
-def reviewed(review: Review) -> Event:
+def review_ended_event(review: Review) -> ProgressEvent:
     """Return the event of a review that has ended."""
-    return event("review_ended", passed=review.passed, reason=review.reason, seconds=round(review.reply.seconds, 3))
+    return progress_event(
+        "review_ended", passed=review.passed, reason=review.reason, seconds=round(review.reply.seconds, 3)
+    )
 
 
-def attempt_ended(attempt: Attempt, capture: Capture, used: Sequence[str]) -> Event:
+def attempt_ended_event(attempt: Attempt, capture: AttemptResult, used: Sequence[str]) -> ProgressEvent:
     """Return the event of an attempt that has ended, with its task's status and the usage of limits."""
     fields = {
         name: value
-        for name, value in fields_of(attempt).items()
+        for name, value in record_fields(attempt).items()
         if name not in ("run_id", "number", "feature_id", "agent", "worker", "shown", "started_at", "change_mark")
     }
-    return event(
+    return progress_event(
         "attempt_ended",
         **fields,
         attempt=attempt.number,
         task_status=capture.task_status,
         task_reason=capture.task_reason,
         parts=[part.title for part in capture.subtasks],
-        used=[*used, *capture.used],
+        used=[*used, *capture.limits_used],
     )

@@ -7,34 +7,40 @@ then the knowledge, but never the task, the latest failure or the instructions.
 
 from __future__ import annotations
 
-from ralph.core.records import FAILURES, LeftOut, Outcome, Prompt, Section
-from ralph.core.skill import SKILL
-from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, cut, one_line
-from ralph.loop.stuck import Step, warning
-from ralph.memory.recall.render import fence_around, in_line, knowledge_section, quoted, well_fenced
+from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome, OmittedItem, Prompt, PromptSection
+from ralph.core.skill import PROMPT_SECTION
+from ralph.core.text import CHARACTERS_PER_TOKEN, count_tokens, one_line, truncate
+from ralph.loop.stuck import EscalationStep, stuck_warning_lines
+from ralph.memory.recall.render import (
+    close_fences,
+    escape_inline,
+    escape_untrusted,
+    fence_for,
+    render_knowledge_section,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.core.records import Attempt, FailureReport, Recollection, Task
-    from ralph.loop.strategy import Choice
-    from ralph.loop.stuck import Trouble
+    from ralph.core.records import Attempt, FailureReport, PromptContext, Task
+    from ralph.loop.strategy import ModelChoice
+    from ralph.loop.stuck import StuckState
 
-KNOWLEDGE = "Project Knowledge"
+KNOWLEDGE_SECTION = "Project Knowledge"
 """Name of the section that shows memories."""
 KNOWLEDGE_TOKENS = 2_000
 JOURNAL_TOKENS = 3_000
 ATTEMPTS_TOKENS = 1_500
-HANDED_TOKENS = 1_500
-ELSEWHERE_TOKENS = 400
+HANDOVER_TOKENS = 1_500
+SIMILAR_FAILURES_TOKENS = 400
 STATUS_TOKENS = 150
 FEATURE_TOKENS = 2_000
 """Token budget of the spec and of the plan, each."""
 PREREQUISITE_CHARACTERS = 300
 """Maximum length of the notes of a prerequisite, in characters."""
 
-INSTRUCTIONS = """\
+TASK_INSTRUCTIONS = """\
 # How to work here
 
 You work on one task of this project, alone, in a fresh session in the project directory. Nobody can answer questions.
@@ -61,7 +67,7 @@ Complete the task below, and nothing else.
 - If you can, rate how hard it was: <difficulty-estimate>trivial, easy, moderate, hard or blocked</difficulty-estimate>
 """
 
-MEMORY = """\
+MEMORY_INSTRUCTIONS = """\
 ## Memory
 
 What you write in these sigils is stored and shown to later sessions when it is relevant to them. Use them sparingly
@@ -96,19 +102,19 @@ MEMORY:pattern:How something specific is done here
 Also keep CLAUDE.md up to date with what every session in this project should know.
 """
 
-CONFLICTS = """\
+CONFLICT_INSTRUCTIONS = """\
 ### Merge Conflicts
 
 The work so far on this task was merged with changes that others made meanwhile, and these files conflict. Resolve
 the conflicts first: preserve the intent of both sides, and leave no conflict markers.
 """
-MOST_CONFLICTS = 30
+MAX_LISTED_CONFLICTS = 30
 """Maximum number of conflicting files listed."""
 
-REPRODUCE = (
+REPRODUCE_ADVICE = (
     "Reproduce the failure with the smallest example you can, and read the real output before you change anything."
 )
-STUCK = """\
+STUCK_WARNING = """\
 ### Stuck Loop Warning
 
 This task has failed {failures} times in a row. Repeating the same approach will fail again.
@@ -117,7 +123,7 @@ This task has failed {failures} times in a row. Repeating the same approach will
 {signs}- Consider another approach: another place for the change, another tool, or reverting earlier changes first.
 """
 
-SPLIT = """\
+SPLIT_INSTRUCTIONS = """\
 - If the task is too large or combines several things, split it into subtasks that can each be finished and verified
   alone. Write one sigil for each, with everything its session needs to know, and end with task-failed. `needs` names
   the subtasks that must come first:
@@ -125,22 +131,22 @@ SPLIT = """\
   <subtask title="title of a subtask" needs="title of another">what to do in it</subtask>
 """
 
-FIXED_SECTIONS = {"Instructions": INSTRUCTIONS, "Memory": MEMORY}
+FIXED_SECTIONS = {"Instructions": TASK_INSTRUCTIONS, "Memory": MEMORY_INSTRUCTIONS}
 
 
 def build_prompt(
-    known: Recollection,
+    context: PromptContext,
     *,
     iteration: int,
-    choice: Choice,
-    trouble: Trouble,
+    choice: ModelChoice,
+    stuck_state: StuckState,
     budget_tokens: int,
     memories_tokens: int = 0,
     with_skill: bool = False,
-    hat: str = "",
+    hat_instructions: str = "",
     conflicts: Sequence[str] = (),
     models: Sequence[str] = (),
-    may_split: bool = True,
+    can_split: bool = True,
 ) -> Prompt:
     """Return the prompt for one attempt, with a record of what it shows and leaves out.
 
@@ -149,41 +155,46 @@ def build_prompt(
     conflicts; `models` are those the agent may ask for; `may_split` tells whether a stuck task may be split.
     """
     fixed = [_section(name, text) for name, text in FIXED_SECTIONS.items()]
-    if with_skill and known.with_memory:
-        fixed.append(_section("Skill", SKILL))
-    task = [*([_section("Hat", hat)] if hat else []), _task(known), *_conflicts(conflicts), *_feature(known)]
+    if with_skill and context.with_memory:
+        fixed.append(_section("Skill", PROMPT_SECTION))
+    task = [
+        *([_section("Hat", hat_instructions)] if hat_instructions else []),
+        _task(context),
+        *_conflicts(conflicts),
+        *_feature(context),
+    ]
     tail = [
-        *_handovers(known),
-        *_previous_attempts(known),
-        *_similar_failures(known),
-        *_stuck_warning(known, trouble, may_split),
-        _status(known, iteration, choice, trouble, models),
+        *_handovers(context),
+        *_previous_attempts(context),
+        *_similar_failures(context),
+        *_stuck_warning(context, stuck_state, can_split),
+        _status(context, iteration, choice, stuck_state, models),
     ]
     left = budget_tokens - sum(section.tokens for section in fixed + task + tail)
     cap = min(KNOWLEDGE_TOKENS, memories_tokens or KNOWLEDGE_TOKENS)
-    knowledge = _knowledge(known, cap, max(0, min(cap, left)))
-    journal = _journal(known, max(0, min(JOURNAL_TOKENS, left - knowledge.tokens)))
+    knowledge = _knowledge(context, cap, max(0, min(cap, left)))
+    journal = _journal(context, max(0, min(JOURNAL_TOKENS, left - knowledge.tokens)))
     sections = (*fixed, *task, knowledge, journal, *tail)
     text = "\n".join(section.text for section in sections if section.text)
     return Prompt(text=text, tokens=count_tokens(text), sections=sections, shown=knowledge.shown)
 
 
-def told(prompt: Prompt) -> str:
+def shown_memory_text(prompt: Prompt) -> str:
     """Return the memory text of a prompt; an agent that repeats it has learned nothing new."""
-    return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE)
+    return "".join(section.text for section in prompt.sections if section.name == KNOWLEDGE_SECTION)
 
 
-def _section(name: str, text: str, cap_tokens: int | None = None) -> Section:
-    return Section(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
+def _section(name: str, text: str, cap_tokens: int | None = None) -> PromptSection:
+    return PromptSection(name=name, text=text, tokens=count_tokens(text), cap_tokens=cap_tokens)
 
 
-def _task(known: Recollection) -> Section:
+def _task(known: PromptContext) -> PromptSection:
     task = known.task
-    lines = ["## Task", "", f"**{task.id}**: {in_line(task.title)}"]
+    lines = ["## Task", "", f"**{task.id}**: {escape_inline(task.title)}"]
     if task.body:
-        lines += ["", quoted(task.body)]
+        lines += ["", escape_untrusted(task.body)]
     if known.parent:
-        lines += ["", f"Part of {known.parent.id}: {in_line(known.parent.title)}"]
+        lines += ["", f"Part of {known.parent.id}: {escape_inline(known.parent.title)}"]
     if known.prerequisites:
         lines += ["", "### Completed Prerequisites", ""]
         lines += [_prerequisite(done, notes) for done, notes in known.prerequisites]
@@ -192,25 +203,25 @@ def _task(known: Recollection) -> Section:
 
 
 def _prerequisite(done: Task, notes: str) -> str:
-    suffix = f": {cut(one_line(quoted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
-    return f"- {done.id} {in_line(done.title)}{suffix}"
+    suffix = f": {truncate(one_line(escape_untrusted(notes), 2000), PREREQUISITE_CHARACTERS)}" if notes else ""
+    return f"- {done.id} {escape_inline(done.title)}{suffix}"
 
 
-def _feature(known: Recollection) -> list[Section]:
+def _feature(known: PromptContext) -> list[PromptSection]:
     feature = known.feature
     if not feature:
         return []
     limit = FEATURE_TOKENS * CHARACTERS_PER_TOKEN
-    parts = [f"## Feature: {in_line(feature.name)}"]
+    parts = [f"## Feature: {escape_inline(feature.name)}"]
     left_out = []
     for name, text in (("Spec", feature.spec), ("Plan", feature.plan)):
         if text:
-            parts.append(f"### {name}\n\n{well_fenced(cut(quoted(text), limit))}")
+            parts.append(f"### {name}\n\n{close_fences(truncate(escape_untrusted(text), limit))}")
         if len(text) > limit:
-            left_out.append(LeftOut(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
+            left_out.append(OmittedItem(what=f"end of the {name.lower()}", why=f"longer than {FEATURE_TOKENS} tokens"))
     text = "\n\n".join(parts) + "\n"
     return [
-        Section(
+        PromptSection(
             name="Feature",
             text=text,
             tokens=count_tokens(text),
@@ -221,10 +232,10 @@ def _feature(known: Recollection) -> list[Section]:
     ]
 
 
-def _knowledge(known: Recollection, cap_tokens: int, budget_tokens: int) -> Section:
-    text, shown, left_out = knowledge_section(known.memories, budget_tokens)
-    return Section(
-        name=KNOWLEDGE,
+def _knowledge(known: PromptContext, cap_tokens: int, budget_tokens: int) -> PromptSection:
+    text, shown, left_out = render_knowledge_section(known.memories, budget_tokens)
+    return PromptSection(
+        name=KNOWLEDGE_SECTION,
         text=text,
         tokens=count_tokens(text),
         cap_tokens=cap_tokens,
@@ -233,16 +244,16 @@ def _knowledge(known: Recollection, cap_tokens: int, budget_tokens: int) -> Sect
     )
 
 
-def _journal(known: Recollection, budget_tokens: int) -> Section:
+def _journal(known: PromptContext, budget_tokens: int) -> PromptSection:
     text, shown = journal_text(known.journal, budget_tokens, known.run_id)
-    return Section(
+    return PromptSection(
         name="Run Journal",
         text=text,
         tokens=count_tokens(text),
         cap_tokens=JOURNAL_TOKENS,
         shown=tuple(f"{entry.run_id}/{entry.iteration}" for entry in known.journal[:shown]),
         left_out=tuple(
-            LeftOut(what=f"{entry.run_id}/{entry.iteration}", why=f"exceeds the budget of {budget_tokens} tokens")
+            OmittedItem(what=f"{entry.run_id}/{entry.iteration}", why=f"exceeds the budget of {budget_tokens} tokens")
             for entry in known.journal[shown:]
         ),
     )
@@ -269,17 +280,17 @@ def _journal_entry(entry: Attempt, run_id: str | None) -> str:
     lines = [
         f"### Iteration {entry.iteration} [{entry.outcome}]",
         f"- **Task**: {entry.task_id or 'none'}",
-        f"- **Model**: {in_line(entry.model or 'unknown')}",
+        f"- **Model**: {escape_inline(entry.model or 'unknown')}",
         f"- **Duration**: {entry.seconds:.1f}s{cost}",
-        f"- **Files**: {', '.join(in_line(path) for path in entry.files) or 'none'}",
-        f"- **Notes**: {quoted(entry.notes) or 'no notes'}",
+        f"- **Files**: {', '.join(escape_inline(path) for path in entry.files) or 'none'}",
+        f"- **Notes**: {escape_untrusted(entry.notes) or 'no notes'}",
     ]
     if run_id is not None and entry.run_id != run_id:
         lines.insert(1, f"- **Run**: {entry.run_id}, {entry.started_at[:10]}")
     return "\n".join(lines)
 
 
-def _previous_attempts(known: Recollection) -> list[Section]:
+def _previous_attempts(known: PromptContext) -> list[PromptSection]:
     """Return the failed attempts at this task, newest first."""
     text = "### Previous Attempts\n\nThis task was attempted before. Build on what is listed here; do not repeat it.\n"
     blocks = [(report.attempt_number, report_text(report)) for report in known.reports]
@@ -287,24 +298,24 @@ def _previous_attempts(known: Recollection) -> list[Section]:
     return _attempts_section("Previous Attempts", text, blocks, ATTEMPTS_TOKENS)
 
 
-def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[Section]:
+def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], cap_tokens: int) -> list[PromptSection]:
     """Return a section with as many attempts as fit, newest first; the newest is cut rather than left out."""
     limit = cap_tokens * CHARACTERS_PER_TOKEN
     shown: list[str] = []
-    left_out: list[LeftOut] = []
+    left_out: list[OmittedItem] = []
     for number, block in sorted(blocks, key=lambda block: -block[0]):
         block = "\n" + block
         if not shown:
-            block = well_fenced(cut(block, limit - len(text), mark=" [cut]\n"))
+            block = close_fences(truncate(block, limit - len(text), suffix=" [cut]\n"))
         if len(text) + len(block) > limit:
-            left_out.append(LeftOut(what=f"attempt {number}", why=f"exceeds the budget of {cap_tokens} tokens"))
+            left_out.append(OmittedItem(what=f"attempt {number}", why=f"exceeds the budget of {cap_tokens} tokens"))
         else:
             text += block
             shown.append(f"attempt {number}")
     if not shown:
         return []
     return [
-        Section(
+        PromptSection(
             name=name,
             text=text,
             tokens=count_tokens(text),
@@ -315,30 +326,30 @@ def _attempts_section(name: str, text: str, blocks: Sequence[tuple[int, str]], c
     ]
 
 
-def _similar_failures(known: Recollection) -> list[Section]:
+def _similar_failures(known: PromptContext) -> list[PromptSection]:
     """Return failures of similar tasks."""
-    if not known.elsewhere:
+    if not known.similar_reports:
         return []
-    limit = ELSEWHERE_TOKENS * CHARACTERS_PER_TOKEN
+    limit = SIMILAR_FAILURES_TOKENS * CHARACTERS_PER_TOKEN
     text = "### Failures of Other Tasks\n\nSimilar failures occurred in other tasks of this project.\n"
     shown = []
-    for report in known.elsewhere:
+    for report in known.similar_reports:
         name = f"{report.task_id}, attempt {report.attempt_number}"
         block = (
-            f"\n- **{name}** [{in_line(report.category)}], {report.created_at[:10]}:"
-            f" {cut(one_line(quoted(report.why), 2000), 400)}\n"
+            f"\n- **{name}** [{escape_inline(report.category)}], {report.created_at[:10]}:"
+            f" {truncate(one_line(escape_untrusted(report.why), 2000), 400)}\n"
         )
         if report.retry_suggestion:
-            block += f"  Try instead: {cut(one_line(quoted(report.retry_suggestion), 2000), 400)}\n"
+            block += f"  Try instead: {truncate(one_line(escape_untrusted(report.retry_suggestion), 2000), 400)}\n"
         if len(text) + len(block) <= limit:
             text += block
             shown.append(name)
     return [
-        Section(
+        PromptSection(
             name="Failures of Other Tasks",
             text=text,
             tokens=count_tokens(text),
-            cap_tokens=ELSEWHERE_TOKENS,
+            cap_tokens=SIMILAR_FAILURES_TOKENS,
             shown=tuple(shown),
         )
     ]
@@ -346,19 +357,19 @@ def _similar_failures(known: Recollection) -> list[Section]:
 
 def report_text(report: FailureReport) -> str:
     """Render a failure report for a prompt."""
-    lines = [f"#### Attempt {report.attempt_number} [{in_line(report.category)}], {report.created_at[:10]}"]
+    lines = [f"#### Attempt {report.attempt_number} [{escape_inline(report.category)}], {report.created_at[:10]}"]
     if report.retry_suggestion:
-        lines.append(f"- **Try instead**: {quoted(report.retry_suggestion)}")
+        lines.append(f"- **Try instead**: {escape_untrusted(report.retry_suggestion)}")
     lines += [
-        f"- **Tried**: {well_fenced(cut(quoted(report.tried), 1200))}",
-        f"- **Why it failed**: {well_fenced(cut(quoted(report.why), 2000))}",
+        f"- **Tried**: {close_fences(truncate(escape_untrusted(report.tried), 1200))}",
+        f"- **Why it failed**: {close_fences(truncate(escape_untrusted(report.why), 2000))}",
         f"- **Avoid**: {_avoid(report)}",
     ]
     if report.files:
-        lines.append(f"- **Files**: {', '.join(in_line(path) for path in report.files[:20])}")
+        lines.append(f"- **Files**: {', '.join(escape_inline(path) for path in report.files[:20])}")
     if report.trace and report.trace not in report.why:
-        trace = quoted(report.trace)
-        fence = fence_around(trace)
+        trace = escape_untrusted(report.trace)
+        fence = fence_for(trace)
         lines.append(f"- **Error**:\n\n{fence}\n{trace}\n{fence}")
     return "\n".join(lines) + "\n"
 
@@ -376,45 +387,47 @@ _AVOID = {
 def _avoid(report: FailureReport) -> str:
     if report.category in _AVOID:
         return _AVOID[report.category]
-    return f"repeating the same approach: {one_line(quoted(report.tried), 120)}"
+    return f"repeating the same approach: {one_line(escape_untrusted(report.tried), 120)}"
 
 
 def _interruption(entry: Attempt) -> str:
     return (
         f"#### Attempt {entry.number} [interrupted], {entry.started_at[:10]}\n"
-        f"- **The person who stopped it said**: {quoted(entry.notes)}\n"
+        f"- **The person who stopped it said**: {escape_untrusted(entry.notes)}\n"
     )
 
 
-def _conflicts(files: Sequence[str]) -> list[Section]:
+def _conflicts(files: Sequence[str]) -> list[PromptSection]:
     if not files:
         return []
-    named = "".join(f"- {quoted(path)}\n" for path in files[:MOST_CONFLICTS])
-    return [_section("Merge Conflicts", f"{CONFLICTS}\n{named}")]
+    named = "".join(f"- {escape_untrusted(path)}\n" for path in files[:MAX_LISTED_CONFLICTS])
+    return [_section("Merge Conflicts", f"{CONFLICT_INSTRUCTIONS}\n{named}")]
 
 
-def _handovers(known: Recollection) -> list[Section]:
+def _handovers(known: PromptContext) -> list[PromptSection]:
     """Return the hand-over notes of earlier hats, newest first."""
     text = "### Handed Over\n\nOther sessions did their part of this task before you, in other roles.\n"
     blocks = [
         (
             entry.number or 0,
-            f"#### From the {entry.hat}, attempt {entry.number}\n{quoted(entry.notes) or 'It left no notes.'}\n",
+            f"#### From the {entry.hat}, attempt {entry.number}\n{escape_untrusted(entry.notes) or 'It left no notes.'}\n",
         )
-        for entry in known.handed
+        for entry in known.handovers
     ]
-    return _attempts_section("Handed Over", text, blocks, HANDED_TOKENS)
+    return _attempts_section("Handed Over", text, blocks, HANDOVER_TOKENS)
 
 
-def _stuck_warning(known: Recollection, trouble: Trouble, may_split: bool) -> list[Section]:
-    if not known.with_memory or trouble.step not in (Step.DECOMPOSE, Step.PERSON):
+def _stuck_warning(known: PromptContext, trouble: StuckState, may_split: bool) -> list[PromptSection]:
+    if not known.with_memory or trouble.step not in (EscalationStep.DECOMPOSE, EscalationStep.PERSON):
         return []
-    signs = "".join(f"- {line}\n" for line in warning(trouble) or [REPRODUCE])
-    text = STUCK.format(failures=trouble.failures, signs=signs) + (SPLIT if may_split else "")
+    signs = "".join(f"- {line}\n" for line in stuck_warning_lines(trouble) or [REPRODUCE_ADVICE])
+    text = STUCK_WARNING.format(failures=trouble.failures, signs=signs) + (SPLIT_INSTRUCTIONS if may_split else "")
     return [_section("Stuck Loop Warning", text)]
 
 
-def _status(known: Recollection, iteration: int, choice: Choice, trouble: Trouble, models: Sequence[str]) -> Section:
+def _status(
+    known: PromptContext, iteration: int, choice: ModelChoice, trouble: StuckState, models: Sequence[str]
+) -> PromptSection:
     failures = f", {trouble.failures} failed in a row" if trouble.failures else ""
     model, model_reason = choice.model, choice.reason
     lines = [
@@ -431,12 +444,12 @@ def _status(known: Recollection, iteration: int, choice: Choice, trouble: Troubl
     return _section("Loop Status", "\n".join(lines) + "\n", STATUS_TOKENS)
 
 
-def _rates(outcomes: Sequence[Outcome]) -> str:
-    finished = [outcome for outcome in outcomes if outcome is not Outcome.INTERRUPTED]
+def _rates(outcomes: Sequence[AttemptOutcome]) -> str:
+    finished = [outcome for outcome in outcomes if outcome is not AttemptOutcome.INTERRUPTED]
     if not finished:
         return "No attempt has finished yet in this project"
-    done = sum(1 for outcome in finished if outcome is Outcome.DONE)
-    failed = sum(1 for outcome in finished if outcome in FAILURES)
+    done = sum(1 for outcome in finished if outcome is AttemptOutcome.DONE)
+    failed = sum(1 for outcome in finished if outcome in FAILED_OUTCOMES)
     return (
         f"Last {len(finished)} attempts in this project: {100 * done / len(finished):.0f}% done,"
         f" {100 * failed / len(finished):.0f}% failed"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from ralph.core.records import State, now, record
-from ralph.loop.prepare import prepare
+from ralph.core.records import MemoryState, now, record
+from ralph.loop.prepare import prepare_attempt
 from ralph.memory.lifecycle.confidence import days_between
-from ralph.memory.recall.gather import known_for, next_context, running_id
+from ralph.memory.recall.gather import next_context, recall_for_prompt, running_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Memory, Prompt
-    from ralph.loop.prepare import Prepared
+    from ralph.loop.prepare import PreparedAttempt
     from ralph.memory.queries import MemoryQueries
-    from ralph.memory.recall.query import Context
+    from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
 
 
@@ -73,9 +73,9 @@ class PromptService:
         """Return for each memory how it scores for a task, and why the next prompt does not show it."""
         context = next_context(self._store, task_id)
         prepared = self._prepare(task_id, run_id=running_id(self._store), iteration=1)
-        shown, left_out = prepared.known.memories, prepared.known.left_out
-        if not self._config.injects:
-            found = known_for(self._store, context, self._config)
+        shown, left_out = prepared.context.memories, prepared.context.left_out
+        if not self._config.injects_memories:
+            found = recall_for_prompt(self._store, context, self._config)
             shown, left_out = found.shown, found.left_out
         no_room = {
             left.id: left.why for section in prepared.prompt.sections for left in section.left_out if not left.place
@@ -113,9 +113,9 @@ class PromptService:
         model: str | None = None,
         with_memory: bool = True,
         takes_model: bool = True,
-    ) -> Prepared:
+    ) -> PreparedAttempt:
         metrics = self._store.attempts.metrics(task_id)
-        return prepare(
+        return prepare_attempt(
             self._store,
             self._config,
             self._store.tasks.get(task_id),
@@ -131,9 +131,9 @@ class PromptService:
     def _why_excluded(self, memory: Memory) -> str:
         """Return why no prompt at all shows a memory; empty when one might."""
         settings, only = self._config.memories, self._config.memories.filter
-        if memory.state is not State.ACTIVE:
+        if memory.state is not MemoryState.ACTIVE:
             return f"is {memory.state}: {memory.state_reason}".rstrip(": ")
-        if not self._config.injects:
+        if not self._config.injects_memories:
             setting = f"memories.inject = {settings.inject}" if settings.enabled else "memories.enabled = false"
             return f"the settings put no memories into prompts ({setting})"
         if only.types and memory.kind not in only.types:
@@ -143,14 +143,14 @@ class PromptService:
         return ""
 
 
-def _why_unranked(memory: Memory, context: Context) -> str:
+def _why_unranked(memory: Memory, context: RecallContext) -> str:
     """Return why a memory is not in the ranking for a context."""
-    from ralph.core.tokenize import path_words, words
-    from ralph.memory.recall.candidates import CANDIDATES
-    from ralph.memory.recall.query import question
+    from ralph.core.tokenize import tokenize, tokenize_path
+    from ralph.memory.recall.candidates import MAX_CANDIDATES
+    from ralph.memory.recall.query import build_query
 
-    held = {*words("\n".join((memory.title, memory.body, *memory.tags)))}
-    held |= {word for path in memory.files for word in path_words(path)}
-    if held.isdisjoint(question(context).words):
+    held = {*tokenize("\n".join((memory.title, memory.body, *memory.tags)))}
+    held |= {word for path in memory.files for word in tokenize_path(path)}
+    if held.isdisjoint(build_query(context).words):
         return "has no distinctive word in common with the task"
-    return f"not among the {CANDIDATES} that have the most words in common with the task"
+    return f"not among the {MAX_CANDIDATES} that have the most words in common with the task"

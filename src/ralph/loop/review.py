@@ -6,25 +6,25 @@ files under review has not verified anything.
 
 from __future__ import annotations
 
-from ralph.core.records import Ending, Review
-from ralph.core.text import cut, one_line
-from ralph.memory.recall.render import in_line, quoted, well_fenced
+from ralph.core.records import Review, SessionEnding
+from ralph.core.text import one_line, truncate
+from ralph.memory.recall.render import close_fences, escape_inline, escape_untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.core.records import Feature, Reply, Sigils, Task
+    from ralph.core.records import AgentReply, Feature, Sigils, Task
 
-MOST_FILES = 50
+MAX_LISTED_FILES = 50
 """Maximum number of changed files listed in the prompt."""
-LONGEST_SPEC = 8_000
+MAX_SPEC_LENGTH = 8_000
 """Maximum length of the feature's spec in the prompt, in characters."""
-LONGEST_NOTES = 2_000
+MAX_NOTES_LENGTH = 2_000
 """Maximum length of the session's notes in the prompt, in characters."""
 
 # The sigil has a placeholder to fill in, because a sigil repeated word for word from the prompt is ignored.
-INSTRUCTIONS = """\
+REVIEW_INSTRUCTIONS = """\
 # How to verify
 
 Another session claims that the task below is done. Check whether that is true. This session is read-only: read the
@@ -42,22 +42,24 @@ files, run the tests, try it out, but do not change anything. Changes are revert
 """
 
 
-def review_prompt(task: Task, feature: Feature | None, files: Sequence[str], notes: str) -> str:
+def build_review_prompt(task: Task, feature: Feature | None, files: Sequence[str], notes: str) -> str:
     """Return the prompt of a session that verifies an attempt."""
-    parts = [INSTRUCTIONS, f"## Task\n\n**{task.id}**: {in_line(task.title)}"]
+    parts = [REVIEW_INSTRUCTIONS, f"## Task\n\n**{task.id}**: {escape_inline(task.title)}"]
     if task.body:
-        parts.append(quoted(task.body))
+        parts.append(escape_untrusted(task.body))
     if feature and feature.spec:
-        parts.append(f"## Feature: {in_line(feature.name)}\n\n{well_fenced(cut(quoted(feature.spec), LONGEST_SPEC))}")
-    changed = "\n".join(f"- {quoted(path)}" for path in files[:MOST_FILES])
-    more = f"\n- and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+        parts.append(
+            f"## Feature: {escape_inline(feature.name)}\n\n{close_fences(truncate(escape_untrusted(feature.spec), MAX_SPEC_LENGTH))}"
+        )
+    changed = "\n".join(f"- {escape_untrusted(path)}" for path in files[:MAX_LISTED_FILES])
+    more = f"\n- and {len(files) - MAX_LISTED_FILES} more" if len(files) > MAX_LISTED_FILES else ""
     parts.append(f"## Changed Files\n\n{changed + more or 'Unknown: find out what changed.'}")
     if notes:
-        parts.append(f"## What the Session Said\n\n{well_fenced(cut(quoted(notes), LONGEST_NOTES))}")
+        parts.append(f"## What the Session Said\n\n{close_fences(truncate(escape_untrusted(notes), MAX_NOTES_LENGTH))}")
     return "\n\n".join(parts) + "\n"
 
 
-def without_echo(answer: str, prompt: str) -> str:
+def strip_echo(answer: str, prompt: str) -> str:
     """Remove the lines an answer repeats from its prompt, which names both verdicts.
 
     Some agents print the prompt before they answer.
@@ -66,27 +68,29 @@ def without_echo(answer: str, prompt: str) -> str:
     return "\n".join(line for line in answer.splitlines() if line.strip() not in prompt_lines)
 
 
-def passes(answer: str, task_id: str) -> bool:
+def is_passing_answer(answer: str, task_id: str) -> bool:
     """Return whether an answer passes this task with a sigil on a line of its own; mentioning it does not count."""
     accepted = ("<verify-pass/>", f"<verify-pass>{task_id}</verify-pass>".lower())
     return any("".join(line.split()).strip("`*_").lower() in accepted for line in answer.splitlines())
 
 
-def judge_review(reply: Reply, sigils: Sigils, passes: bool, changed: Sequence[str], kept_as: str = "") -> Review:
+def judge_review(
+    reply: AgentReply, sigils: Sigils, is_passing: bool, changed: Sequence[str], saved_ref: str = ""
+) -> Review:
     """Return the verdict of a verification session.
 
     `passes` tells whether it passed this task; `changed` are files it modified, saved under the ref `kept_as`.
     """
-    is_judged = reply.ending is Ending.FINISHED and not changed and (passes or sigils.verify_passed is False)
-    if reply.ending is not Ending.FINISHED:
+    is_judged = reply.ending is SessionEnding.FINISHED and not changed and (is_passing or sigils.verify_passed is False)
+    if reply.ending is not SessionEnding.FINISHED:
         reason = f"the verification session did not finish: {reply.detail or reply.ending.value}"
     elif changed:
-        saved = f" (git show {kept_as})" if kept_as else ""
+        saved = f" (git show {saved_ref})" if saved_ref else ""
         reason = f"files were changed during the verification and reverted{saved}: {one_line(', '.join(changed), 120)}"
-    elif sigils.verify_passed is not False and not passes:
+    elif sigils.verify_passed is not False and not is_passing:
         reason = "the verification session neither passed nor failed the work"
     elif sigils.verify_passed is not False:
         return Review(passed=True, reply=reply)
     else:
         reason = sigils.verify_reason or "the verification session gave no reason"
-    return Review(passed=False, is_judged=is_judged, reason=reason, reply=reply)
+    return Review(passed=False, has_verdict=is_judged, reason=reason, reply=reply)

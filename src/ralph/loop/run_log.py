@@ -20,9 +20,9 @@ import time
 
 from ralph.core.errors import RalphError
 from ralph.core.text import clean, redact
-from ralph.loop.options import worker_of
-from ralph.loop.progress import Event, event, forgiving
-from ralph.loop.workers import is_at_work, vanished
+from ralph.loop.options import stored_worker
+from ralph.loop.progress import ProgressEvent, ignore_output_errors, progress_event
+from ralph.loop.workers import dead_workers, is_worker_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.core.records import Attempt, Run
-    from ralph.loop.progress import Tell
+    from ralph.loop.progress import EventHandler
     from ralph.store import Store
 
-FOLDER = ".ralph/ralph.db-live"
+LIVE_FOLDER = ".ralph/ralph.db-live"
 """Folder of the logs, with a prefix that git ignores in a project."""
-MOST_BYTES = 2 * 1024 * 1024
+MAX_LOG_BYTES = 2 * 1024 * 1024
 """Approximate maximum size of a log, in bytes; then its older half is dropped."""
-MOST_LEFT_OUT = 2**50
+MAX_DROPPED_BYTES = 2**50
 """Largest plausible number of dropped bytes; anything above was not written by us."""
-MOST_RUNS = 5
+MAX_LOGGED_RUNS = 5
 """Maximum number of logs kept."""
-MOST_EARLY = 1_000
+MAX_EARLY_EVENTS = 1_000
 """Maximum number of events buffered before the run id is known."""
 POLL_SECONDS = 0.1
 """Interval between reads, in seconds."""
-LOOK_SECONDS = 1.0
+LIVENESS_CHECK_SECONDS = 1.0
 """Interval between checks whether a silent run is still alive, in seconds."""
-START_SECONDS = 3.0
+FIRST_EVENT_SECONDS = 3.0
 """Time from the start of a run to its first event, in seconds."""
-LATEST = 20
+MAX_SEARCHED_RUNS = 20
 """Number of latest runs searched for an active one."""
-LEFT_OUT = "Older events of this run were dropped: its log reached the size limit."
-BEGAN_ANEW = "The log of this run was reset: it is shown from its beginning."
+EVENTS_DROPPED_MESSAGE = "Older events of this run were dropped: its log reached the size limit."
+LOG_RESET_MESSAGE = "The log of this run was reset: it is shown from its beginning."
 
-MOST_NUMBER = 2**53 - 1
+MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that JavaScript represents exactly."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
@@ -68,7 +68,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 # --- files -----------------------------------------------------------------------------------
 
 
-def runs(root: Path | str) -> list[str]:
+def logged_runs(root: Path | str) -> list[str]:
     """Return the ids of logged runs, latest first."""
     found = []
     try:
@@ -84,8 +84,8 @@ def runs(root: Path | str) -> list[str]:
 
 def _folder(root: Path | str) -> str:
     """Return the log folder; raise an error if a link leads out of the project."""
-    folder = os.path.join(root, FOLDER)  # noqa: PTH118
-    expected = os.path.join(os.path.realpath(root), FOLDER)  # noqa: PTH118
+    folder = os.path.join(root, LIVE_FOLDER)  # noqa: PTH118
+    expected = os.path.join(os.path.realpath(root), LIVE_FOLDER)  # noqa: PTH118
     if os.path.realpath(folder) != expected:
         raise OSError(errno.ELOOP, "link leads out of the project", folder)
     return folder
@@ -110,28 +110,28 @@ def _open(path: str, flags: int) -> int:
 # --- writing ---------------------------------------------------------------------------------
 
 
-class Recording:
+class RunRecorder:
     """Event listener that forwards events and logs them; the run continues if logging fails."""
 
-    def __init__(self, root: Path | str, tell: Tell) -> None:
+    def __init__(self, root: Path | str, listener: EventHandler) -> None:
         self._root = root
-        self._forward = forgiving(tell)  # a closed terminal must not stop the log
+        self._forward = ignore_output_errors(listener)  # a closed terminal must not stop the log
         self._file: _LogFile | None = None
-        self._early_events: list[Event] = []
+        self._early_events: list[ProgressEvent] = []
         """Events emitted before the run id was known."""
         self._redactors: dict[object, _LineRedactor] = {}
         """Incomplete output by worker."""
         self._rate_limiter = _RateLimiter()
         self._is_disabled = False
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> RunRecorder:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._file:
             self._file.close()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ProgressEvent) -> None:
         """Log an event and forward it."""
         if not self._is_disabled:
             try:
@@ -145,14 +145,16 @@ class Recording:
         self._early_events.clear()
         reason = getattr(error, "strerror", None) or str(error)
         self._forward(
-            event("warning", message=f"This run cannot be watched from another terminal: {FOLDER}: {reason}.")
+            progress_event(
+                "warning", message=f"This run cannot be watched from another terminal: {LIVE_FOLDER}: {reason}."
+            )
         )
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: ProgressEvent) -> None:
         if self._file is None:
             run_id = event.details.get("run_id")
             if not (event.what in ("run_started", "run_ended") and isinstance(run_id, str)):
-                if len(self._early_events) < MOST_EARLY:
+                if len(self._early_events) < MAX_EARLY_EVENTS:
                     self._early_events.append(event)
                 return
             self._file = _LogFile(self._root, run_id)
@@ -161,7 +163,7 @@ class Recording:
                 self._write(one)
         self._write(event)
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: ProgressEvent) -> None:
         assert self._file
         worker = event.details.get("worker")
         redactor = self._redactors.get(worker)
@@ -172,19 +174,19 @@ class Recording:
             if not self._rate_limiter.allows(len(text)):
                 redactor.leave_out(text)
             elif redacted := redactor.add(text):
-                self._file.add(Event(what="output", at=event.at, details={**event.details, "text": redacted}))
+                self._file.add(ProgressEvent(what="output", at=event.at, details={**event.details, "text": redacted}))
             return
         for one in (redactor,) if event.what != "run_ended" else tuple(self._redactors.values()):
             if one and (text := one.finish()):
                 named = {"worker": worker} if worker else {}
-                self._file.add(Event(what="output", at=event.at, details={"text": text, **named}))
-        self._file.add(Event(what=event.what, at=event.at, details=_safe(event.details)))
+                self._file.add(ProgressEvent(what="output", at=event.at, details={"text": text, **named}))
+        self._file.add(ProgressEvent(what=event.what, at=event.at, details=_safe(event.details)))
 
 
 def _safe(value: Any) -> Any:
     """Return event details with all strings cleaned and redacted."""
     if isinstance(value, str):
-        return value if len(value) < SHORTEST_SECRET and value.isprintable() else redact(clean(value))
+        return value if len(value) < MIN_SECRET_CHARACTERS and value.isprintable() else redact(clean(value))
     if isinstance(value, dict):
         return {name: _safe(one) for name, one in value.items()}
     return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
@@ -213,7 +215,7 @@ class _LogFile:
             os.fchmod(self._handle, 0o600)
         dropped = _dropped_bytes(os.pread(self._handle, _HEADER_BYTES, 0))
         self._size = os.fstat(self._handle).st_size
-        if dropped is None or self._size > MOST_BYTES:
+        if dropped is None or self._size > MAX_LOG_BYTES:
             os.ftruncate(self._handle, 0)
             self._size = 0
             self._append(_HEADER % 0)
@@ -223,11 +225,11 @@ class _LogFile:
             if os.pread(self._handle, 1, self._size - 1) != b"\n":
                 self._append(b"\n")
 
-    def add(self, event: Event) -> None:
+    def add(self, event: ProgressEvent) -> None:
         """Append an event."""
         line = _line(event)
-        if self._size + len(line) > MOST_BYTES:
-            self._shorten(max(0, MOST_BYTES // 2 - len(line)))
+        if self._size + len(line) > MAX_LOG_BYTES:
+            self._shorten(max(0, MAX_LOG_BYTES // 2 - len(line)))
         self._append(line)
 
     def _append(self, line: bytes) -> None:
@@ -240,7 +242,7 @@ class _LogFile:
         self._size = os.fstat(self._handle).st_size  # other processes may have written to it
         newest = os.pread(self._handle, max_bytes, max(_HEADER_BYTES, self._size - max_bytes))
         newest = newest[newest.find(b"\n") + 1 :]
-        note = _line(event("note", message=LEFT_OUT))
+        note = _line(progress_event("note", message=EVENTS_DROPPED_MESSAGE))
         # The note counts as part of the dropped bytes, so that the remaining lines keep their positions.
         dropped = self._dropped_bytes + self._size - _HEADER_BYTES - len(newest) - len(note)
         new = f"{self._path}.new"
@@ -256,7 +258,7 @@ class _LogFile:
         os.close(self._handle)
 
 
-def _line(event: Event) -> bytes:
+def _line(event: ProgressEvent) -> bytes:
     fields = {"what": event.what, "at": event.at, "details": event.details}
     return _encode(fields).encode("utf-8", "replace") + b"\n"
 
@@ -266,13 +268,13 @@ def _dropped_bytes(header: bytes) -> int | None:
     digits = header[13:-3]
     if not digits.isdigit() or header != _HEADER % int(digits):
         return None
-    return int(digits) if int(digits) <= MOST_LEFT_OUT else None
+    return int(digits) if int(digits) <= MAX_DROPPED_BYTES else None
 
 
 def _remove_old(root: Path | str, run_id: str) -> None:
     """Delete the logs of the oldest runs to stay within the limit."""
-    others = [one for one in runs(root) if one != run_id]
-    for one in others[MOST_RUNS - 1 :]:
+    others = [one for one in logged_runs(root) if one != run_id]
+    for one in others[MAX_LOGGED_RUNS - 1 :]:
         _unlink(_path(root, one))
         _unlink(f"{_path(root, one)}.new")
 
@@ -286,24 +288,24 @@ def _unlink(path: str) -> None:
 
 # --- redaction -------------------------------------------------------------------------------
 
-LONGEST_LINE = 16_000
+MAX_PENDING_CHARACTERS = 16_000
 """Maximum length of an incomplete line or secret that is buffered, in characters."""
-UNSURE = 1_000
+UNCERTAIN_CHARACTERS = 1_000
 """Characters at the end of a truncated text that may be the beginning of a secret."""
-LONGEST_KEY = 32_000
+MAX_KEY_CHARACTERS = 32_000
 """Maximum length of a private key, in characters."""
-KEY_LINE_SIGHT = 200
+KEY_LINE_LOOKBACK = 200
 """Characters at the end of a line searched for key material; other text may precede it."""
-MOST_A_SECOND = 100_000
+MAX_REDACTED_PER_SECOND = 100_000
 """Maximum rate of redaction, in characters per second."""
-MOST_AT_ONCE = 500_000.0
+MAX_REDACTED_BURST = 500_000.0
 """Maximum burst, in characters."""
-SHORTEST_SECRET = 10
+MIN_SECRET_CHARACTERS = 10
 """Strings shorter than this, in characters, are not redacted."""
-MARK_CHARACTERS = 100
+MAX_MARKER_CHARACTERS = 100
 """Maximum length of the marker that ends a dropped part, in characters."""
-NEAR_THE_END = 100
-CUT = " […]\n"
+TAIL_CHARACTERS = 100
+CUT_MARKER = " […]\n"
 _LINE_END = re.compile("\n")
 _KEY_BEGIN = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
 _KEY_END = re.compile(r"-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?-{4,5}")
@@ -324,13 +326,13 @@ class _RateLimiter:
     """Rate limiter for redaction, so that a talkative agent is not slowed down by it."""
 
     def __init__(self) -> None:
-        self._available = MOST_AT_ONCE
+        self._available = MAX_REDACTED_BURST
         self._refilled_at = time.monotonic()
 
     def allows(self, characters: int) -> bool:
         """Return whether this many more characters are within the rate."""
         at = time.monotonic()
-        self._available = min(MOST_AT_ONCE, self._available + (at - self._refilled_at) * MOST_A_SECOND)
+        self._available = min(MAX_REDACTED_BURST, self._available + (at - self._refilled_at) * MAX_REDACTED_PER_SECOND)
         self._refilled_at = at
         if self._available < characters:
             return False
@@ -364,11 +366,11 @@ class _LineRedactor:
         whole, rest = text[:end], text[end:]
         result = redact(whole) if whole else ""
         if self._has_unreported_cut and result:
-            self._has_unreported_cut, result = False, CUT + result
-        if len(rest) > LONGEST_LINE:
+            self._has_unreported_cut, result = False, CUT_MARKER + result
+        if len(rest) > MAX_PENDING_CHARACTERS:
             self._start_dropping(rest)
             # The common prefix with and without the end does not depend on how the text continues.
-            return result + _common_prefix(redact(rest), redact(rest[:-UNSURE])) + CUT
+            return result + _common_prefix(redact(rest), redact(rest[:-UNCERTAIN_CHARACTERS])) + CUT_MARKER
         self._pending = rest
         return result
 
@@ -385,17 +387,17 @@ class _LineRedactor:
         text, self._pending = self._pending, ""
         is_cut, self._has_unreported_cut = self._has_unreported_cut, False
         self._skip_until, self._tail = None, ""
-        return (CUT if is_cut else "") + (redact(text) if text else "")
+        return (CUT_MARKER if is_cut else "") + (redact(text) if text else "")
 
     def _start_dropping(self, text: str) -> None:
         """Drop a text and what follows, up to the end of the line or of a key that starts in it."""
         text, self._pending, self._skipped = self._tail + text, "", 0
-        self._skip_until, self._tail = _LINE_END, text[-MARK_CHARACTERS:]
+        self._skip_until, self._tail = _LINE_END, text[-MAX_MARKER_CHARACTERS:]
         for word, begins, ends in _LONG_SECRETS:
             if word in text:
                 last = max((found.end() for found in begins.finditer(text)), default=0)
                 if last and not ends.search(text, last):
-                    self._skip_until, self._tail = ends, text[last:][-MARK_CHARACTERS:]
+                    self._skip_until, self._tail = ends, text[last:][-MAX_MARKER_CHARACTERS:]
 
     def _after_dropped(self, text: str) -> str:
         """Return what follows the dropped part; empty while it continues."""
@@ -414,8 +416,8 @@ class _LineRedactor:
             self._skip_until, self._tail = None, ""
             return seen[found.end() :]
         self._skipped += len(text)
-        self._tail = seen[-MARK_CHARACTERS:]
-        if self._skipped > LONGEST_KEY:  # too long for a key
+        self._tail = seen[-MAX_MARKER_CHARACTERS:]
+        if self._skipped > MAX_KEY_CHARACTERS:  # too long for a key
             self._skip_until = _LINE_END
         return ""
 
@@ -433,7 +435,7 @@ def _unfinished_since(text: str, end: int) -> int:
             return text.rfind("\n", 0, begins[-1]) + 1
     if "Private-Lines" in text and (found := _PUTTY_OPEN.search(text, 0, end)):
         return text.rfind("\n", 0, found.start()) + 1
-    tail = text[max(0, end - NEAR_THE_END) : end].lower()
+    tail = text[max(0, end - TAIL_CHARACTERS) : end].lower()
     if any(name in tail for name in _SECRET_NAMES) and _AWAITS_VALUE.search(tail):
         return text.rfind("\n", 0, len(text[:end].rstrip())) + 1
     return _trailing_key_start(text, end)
@@ -443,7 +445,7 @@ def _trailing_key_start(text: str, end: int) -> int:
     """Return the start of trailing base64 lines, which may be part of an unfinished key."""
     while end:
         start = text.rfind("\n", 0, end - 1) + 1
-        if not _KEY_LINE.fullmatch(text, max(start, end - 1 - KEY_LINE_SIGHT), end - 1):
+        if not _KEY_LINE.fullmatch(text, max(start, end - 1 - KEY_LINE_LOOKBACK), end - 1):
             break
         end = start
     return end
@@ -452,7 +454,7 @@ def _trailing_key_start(text: str, end: int) -> int:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read(root: Path | str, run_id: str, offset: int = 0) -> tuple[list[Event], int]:
+def read_events(root: Path | str, run_id: str, offset: int = 0) -> tuple[list[ProgressEvent], int]:
     """Return the events of a run after a position, and the next position; nothing if there is no log.
 
     One call returns a bounded part; there may be more. If the position no longer exists, reading restarts with what is
@@ -468,20 +470,20 @@ def read(root: Path | str, run_id: str, offset: int = 0) -> tuple[list[Event], i
         if dropped is None:
             return [], offset
         end = dropped + os.fstat(handle).st_size - _HEADER_BYTES
-        events = [event("note", message=BEGAN_ANEW)] if offset > end else []
+        events = [progress_event("note", message=LOG_RESET_MESSAGE)] if offset > end else []
         start = dropped if offset > end else max(offset, dropped)
-        piece = os.pread(handle, MOST_BYTES, start - dropped + _HEADER_BYTES)
+        piece = os.pread(handle, MAX_LOG_BYTES, start - dropped + _HEADER_BYTES)
     except OSError:
         return [], offset
     finally:
         os.close(handle)
     # The last line may be incomplete; a line longer than a whole log was not written by us.
-    whole = piece[: piece.rfind(b"\n") + 1] or (piece if len(piece) == MOST_BYTES else b"")
+    whole = piece[: piece.rfind(b"\n") + 1] or (piece if len(piece) == MAX_LOG_BYTES else b"")
     events += [one for line in whole.splitlines() if (one := _parse_event(line))]
     return events, start + len(whole)
 
 
-def _parse_event(line: bytes) -> Event | None:
+def _parse_event(line: bytes) -> ProgressEvent | None:
     """Return the event in a line, or None."""
     try:
         fields = json.loads(line)
@@ -490,7 +492,7 @@ def _parse_event(line: bytes) -> Event | None:
             return None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return Event(what=what, at=at, details=details)
+    return ProgressEvent(what=what, at=at, details=details)
 
 
 def _is_portable(value: object) -> bool:
@@ -503,15 +505,17 @@ def _is_portable(value: object) -> bool:
         return all(map(_is_portable, value))
     if isinstance(value, float):
         return math.isfinite(value)
-    return not isinstance(value, int) or abs(value) <= MOST_NUMBER
+    return not isinstance(value, int) or abs(value) <= MAX_SAFE_INTEGER
 
 
-def follow(root: Path | str, run_id: str, is_there: Callable[[], bool], offset: int = 0) -> Iterator[Event]:
+def follow_events(
+    root: Path | str, run_id: str, is_alive: Callable[[], bool], offset: int = 0
+) -> Iterator[ProgressEvent]:
     """Yield events of a run after a position as they arrive, until it ends or its process is gone."""
     looked = time.monotonic()
     is_over = False
     while True:
-        events, offset = read(root, run_id, offset)
+        events, offset = read_events(root, run_id, offset)
         yield from events
         if events and events[-1].what == "run_ended":
             return  # a resumed run logs another event after this one
@@ -520,77 +524,77 @@ def follow(root: Path | str, run_id: str, is_there: Callable[[], bool], offset: 
         if is_over:
             return
         time.sleep(POLL_SECONDS)
-        if time.monotonic() - looked > LOOK_SECONDS:
+        if time.monotonic() - looked > LIVENESS_CHECK_SECONDS:
             looked = time.monotonic()
-            is_over = not is_there()  # read once more, for final events
+            is_over = not is_alive()  # read once more, for final events
 
 
 # --- watching --------------------------------------------------------------------------------
 
 
-def is_here(run: Run) -> bool:
+def is_running_here(run: Run) -> bool:
     """Return whether a process on this machine works on a run."""
-    return run.ended_at is None and is_at_work(worker_of(run.options))
+    return run.ended_at is None and is_worker_alive(stored_worker(run.options))
 
 
-def is_gone(run: Run) -> bool:
+def is_process_gone(run: Run) -> bool:
     """Return whether the run's process was on this machine and certainly no longer exists."""
-    return run.ended_at is None and bool(vanished({worker_of(run.options)}))
+    return run.ended_at is None and bool(dead_workers({stored_worker(run.options)}))
 
 
-def is_over(run: Run) -> bool:
+def is_run_over(run: Run) -> bool:
     """Return whether a run has ended or was killed, as far as this machine can tell."""
-    return run.ended_at is not None or is_gone(run)
+    return run.ended_at is not None or is_process_gone(run)
 
 
-def goes_on(run: Run, running: Sequence[Attempt]) -> bool:
+def is_run_active(run: Run, running: Sequence[Attempt]) -> bool:
     """Return whether somebody works on a run: here or, judging by its `running` attempts, elsewhere."""
-    return not is_over(run) and (is_here(run) or bool(running))
+    return not is_run_over(run) and (is_running_here(run) or bool(running))
 
 
-def listen(root: Path | str, run: Run, offset: int = 0) -> tuple[list[Event], int, bool]:
+def poll_events(root: Path | str, run: Run, offset: int = 0) -> tuple[list[ProgressEvent], int, bool]:
     """Return events of a run after a position, the next position, and whether the run is complete."""
     # Checked before reading: the last event is written after the store says that the run has ended.
-    is_running = is_at_work(worker_of(run.options))
-    events, offset = read(root, run.id, offset)
+    is_running = is_worker_alive(stored_worker(run.options))
+    events, offset = read_events(root, run.id, offset)
     is_complete = bool(events) and events[-1].what == "run_ended"
-    return events, offset, is_over(run) and (is_complete or not (events or is_running))
+    return events, offset, is_run_over(run) and (is_complete or not (events or is_running))
 
 
-def to_watch(store: Store, run_id: str = "") -> Run | None:
+def find_run_to_watch(store: Store, run_id: str = "") -> Run | None:
     """Return the requested run, or else the latest one active here, or else the latest."""
     if run_id:
         return store.attempts.run(run_id)
-    latest = store.attempts.runs(LATEST)
-    return next((run for run in latest if is_here(run)), latest[0] if latest else None)
+    latest = store.attempts.runs(MAX_SEARCHED_RUNS)
+    return next((run for run in latest if is_running_here(run)), latest[0] if latest else None)
 
 
-def require(root: Path | str, run: Run) -> None:
+def require_watchable(root: Path | str, run: Run) -> None:
     """Raise an error if a run is on another machine or has no log here."""
-    if not is_here(run):
+    if not is_running_here(run):
         raise RalphError(f"{run.id} runs on another machine or in another container. Watch it there.")
-    deadline = time.monotonic() + START_SECONDS
-    while run.id not in runs(root):
+    deadline = time.monotonic() + FIRST_EVENT_SECONDS
+    while run.id not in logged_runs(root):
         if time.monotonic() > deadline:
             raise RalphError(
-                f"{run.id} has no log in {FOLDER}. It can only be watched in the terminal it was started in."
+                f"{run.id} has no log in {LIVE_FOLDER}. It can only be watched in the terminal it was started in."
             )
         time.sleep(POLL_SECONDS)
 
 
-def watch(root: Path | str, run: Run) -> Iterator[Event]:
+def watch_events(root: Path | str, run: Run) -> Iterator[ProgressEvent]:
     """Yield events of a run, starting with the current attempt, until it ends or its process is gone."""
-    past: list[Event] = []
-    events, offset = read(root, run.id)
+    past: list[ProgressEvent] = []
+    events, offset = read_events(root, run.id)
     while events:
         past += events
-        events, offset = read(root, run.id, offset)
+        events, offset = read_events(root, run.id, offset)
     if past and past[-1].what != "run_ended":  # otherwise the run was resumed and is about to log that
-        yield from current(past)
-    yield from follow(root, run.id, lambda: is_here(run), offset)
+        yield from current_events(past)
+    yield from follow_events(root, run.id, lambda: is_running_here(run), offset)
 
 
-def current(events: Sequence[Event]) -> list[Event]:
+def current_events(events: Sequence[ProgressEvent]) -> list[ProgressEvent]:
     """Return the events that matter now: the start of the run, and all since the running attempts began."""
     starts = [index for index, one in enumerate(events) if one.what == "run_started"]
     first = starts[-1] if starts else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralph.core.config import with_flags
+from ralph.core.config import apply_flags
 from ralph.core.errors import UsageError
 from ralph.core.paging import Page, ResultList
 from ralph.core.records import record
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from ralph.core.config import Config
     from ralph.core.records import Attempt, Memory, Run, RunEvent, Task
-    from ralph.loop.options import Order, Summary
-    from ralph.loop.progress import Tell
+    from ralph.loop.options import RunOptions, RunSummary
+    from ralph.loop.progress import EventHandler
     from ralph.loop.stats import ModelStats, RunStats, Stats
     from ralph.store import Store
 
@@ -53,12 +53,12 @@ class RunService:
 
     def start(
         self,
-        options: Order,
-        tell: Tell | None = None,
+        options: RunOptions,
+        tell: EventHandler | None = None,
         ask: Callable[[Task], str] | None = None,
         *,
         resume: str | None = None,
-    ) -> Summary:
+    ) -> RunSummary:
         """Run the loop over the project's tasks with the configured agent, and return what came of it.
 
         `resume` is the id of a run to continue, or empty for the latest one.
@@ -66,16 +66,16 @@ class RunService:
         from pathlib import Path
 
         from ralph.agents import open_agent
-        from ralph.loop.options import options_of, with_limits
+        from ralph.loop.options import apply_limits, dump_options
         from ralph.loop.run import Loop
-        from ralph.loop.run_log import Recording
+        from ralph.loop.run_log import RunRecorder
         from ralph.loop.workers import worker_name
 
         if options.only:
             self._store.tasks.get(options.only)
         before = self._run_to_resume(resume) if resume is not None else None
         options = self._resumed_options(options, before) if before else options
-        config = with_flags(
+        config = apply_flags(
             self._config,
             agent=options.agent,
             program=options.program,
@@ -87,18 +87,18 @@ class RunService:
         directory = Path(self._root)
         agent = open_agent(config.agent, directory, config.models)
         agent.check()
-        with Recording(self._root, tell or (lambda _: None)) as told:
+        with RunRecorder(self._root, tell or (lambda _: None)) as told:
             return Loop(
                 store=self._store,
                 agent=agent,
                 config=config,
                 directory=directory,
-                order=with_limits(options, config.limits),
-                tell=told,
-                ask=ask,
-                resumes=before,
-                options=options_of(options, worker_name()),
-            ).run()
+                run_options=apply_limits(options, config.limits),
+                emit=told,
+                ask_feedback=ask,
+                resumed_run=before,
+                stored_options=dump_options(options, worker_name()),
+            ).run_loop()
 
     def get(self, id: str) -> RunView:
         """Return a run with its statistics and unfinished attempts."""
@@ -113,30 +113,30 @@ class RunService:
     def memories(self, id: str, limit: int) -> list[Memory]:
         """Return the memories that a run taught, in any state, newest first."""
         self._store.attempts.run(id)
-        return self._store.memories.of_run(id, limit)
+        return self._store.memories.learned_in_run(id, limit)
 
     def takes_model(self) -> bool:
         """Return whether the configured agent, or else that of the latest run, can be told which model to use."""
-        from ralph.agents import takes_model
+        from ralph.agents import agent_accepts_model
 
         if self._config.agent.command or self._config.agent.name != "command":
-            return takes_model(self._config.agent, self._root, self._config.models)
-        from ralph.loop.options import Order, resumed
+            return agent_accepts_model(self._config.agent, self._root, self._config.models)
+        from ralph.loop.options import RunOptions, merge_stored_options
 
         runs = self._store.attempts.runs(1)
-        last = resumed(Order(), runs[0].options) if runs else Order()
-        config = with_flags(self._config, agent=last.agent, program=last.program)
-        return takes_model(config.agent, self._root, config.models)
+        last = merge_stored_options(RunOptions(), runs[0].options) if runs else RunOptions()
+        config = apply_flags(self._config, agent=last.agent, program=last.program)
+        return agent_accepts_model(config.agent, self._root, config.models)
 
     # --- events ----------------------------------------------------------------------
 
     def last_event(self) -> int:
         """Return the number of the newest event of runs and tasks, or 0."""
-        return self._store.events.last()
+        return self._store.events.last_seq()
 
     def missed_until(self, seq: int, next: int) -> int:
         """Return the last forgotten event between two events, or 0 when none was forgotten."""
-        return next - 1 if next > seq + 1 and self._store.events.has_forgotten(seq) else 0
+        return next - 1 if next > seq + 1 and self._store.events.has_gap(seq) else 0
 
     def events(self, seq: int, limit: int) -> list[RunUpdate]:
         """Return events of runs and tasks after one, oldest first, each with what it is about as that is now."""
@@ -144,9 +144,9 @@ class RunService:
         if not events:
             return []
         until = events[-1].seq
-        runs = {one.id: one for one in self._store.attempts.runs_told_of(seq, until)}
-        attempts = {(one.run_id, one.iteration): one for one in self._store.attempts.told_of(seq, until)}
-        tasks = {one.id: one for one in self._store.tasks.told_of(seq, until)}
+        runs = {one.id: one for one in self._store.attempts.runs_changed_between(seq, until)}
+        attempts = {(one.run_id, one.iteration): one for one in self._store.attempts.changed_between(seq, until)}
+        tasks = {one.id: one for one in self._store.tasks.changed_between(seq, until)}
         return [
             RunUpdate(
                 event=one,
@@ -168,14 +168,14 @@ class RunService:
             raise UsageError(f"{runs[0].id} is still active: it cannot be resumed.", code="run-active")
         return runs[0]
 
-    def _resumed_options(self, options: Order, run: Run) -> Order:
+    def _resumed_options(self, options: RunOptions, run: Run) -> RunOptions:
         """Return the options completed by those the run was started with.
 
         What other machines can write must not decide which programs run on this one.
         """
-        from ralph.loop.options import resumed
+        from ralph.loop.options import merge_stored_options
 
-        merged = resumed(options, run.options)
+        merged = merge_stored_options(options, run.options)
         gates = merged.gates if merged.verify else options.gates
         if self._store.is_shared and (merged.program, gates) != (options.program, options.gates):
             raise UsageError(
@@ -187,15 +187,15 @@ class RunService:
 
     def _is_active(self, run: Run) -> bool:
         """Return whether a worker is busy with a run or waits for tasks in it."""
-        from ralph.loop.options import worker_of
-        from ralph.loop.workers import is_at_work, vanished
+        from ralph.loop.options import stored_worker
+        from ralph.loop.workers import dead_workers, is_worker_alive
 
-        if is_at_work(worker_of(run.options)):
+        if is_worker_alive(stored_worker(run.options)):
             return True
-        self._store.tasks.expire()  # a worker that vanished on another machine keeps its task until its lease ends
+        self._store.tasks.release_expired()  # a worker that vanished on another machine keeps its task until its lease ends
         claims = {(task.id, task.claimed_by) for task in self._store.tasks.claimed()}
         running = [one for one in self._store.attempts.running() if one.run_id == run.id]
-        gone = vanished({one.worker for one in running if one.worker})
+        gone = dead_workers({one.worker for one in running if one.worker})
         return any((one.task_id, one.worker) in claims and one.worker not in gone for one in running)
 
     def list(self, page: Page) -> ResultList[RunStats]:

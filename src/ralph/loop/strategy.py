@@ -6,9 +6,9 @@ is a model that an attempt asked for, if it is a known one.
 
 from __future__ import annotations
 
-from ralph.core.records import Difficulty, Outcome, record
+from ralph.core.records import AttemptOutcome, Difficulty, record
 from ralph.core.text import clean, one_line
-from ralph.loop.stuck import STRONGER_AFTER, Step, Trouble
+from ralph.loop.stuck import STRONGER_MODEL_AFTER, EscalationStep, StuckState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,44 +19,44 @@ if TYPE_CHECKING:
 FIXED = "fixed"
 COST_OPTIMIZED = "cost-optimized"
 ESCALATE = "escalate"
-PLAN = "plan-then-execute"
+PLAN_THEN_EXECUTE = "plan-then-execute"
 
-REASON_CHARACTERS = 120
+MAX_REASON_LENGTH = 120
 """Maximum length of a reason, in characters."""
-NAME_CHARACTERS = 24
+MAX_MODEL_NAME_LENGTH = 24
 """Maximum length of a model's name in a reason, in characters."""
 PLANNING_HATS = ("planner", "critic")
-HARD = (Difficulty.HARD, Difficulty.BLOCKED)
-BAD_RATE = 0.5
+HARD_DIFFICULTIES = (Difficulty.HARD, Difficulty.BLOCKED)
+LOW_SUCCESS_RATE = 0.5
 """Share of recent attempts done below which a stronger model is chosen."""
-LEAST_RECENT = 10
+MIN_RECENT_ATTEMPTS = 10
 """Minimum number of recent attempts for that share to count."""
 
 # --- priors of the cost-optimized strategy --------------------------------------------
 
 PRIOR_ATTEMPTS = 4.0
 """Weight of the prior for a model, in attempts."""
-WEAKEST_SUCCESS, STRONGEST_SUCCESS = 0.5, 0.9
+WEAKEST_PRIOR, STRONGEST_PRIOR = 0.5, 0.9
 """Prior probability that one attempt gets a task done, at both ends of the ladder."""
-HARD_POWER, BAD_POWER = 2, 1
+HARD_EXPONENT, LOW_SUCCESS_EXPONENT = 2, 1
 """Amounts added to the exponent of that probability for a hard task and for a low recent success rate."""
-OTHERS_WEIGHT = 0.25
+DISSIMILAR_WEIGHT = 0.25
 """Weight of an attempt at a task of another kind."""
-OTHERS_MOST = 10.0
+MAX_DISSIMILAR_WEIGHT = 10.0
 """Maximum total weight of attempts at tasks of other kinds, in attempts."""
 TYPICAL_TOKENS_IN, TYPICAL_TOKENS_OUT = 200_000, 10_000
 """Tokens of a typical session, used to compare prices."""
-RUNG_PRICE = 2.0
+RUNG_PRICE_RATIO = 2.0
 """Assumed price ratio between neighboring models of the ladder without a known price."""
-UNKNOWN_USD = 0.1
+DEFAULT_SESSION_USD = 0.1
 """Assumed cost of a session with the weakest model when no price is known, in USD."""
-MILLION = 1_000_000
-CENTS_FROM_USD = 0.1
+TOKENS_PER_PRICE = 1_000_000
+TWO_DECIMALS_FROM_USD = 0.1
 """Amount from which costs are shown with two decimals, in USD."""
 
 
 @record
-class ModelRecord:
+class ModelTotals:
     """Totals of a model's finished attempts, without hand-overs and interruptions."""
 
     model: str
@@ -67,18 +67,18 @@ class ModelRecord:
 
 
 @record
-class Evidence:
+class ModelEvidence:
     """Facts that the choice of a model depends on."""
 
-    trouble: Trouble = Trouble()
+    stuck_state: StuckState = StuckState()
     difficulty: Difficulty | None = None
     solved_by: str | None = None
     """Model that got this task done before."""
-    recent: tuple[Outcome, ...] = ()
+    recent: tuple[AttemptOutcome, ...] = ()
     """Outcomes of the latest attempts in the project, newest first."""
-    alike: tuple[ModelRecord, ...] = ()
+    similar: tuple[ModelTotals, ...] = ()
     """Totals for tasks of the same kind, and of the same difficulty if it is known."""
-    overall: tuple[ModelRecord, ...] = ()
+    overall: tuple[ModelTotals, ...] = ()
     hint: str = ""
     """Model that the latest attempt at this task asked for."""
     hint_from: int = 0
@@ -86,33 +86,33 @@ class Evidence:
 
 
 @record
-class Choice:
+class ModelChoice:
     """Chosen model, with the reason."""
 
     model: str | None
     reason: str
 
 
-NO_MODEL = "none is named for this agent: set model under [agent], or put {model} into its command"
+NO_MODEL_REASON = "none is named for this agent: set model under [agent], or put {model} into its command"
 
 
 def choose_model(
-    config: ModelsConfig, evidence: Evidence, *, configured: str, flag: str | None, hat: str, takes_model: bool
-) -> Choice:
+    config: ModelsConfig, evidence: ModelEvidence, *, configured: str, flag: str | None, hat: str, takes_model: bool
+) -> ModelChoice:
     """Return the model for the next attempt, with the reason in one line.
 
     `configured` is the model configured for the agent, `flag` the one from the command line. An agent that takes no
     model gets none unless `flag` is given.
     """
     if flag:
-        return Choice(model=flag, reason="asked for with --model")
+        return ModelChoice(model=flag, reason="asked for with --model")
     if not takes_model:
-        return Choice(model=None, reason=NO_MODEL)
+        return ModelChoice(model=None, reason=NO_MODEL_REASON)
     hinted = _find_model(config, configured, evidence.hint)
     if hinted:
-        return Choice(model=hinted, reason=f"asked for by attempt {evidence.hint_from}")
+        return ModelChoice(model=hinted, reason=f"asked for by attempt {evidence.hint_from}")
     model, why = _by_strategy(config, evidence, configured, hat)
-    return Choice(model=model, reason=one_line(why, REASON_CHARACTERS))
+    return ModelChoice(model=model, reason=one_line(why, MAX_REASON_LENGTH))
 
 
 def strategy_name(config: ModelsConfig, configured: str) -> str:
@@ -120,46 +120,48 @@ def strategy_name(config: ModelsConfig, configured: str) -> str:
     return config.strategy or (FIXED if configured else ESCALATE)
 
 
-def models_of(config: ModelsConfig, configured: str) -> tuple[str, ...]:
+def candidate_models(config: ModelsConfig, configured: str) -> tuple[str, ...]:
     """Return the models that the strategy in effect may choose."""
     if strategy_name(config, configured) == FIXED:
         return (_fixed(config, configured)[0],)
     return _rungs(config, configured)
 
 
-def strongest(config: ModelsConfig) -> str:
+def strongest_model(config: ModelsConfig) -> str:
     """Return the model at the top of the ladder."""
     return config.ladder[-1]
 
 
-def cost_of(config: ModelsConfig, model: str | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
+def session_cost(
+    config: ModelsConfig, model: str | None, tokens_in: int | None, tokens_out: int | None
+) -> float | None:
     """Return the cost of a session in USD, or None when its price or tokens are unknown."""
     price = config.prices.get(model or "")
     if price is None or (tokens_in is None and tokens_out is None):
         return None
-    return ((tokens_in or 0) * price[0] + (tokens_out or 0) * price[1]) / MILLION
+    return ((tokens_in or 0) * price[0] + (tokens_out or 0) * price[1]) / TOKENS_PER_PRICE
 
 
-def unknown_hint(config: ModelsConfig, configured: str, name: str) -> str:
+def unknown_model_problem(config: ModelsConfig, configured: str, name: str) -> str:
     """Return a message if an attempt asked for an unknown model, else an empty string."""
     if not name or _find_model(config, configured, name):
         return ""
-    shown = one_line(clean(name), 2 * NAME_CHARACTERS)
+    shown = one_line(clean(name), 2 * MAX_MODEL_NAME_LENGTH)
     return f"Unknown model {shown}: it is neither on the ladder nor in the prices, so the strategy decides."
 
 
-def next_step(trouble: Trouble, strategy: str = ESCALATE, *, takes_model: bool = True) -> str:
+def next_step_text(stuck_state: StuckState, strategy: str = ESCALATE, *, takes_model: bool = True) -> str:
     """Return what happens next with a failing task in a few words, or an empty string."""
-    if trouble.step is Step.STRONGER and (strategy == FIXED or not takes_model):
+    if stuck_state.step is EscalationStep.STRONGER and (strategy == FIXED or not takes_model):
         why = "the model is fixed" if takes_model else "the agent takes no model"
         return f"next: retry with the failure report; {why}"
     return {
-        Step.NONE: "",
-        Step.REPORT: "next: retry with the failure report",
-        Step.STRONGER: "next: a stronger model",
-        Step.DECOMPOSE: "next: ask the agent to split it",
-        Step.PERSON: "waits for a person",
-    }[trouble.step]
+        EscalationStep.NONE: "",
+        EscalationStep.REPORT: "next: retry with the failure report",
+        EscalationStep.STRONGER: "next: a stronger model",
+        EscalationStep.DECOMPOSE: "next: ask the agent to split it",
+        EscalationStep.PERSON: "waits for a person",
+    }[stuck_state.step]
 
 
 def _find_model(config: ModelsConfig, configured: str, name: str) -> str:
@@ -169,16 +171,16 @@ def _find_model(config: ModelsConfig, configured: str, name: str) -> str:
     return next((model for model in known if model.lower() == key), "") if key else ""
 
 
-def _by_strategy(config: ModelsConfig, evidence: Evidence, configured: str, hat: str) -> tuple[str, str]:
+def _by_strategy(config: ModelsConfig, evidence: ModelEvidence, configured: str, hat: str) -> tuple[str, str]:
     strategy = strategy_name(config, configured)
     if strategy == FIXED:
         return _fixed(config, configured)
     if strategy == COST_OPTIMIZED:
         return _cost_optimized(config, evidence, _rungs(config, configured))
-    if strategy == PLAN and hat in PLANNING_HATS:
-        return strongest(config), f"{PLAN}: the {hat} gets the strongest model"
-    if strategy == PLAN:
-        return _escalate(PLAN, config.ladder, 0, evidence)
+    if strategy == PLAN_THEN_EXECUTE and hat in PLANNING_HATS:
+        return strongest_model(config), f"{PLAN_THEN_EXECUTE}: the {hat} gets the strongest model"
+    if strategy == PLAN_THEN_EXECUTE:
+        return _escalate(PLAN_THEN_EXECUTE, config.ladder, 0, evidence)
     rungs = _rungs(config, configured)
     return _escalate(ESCALATE, rungs, rungs.index(configured) if configured else 0, evidence)
 
@@ -197,13 +199,13 @@ def _rungs(config: ModelsConfig, configured: str) -> tuple[str, ...]:
 
 
 def _short_name(model: str) -> str:
-    return one_line(clean(model), NAME_CHARACTERS)
+    return one_line(clean(model), MAX_MODEL_NAME_LENGTH)
 
 
 def _append_fitting(text: str, parts: Sequence[str]) -> str:
     """Append as many of the parts, in order, as fit into a reason."""
     for part in parts:
-        if len(text) + len(part) > REASON_CHARACTERS:
+        if len(text) + len(part) > MAX_REASON_LENGTH:
             break
         text += part
     return text
@@ -212,9 +214,9 @@ def _append_fitting(text: str, parts: Sequence[str]) -> str:
 # --- escalate --------------------------------------------------------------------------
 
 
-def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: Evidence) -> tuple[str, str]:
+def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: ModelEvidence) -> tuple[str, str]:
     """Return the model that the failures so far call for, with the reason."""
-    trouble = evidence.trouble
+    trouble = evidence.stuck_state
     climbed = max(0, trouble.failures - 1)
     reasons = _reasons_to_climb(evidence)
     rung = start + climbed + len(reasons)
@@ -236,34 +238,34 @@ def _escalate(strategy: str, rungs: Sequence[str], start: int, evidence: Evidenc
 def _after_failures(failures: int) -> str:
     if not failures:
         return "no failure yet"
-    if failures < STRONGER_AFTER:
+    if failures < STRONGER_MODEL_AFTER:
         return "1 failure"
-    return f"{failures} failures, {failures - 1} rung{'s' if failures > STRONGER_AFTER else ''} up"
+    return f"{failures} failures, {failures - 1} rung{'s' if failures > STRONGER_MODEL_AFTER else ''} up"
 
 
-def _reasons_to_climb(evidence: Evidence) -> list[str]:
+def _reasons_to_climb(evidence: ModelEvidence) -> list[str]:
     """Return the reasons that each raise the model by one rung."""
     reasons = []
-    if evidence.trouble.is_repeating:
+    if evidence.stuck_state.is_repeating:
         reasons.append(", 1 more because they repeat")
-    if evidence.difficulty in HARD:
+    if evidence.difficulty in HARD_DIFFICULTIES:
         reasons.append(f", 1 up for difficulty {evidence.difficulty}")
     if _has_low_success(evidence.recent):
         reasons.append(f", 1 up because {_share_done(evidence.recent):.0%} got done recently")
     return reasons
 
 
-def _has_low_success(recent: Sequence[Outcome]) -> bool:
-    return len(_ended(recent)) >= LEAST_RECENT and _share_done(recent) < BAD_RATE
+def _has_low_success(recent: Sequence[AttemptOutcome]) -> bool:
+    return len(_ended(recent)) >= MIN_RECENT_ATTEMPTS and _share_done(recent) < LOW_SUCCESS_RATE
 
 
-def _share_done(recent: Sequence[Outcome]) -> float:
+def _share_done(recent: Sequence[AttemptOutcome]) -> float:
     ended = _ended(recent)
-    return ended.count(Outcome.DONE) / len(ended)
+    return ended.count(AttemptOutcome.DONE) / len(ended)
 
 
-def _ended(recent: Sequence[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in recent if outcome is not Outcome.INTERRUPTED]
+def _ended(recent: Sequence[AttemptOutcome]) -> list[AttemptOutcome]:
+    return [outcome for outcome in recent if outcome is not AttemptOutcome.INTERRUPTED]
 
 
 def _rung_of(rungs: Sequence[str], model: str | None) -> int | None:
@@ -292,7 +294,7 @@ class _WeightedRecord:
     cost_usd: float
 
 
-def _cost_optimized(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -> tuple[str, str]:
+def _cost_optimized(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> tuple[str, str]:
     """Return the model with the lowest expected cost among those strong enough for the task."""
     prospects = _prospects(config, evidence, rungs)
     least, why = _least_rung(rungs, evidence)
@@ -308,23 +310,27 @@ def _cost_optimized(config: ModelsConfig, evidence: Evidence, rungs: Sequence[st
     return best.model, _append_fitting(reason, [f", {_short_name(second.model)} {_usd(second.cost_usd)}", seen])
 
 
-def _least_rung(rungs: Sequence[str], evidence: Evidence) -> tuple[int, str]:
+def _least_rung(rungs: Sequence[str], evidence: ModelEvidence) -> tuple[int, str]:
     """Return the lowest suitable rung given the task's earlier attempts, with the reason."""
-    failures, failed = evidence.trouble.failures, _rung_of(rungs, evidence.trouble.failed_model)
+    failures, failed = evidence.stuck_state.failures, _rung_of(rungs, evidence.stuck_state.failed_model)
     solved = _rung_of(rungs, evidence.solved_by) or 0
     above = failures - 1 if failed is None else failed + 1
-    above = min(above, len(rungs) - 1) if failures >= STRONGER_AFTER else 0
+    above = min(above, len(rungs) - 1) if failures >= STRONGER_MODEL_AFTER else 0
     if solved >= above:
         return solved, f"{_short_name(rungs[solved])} got this task done before"
     return above, f"{failures} failures, so at least {_short_name(rungs[above])}"
 
 
-def _prospects(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -> list[_Prospect]:
+def _prospects(config: ModelsConfig, evidence: ModelEvidence, rungs: Sequence[str]) -> list[_Prospect]:
     """Return the expected cost per rung: price of an attempt divided by its success probability."""
-    alike = {one.model: one for one in evidence.alike if one.attempts}
+    alike = {one.model: one for one in evidence.similar if one.attempts}
     overall = {one.model: one for one in evidence.overall if one.attempts}
     weighed = [_weigh(alike.get(model), overall.get(model)) for model in rungs]
-    power = 1 + HARD_POWER * (evidence.difficulty in HARD) + BAD_POWER * _has_low_success(evidence.recent)
+    power = (
+        1
+        + HARD_EXPONENT * (evidence.difficulty in HARD_DIFFICULTIES)
+        + LOW_SUCCESS_EXPONENT * _has_low_success(evidence.recent)
+    )
     chances = [_posterior(_prior(rung, len(rungs)) ** power, one) for rung, one in enumerate(weighed)]
     prices = _attempt_prices(_listed_prices(config, rungs), weighed)
     return [
@@ -333,12 +339,12 @@ def _prospects(config: ModelsConfig, evidence: Evidence, rungs: Sequence[str]) -
     ]
 
 
-def _weigh(alike: ModelRecord | None, overall: ModelRecord | None) -> _WeightedRecord:
+def _weigh(alike: ModelTotals | None, overall: ModelTotals | None) -> _WeightedRecord:
     """Add up attempts, with full weight for similar tasks and a reduced one for others."""
-    near = alike or ModelRecord(model="")
+    near = alike or ModelTotals(model="")
     far = overall or near
     others = max(0, far.attempts - near.attempts)
-    weight = min(OTHERS_WEIGHT, OTHERS_MOST / others) if others else 0.0
+    weight = min(DISSIMILAR_WEIGHT, MAX_DISSIMILAR_WEIGHT / others) if others else 0.0
     return _WeightedRecord(
         attempts=near.attempts + weight * others,
         done=near.done + weight * min(others, max(0, far.done - near.done)),
@@ -349,7 +355,7 @@ def _weigh(alike: ModelRecord | None, overall: ModelRecord | None) -> _WeightedR
 def _prior(rung: int, rungs: int) -> float:
     """Return the prior success probability of a model by its position on the ladder."""
     height = rung / (rungs - 1) if rungs > 1 else 1.0
-    return WEAKEST_SUCCESS + height * (STRONGEST_SUCCESS - WEAKEST_SUCCESS)
+    return WEAKEST_PRIOR + height * (STRONGEST_PRIOR - WEAKEST_PRIOR)
 
 
 def _posterior(prior: float, seen: _WeightedRecord) -> float:
@@ -359,12 +365,12 @@ def _posterior(prior: float, seen: _WeightedRecord) -> float:
 
 def _listed_prices(config: ModelsConfig, rungs: Sequence[str]) -> list[float]:
     """Return the list price of a typical session per model, estimated from the rung where it is unknown."""
-    listed = [cost_of(config, model, TYPICAL_TOKENS_IN, TYPICAL_TOKENS_OUT) for model in rungs]
-    paid = {rung: price for rung, price in enumerate(listed) if price} or {0: UNKNOWN_USD}
+    listed = [session_cost(config, model, TYPICAL_TOKENS_IN, TYPICAL_TOKENS_OUT) for model in rungs]
+    paid = {rung: price for rung, price in enumerate(listed) if price} or {0: DEFAULT_SESSION_USD}
 
     def guess(rung: int) -> float:
         nearest = min(paid, key=lambda other: abs(other - rung))
-        return float(paid[nearest] * RUNG_PRICE ** (rung - nearest))
+        return float(paid[nearest] * RUNG_PRICE_RATIO ** (rung - nearest))
 
     return [guess(rung) if price is None else price for rung, price in enumerate(listed)]
 
@@ -389,9 +395,9 @@ def _attempt_prices(listed: Sequence[float], weighed: Sequence[_WeightedRecord])
     ]
 
 
-def _seen(alike: ModelRecord | None) -> str:
+def _seen(alike: ModelTotals | None) -> str:
     return f"done {alike.done} of {alike.attempts} like this one" if alike else ""
 
 
 def _usd(amount: float) -> str:
-    return f"${amount:.2f}" if amount >= CENTS_FROM_USD else f"${amount:.4f}"
+    return f"${amount:.2f}" if amount >= TWO_DECIMALS_FROM_USD else f"${amount:.4f}"

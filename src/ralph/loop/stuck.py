@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ralph.core.records import FAILURES, record
+from ralph.core.records import FAILED_OUTCOMES, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.core.records import Outcome
+    from ralph.core.records import AttemptOutcome
 
-STRONGER_AFTER = 2
+STRONGER_MODEL_AFTER = 2
 """Number of consecutive failures after which a stronger model is used."""
-NOTHING = "nothing"
+NO_CHANGE_MARK = "nothing"
 """Change mark of an attempt that changed no file."""
 WRITING_HATS = ("creator", "editor")
 """Hats that are expected to change files."""
 
-SMALLEST = "reproduce it with the smallest example that shows it, and read the output before you change anything."
-CHANGE = "make a change, however small, or explain in the failure report what prevents it."
-ELSEWHERE = "that change does not help. Undo it and start elsewhere."
+REPRODUCE_HINT = "reproduce it with the smallest example that shows it, and read the output before you change anything."
+MAKE_CHANGE_HINT = "make a change, however small, or explain in the failure report what prevents it."
+OTHER_PLACE_HINT = "that change does not help. Undo it and start elsewhere."
 
 
-class Step(StrEnum):
+class EscalationStep(StrEnum):
     """Step of the escalation path of a failing task."""
 
     NONE = "none"
@@ -43,13 +43,13 @@ class Step(StrEnum):
 
 
 @record
-class Past:
+class PastAttempt:
     """Finished attempt at a task since it was last reset or done."""
 
     number: int
     hat: str = "creator"
     model: str = ""
-    outcome: Outcome
+    outcome: AttemptOutcome
     fingerprint: str = ""
     """Hash of the error; empty when there is no failure report."""
     changed_files: bool = True
@@ -63,11 +63,11 @@ class Past:
 
 
 @record
-class Trouble:
+class StuckState:
     """Common traits of the failures of a task since it was last reset or done."""
 
     failures: int = 0
-    step: Step = Step.NONE
+    step: EscalationStep = EscalationStep.NONE
     signs: tuple[str, ...] = ()
     """Sentences without a period; for a task that makes progress, how far it got."""
     advice: tuple[str, ...] = ()
@@ -80,17 +80,17 @@ class Trouble:
     """Model of the latest failure."""
 
 
-def look(past: Sequence[Past], *, stuck_after: int, max_retries: int) -> Trouble:
+def assess_attempts(attempts: Sequence[PastAttempt], *, stuck_after: int, max_retries: int) -> StuckState:
     """Return how stuck a task is, given its attempts, newest first.
 
     Only failures count: interruptions and hand-overs say nothing about the task.
     """
-    failures = [one for one in past if one.outcome in FAILURES]
+    failures = [one for one in attempts if one.outcome in FAILED_OUTCOMES]
     if not failures:
-        return Trouble()
+        return StuckState()
     progress = _progress(failures)
     signs = () if progress else _signs(failures)
-    return Trouble(
+    return StuckState(
         failures=len(failures),
         step=_step(len(failures), bool(progress), stuck_after=stuck_after, max_retries=max_retries),
         signs=(progress,) if progress else tuple(sign for sign, _ in signs),
@@ -101,21 +101,21 @@ def look(past: Sequence[Past], *, stuck_after: int, max_retries: int) -> Trouble
     )
 
 
-def warning(trouble: Trouble) -> list[str]:
+def stuck_warning_lines(stuck_state: StuckState) -> list[str]:
     """Return one line for each sign of a stuck task, with a suitable alternative approach."""
-    pairs = zip(trouble.signs, trouble.advice, strict=False)  # signs of progress have no advice
+    pairs = zip(stuck_state.signs, stuck_state.advice, strict=False)  # signs of progress have no advice
     return [f"{sign[0].upper()}{sign[1:]}: {advice}" for sign, advice in pairs]
 
 
-def _step(failures: int, is_progressing: bool, *, stuck_after: int, max_retries: int) -> Step:
+def _step(failures: int, is_progressing: bool, *, stuck_after: int, max_retries: int) -> EscalationStep:
     if failures > max_retries:
-        return Step.PERSON
+        return EscalationStep.PERSON
     if failures >= stuck_after and not is_progressing:
-        return Step.DECOMPOSE
-    return Step.STRONGER if failures >= STRONGER_AFTER else Step.REPORT
+        return EscalationStep.DECOMPOSE
+    return EscalationStep.STRONGER if failures >= STRONGER_MODEL_AFTER else EscalationStep.REPORT
 
 
-def _progress(failures: Sequence[Past]) -> str:
+def _progress(failures: Sequence[PastAttempt]) -> str:
     """Return how the latest failure got further than all before it, or an empty string."""
     latest, before = failures[0], failures[1:]
     if not before:
@@ -133,26 +133,26 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _signs(failures: Sequence[Past]) -> tuple[tuple[str, str], ...]:
+def _signs(failures: Sequence[PastAttempt]) -> tuple[tuple[str, str], ...]:
     """Return what the failures have in common, with an alternative approach for each."""
     errors, idle, twin = _same_errors(failures), _idle(failures), _same_change(failures)
     found = []
     if errors > 1:
-        found.append((f"the same error occurred {errors} times in a row", SMALLEST))
+        found.append((f"the same error occurred {errors} times in a row", REPRODUCE_HINT))
     if idle:
-        found.append((f"the last {'two attempts' if idle > 1 else 'attempt'} changed no file", CHANGE))
+        found.append((f"the last {'two attempts' if idle > 1 else 'attempt'} changed no file", MAKE_CHANGE_HINT))
     if twin and twin is failures[1]:
-        found.append(("the last two attempts left the same change", ELSEWHERE))
+        found.append(("the last two attempts left the same change", OTHER_PLACE_HINT))
     elif twin:
-        found.append((f"the last attempt left the same change as attempt {twin.number}", ELSEWHERE))
+        found.append((f"the last attempt left the same change as attempt {twin.number}", OTHER_PLACE_HINT))
     return tuple(found)
 
 
-def _is_repeating(failures: Sequence[Past]) -> bool:
+def _is_repeating(failures: Sequence[PastAttempt]) -> bool:
     return _same_errors(failures) > 1 or _idle(failures) > 1 or _same_change(failures) is not None
 
 
-def _same_errors(failures: Sequence[Past]) -> int:
+def _same_errors(failures: Sequence[PastAttempt]) -> int:
     """Return how many times in a row the latest error occurred."""
     latest = failures[0].fingerprint
     if not latest:
@@ -160,16 +160,16 @@ def _same_errors(failures: Sequence[Past]) -> int:
     return next((n for n, one in enumerate(failures) if one.fingerprint != latest), len(failures))
 
 
-def _idle(failures: Sequence[Past]) -> int:
+def _idle(failures: Sequence[PastAttempt]) -> int:
     """Return how many of the latest failures in a row should have changed a file but did not."""
     return next((n for n, one in enumerate(failures) if not _is_idle(one)), len(failures))
 
 
-def _is_idle(one: Past) -> bool:
+def _is_idle(one: PastAttempt) -> bool:
     return one.hat in WRITING_HATS and not one.changed_files
 
 
-def _same_change(failures: Sequence[Past]) -> Past | None:
+def _same_change(failures: Sequence[PastAttempt]) -> PastAttempt | None:
     """Return the earlier failure that left the same change as the latest one."""
     latest = failures[0]
     if not latest.changed_files or not latest.change_mark:

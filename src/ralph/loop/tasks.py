@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ralph.core.errors import UsageError
 from ralph.core.paging import ResultList, paged
-from ralph.core.records import Status, now, record
-from ralph.core.text import accept, one_line
+from ralph.core.records import TaskStatus, now, record
+from ralph.core.text import one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.paging import Page
-    from ralph.core.records import Attempt, Feature, LogEntry, Task, TaskMetrics
+    from ralph.core.records import Attempt, Feature, Task, TaskLogEntry, TaskMetrics
     from ralph.formats.planned import TaskImport
     from ralph.store import Store
 
 SHOWN_ATTEMPTS = 20
 REPORT_LEASE_SECONDS = 60.0
 """Time a task is claimed while a failure outside the loop is recorded."""
-_OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED, Status.FAILED)
-_UNDECIDED = (Status.PENDING, Status.IN_PROGRESS, Status.BLOCKED)
+_OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.BLOCKED, TaskStatus.FAILED)
+_UNDECIDED = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS, TaskStatus.BLOCKED)
 
 
 @record
@@ -75,13 +75,13 @@ class TaskService:
     def get(self, id: str) -> TaskView:
         """Return a task with its attempts and links."""
         task = self._tasks.get(id)
-        needed_by = self._tasks.needed_by(id)
-        linked = self._tasks.some((*task.needs, *needed_by))
+        needed_by = self._tasks.dependents(id)
+        linked = self._tasks.get_many((*task.needs, *needed_by))
         return TaskView(
             task=task,
             metrics=self._store.attempts.metrics(id),
             attempts=tuple(self._store.attempts.latest(SHOWN_ATTEMPTS, task=id)),
-            parts=tuple(self._tasks.parts(id)),
+            parts=tuple(self._tasks.subtasks(id)),
             needs=tuple(linked[other] for other in task.needs if other in linked),
             needed_by=tuple(linked[other] for other in needed_by if other in linked),
             feature=self._store.features.get(task.feature_id) if task.feature_id else None,
@@ -89,11 +89,11 @@ class TaskService:
 
     def tree(self, id: str | None = None) -> list[Task]:
         """Return a task with all tasks below it, or all tasks."""
-        return self._tasks.below(id) if id else self._tasks.all()
+        return self._tasks.subtree(id) if id else self._tasks.all()
 
     def graph(self, limit: int, *, feature: str | None = None) -> TaskGraph:
         """Return tasks and their links; beyond the limit, the oldest finished tasks are left out."""
-        found = self._tasks.foremost(limit + 1, self._feature_id(feature))
+        found = self._tasks.unfinished_first(limit + 1, self._feature_id(feature))
         tasks = found[:limit]
         ids = {task.id for task in tasks}
         needs = [TaskLink(first=id, then=task.id, kind="needs") for task in tasks for id in task.needs if id in ids]
@@ -101,7 +101,7 @@ class TaskService:
         parts = [TaskLink(first=part, then=whole, kind="part") for part, whole in wholes]
         return TaskGraph(tasks=tuple(tasks), links=(*needs, *parts), is_whole=len(found) <= limit)
 
-    def counts(self, feature: str | None = None) -> dict[Status, int]:
+    def counts(self, feature: str | None = None) -> dict[TaskStatus, int]:
         """Return the number of tasks by status, of one feature if given."""
         wanted = self._feature_id(feature)
         return self._tasks.counts() if wanted is None else self._tasks.counts_by_feature().get(wanted, {})
@@ -111,12 +111,12 @@ class TaskService:
         wanted = self._feature_id(feature)
         if wanted is not None:
             return self._tasks.count_ready(wanted)
-        last = self._store.events.last()
+        last = self._store.events.last_seq()
         if self._ready_count is None or self._ready_count[0] != last:
             self._ready_count = last, self._tasks.count_ready()
         return self._ready_count[1]
 
-    def read_log(self, id: str) -> list[LogEntry]:
+    def read_log(self, id: str) -> list[TaskLogEntry]:
         """Return the log of a task, oldest first."""
         return self._tasks.read_log(id)
 
@@ -137,13 +137,13 @@ class TaskService:
 
         With an `id` chosen by the caller the call is idempotent: repeating it returns the same task.
         """
-        from ralph.store.tasks import NewTask
+        from ralph.store.tasks import TaskDraft
 
         return self._tasks.add(
-            NewTask(
+            TaskDraft(
                 id=_check_id(id) if id else None,
                 title=_clean_title(title),
-                body=accept(body),
+                body=sanitize(body),
                 priority=priority,
                 parent_id=parent,
                 feature_id=self._feature_id(feature),
@@ -169,7 +169,7 @@ class TaskService:
         return self._tasks.update(
             id,
             title=_clean_title(title) if title is not None else None,
-            body=accept(body) if body is not None else None,
+            body=sanitize(body) if body is not None else None,
             priority=priority,
             parent_id=parent,
             feature_id=self._feature_id(feature) if feature else feature,
@@ -180,8 +180,8 @@ class TaskService:
         """Add and remove dependencies of a task; return the task."""
         if add or remove:
             with self._store.transaction():
-                self._tasks.remove_needs(id, remove)
-                self._tasks.add_needs(id, add)
+                self._tasks.remove_dependencies(id, remove)
+                self._tasks.add_dependencies(id, add)
         return self._tasks.get(id)
 
     def done(self, id: str) -> Task:
@@ -196,26 +196,26 @@ class TaskService:
             raise UsageError(
                 "While a run is active, only the run marks tasks as done, once their gates pass.", code="run-active"
             )
-        return self._move(id, Status.DONE, _OPEN, "")
+        return self._move(id, TaskStatus.DONE, _OPEN, "")
 
     def fail(self, id: str, reason: str = "") -> Task:
         """Mark a task as failed for good."""
-        return self._move(id, Status.FAILED, _UNDECIDED, reason)
+        return self._move(id, TaskStatus.FAILED, _UNDECIDED, reason)
 
     def block(self, id: str, reason: str = "") -> Task:
         """Hold a task back until somebody resets it."""
-        return self._move(id, Status.BLOCKED, _UNDECIDED, reason)
+        return self._move(id, TaskStatus.BLOCKED, _UNDECIDED, reason)
 
     def reset(self, *ids: str) -> list[Task]:
         """Put tasks back to pending with all their retries, all or none; workers lose their claims."""
         with self._store.transaction():
-            return [self._move(id, Status.PENDING, tuple(Status), "") for id in ids]
+            return [self._move(id, TaskStatus.PENDING, tuple(TaskStatus), "") for id in ids]
 
-    def _move(self, id: str, status: Status, allowed: Iterable[Status], reason: str) -> Task:
-        reason = accept(reason)
+    def _move(self, id: str, status: TaskStatus, allowed: Iterable[TaskStatus], reason: str) -> Task:
+        reason = sanitize(reason)
         self._reject_own_task(id)
         with self._store.transaction():
-            task = self._tasks.move(id, status, allowed, reason)
+            task = self._tasks.set_status(id, status, allowed, reason)
             message = f"Set to {status} by hand" + (f": {reason}" if reason else ".")
             self._tasks.log(id, message, self._actor.kind)
         return task
@@ -227,7 +227,7 @@ class TaskService:
 
     def log(self, id: str, message: str) -> None:
         """Add a line to the log of a task."""
-        text = accept(message)
+        text = sanitize(message)
         if not text:
             raise UsageError("The log message is empty.", code="empty-message")
         self._tasks.log(id, text, self._actor.kind)
@@ -245,7 +245,7 @@ class TaskService:
 
         The task goes back to pending, or waits for a person once its retries are used up.
         """
-        from ralph.core.records import Report
+        from ralph.core.records import FailureReportSigil
         from ralph.loop.report_failure import record_failure
 
         if self._actor.is_loop_session:
@@ -253,11 +253,11 @@ class TaskService:
                 f"A session of the loop cannot report a failure of {id}: write a <failure-report> in the answer.",
                 code="loop-session",
             )
-        report = Report(
+        report = FailureReportSigil(
             tried=_required(tried, "what was tried"),
             why=_required(why, "why it failed"),
-            category="_".join(accept(category).lower().split())[:50] or "unknown",
-            files=tuple(dict.fromkeys(filter(None, map(accept, files)))),
+            category="_".join(sanitize(category).lower().split())[:50] or "unknown",
+            files=tuple(dict.fromkeys(filter(None, map(sanitize, files)))),
             trace=trace,
         )
         return record_failure(self._store, self._config, id, report, REPORT_LEASE_SECONDS, at=now())
@@ -278,7 +278,7 @@ class TaskService:
         self,
         page: Page | None = None,
         *,
-        status: Status | None = None,
+        status: TaskStatus | None = None,
         feature: str | None = None,
         ready: bool | None = None,
     ) -> ResultList[Task]:
@@ -286,7 +286,7 @@ class TaskService:
 
         `ready` selects tasks that can start now; False selects pending tasks that wait for something.
         """
-        found = self._tasks.placed(
+        found = self._tasks.page(
             page.limit + 1 if page else None,
             page.after if page else None,
             status=status,
@@ -297,7 +297,7 @@ class TaskService:
 
 
 def _required(text: str, what: str) -> str:
-    cleaned = accept(text)
+    cleaned = sanitize(text)
     if not cleaned:
         raise UsageError(f"A failure report must say {what}.", code="incomplete-report")
     return cleaned
@@ -315,7 +315,7 @@ def _check_id(text: str) -> str:
 
 
 def _clean_title(text: str) -> str:
-    title = one_line(accept(text))
+    title = one_line(sanitize(text))
     if not title:
         raise UsageError("A task needs a title.", code="empty-title")
     return title

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
 
-BEATS_PER_LEASE = 3
+HEARTBEATS_PER_LEASE = 3
 """Number of heartbeats within one lease."""
-LOCK_NAME = ".ralph/ralph.db-run.lock"
+RUN_LOCK_PATH = ".ralph/ralph.db-run.lock"
 """Path of the run lock; matches a pattern in the .gitignore that Ralph writes."""
 
 
@@ -28,12 +28,12 @@ def worker_name(number: int = 0) -> str:
     return f"{_host()}/{os.getpid()}/{_start_time(os.getpid())}" + (f"+{number}" if number else "")
 
 
-def vanished(workers: Iterable[str]) -> set[str]:
+def dead_workers(workers: Iterable[str]) -> set[str]:
     """Return the workers that ran on this machine and are certainly dead."""
     return {name for name in workers if _is_dead(name)}
 
 
-def is_at_work(name: str) -> bool:
+def is_worker_alive(name: str) -> bool:
     """Return whether a worker is certainly alive on this machine, in a process other than this one."""
     host, pid, start = _split_name(name)
     is_other = host == _host() and pid.isdigit() and int(pid) != os.getpid()
@@ -103,22 +103,22 @@ class Heartbeat:
         self._ended.set()
         self._thread.join()
 
-    def keep(self, task_id: str, token: int) -> None:
+    def watch_claim(self, task_id: str, token: int) -> None:
         """Renew this claim from now on, instead of the previous one."""
         self._claim = (task_id, token)
 
-    def rest(self) -> None:
+    def release_claim(self) -> None:
         """Stop renewing: the claim is settled."""
         self._claim = None
 
     @property
-    def lost(self) -> bool:
+    def has_lost_claim(self) -> bool:
         """Whether another worker has taken over the current task."""
         return self._claim is not None and self._lost == self._claim
 
     def _renew_periodically(self) -> None:
         store: Store | None = None
-        while not self._ended.wait(self._lease_seconds / BEATS_PER_LEASE):
+        while not self._ended.wait(self._lease_seconds / HEARTBEATS_PER_LEASE):
             claim = self._claim
             if claim is None:
                 continue
@@ -126,29 +126,29 @@ class Heartbeat:
                 store = store or self._open_store()
                 if not store.tasks.heartbeat(*claim, self._lease_seconds):
                     self._lost = claim
-                store.rest()  # until the next beat
+                store.release_connection()  # until the next beat
             except RalphError:
                 continue  # database error: the lease leaves time for two more heartbeats
         if store:
             store.close()
 
 
-class OnlyRun:
+class RunLock:
     """Lock that tells whether another run uses the same directory."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / LOCK_NAME
+        self._path = directory / RUN_LOCK_PATH
         self._file: IO[str] | None = None
-        self.is_alone = True
+        self.is_acquired = True
 
-    def __enter__(self) -> OnlyRun:
+    def __enter__(self) -> RunLock:
         try:
             import fcntl
 
             self._file = self._path.open("a", encoding="utf-8")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self.is_alone = False
+            self.is_acquired = False
         except (ImportError, OSError):  # no file locks here: assume to be alone
             pass
         return self
@@ -158,12 +158,12 @@ class OnlyRun:
             self._file.close()
 
 
-def is_run_at_work(directory: Path) -> bool:
+def is_run_active(directory: Path) -> bool:
     """Return whether a run is active in a directory; False where that cannot be determined. Writes nothing."""
     try:
         import fcntl
 
-        file = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = os.open(directory / RUN_LOCK_PATH, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (ImportError, OSError):
         return False
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from ralph.core.records import State, now, replace, timestamp
-from ralph.memory.lifecycle.confidence import LEARNING_DAYS, outlived, too_many
-from ralph.memory.lifecycle.duplicates import clusters, is_due, merge
-from ralph.store.memories import Change, change_id
-from ralph.store.memory_queries import Wanted
+from ralph.core.records import MemoryState, now, replace, timestamp
+from ralph.memory.lifecycle.confidence import LEARNING_EXPIRY_DAYS, is_expired, needs_confirmation
+from ralph.memory.lifecycle.duplicates import find_duplicates, is_consolidation_due, merge_duplicates
+from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 DAY_SECONDS = 86_400
 
 
-def consolidate(store: Store) -> int:
+def consolidate_memories(store: Store) -> int:
     """Merge near-duplicate memories when there are many; return how many were superseded."""
     total = store.memories.count()
-    if not is_due(total, store.attempts.count_since(store.memories.last("consolidated"))):
+    if not is_consolidation_due(total, store.attempts.count_since(store.memories.last_time("consolidated"))):
         return 0
-    found = clusters(store.memories.all(), now())
+    found = find_duplicates(store.memories.all(), now())
     count = sum(len(others) for _, others in found)
-    if not count or too_many(count, total):
+    if not count or needs_confirmation(count, total):
         return 0  # suspiciously many: leave it to a person, with ralph memory consolidate
     store.backup("before consolidation")
-    return len(put_together(store, found, Change(who="ralph", why="consolidation", id=change_id())))
+    return len(merge_clusters(store, found, ChangeInfo(who="ralph", why="consolidation", id=change_id())))
 
 
-def put_together(store: Store, found: Iterable[tuple[Memory, Sequence[Memory]]], change: Change) -> set[str]:
+def merge_clusters(store: Store, clusters: Iterable[tuple[Memory, Sequence[Memory]]], change: ChangeInfo) -> set[str]:
     """Supersede the other memories of each cluster by its first; return the superseded ids."""
     superseded: set[str] = set()
     with store.transaction():
         at = now()
-        for first, others in found:
-            if store.memories.supersede(first, merge(first, others, at), others, change):
+        for first, others in clusters:
+            if store.memories.consolidate(first, merge_duplicates(first, others, at), others, change):
                 superseded |= {other.id for other in others}
     return superseded
 
 
-def retire(store: Store) -> int:
+def retire_memories(store: Store) -> int:
     """Prune old learnings of runs that have not been used since; return how many."""
     at = now()
-    filter = Wanted(before=timestamp(time.time() - LEARNING_DAYS * DAY_SECONDS))
-    outdated = [memory for memory in store.memories.find(filter) if outlived(memory, at)]
-    if not outdated or too_many(len(outdated), store.memories.count()):
+    filter = MemoryFilter(before=timestamp(time.time() - LEARNING_EXPIRY_DAYS * DAY_SECONDS))
+    outdated = [memory for memory in store.memories.find(filter) if is_expired(memory, at)]
+    if not outdated or needs_confirmation(len(outdated), store.memories.count()):
         return 0
     why = "old, and not used for a month"
-    change = Change(who="ralph", why=why, id=change_id())
-    pruned = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=at)) for one in outdated]
-    return len(store.memories.replace_all(pruned, "pruned", change))
+    change = ChangeInfo(who="ralph", why=why, id=change_id())
+    pruned = [(one, replace(one, state=MemoryState.PRUNED, state_reason=why, updated_at=at)) for one in outdated]
+    return len(store.memories.update_unmodified(pruned, "pruned", change))

@@ -43,9 +43,9 @@ class MemoryFiles:
 
     def _sync(self) -> None:
         if self._config.memories.shared:
-            from ralph.store.shared import Shared
+            from ralph.store.shared import SharedMemories
 
-            if Shared(self._store.scope).news():
+            if SharedMemories(self._store.scope).unseen_range():
                 from ralph.memory.sharing import import_shared
 
                 import_shared(self._store)
@@ -55,7 +55,7 @@ class MemoryFiles:
             outcome = sync(self._store, self._root)
             for problem in outcome.problems:
                 self._add_problem(problem)
-            self.is_unwritten = outcome.is_unwritten
+            self.is_unwritten = outcome.has_unwritten
 
     def _add_problem(self, problem: str) -> None:
         if problem not in self.problems:
@@ -67,31 +67,34 @@ class MemoryFiles:
             return
         from pathlib import Path
 
-        from ralph.formats.sync import is_unwritten, mark, problems
+        from ralph.formats.sync import files_fingerprint, has_unwritten_files, problems
 
         self.sync()
-        version = self._store.memories.last_event(), mark(self._store, self._root)
+        version = self._store.memories.last_event_seq(), files_fingerprint(self._store, self._root)
         if self._checked is None or self._checked[0] != version:
             root = Path(self._root)
-            found = [*problems.of_memories(root, self._synced_ids), *problems.of_knowledge(root, self._synced_ids)]
-            self._checked = version, [f"{one.says}: {one.mend}." for one in found]
-        self.is_unwritten = is_unwritten(self._store, self._root)
+            found = [
+                *problems.check_memories_file(root, self._synced_ids),
+                *problems.check_knowledge_files(root, self._synced_ids),
+            ]
+            self._checked = version, [f"{one.message}: {one.fix}." for one in found]
+        self.is_unwritten = has_unwritten_files(self._store, self._root)
         self.problems = [*self._checked[1], *[NOT_WRITTEN] * (self.is_unwritten and not self._checked[1])]
 
     def _synced_ids(self, kinds: tuple[str, ...]) -> dict[str, bool]:
-        from ralph.formats.sync import written_ids
+        from ralph.formats.sync import synced_memory_ids
 
-        return written_ids(self._store, kinds)
+        return synced_memory_ids(self._store, kinds)
 
     def create(self, *, force: bool = False) -> str:
         """Create the markdown file from its template and what is known; return its path."""
         from pathlib import Path
 
-        from ralph.core.files import write_whole
-        from ralph.formats.memories_md import TEMPLATE
-        from ralph.formats.sync.disk import FileUnusableError, content_of, memories_path, refuse_foreign
-        from ralph.formats.sync.location import place_of
-        from ralph.store.sync_state import Synced
+        from ralph.core.files import write_atomically
+        from ralph.formats.memories_md import MEMORIES_TEMPLATE
+        from ralph.formats.sync.disk import UnusableFileError, check_inside_project, memories_path, read_bytes
+        from ralph.formats.sync.location import working_copy_id
+        from ralph.store.sync_state import SyncState
 
         name = memories_path(self._root)
         path = Path(self._root) / name
@@ -100,14 +103,14 @@ class MemoryFiles:
             raise RalphError(f"{name} already exists. To replace it: ralph memory init --force", code="file-exists")
         self.sync()
         try:
-            refuse_foreign(Path(self._root), f"{name}.bak")
-            refuse_foreign(Path(self._root), name)
+            check_inside_project(Path(self._root), f"{name}.bak")
+            check_inside_project(Path(self._root), name)
             if exists:
-                write_whole(path.with_name(path.name + ".bak"), content_of(Path(self._root), name))
+                write_atomically(path.with_name(path.name + ".bak"), read_bytes(Path(self._root), name))
             # Otherwise sync would treat the entries that the template lacks as deleted.
-            Synced(self._store.scope, place_of(self._store, self._root)).forget(name)
-            write_whole(path, TEMPLATE.encode())
-        except FileUnusableError as error:
+            SyncState(self._store.scope, working_copy_id(self._store, self._root)).delete_file(name)
+            write_atomically(path, MEMORIES_TEMPLATE.encode())
+        except UnusableFileError as error:
             raise RalphError(str(error), code="file-unusable") from error
         except OSError as error:
             raise RalphError(f"{name} cannot be written: {error.strerror}.", code="file-unusable") from error

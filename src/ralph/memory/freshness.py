@@ -10,24 +10,23 @@ import os
 from functools import cached_property
 from stat import S_ISDIR, S_ISREG
 
-from ralph.core.records import Memory, State, record, replace, timestamp
+from ralph.core.records import Memory, MemoryState, record, replace, timestamp
 from ralph.memory.lifecycle.staleness import (
-    ABSENT,
-    EMPTY,
-    FOLDER,
-    MATCHED,
-    UNKNOWN,
-    Here,
-    Named,
-    compiled_pattern,
-    confirmed_by,
-    inside,
+    ABSENT_MARK,
+    EMPTY_BLOB_ID,
+    FOLDER_MARK,
+    MATCHED_MARK,
+    UNKNOWN_MARK,
+    FileReferences,
+    PathState,
+    assess_staleness,
+    compile_glob,
+    content_marks,
+    format_marks,
     is_pattern,
-    judged,
     likely_move,
-    marks_in,
-    marks_of,
-    seen_of,
+    parse_marks,
+    project_path,
 )
 
 TYPE_CHECKING = False
@@ -37,29 +36,28 @@ if TYPE_CHECKING:
 
     from ralph.store import Store
     from ralph.store.database import Row
-    from ralph.store.memories import Change, Changed
+    from ralph.store.memories import ChangeInfo, ChangeResult
 
-__all__ = ["Checked", "check", "confirm", "confirmed_by", "with_marks"]
 
-MOST_FILES = 50
+MAX_FILES = 50
 """Maximum number of files checked per memory; one that names more is about none of them."""
-LARGEST_READ = 5 * 1024 * 1024
+MAX_READ_BYTES = 5 * 1024 * 1024
 """Size above which a file is identified by its size alone, in bytes."""
-MOST_COMMITS = 3_000
+MAX_COMMITS = 3_000
 """Maximum number of commits read from the log."""
-LOG_SECONDS = 5.0
+LOG_TIMEOUT_SECONDS = 5.0
 """Timeout of reading the log, in seconds."""
-MOST_UNTRACKED = 500
+MAX_UNTRACKED = 500
 """Maximum number of untracked files searched for a moved one."""
-MOST_WALKED = 20_000
+MAX_WALKED = 20_000
 """Maximum number of files listed without git."""
-MOST_RENAMES = 10
+MAX_RENAMES = 10
 """Maximum number of renames followed."""
-_NO_BLOB = (UNKNOWN, ABSENT, FOLDER, MATCHED)
+_NO_BLOB = (UNKNOWN_MARK, ABSENT_MARK, FOLDER_MARK, MATCHED_MARK)
 
 
 @record
-class Checked:
+class StalenessCheck:
     """Memories changed by a check."""
 
     marked: tuple[Memory, ...] = ()
@@ -68,44 +66,52 @@ class Checked:
     """Memories whose files are unchanged again."""
 
 
-def with_marks(memory: Memory, directory: Path | str) -> Memory:
+def record_file_marks(memory: Memory, directory: Path | str) -> Memory:
     """Return a memory with marks of the current state of its files."""
     folder = _Folder(directory)
-    current = {path: folder.marks_at(path) for path in memory.files[:MOST_FILES] if not is_pattern(path)}
+    current = {path: folder.marks_at(path) for path in memory.files[:MAX_FILES] if not is_pattern(path)}
     marks = {
-        path: path_marks[0] if path_marks else ABSENT for path, path_marks in current.items() if path_marks is not None
+        path: path_marks[0] if path_marks else ABSENT_MARK
+        for path, path_marks in current.items()
+        if path_marks is not None
     }
-    return replace(memory, seen=seen_of(marks), stale="")
+    return replace(memory, seen=format_marks(marks), stale="")
 
 
-def check(store: Store, directory: Path | str, paths: Collection[str] | None = None) -> Checked:
+def check_staleness(store: Store, directory: Path | str, paths: Collection[str] | None = None) -> StalenessCheck:
     """Mark active memories whose files have changed, and clear the mark of those whose files are as before.
 
     With `paths`, only check memories that name one of them. Files without a recorded mark are assumed unchanged, unless
     git recorded a change since the memory was written.
     """
-    rows = store.memories.naming_files(paths)
+    rows = store.memories.file_references(paths)
     if not rows:
-        return Checked()
+        return StalenessCheck()
     named = [_named_files(row) for row in rows]
     here, touched = _current_state(_Folder(directory), named)
     changes = []
     for row, files in zip(rows, named, strict=True):
-        marks, stale = judged(files, here, touched)
+        marks, stale = assess_staleness(files, here, touched)
         if (marks, stale) != (files.marks, row["stale"]):
-            changes.append((row, seen_of(marks), stale))
-    store.memories.note_files(changes)
+            changes.append((row, format_marks(marks), stale))
+    store.memories.set_file_state(changes)
     changed = {row["id"]: stale for row, _, stale in changes if stale != row["stale"]}
-    memories = [memory for memory in store.memories.find_each(changed) if memory.stale == changed[memory.id]]
-    return Checked(
+    memories = [memory for memory in store.memories.find_by_ids(changed) if memory.stale == changed[memory.id]]
+    return StalenessCheck(
         marked=tuple(memory for memory in memories if memory.stale),
         cleared=tuple(memory for memory in memories if not memory.stale),
     )
 
 
-def confirm(
-    store: Store, ids: Iterable[str], directory: Path | str | None, change: Change, at: str, *, also_gone: bool = False
-) -> list[Changed]:
+def confirm_memories(
+    store: Store,
+    ids: Iterable[str],
+    directory: Path | str | None,
+    change: ChangeInfo,
+    at: str,
+    *,
+    include_missing_files: bool = False,
+) -> list[ChangeResult]:
     """Confirm that active memories are true for the current files, and return the confirmed ones.
 
     A memory with a missing file is only confirmed with `also_gone`, which is up to a person. Without a directory the
@@ -114,28 +120,28 @@ def confirm(
     memories = store.memories
     confirmed = []
     with store.transaction():
-        for memory in memories.find_each(ids):
-            fresh = replace(memory, seen="") if directory is None else with_marks(memory, directory)
-            if memory.state is State.ACTIVE and (also_gone or not _has_lost_file(memory, fresh)):
+        for memory in memories.find_by_ids(ids):
+            fresh = replace(memory, seen="") if directory is None else record_file_marks(memory, directory)
+            if memory.state is MemoryState.ACTIVE and (include_missing_files or not _has_lost_file(memory, fresh)):
                 fields = {"seen": fresh.seen, "stale": "", "verified_at": at}
-                confirmed.append(memories.changed(memory.id, "confirmed", change, **fields))
+                confirmed.append(memories.update_with_event(memory.id, "confirmed", change, **fields))
     return confirmed
 
 
 def _has_lost_file(memory: Memory, fresh: Memory) -> bool:
     """Return whether a file of a memory existed before and is now missing."""
-    before, after = marks_in(memory.seen), marks_in(fresh.seen)
-    return any(mark == ABSENT and before.get(path, ABSENT) != ABSENT for path, mark in after.items())
+    before, after = parse_marks(memory.seen), parse_marks(fresh.seen)
+    return any(mark == ABSENT_MARK and before.get(path, ABSENT_MARK) != ABSENT_MARK for path, mark in after.items())
 
 
-def _named_files(row: Row) -> Named:
-    from ralph.core.tokenize import texts_in
+def _named_files(row: Row) -> FileReferences:
+    from ralph.core.tokenize import parse_string_list
 
     held_at = max(row["created_at"], row["verified_at"] or "")
-    return Named(
-        files=tuple(dict.fromkeys(texts_in(row["files"])[:MOST_FILES])),
-        marks=marks_in(row["seen"]),
-        held_on=held_at[:10],
+    return FileReferences(
+        files=tuple(dict.fromkeys(parse_string_list(row["files"])[:MAX_FILES])),
+        marks=parse_marks(row["seen"]),
+        verified_on=held_at[:10],
         since=max(held_at, row["updated_at"]),
     )
 
@@ -143,7 +149,7 @@ def _named_files(row: Row) -> Named:
 # --- files -------------------------------------------------------------------------------
 
 
-def _current_state(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, Here], dict[str, str]]:
+def _current_state(folder: _Folder, named: Sequence[FileReferences]) -> tuple[dict[str, PathState], dict[str, str]]:
     """Return the state of each path that memories name, and when git last recorded a change where needed."""
     recorded: dict[str, set[str | None]] = {}
     since: dict[str, str] = {}
@@ -153,9 +159,11 @@ def _current_state(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, H
             since[path] = min(since.get(path, entry.since), entry.since)
     files = _Files(folder)
     marks = {path: files.marks_at(path) for path in recorded}
-    here = {path: Here(marks=path_marks) for path, path_marks in marks.items() if path_marks is not None}
+    here = {path: PathState(marks=path_marks) for path, path_marks in marks.items() if path_marks is not None}
     gone = {
-        path for path, entry in here.items() if not entry.marks and recorded[path] != {ABSENT} and not is_pattern(path)
+        path
+        for path, entry in here.items()
+        if not entry.marks and recorded[path] != {ABSENT_MARK} and not is_pattern(path)
     }
     files.find_by_content({mark for path in gone for mark in recorded[path] if mark})
     moved = {path: files.moved_to(path, recorded[path]) for path in gone}
@@ -163,8 +171,8 @@ def _current_state(folder: _Folder, named: Sequence[Named]) -> tuple[dict[str, H
     uncertain |= {path for path, to in moved.items() if not to}
     log = _log(folder.root, min(since[path] for path in uncertain)) if uncertain else _Log()
     for path in gone:
-        here[path] = Here(moved_to=moved[path] or files.renamed_to(path, log))
-    return here, {path: log.touched.get(inside(path), "") for path in uncertain}
+        here[path] = PathState(moved_to=moved[path] or files.renamed_to(path, log))
+    return here, {path: log.touched.get(project_path(path), "") for path in uncertain}
 
 
 class _Files:
@@ -178,10 +186,10 @@ class _Files:
     def marks_at(self, path: str) -> tuple[str, ...] | None:
         """Return the marks of a path; empty if nothing is there, None if that cannot be determined."""
         if is_pattern(path):
-            return (MATCHED,) if self._has_match(path) else ()
+            return (MATCHED_MARK,) if self._has_match(path) else ()
         marks = self._folder.marks_at(path)
-        if marks == () and inside(path) in self._skipped:
-            return (self._index[inside(path)],)
+        if marks == () and project_path(path) in self._skipped:
+            return (self._index[project_path(path)],)
         return marks
 
     @cached_property
@@ -208,12 +216,12 @@ class _Files:
         return self._run_git("ls-files", "--others", "--exclude-standard", "-z")
 
     def _run_git(self, *arguments: str) -> list[str]:
-        from ralph.core.git import ask_git
+        from ralph.core.git import query_git
 
-        return [part for part in (ask_git(self._root, *arguments) or "").split("\0") if part]
+        return [part for part in (query_git(self._root, *arguments) or "").split("\0") if part]
 
     def _has_match(self, pattern: str) -> bool:
-        matches = compiled_pattern(pattern).fullmatch
+        matches = compile_glob(pattern).fullmatch
         paths = (path for paths in (self._index, self._unindexed) for path in paths if matches(path))
         return any(self._folder.marks_at(path) != () for path in paths)
 
@@ -226,7 +234,7 @@ class _Files:
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             paths += [os.path.relpath(f"{folder}/{name}", self._root) for name in names]
-            if len(paths) > MOST_WALKED:
+            if len(paths) > MAX_WALKED:
                 break
         return paths
 
@@ -234,12 +242,12 @@ class _Files:
 
     def find_by_content(self, marks: Collection[str]) -> None:
         """Find the current paths of contents, in the git index or among untracked files."""
-        blobs = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY}
+        blobs = {mark for mark in marks if mark not in _NO_BLOB and mark != EMPTY_BLOB_ID}
         if not blobs:
             return
         self._find(blobs, [path for path, id in self._index.items() if id in blobs])
         if missing := blobs - self._paths_by_mark.keys():
-            self._find(missing, self._untracked[:MOST_UNTRACKED])
+            self._find(missing, self._untracked[:MAX_UNTRACKED])
 
     def _find(self, blobs: set[str], paths: Iterable[str]) -> None:
         for path in paths:
@@ -248,13 +256,13 @@ class _Files:
 
     def moved_to(self, path: str, known: Collection[str | None]) -> str:
         """Return the path the content of a missing file is at now; empty if not found."""
-        candidates = (likely_move(inside(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
+        candidates = (likely_move(project_path(path), self._paths_by_mark.get(mark or "", ())) for mark in known)
         return next(filter(None, candidates), "")
 
     def renamed_to(self, path: str, log: _Log) -> str:
         """Return the path git says a file was renamed to, if it exists."""
-        target = inside(path)
-        for _ in range(MOST_RENAMES):
+        target = project_path(path)
+        for _ in range(MAX_RENAMES):
             target = log.renamed.get(target, "")
             if target and self._folder.marks_at(target):
                 return target
@@ -273,7 +281,7 @@ class _Folder:
 
         Links out of the project are not followed, and only regular files are read.
         """
-        plain = inside(path)
+        plain = project_path(path)
         try:
             where = self._resolve(plain)
             if not plain or not where.startswith(f"{self.root.rstrip('/')}/"):
@@ -304,15 +312,15 @@ class _Folder:
 def _marks_of(file: int) -> tuple[str, ...] | None:
     info = os.fstat(file)
     if S_ISDIR(info.st_mode):
-        return (FOLDER,)
+        return (FOLDER_MARK,)
     if not S_ISREG(info.st_mode):
         return None
-    if info.st_size > LARGEST_READ:
+    if info.st_size > MAX_READ_BYTES:
         return (f"{info.st_size} bytes",)
     content = os.read(file, info.st_size + 1)
     while len(content) < info.st_size and (more := os.read(file, info.st_size)):
         content += more
-    return marks_of(content)
+    return content_marks(content)
 
 
 # --- git log -----------------------------------------------------------------------------
@@ -343,13 +351,13 @@ def _log(root: str, since: str) -> _Log:
         "-z",
         "--format=%x01%ct",
         f"--since={since[:19]}Z",
-        f"--max-count={MOST_COMMITS}",
-        seconds=LOG_SECONDS,
+        f"--max-count={MAX_COMMITS}",
+        timeout_seconds=LOG_TIMEOUT_SECONDS,
     )
     touched: dict[str, str] = {}
     renamed: dict[str, str] = {}
     at = ""
-    parts = iter(result.out.split("\0") if result.ok else ())
+    parts = iter(result.stdout.split("\0") if result.ok else ())
     for part in parts:
         if part.startswith("\x01"):
             at = timestamp(int(part[1:] or 0))

@@ -10,9 +10,9 @@ import os
 from contextlib import contextmanager
 
 from ralph.core.errors import RalphError, UsageError
-from ralph.core.records import Memory, MemoryEvent, State, now, record, replace
+from ralph.core.records import Memory, MemoryEvent, MemoryState, now, record, replace
 from ralph.core.text import one_line
-from ralph.store.memories import BATCH, Change, change_id
+from ralph.store.memories import IMPORT_BATCH, ChangeInfo, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ralph.core.actor import Actor
-    from ralph.formats.memory_files import Format
-    from ralph.formats.planned import TaskImport, Unreadable
+    from ralph.formats.memory_files import ImportFormat
+    from ralph.formats.planned import ReadProblem, TaskImport
     from ralph.formats.sources import SourceFile
     from ralph.memory.learning_service import LearningService
     from ralph.memory.service import MemoryService
     from ralph.store import Store
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
 WHOLE = ("bundle", "store")
 """Formats that carry a memory with its whole history."""
@@ -53,7 +53,7 @@ class ImportResult:
     """Number that a person has deleted here, so they stay deleted."""
     quarantined: int = 0
     """Number of new ones that wait for review, because an agent imported them."""
-    problems: tuple[Unreadable, ...] = ()
+    problems: tuple[ReadProblem, ...] = ()
     tasks: int = 0
     """Number of tasks added from a task file."""
     staged: int = 0
@@ -73,9 +73,9 @@ class ExportResult:
     """Number of memories the format cannot express."""
 
 
-def states_in(form: str) -> tuple[State, ...]:
+def states_in(form: str) -> tuple[MemoryState, ...]:
     """Return the states that a format exports by default."""
-    return (State.STAGED, State.REJECTED) if form == "staging" else (State.ACTIVE,)
+    return (MemoryState.STAGED, MemoryState.REJECTED) if form == "staging" else (MemoryState.ACTIVE,)
 
 
 class ImportExport:
@@ -113,45 +113,48 @@ class ImportExport:
             self._has_backup = False
 
     def import_text(
-        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: Format | None = None
+        self, text: str, name: str, *, stage: bool = False, force: bool = False, format: ImportFormat | None = None
     ) -> ImportResult:
         """Import the text of a file, whatever it holds: memories, learnings, tasks, or the state of a loop."""
-        from ralph.formats.memory_files import Format, read_memories, recognise
+        from ralph.formats.memory_files import ImportFormat, detect_format, read_memories
 
-        found = format or recognise(text, name)
-        if found is Format.TASKS:
+        found = format or detect_format(text, name)
+        if found is ImportFormat.TASKS:
             tasks = self._import_tasks(text, name)
             return ImportResult(
                 name=name, format=found.value, tasks=len(tasks.added), known=tasks.known, problems=tasks.unreadable
             )
-        if found is Format.LOOP_STATE:
+        if found is ImportFormat.LOOP_STATE:
             counts = self._learnings.extract_state(text, name)
             note = "staged; review them with: ralph learn review"
             staged = counts.extracted - counts.merged
             return ImportResult(name=name, format=found.value, staged=staged, merged=counts.merged, note=note)
-        if found is Format.BUNDLE:
+        if found is ImportFormat.BUNDLE:
             rows = text.split("\n")
             return self._import_bundle(lambda: rows, name, stage=stage, force=force)
         form, (memories, problems) = read_memories(text, name, now(), found, force=force)
         return self.import_memories(memories, name, form.value, problems=problems, stage=stage)
 
     def import_path(
-        self, path: Path, *, stage: bool = False, force: bool = False, format: Format | None = None
+        self, path: Path, *, stage: bool = False, force: bool = False, format: ImportFormat | None = None
     ) -> list[ImportResult]:
         """Import a file, or every file of a folder that holds something to remember."""
-        from ralph.formats.sources import sources
+        from ralph.formats.sources import find_sources
 
-        return [self._import_source(source, stage, force, format) for source in sources(path)]
+        return [self._import_source(source, stage, force, format) for source in find_sources(path)]
 
-    def _import_source(self, source: SourceFile, stage: bool, force: bool, format: Format | None) -> ImportResult:
+    def _import_source(self, source: SourceFile, stage: bool, force: bool, format: ImportFormat | None) -> ImportResult:
         from ralph.formats.bundle import is_bundle
-        from ralph.formats.memory_files import Format, recognise
+        from ralph.formats.memory_files import ImportFormat, detect_format
 
-        if format is Format.BUNDLE or (format is None and is_bundle(source.start())):
+        if format is ImportFormat.BUNDLE or (format is None and is_bundle(source.start())):
             return self._import_bundle(source.lines, source.name, stage=stage, force=force)
         text = source.text()
-        found = format or recognise(text, source.name)
-        if found in (Format.LEARNINGS, Format.UNKNOWN) and source.path.with_name(source.path.name + ".bak").exists():
+        found = format or detect_format(text, source.name)
+        if (
+            found in (ImportFormat.LEARNINGS, ImportFormat.UNKNOWN)
+            and source.path.with_name(source.path.name + ".bak").exists()
+        ):
             return self._import_learnings(source.path, source.name, stage=stage, force=force)
         return self.import_text(text, source.name, stage=stage, force=force, format=found)
 
@@ -161,12 +164,12 @@ class ImportExport:
 
         if is_store(path):
             with open_copy(path) as other:
-                return [self.import_memories(other.memories.everything(), str(path), "store")]
+                return [self.import_memories(other.memories.all_with_history(), str(path), "store")]
         other_project = self._open_project(path)
         if other_project is None:
             return self.import_path(path)
         try:
-            return [self.import_memories(other_project.memories.everything(), str(path), "store")]
+            return [self.import_memories(other_project.memories.all_with_history(), str(path), "store")]
         finally:
             other_project.close()
 
@@ -175,11 +178,11 @@ class ImportExport:
     ) -> ImportResult:
         """Import a bundle of any size, line by line; one that was tampered with only with `force`."""
         from ralph.formats.bundle import read_bundle, verify_bundle
-        from ralph.formats.memory_files import BY_FORCE
-        from ralph.formats.planned import Unreadable
+        from ralph.formats.memory_files import NEEDS_FORCE
+        from ralph.formats.planned import ReadProblem
 
         if not force and (why := verify_bundle(lines())):
-            problem = Unreadable(line=1, why=f"{why} What can be read of it {BY_FORCE}")
+            problem = ReadProblem(line=1, why=f"{why} What can be read of it {NEEDS_FORCE}")
             return ImportResult(name=name, format="bundle", problems=(problem,))
         return self.import_memories(read_bundle(lines()), name, "bundle", stage=stage)
 
@@ -196,15 +199,15 @@ class ImportExport:
 
     def import_memories(
         self,
-        items: Iterable[Memory | MemoryEvent | Unreadable],
+        items: Iterable[Memory | MemoryEvent | ReadProblem],
         name: str,
         form: str,
         *,
-        problems: Sequence[Unreadable] = (),
+        problems: Sequence[ReadProblem] = (),
         stage: bool = False,
     ) -> ImportResult:
         """Import memories in batches; events are the history of the memory before them."""
-        change = Change(
+        change = ChangeInfo(
             who=self._actor.kind, why=f"imported from {one_line(name, 100)}", id=self._change_id or change_id()
         )
         counts = dict.fromkeys(("added", "merged", "revived", "known", "again", "refused"), 0)
@@ -212,14 +215,18 @@ class ImportExport:
         unreadable = list(problems)
         for number, batch in enumerate(_batches(items, unreadable)):
             incoming = [(self._incoming(memory, stage, form), events) for memory, events in batch]
-            if number == 0 and not self._has_backup and self._memories.count_news([one for one, _ in incoming]) > BULK:
+            if (
+                number == 0
+                and not self._has_backup
+                and self._memories.count_unknown([one for one, _ in incoming]) > BULK
+            ):
                 self._store.backup(f"before importing {one_line(name, 40)}")
                 self._has_backup = bool(self._change_id)
-            for one in self._memories.bring(incoming, change):
+            for one in self._memories.import_memories(incoming, change):
                 counts[one.what] += 1
-                held += one.what == "added" and one.memory.state is State.QUARANTINED
-        if counts["added"] > BATCH:
-            self._store.database.tidy(whole=True)
+                held += one.what == "added" and one.memory.state is MemoryState.QUARANTINED
+        if counts["added"] > IMPORT_BATCH:
+            self._store.database.optimize_indexes(is_full=True)
         return ImportResult(
             name=name,
             format=form,
@@ -240,14 +247,16 @@ class ImportExport:
             # Somebody vouches for it today, however old it is: it must not decay before it was ever used here.
             memory = replace(memory, verified_at=now())
         if self._actor.is_agent:
-            state = State.QUARANTINED if memory.state in (State.ACTIVE, State.STAGED) else memory.state
+            state = (
+                MemoryState.QUARANTINED if memory.state in (MemoryState.ACTIVE, MemoryState.STAGED) else memory.state
+            )
             reason = "imported by an agent"
             return replace(memory, id="", state=state, state_reason=reason, validated_at=None, **self._actor.origin)
-        if memory.state is State.ACTIVE and stage:
-            return replace(memory, state=State.STAGED)
+        if memory.state is MemoryState.ACTIVE and stage:
+            return replace(memory, state=MemoryState.STAGED)
         return memory
 
-    def export(self, form: str, filter: Wanted) -> ExportResult:
+    def export(self, form: str, filter: MemoryFilter) -> ExportResult:
         """Export the memories that match a filter, oldest first."""
         found = self._memory.list(filter, oldest=True)
         if form == "knowledge":
@@ -268,7 +277,7 @@ class ImportExport:
 
     def save(self, exported: ExportResult, form: str, to: Path, *, force: bool = False) -> None:
         """Write an export to a file, or to a folder for formats of many files."""
-        from ralph.core.files import write_whole
+        from ralph.core.files import write_atomically
         from ralph.formats.learnings_json import save_learnings
 
         files = [(to / name if name else to, "".join(pieces)) for name, pieces in exported.files]
@@ -282,7 +291,7 @@ class ImportExport:
                 if has_backup:
                     save_learnings(path, text)
                 else:
-                    write_whole(path, text.encode("utf-8", "replace"))
+                    write_atomically(path, text.encode("utf-8", "replace"))
         except OSError as error:
             raise RalphError(f"{to} cannot be written: {error.strerror}.", code="file-unusable") from error
 
@@ -299,9 +308,9 @@ class ImportExport:
 
             return found, [write_memories_csv(found)]
         if form == "markdown":
-            from ralph.formats.memories_md import SECTIONS, write_memories_md
+            from ralph.formats.memories_md import SECTION_HEADINGS, write_memories_md
 
-            kept = [one for one in found if one.kind in SECTIONS]
+            kept = [one for one in found if one.kind in SECTION_HEADINGS]
             return kept, [write_memories_md(kept)]
         from ralph.formats.learnings_json import write_learnings_json, write_staging_json
         from ralph.memory.lifecycle.learnings import LEARNING_KINDS
@@ -309,7 +318,7 @@ class ImportExport:
         kept = [one for one in found if one.kind in LEARNING_KINDS]
         if form == "learnings":
             return kept, [write_learnings_json(kept)]
-        kept = [one for one in kept if one.state in (State.STAGED, State.REJECTED)]
+        kept = [one for one in kept if one.state in (MemoryState.STAGED, MemoryState.REJECTED)]
         return kept, [write_staging_json(kept, now())]
 
 
@@ -326,24 +335,26 @@ def is_store(path: Path) -> bool:
 
 def _notes(memories: Iterable[Memory]) -> Iterator[tuple[str, list[str]]]:
     """Yield knowledge entries as files, each under a unique name."""
-    from ralph.formats.knowledge_md import Note, file_name, new_note
+    from ralph.formats.knowledge_md import KnowledgeNote, format_note, unused_file_name
 
     taken: set[str] = set()
     for one in memories:
-        name = file_name(one.title, taken)
+        name = unused_file_name(one.title, taken)
         taken.add(name)
-        note = Note(title=one.title, tags=one.tags, body=one.body, feature=one.feature, created_at=one.created_at)
-        yield name, [new_note(note)]
+        note = KnowledgeNote(
+            title=one.title, tags=one.tags, body=one.body, feature=one.feature, created_at=one.created_at
+        )
+        yield name, [format_note(note)]
 
 
 def _batches(
-    items: Iterable[Memory | MemoryEvent | Unreadable], unreadable: list[Unreadable]
+    items: Iterable[Memory | MemoryEvent | ReadProblem], unreadable: list[ReadProblem]
 ) -> Iterator[list[tuple[Memory, list[MemoryEvent]]]]:
     """Yield memories with their history in batches, so that memory use does not grow with the import."""
     batch: list[tuple[Memory, list[MemoryEvent]]] = []
     for item in items:
         if isinstance(item, Memory):
-            if len(batch) == BATCH:
+            if len(batch) == IMPORT_BATCH:
                 yield batch
                 batch = []
             batch.append((item, []))

@@ -6,10 +6,10 @@ from itertools import islice
 
 from ralph.core.errors import ConfirmationRequiredError, NotFoundError, RalphError, UsageError
 from ralph.core.paging import ResultList
-from ralph.core.records import State, now, replace
-from ralph.core.text import accept, title_of
-from ralph.store.memories import Change, change_id
-from ralph.store.memory_queries import Wanted
+from ralph.core.records import MemoryState, now, replace
+from ralph.core.text import extract_title, sanitize
+from ralph.store.memories import ChangeInfo, change_id
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.paging import Page
     from ralph.core.records import Memory
-    from ralph.memory.capture.promotion import Counts
+    from ralph.memory.capture.promotion import LearningCounts
     from ralph.memory.service import MemoryService
     from ralph.store import Store
-    from ralph.store.memories import Changed, Kept
+    from ralph.store.memories import AddResult, ChangeResult
 
-WAITING = (State.STAGED, State.QUARANTINED)
+WAITING = (MemoryState.STAGED, MemoryState.QUARANTINED)
 _STATUSES = {
-    None: Wanted(states=WAITING),
-    "all": Wanted(states=(*WAITING, State.REJECTED)),
-    "pending": Wanted(states=(State.STAGED,), is_validated=False),
-    "validated": Wanted(states=(State.STAGED,), is_validated=True),
-    "quarantined": Wanted(states=(State.QUARANTINED,)),
-    "rejected": Wanted(states=(State.REJECTED,)),
+    None: MemoryFilter(states=WAITING),
+    "all": MemoryFilter(states=(*WAITING, MemoryState.REJECTED)),
+    "pending": MemoryFilter(states=(MemoryState.STAGED,), is_validated=False),
+    "validated": MemoryFilter(states=(MemoryState.STAGED,), is_validated=True),
+    "quarantined": MemoryFilter(states=(MemoryState.QUARANTINED,)),
+    "rejected": MemoryFilter(states=(MemoryState.REJECTED,)),
 }
 
 
@@ -43,21 +43,23 @@ class LearningService:
         self._memory = memory
         self._actor = actor
 
-    def extract(self, run_id: str | None = None) -> tuple[str, Counts]:
+    def extract(self, run_id: str | None = None) -> tuple[str, LearningCounts]:
         """Extract learnings from a run, by default the latest, and stage them; return the run id and the counts."""
-        from ralph.memory.capture.episodes import histories
-        from ralph.memory.capture.promotion import stage
+        from ralph.memory.capture.episodes import run_histories
+        from ralph.memory.capture.promotion import stage_learnings
 
         runs = self._store.attempts.runs(1)
         if run_id is None and not runs:
             raise RalphError("There is no run to learn from yet. Start one with: ralph run", code="no-run")
         name = run_id or runs[0].id
-        return name, stage(self._store, histories(self._store, name), self._change(f"extracted from {name}"))
+        return name, stage_learnings(
+            self._store, run_histories(self._store, name), self._change(f"extracted from {name}")
+        )
 
-    def extract_state(self, text: str, name: str) -> Counts:
+    def extract_state(self, text: str, name: str) -> LearningCounts:
         """Extract learnings from the state file of another loop, and stage them."""
         from ralph.formats.loop_state import read_loop_state
-        from ralph.memory.capture.promotion import stage
+        from ralph.memory.capture.promotion import stage_learnings
 
         self._actor.require_person("import the state of another loop")
         try:
@@ -66,92 +68,90 @@ class LearningService:
             raise UsageError(f"{name} is not a readable loop state: {error}", code="unreadable-state") from error
         if not history.loop_id:
             history = replace(history, loop_id=name)
-        return stage(self._store, [history], self._change(f"extracted from {name}"))
+        return stage_learnings(self._store, [history], self._change(f"extracted from {name}"))
 
-    def extract_handover(self, from_hat: str, to_hat: str, text: str) -> list[Kept]:
+    def extract_handover(self, from_hat: str, to_hat: str, text: str) -> list[AddResult]:
         """Extract and add memories from what one hat hands over to the next."""
-        from ralph.memory.capture.handover import HANDOVERS, at_handover
+        from ralph.memory.capture.handover import HANDOVER_KINDS, extract_at_handover
 
-        if (from_hat, to_hat) not in HANDOVERS:
-            known = ", ".join(f"{one} to {other}" for one, other in HANDOVERS)
+        if (from_hat, to_hat) not in HANDOVER_KINDS:
+            known = ", ".join(f"{one} to {other}" for one, other in HANDOVER_KINDS)
             raise UsageError(
                 f"Unknown hand-over: {from_hat} to {to_hat}. Use one of: {known}.", code="unknown-handover"
             )
         with self._store.transaction():
-            kept = [
+            return [
                 self._store.memories.add(memory, self._change(f"{from_hat} handed over to {to_hat}"))
-                for memory in at_handover(from_hat, to_hat, accept(text), now())
+                for memory in extract_at_handover(from_hat, to_hat, sanitize(text), now())
             ]
-        return kept
 
-    def _change(self, why: str) -> Change:
-        return Change(who=self._actor.kind, why=why)
+    def _change(self, why: str) -> ChangeInfo:
+        return ChangeInfo(who=self._actor.kind, why=why)
 
     def counts(self) -> dict[str, int]:
         """Return the number of learnings by status."""
         by_state = self._store.memories.counts("state")
         validated = self._store.memories.count_validated()
         return {
-            "pending": by_state.get(State.STAGED, 0) - validated,
+            "pending": by_state.get(MemoryState.STAGED, 0) - validated,
             "validated": validated,
-            "quarantined": by_state.get(State.QUARANTINED, 0),
-            "rejected": by_state.get(State.REJECTED, 0),
+            "quarantined": by_state.get(MemoryState.QUARANTINED, 0),
+            "rejected": by_state.get(MemoryState.REJECTED, 0),
         }
 
-    def edit(self, id: str, **changes: Any) -> Changed:
+    def edit(self, id: str, **changes: Any) -> ChangeResult:
         """Edit a learning that is still undecided, as `MemoryService.edit` does."""
         return self._memory.edit(id, **changes, check=_require_undecided)
 
-    def validate(self) -> Counts:
+    def validate(self) -> LearningCounts:
         """Validate pending learnings against the rules."""
-        from ralph.memory.capture.promotion import validate
+        from ralph.memory.capture.promotion import validate_learnings
 
-        return validate(self._store, Change(who="ralph", why="validated"))
+        return validate_learnings(self._store, ChangeInfo(who="ralph", why="validated"))
 
-    def promote(self, ids: Sequence[str] = (), *, validate_first: bool = False) -> tuple[Counts, int]:
+    def promote(self, ids: Sequence[str] = (), *, validate_first: bool = False) -> tuple[LearningCounts, int]:
         """Promote validated learnings, all or the given ones; return the counts and how many stay staged."""
-        from ralph.memory.capture.promotion import promote
+        from ralph.memory.capture.promotion import promote_learnings
 
         self._actor.require_person("promote learnings")
         if validate_first:
             self.validate()
         for id in ids:
             memory = self._staged(id)
-            if memory.state is not State.STAGED or not memory.validated_at:
+            if memory.state is not MemoryState.STAGED or not memory.validated_at:
                 raise UsageError(
                     f"{id} has not been validated. Review it with: ralph learn review", code="not-validated"
                 )
-        counts = promote(self._store, self._change("promoted"), ids)
-        return counts, self._store.memories.count(State.STAGED)
+        counts = promote_learnings(self._store, self._change("promoted"), ids)
+        return counts, self._store.memories.count(MemoryState.STAGED)
 
-    def accept(self, id: str, content: str | None = None) -> Changed:
+    def accept(self, id: str, content: str | None = None) -> ChangeResult:
         """Accept a staged learning, with new content if given; return the memory and the change to undo."""
         self._actor.require_person("accept learnings")
-        text = accept(content or "")
+        text = sanitize(content or "")
         # The content is a person's now, no longer generated from figures.
-        fields: dict[str, object] = {"title": title_of(text), "body": text, "content": ""} if text else {}
+        fields: dict[str, object] = {"title": extract_title(text), "body": text, "content": ""} if text else {}
         at = now()
         with self._store.transaction():
             self._staged(id)
-            active = self._store.memories.changed(
+            return self._store.memories.update_with_event(
                 id,
                 "promoted",
                 self._change("reviewed"),
                 **fields,
-                state=State.ACTIVE,
+                state=MemoryState.ACTIVE,
                 state_reason="",
                 validated_at=at,
                 updated_at=at,
             )
-        return active
 
-    def reject(self, id: str, reason: str = "") -> Changed:
+    def reject(self, id: str, reason: str = "") -> ChangeResult:
         """Reject a staged learning."""
-        why = accept(reason) or "rejected by a person"
+        why = sanitize(reason) or "rejected by a person"
         with self._store.transaction():
             self._staged(id)
-            return self._store.memories.changed(
-                id, "rejected", self._change(why), state=State.REJECTED, state_reason=why, updated_at=now()
+            return self._store.memories.update_with_event(
+                id, "rejected", self._change(why), state=MemoryState.REJECTED, state_reason=why, updated_at=now()
             )
 
     def clear(self, *, yes: bool = False) -> tuple[int, str]:
@@ -159,9 +159,12 @@ class LearningService:
         if not yes:
             raise ConfirmationRequiredError("empty the staging area")
         change = replace(self._change("staging was cleared"), id=change_id())
-        waiting = [one for one in self.list() if one.state is State.STAGED]
-        self._store.memories.replace_all(
-            [(one, replace(one, state=State.PRUNED, state_reason=change.why, updated_at=now())) for one in waiting],
+        waiting = [one for one in self.list() if one.state is MemoryState.STAGED]
+        self._store.memories.update_unmodified(
+            [
+                (one, replace(one, state=MemoryState.PRUNED, state_reason=change.why, updated_at=now()))
+                for one in waiting
+            ],
             "cleared",
             change,
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ralph.core.errors import ConfirmationRequiredError, RalphError
-from ralph.core.records import Memory, State, now, record, replace
+from ralph.core.records import Memory, MemoryState, now, record, replace
 from ralph.memory.validation import check_removal
-from ralph.store.memories import Change, change_id
+from ralph.store.memories import ChangeInfo, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,40 +68,42 @@ class MemoryMaintenance:
     def _prune(self, removed: list[tuple[Memory, str]], present: int, what: str, why: str, label: str) -> Removal:
         backup = self._store.backup(label)
         change = self._change(why)
-        pairs = [(one, replace(one, state=State.PRUNED, state_reason=why, updated_at=now())) for one, why in removed]
-        ids = {one.id for one in self._memories.replace_all(pairs, what, change)}
+        pairs = [
+            (one, replace(one, state=MemoryState.PRUNED, state_reason=why, updated_at=now())) for one, why in removed
+        ]
+        ids = {one.id for one in self._memories.update_unmodified(pairs, what, change)}
         done = tuple((one, reason) for one, reason in removed if one.id in ids)
         return Removal(removed=done, present=present, change_id=change.id, backup=backup)
 
     def consolidate(self, *, yes: bool = False, dry_run: bool = False) -> Removal:
         """Merge near-duplicates into one memory each; the others stay in the history as superseded."""
-        from ralph.memory.consolidation import put_together
-        from ralph.memory.lifecycle.duplicates import clusters
+        from ralph.memory.consolidation import merge_clusters
+        from ralph.memory.lifecycle.duplicates import find_duplicates
 
         present = self._memories.all()
-        found = clusters(present, now())
+        found = find_duplicates(present, now())
         removed = [(other, f"says the same as {kept.id} ({kept.title})") for kept, others in found for other in others]
         if dry_run or not removed:
             return Removal(removed=tuple(removed), present=len(present))
         check_removal(len(removed), len(present), yes)
         backup = self._store.backup("before consolidation")
         change = self._change("consolidation")
-        ids = put_together(self._store, found, change)
+        ids = merge_clusters(self._store, found, change)
         done = tuple((one, reason) for one, reason in removed if one.id in ids)
         return Removal(removed=done, present=len(present), change_id=change.id, backup=backup)
 
     def embed(self, goes_on: Callable[[int], bool] = lambda _: True) -> int:
         """Compute missing embeddings; return how many. `goes_on` gets the number done and may stop it."""
-        from ralph.memory.recall.vector_search import encoder, make_missing
+        from ralph.memory.recall.vector_search import cached_encoder, embed_missing
 
-        if encoder() is None:
-            from ralph.memory.recall.embeddings import missing
+        if cached_encoder() is None:
+            from ralph.memory.recall.embeddings import missing_extra_message
 
-            raise RalphError(missing(), code="missing-extra")
-        from ralph.store.vectors import compare_on_server
+            raise RalphError(missing_extra_message(), code="missing-extra")
+        from ralph.store.vectors import enable_server_search
 
-        compare_on_server(self._store.database)
-        return make_missing(self._store, goes_on)
+        enable_server_search(self._store.database)
+        return embed_missing(self._store, goes_on)
 
     def verify(self) -> list[str]:
         """Return what is wrong with the stored data, one sentence each."""
@@ -109,5 +111,5 @@ class MemoryMaintenance:
 
         return list(check_store(self._store, deep=True).problems)
 
-    def _change(self, why: str) -> Change:
-        return Change(who=self._actor.kind, why=why, id=change_id())
+    def _change(self, why: str) -> ChangeInfo:
+        return ChangeInfo(who=self._actor.kind, why=why, id=change_id())

@@ -8,11 +8,11 @@ from itertools import islice
 from ralph.core.actor import PERSON
 from ralph.core.errors import UsageError
 from ralph.core.paging import ResultList
-from ralph.core.records import Memory, MemoryEvent, Recalled, now, record, replace
-from ralph.core.text import count_tokens, paths_in
-from ralph.memory.lifecycle.confidence import faded
+from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now, record, replace
+from ralph.core.text import count_tokens, find_paths
+from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.validation import clean_query, days_ago
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
     from ralph.core.paging import Page
-    from ralph.memory.lifecycle.timeline import Point
-    from ralph.memory.recall.query import Context
+    from ralph.memory.lifecycle.timeline import ConfidenceAt
+    from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
     from ralph.store.database import Row
 
@@ -105,10 +105,10 @@ class MemoryQueries:
         links, back = self._memories.links(id)
         return MemoryView(
             memory=memory,
-            confidence=faded(memory, now()),
+            confidence=current_confidence(memory, now()),
             links=tuple((title, other.id if other else None) for title, other in links),
             linked_from=tuple(back),
-            shown_to=tuple(self._memories.shown_to(id, SHOWN_ATTEMPTS)),
+            shown_to=tuple(self._memories.attempts_shown(id, SHOWN_ATTEMPTS)),
         )
 
     def history(self, id: str) -> list[MemoryEvent]:
@@ -119,16 +119,16 @@ class MemoryQueries:
     def shown_to(self, id: str, limit: int = SHOWN_ATTEMPTS) -> list[Row]:
         """Return the latest attempts a memory was shown to, newest first."""
         self._memories.get(id)
-        return self._memories.shown_to(id, limit)
+        return self._memories.attempts_shown(id, limit)
 
-    def confidence_over_time(self, id: str) -> list[Point]:
+    def confidence_over_time(self, id: str) -> list[ConfidenceAt]:
         """Return the confidence of a memory from the day it was added until now."""
-        from ralph.memory.lifecycle.timeline import Use, confidence_over_time
+        from ralph.memory.lifecycle.timeline import MemoryUse, confidence_over_time
 
         memory = self.get(id)
         uses = [
-            Use(at=row["ended_at"], won=row["outcome"] == "done")
-            for row in self._memories.shown_to(id, MAX_USES)
+            MemoryUse(at=row["ended_at"], succeeded=row["outcome"] == "done")
+            for row in self._memories.attempts_shown(id, MAX_USES)
             # The same uses that earn credit: interrupted attempts and hand-overs do not.
             if row["ended_at"]
             and row["outcome"] != "interrupted"
@@ -141,37 +141,39 @@ class MemoryQueries:
     def search(
         self,
         query: str,
-        filter: Wanted | None = None,
+        filter: MemoryFilter | None = None,
         limit: int = 20,
         *,
         ranker: str = "",
         task_id: str | None = None,
-    ) -> list[Recalled]:
+    ) -> list[RecalledMemory]:
         """Return memories that match a query, best first, then those that contain its text literally.
 
         With `task_id`, the words of the task count too. With `ranker`, one of the published formulas ranks them.
         """
-        filter = filter or Wanted()
+        filter = filter or MemoryFilter()
         query = clean_query(query)
         if ranker:
             return self._ranked(query, filter, ranker, task_id)[:limit]
         if not query and not task_id:
             from ralph.core.paging import Page
 
-            return [Recalled(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)]
+            return [
+                RecalledMemory(memory=one, score=0.0) for one in self.list(filter, Page(limit=limit) if limit else None)
+            ]
         recalled = self.recall(self._context_of(query, task_id), sys.maxsize, filter)
         found = [one for one in recalled if any(name in MATCHES and share > 0 for name, share in one.because)][:limit]
         if query and len(found) < limit:
             found += islice(self._containing(query, filter, {one.memory.id for one in found}), limit - len(found))
         return found
 
-    def _containing(self, query: str, filter: Wanted, seen: Collection[str]) -> Iterator[Recalled]:
+    def _containing(self, query: str, filter: MemoryFilter, seen: Collection[str]) -> Iterator[RecalledMemory]:
         at = now()
-        for one in self._memories.holding(filter, query):
+        for one in self._memories.containing(filter, query):
             if one.id not in seen and _is_confident(one, filter, at):
-                yield Recalled(memory=one, score=0.0, because=(("text", 0.0),))
+                yield RecalledMemory(memory=one, score=0.0, because=(("text", 0.0),))
 
-    def _ranked(self, query: str, filter: Wanted, ranker: str, task_id: str | None) -> list[Recalled]:
+    def _ranked(self, query: str, filter: MemoryFilter, ranker: str, task_id: str | None) -> list[RecalledMemory]:
         from ralph.memory.recall.rankers import PROFILES
 
         if ranker not in PROFILES:
@@ -181,34 +183,34 @@ class MemoryQueries:
 
     # --- recall ------------------------------------------------------------------------
 
-    def recall(self, context: Context, limit: int, filter: Wanted | None = None) -> list[Recalled]:
+    def recall(self, context: RecallContext, limit: int, filter: MemoryFilter | None = None) -> list[RecalledMemory]:
         """Return every memory that has something in common with a context, best first, with its score components."""
-        from ralph.memory.recall.candidates import ranked, recalled
+        from ralph.memory.recall.candidates import rank_memories, to_recalled
 
-        filter = filter or Wanted()
+        filter = filter or MemoryFilter()
         at = context.at or now()
         by_meaning = self._config.memories.meaning
-        ordered = map(recalled, ranked(self._store, replace(context, at=at), filter, by_meaning=by_meaning))
+        ordered = map(to_recalled, rank_memories(self._store, replace(context, at=at), filter, by_meaning=by_meaning))
         return list(islice((one for one in ordered if _is_confident(one.memory, filter, at)), limit))
 
-    def matching(self, context: Context, filter: Wanted, budget_tokens: int, most: int = 0) -> list[Memory]:
+    def matching(self, context: RecallContext, filter: MemoryFilter, budget_tokens: int, most: int = 0) -> list[Memory]:
         """Return the memories to show for a context, within a token budget; the settings complete the filter.
 
         Uses full-text search only: this runs before every prompt, and an embedding model takes long to load.
         """
-        from ralph.memory.recall.candidates import recall
-        from ralph.memory.recall.prime import primed
-        from ralph.memory.recall.select import MOST
+        from ralph.memory.recall.candidates import recall_memories
+        from ralph.memory.recall.prime import render_primer
+        from ralph.memory.recall.select import MAX_SHOWN
 
         filter = self._with_settings(filter)
         chosen: list[Memory] = []
-        for one in recall(self._store, context, filter, most or MOST, tags=filter.tags).shown:
-            if not budget_tokens or count_tokens(primed([*chosen, one.memory])) <= budget_tokens:
+        for one in recall_memories(self._store, context, filter, most or MAX_SHOWN, tags=filter.tags).shown:
+            if not budget_tokens or count_tokens(render_primer([*chosen, one.memory])) <= budget_tokens:
                 chosen.append(one.memory)
         return chosen
 
     def prime(
-        self, filter: Wanted, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
+        self, filter: MemoryFilter, budget_tokens: int = 0, *, task_id: str | None = None, text: str | None = None
     ) -> list[Memory]:
         """Return memories for the start of a session, within a token budget: the most certain of each type in turn.
 
@@ -218,31 +220,35 @@ class MemoryQueries:
             return self.matching(self._context_of(clean_query(text or ""), task_id), filter, budget_tokens)
         if not budget_tokens:
             return list(self._memories.find(filter))
-        from ralph.memory.recall.prime import within
+        from ralph.memory.recall.prime import fit_to_budget
 
-        return within(self._memories.surest(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now())
+        return fit_to_budget(
+            self._memories.most_confident(filter, budget_tokens // MIN_TOKENS + 1), budget_tokens, now()
+        )
 
     def surest(self, budget_tokens: int, besides: Collection[str] = (), after: str = "") -> list[Memory]:
         """Return the most certain memories of each type, except `besides`, learned after a time if one is given."""
-        from ralph.memory.recall.prime import within
+        from ralph.memory.recall.prime import fit_to_budget
 
         most = budget_tokens // MIN_TOKENS + 1 + len(besides)
-        found = self._memories.surest(self._with_settings(Wanted(after=after)), most)
-        return within([one for one in found if one.id not in besides], budget_tokens, now())
+        found = self._memories.most_confident(self._with_settings(MemoryFilter(after=after)), most)
+        return fit_to_budget([one for one in found if one.id not in besides], budget_tokens, now())
 
-    def _with_settings(self, filter: Wanted) -> Wanted:
+    def _with_settings(self, filter: MemoryFilter) -> MemoryFilter:
         """Return the filter with `memories.filter` of the settings for what it leaves open."""
         setting = self._config.memories.filter
         after = max(filter.after, days_ago(setting.recent)) if setting.recent else filter.after
         return replace(filter, kinds=filter.kinds or setting.types, tags=filter.tags or setting.tags, after=after)
 
-    def _context_of(self, query: str, task_id: str | None) -> Context:
-        from ralph.memory.lifecycle.task_type import task_type
-        from ralph.memory.recall.query import Context
+    def _context_of(self, query: str, task_id: str | None) -> RecallContext:
+        from ralph.memory.lifecycle.task_type import classify_objective
+        from ralph.memory.recall.query import RecallContext
 
         session = self._actor.session_key
         if not task_id:
-            return Context(title=query, files=paths_in(query), task_type=task_type(query), session=session, at=now())
+            return RecallContext(
+                title=query, files=find_paths(query), task_type=classify_objective(query), session=session, at=now()
+            )
         from ralph.memory.recall.gather import next_context
 
         context = next_context(self._store, task_id)
@@ -268,7 +274,7 @@ class MemoryQueries:
 
     def facets(self) -> Facets:
         """Return the number of memories by type, state, source and tag."""
-        last = self._memories.last_event()
+        last = self._memories.last_event_seq()
         if self._facets is None or self._facets[0] != last:
             self._facets = last, self._count_facets()
         return replace(self._facets[1], stale=self._memories.count_stale())
@@ -293,10 +299,10 @@ class MemoryQueries:
         )
 
     def list(
-        self, filter: Wanted | None = None, page: Page | None = None, *, oldest: bool = False
+        self, filter: MemoryFilter | None = None, page: Page | None = None, *, oldest: bool = False
     ) -> ResultList[Memory]:
         """Return the memories that match a filter, newest first unless `oldest`."""
-        filter = filter or Wanted()
+        filter = filter or MemoryFilter()
         at = now()
         after = page.after if page else None
         ordered = (self._memories.oldest if oldest else self._memories.newest)(filter, after)
@@ -308,6 +314,6 @@ class MemoryQueries:
         return ResultList(items, (items[-1].created_at, items[-1].id) if len(found) > page.limit else None)
 
 
-def _is_confident(memory: Memory, filter: Wanted, at: str) -> bool:
+def _is_confident(memory: Memory, filter: MemoryFilter, at: str) -> bool:
     """Whether the decayed confidence, which SQL cannot compute, still passes the filter."""
-    return not filter.min_confidence or faded(memory, at) >= filter.min_confidence
+    return not filter.min_confidence or current_confidence(memory, at) >= filter.min_confidence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ralph.core.actor import PERSON
 from ralph.core.errors import DeletedByPersonError, NotFoundError, UsageError
-from ralph.core.records import Memory, Source, State, now, replace
-from ralph.core.text import accept, one_line, paths_in, title_of
-from ralph.memory.lifecycle.confidence import START
+from ralph.core.records import Memory, MemorySource, MemoryState, now, replace
+from ralph.core.text import extract_title, find_paths, one_line, sanitize
+from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 from ralph.memory.queries import MemoryQueries
 from ralph.memory.validation import (
     check_confidence,
@@ -16,7 +16,7 @@ from ralph.memory.validation import (
     clean_tags,
     tags_from_title,
 )
-from ralph.store.memories import Change, change_id, is_change_id
+from ralph.store.memories import ChangeInfo, change_id, is_change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ralph.memory.sharing import SharingService
     from ralph.memory.watch import MemoryEvents
     from ralph.store import Store
-    from ralph.store.memories import Changed, Kept
+    from ralph.store.memories import AddResult, ChangeResult
 
 
 class MemoryService(MemoryQueries):
@@ -75,7 +75,7 @@ class MemoryService(MemoryQueries):
         files: Sequence[str] = (),
         confidence: float | None = None,
         feature: str | None = None,
-    ) -> Kept:
+    ) -> AddResult:
         """Add a memory, or reinforce the one that already says the same.
 
         Raises `DeletedByPersonError` when an agent adds what a person has deleted.
@@ -85,7 +85,7 @@ class MemoryService(MemoryQueries):
             raise UsageError("There is nothing to remember: the content is empty.", code="empty-content")
         check_confidence(confidence)
         kind = self._check_type(type or "pattern")
-        heading = one_line(accept(title)) or title_of(text)
+        heading = one_line(sanitize(title)) or extract_title(text)
         at = now()
         memory = self._with_file_marks(
             Memory(
@@ -94,10 +94,10 @@ class MemoryService(MemoryQueries):
                 title=heading,
                 body=text,
                 tags=clean_tags(tags) or (tags_from_title(heading) if kind == "knowledge" else ()),
-                files=clean_files(files) or paths_in(text),
+                files=clean_files(files) or find_paths(text),
                 feature=feature,
-                source=Source.EXPLICIT,
-                confidence=START[Source.EXPLICIT] if confidence is None else confidence,
+                source=MemorySource.EXPLICIT,
+                confidence=INITIAL_CONFIDENCE[MemorySource.EXPLICIT] if confidence is None else confidence,
                 created_at=at,
                 updated_at=at,
                 **self._actor.origin,
@@ -105,19 +105,19 @@ class MemoryService(MemoryQueries):
         )
         is_person = not self._actor.is_agent
         stated = _stated_fields(memory, type, title, confidence) if is_person else {}
-        added = self._memories.add(memory, self._change("added by command"), by_person=is_person, stated=stated)
+        added = self._memories.add(memory, self._change("added by command"), by_person=is_person, fields=stated)
         if added.what == "refused":
             raise DeletedByPersonError(added.memory.id)
         return added
 
-    def learn(self, memories: Sequence[Memory], why: str) -> list[Kept]:
+    def learn(self, memories: Sequence[Memory], why: str) -> list[AddResult]:
         """Add memories that an agent stated; return what became of each."""
-        change = Change(who="agent", why=why)
+        change = ChangeInfo(who="agent", why=why)
         return [self._memories.add(self._with_file_marks(memory), change) for memory in memories]
 
     def insert(self, memories: Sequence[Memory]) -> None:
         """Insert memories as they are, under new ids of their own, without looking for duplicates."""
-        self._memories.insert_all(memories, self._change("kept as given"))
+        self._memories.insert_all_unchecked(memories, self._change("kept as given"))
 
     # --- changing --------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class MemoryService(MemoryQueries):
         confidence: float | None = None,
         why: str = "",
         check: Callable[[Memory], object] = lambda _: None,
-    ) -> Changed:
+    ) -> ChangeResult:
         """Change a memory; None leaves a field as it is. Returns the memory and the change to undo.
 
         `check` may raise to reject the memory in its current state.
@@ -146,11 +146,11 @@ class MemoryService(MemoryQueries):
             text = clean_content(content)
             if not text:
                 raise UsageError("A memory needs content. To remove it, delete it.", code="empty-content")
-            fields |= {"body": text, "files": paths_in(text)}
-            if current.title == title_of(current.body):
-                fields["title"] = title_of(text)
+            fields |= {"body": text, "files": find_paths(text)}
+            if current.title == extract_title(current.body):
+                fields["title"] = extract_title(text)
         if title is not None:
-            fields["title"] = one_line(accept(title)) or title_of(str(fields.get("body", current.body)))
+            fields["title"] = one_line(sanitize(title)) or extract_title(str(fields.get("body", current.body)))
         if type is not None:
             fields["kind"] = self._check_type(type)
         if tags is not None:
@@ -165,34 +165,40 @@ class MemoryService(MemoryQueries):
             raise UsageError("Nothing to change: pass the content, tags or another field.", code="nothing-to-change")
         if "files" in fields:
             fields |= {"seen": self._with_file_marks(replace(current, **fields)).seen, "stale": ""}
-        change = self._change(accept(why))
+        change = self._change(sanitize(why))
         with self._store.transaction():
             check(self._memories.get(id))
-            return self._memories.changed(id, "edited", change, **fields, updated_at=now())
+            return self._memories.update_with_event(id, "edited", change, **fields, updated_at=now())
 
-    def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, Changed]]:
+    def confirm(self, *ids: str, why: str = "") -> list[tuple[Memory, ChangeResult]]:
         """Confirm that memories still hold, all or none; return each before and after."""
-        from ralph.memory.freshness import confirm
+        from ralph.memory.freshness import confirm_memories
 
         with self._store.transaction():
             before = [self._memories.get(id) for id in dict.fromkeys(ids)]
             for memory in before:
-                if memory.state is not State.ACTIVE:
+                if memory.state is not MemoryState.ACTIVE:
                     raise NotFoundError("Memory", f"{memory.id} (it is {memory.state}; only active ones are confirmed)")
             directory = None if self._is_remote else self._root
-            after = confirm(self._store, ids, directory, self._change(accept(why)), now(), also_gone=True)
+            after = confirm_memories(
+                self._store, ids, directory, self._change(sanitize(why)), now(), include_missing_files=True
+            )
         return list(zip(before, after, strict=True))
 
     def delete(self, *ids: str, why: str = "") -> tuple[list[Memory], str]:
         """Delete memories, all or none; return them and the id of the change to undo."""
-        change = replace(self._change(accept(why)), id=change_id())
-        fields = {"state": State.PRUNED, "state_reason": change.why or f"deleted by {change.who}", "updated_at": now()}
+        change = replace(self._change(sanitize(why)), id=change_id())
+        fields = {
+            "state": MemoryState.PRUNED,
+            "state_reason": change.why or f"deleted by {change.who}",
+            "updated_at": now(),
+        }
         with self._store.transaction():
             for id in dict.fromkeys(ids):
                 memory = self._memories.get(id)
-                if memory.state in (State.PRUNED, State.SUPERSEDED, State.REJECTED):
+                if memory.state in (MemoryState.PRUNED, MemoryState.SUPERSEDED, MemoryState.REJECTED):
                     raise NotFoundError("Memory", f"{id} (it is {memory.state}; undo brings it back)")
-            deleted = [self._memories.change(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
+            deleted = [self._memories.update(id, "deleted", change, **fields) for id in dict.fromkeys(ids)]
         return deleted, change.id
 
     def undo(self, id: str, *, to: int | None = None, only: int | None = None) -> list[Memory]:
@@ -201,7 +207,7 @@ class MemoryService(MemoryQueries):
         `to` restores the memory as it was at an event; `only` undoes one event, if nothing came after it.
         """
         self._actor.require_person("undo changes")
-        if is_change_id(id) and not self._memories.find_one(id):
+        if is_change_id(id) and not self._memories.find_by_id(id):
             if to is not None or only is not None:
                 raise UsageError("A change made together is undone as a whole.", code="invalid-undo")
             return self._memories.undo_change(id, self._change(f"undid {id}"))
@@ -216,12 +222,12 @@ class MemoryService(MemoryQueries):
         before = self._memories.version(id, event)
         fields = {name: getattr(before, name) for name in Memory.__slots__ if name != "id"}  # type: ignore[attr-defined]
         fields["updated_at"] = now()
-        return self._memories.change(id, "set back", self._change(f"back to event {event}"), **fields)
+        return self._memories.update(id, "set back", self._change(f"back to event {event}"), **fields)
 
     # --- helpers ---------------------------------------------------------------------
 
-    def _change(self, why: str) -> Change:
-        return Change(who=self._actor.kind, why=why)
+    def _change(self, why: str) -> ChangeInfo:
+        return ChangeInfo(who=self._actor.kind, why=why)
 
     def _check_type(self, name: str) -> str:
         return check_type(name, lambda: self._memories.counts("kind"))
@@ -230,9 +236,9 @@ class MemoryService(MemoryQueries):
         """Return a memory with marks of the files it names, to detect later changes."""
         if not memory.files or self._is_remote:
             return replace(memory, seen="", stale="")
-        from ralph.memory.freshness import with_marks
+        from ralph.memory.freshness import record_file_marks
 
-        return with_marks(memory, self._root)
+        return record_file_marks(memory, self._root)
 
 
 def _stated_fields(memory: Memory, type: str | None, title: str, confidence: float | None) -> dict[str, object]:

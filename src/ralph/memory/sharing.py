@@ -7,10 +7,10 @@ recalls. The copy is its own from then on: what was edited or deleted in a proje
 from __future__ import annotations
 
 from ralph.core.errors import ConflictError, RalphError
-from ralph.core.records import State, now, record, replace
-from ralph.memory.lifecycle.confidence import faded
-from ralph.store.memories import LIVE, Change, Kept, change_id
-from ralph.store.shared import Shared
+from ralph.core.records import MemoryState, now, record, replace
+from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.store.memories import LIVE_STATES, AddResult, ChangeInfo, change_id
+from ralph.store.shared import SharedMemories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.records import Memory, MemoryEvent
     from ralph.store import Store
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
 SHARED_FROM = "shared from "
 NO_LONGER = "no longer shared"
@@ -62,7 +62,7 @@ class SharingService:
         self._store = store
         self._actor = actor
 
-    def share(self, *ids: str) -> list[Kept]:
+    def share(self, *ids: str) -> list[AddResult]:
         """Share memories with all projects of the database; return what became of each."""
         self._actor.require_person("share memories with other projects")
         return share(self._store, ids, self._actor.kind)
@@ -72,59 +72,59 @@ class SharingService:
         self._actor.require_person("change what other projects get")
         return unshare(self._store, ids, self._actor.kind)
 
-    def list(self, filter: Wanted, limit: int = 0) -> list[SharedMemory]:
+    def list(self, filter: MemoryFilter, limit: int = 0) -> list[SharedMemory]:
         """Return the shared memories that match a filter, newest first."""
         found = shared_memories(self._store, filter)
         at = now()
-        confident = [one for one in found if faded(one.memory, at) >= filter.min_confidence]
+        confident = [one for one in found if current_confidence(one.memory, at) >= filter.min_confidence]
         return confident[:limit] if limit else confident
 
 
 # --- sharing -------------------------------------------------------------------------------
 
 
-def share(store: Store, ids: Sequence[str], who: str) -> list[Kept]:
+def share(store: Store, ids: Sequence[str], who: str) -> list[AddResult]:
     """Share memories with all projects of the database, or share them again as they are now: all or none.
 
     Each result is `added`, `revived`, `edited`, or `known` when it was shared already.
     """
     own = [store.memories.get(id) for id in dict.fromkeys(ids)]
     for memory in own:
-        if memory.state is not State.ACTIVE:
+        if memory.state is not MemoryState.ACTIVE:
             raise ConflictError(
                 f"{memory.id} is {memory.state}, and only active memories can be shared.", code="not-active"
             )
     name = store.project_name
-    store.projects.add_shared()
-    change = Change(who=who, why=f"{SHARED_FROM}{name}", id=change_id())
-    shared = Shared(store.scope)
-    agreed = {own_id: id for id, (own_id, _) in shared.agreed().items()}
+    store.projects.ensure_shared()
+    change = ChangeInfo(who=who, why=f"{SHARED_FROM}{name}", id=change_id())
+    shared = SharedMemories(store.scope)
+    agreed = {own_id: id for id, (own_id, _) in shared.synced_ids().items()}
     # Writers to the shared project must hold its lock: readers follow its events by their numbers.
     with store.database.transaction(shared.memories.scope.project_id):
         return [_share(shared, memory, agreed.get(memory.id, ""), name, change) for memory in own]
 
 
-def _share(shared: Shared, memory: Memory, known_as: str, name: str, change: Change) -> Kept:
+def _share(shared: SharedMemories, memory: Memory, known_as: str, name: str, change: ChangeInfo) -> AddResult:
     at = now()
     known = _known(shared, memory, known_as, name)
     if known is None:
         copy = replace(memory, **_NOT_CARRIED, trust="shared", updated_at=at, verified_at=at)
-        return Kept(memory=shared.memories.insert(copy, change), what="added")
-    if known.state is State.ACTIVE and _text_of(known) == _text_of(memory):
-        return Kept(memory=known, what="known")
-    what = "edited" if known.state is State.ACTIVE else "revived"
-    fields = _text_of(memory) | {"state": State.ACTIVE, "state_reason": "", "updated_at": at, "verified_at": at}
-    return Kept(memory=shared.memories.change(known.id, what, change, **fields), what=what)
+        return AddResult(memory=shared.memories.insert_unchecked(copy, change), what="added")
+    if known.state is MemoryState.ACTIVE and _text_of(known) == _text_of(memory):
+        return AddResult(memory=known, what="known")
+    what = "edited" if known.state is MemoryState.ACTIVE else "revived"
+    fields = _text_of(memory) | {"state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at, "verified_at": at}
+    return AddResult(memory=shared.memories.update(known.id, what, change, **fields), what=what)
 
 
-def _known(shared: Shared, memory: Memory, known_as: str, name: str) -> Memory | None:
+def _known(shared: SharedMemories, memory: Memory, known_as: str, name: str) -> Memory | None:
     """Return the shared memory that is a copy of this one, or says the same."""
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
-    if known_as and (known := shared.memories.find_one(known_as)):
+    if known_as and (known := shared.memories.find_by_id(known_as)):
         return known
     mark = fingerprint(memory)
-    by_mark, by_id = shared.memories.known_by([mark], [memory.id])
+    by_mark, by_id = shared.memories.find_known([mark], [memory.id])
     if mark in by_mark:
         return by_mark[mark]
     same_id = by_id[memory.id][0] if memory.id in by_id else None
@@ -133,33 +133,33 @@ def _known(shared: Shared, memory: Memory, known_as: str, name: str) -> Memory |
 
 def unshare(store: Store, ids: Sequence[str], who: str) -> list[Memory]:
     """Stop sharing memories, all or none; ids are those of this project or of the shared one."""
-    shared = Shared(store.scope)
-    agreed = {own_id: id for id, (own_id, _) in shared.agreed().items()}
+    shared = SharedMemories(store.scope)
+    agreed = {own_id: id for id, (own_id, _) in shared.synced_ids().items()}
     why = f"{NO_LONGER} ({store.project_name})"
-    change = Change(who=who, why=why, id=change_id())
+    change = ChangeInfo(who=who, why=why, id=change_id())
     with store.database.transaction(shared.memories.scope.project_id):
         names = {agreed.get(id, id): id for id in ids}
         for shared_id, id in names.items():
-            known = shared.memories.find_one(shared_id)
-            if known is None or known.state is not State.ACTIVE:
+            known = shared.memories.find_by_id(shared_id)
+            if known is None or known.state is not MemoryState.ACTIVE:
                 raise RalphError(f"{id} is not shared. See: ralph memory list --shared", code="not-shared")
-        fields = {"state": State.PRUNED, "state_reason": why, "updated_at": now()}
-        return [shared.memories.change(id, "unshared", change, **fields) for id in names]
+        fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}
+        return [shared.memories.update(id, "unshared", change, **fields) for id in names]
 
 
 def is_shared(store: Store, id: str) -> bool:
     """Return whether a memory of this project is shared."""
-    shared = Shared(store.scope)
-    known = shared.memories.find_one(id)
+    shared = SharedMemories(store.scope)
+    known = shared.memories.find_by_id(id)
     if known is None:
-        agreed = {own_id: shared_id for shared_id, (own_id, _) in shared.agreed().items()}
-        known = shared.memories.find_one(agreed[id]) if id in agreed else None
-    return known is not None and known.state is State.ACTIVE
+        agreed = {own_id: shared_id for shared_id, (own_id, _) in shared.synced_ids().items()}
+        known = shared.memories.find_by_id(agreed[id]) if id in agreed else None
+    return known is not None and known.state is MemoryState.ACTIVE
 
 
-def shared_memories(store: Store, filter: Wanted) -> list[SharedMemory]:
+def shared_memories(store: Store, filter: MemoryFilter) -> list[SharedMemory]:
     """Return shared memories that match a filter, newest first, each with its project."""
-    memories = Shared(store.scope).memories
+    memories = SharedMemories(store.scope).memories
     found = memories.find(filter, order="created_at")
     return [SharedMemory(memory=one, project=source_of(memories.history(one.id))) for one in found]
 
@@ -178,41 +178,41 @@ def import_shared(store: Store) -> int:
 
     Costs one query when there is nothing new.
     """
-    shared = Shared(store.scope)
-    if not shared.news():
+    shared = SharedMemories(store.scope)
+    if not shared.unseen_range():
         return 0
     with store.transaction():
-        news = shared.news()  # somebody else may have been quicker
+        news = shared.unseen_range()  # somebody else may have been quicker
         if not news:
             return 0
-        count = _SharedImport(store, shared).take(shared.touched(*news))
-        shared.note(news[1])
+        count = _SharedImport(store, shared).take(shared.changed_between(*news))
+        shared.record_sync(news[1])
     return count
 
 
 class _SharedImport:
     """One import of shared memories, inside a transaction of the importing project."""
 
-    def __init__(self, store: Store, shared: Shared) -> None:
+    def __init__(self, store: Store, shared: SharedMemories) -> None:
         self._memories = store.memories
         self._shared = shared
-        self._agreed = shared.agreed()
+        self._agreed = shared.synced_ids()
 
     def take(self, touched: Sequence[tuple[Memory, str]]) -> int:
         """Import shared memories, each with the reason of its last change; return the number changed here."""
         count = 0
         new: dict[str, list[Memory]] = {}
-        known = self._memories.seqs_of([one.id for one, _ in touched])
+        known = self._memories.seqs_by_id([one.id for one, _ in touched])
         for one, why in touched:
             own_id = self._own_id(one, one.id in known)
-            if one.state is not State.ACTIVE:
+            if one.state is not MemoryState.ACTIVE:
                 count += bool(own_id) and self._withdraw(one, own_id)
             elif own_id:
                 count += self._renew(one, own_id, why)
             else:
                 new.setdefault(why, []).append(one)
         for why, memories in new.items():
-            count += self._import(memories, Change(who=RALPH, why=why))
+            count += self._import(memories, ChangeInfo(who=RALPH, why=why))
         return count
 
     def _own_id(self, one: Memory, is_known: bool) -> str:
@@ -222,41 +222,41 @@ class _SharedImport:
         # The mapping may be lost, after a backup was restored for example.
         return one.id if is_known and _came_by_sharing(self._memories.history(one.id)) else ""
 
-    def _import(self, memories: Sequence[Memory], change: Change) -> int:
-        kept = self._memories.bring([(memory, ()) for memory in memories], change)
+    def _import(self, memories: Sequence[Memory], change: ChangeInfo) -> int:
+        kept = self._memories.import_memories([(memory, ()) for memory in memories], change)
         for one, ours in zip(memories, kept, strict=True):
             if ours.what != "refused":  # what a person has deleted here stays deleted
-                self._shared.agree(one.id, ours.memory.id, _mark(one))
+                self._shared.save_synced(one.id, ours.memory.id, _mark(one))
         return sum(ours.what in ("added", "merged", "revived") for ours in kept)
 
     def _renew(self, one: Memory, own_id: str, why: str) -> bool:
         """Update our copy from the shared one, unless it was edited or pruned here."""
         ours = self._memories.get(own_id)
         _, before = self._agreed.get(one.id, ("", ""))
-        is_live = ours.state in LIVE
+        is_live = ours.state in LIVE_STATES
         was_withdrawn = not is_live and self._memories.history(own_id)[-1].what == "unshared"
         is_unchanged = is_live and _mark(ours) in (before, _mark(one))
         if not before or was_withdrawn or is_unchanged:
-            self._shared.agree(one.id, own_id, _mark(one))
+            self._shared.save_synced(one.id, own_id, _mark(one))
         if not was_withdrawn and (not is_unchanged or _mark(ours) == _mark(one)):
             return False
-        fields = _text_of(one) | ({"state": State.ACTIVE, "state_reason": ""} if was_withdrawn else {})
-        change = Change(who=RALPH, why=why)
-        self._memories.change(own_id, "revived" if was_withdrawn else "edited", change, **fields, updated_at=now())
+        fields = _text_of(one) | ({"state": MemoryState.ACTIVE, "state_reason": ""} if was_withdrawn else {})
+        change = ChangeInfo(who=RALPH, why=why)
+        self._memories.update(own_id, "revived" if was_withdrawn else "edited", change, **fields, updated_at=now())
         return True
 
     def _withdraw(self, one: Memory, own_id: str) -> bool:
         """Prune our copy of a memory that is no longer shared, unless it has been edited or has helped here."""
-        self._shared.forget(one.id)
+        self._shared.delete_synced(one.id)
         ours = self._memories.get(own_id)
         events = self._memories.history(own_id)
-        if ours.state not in LIVE or not _came_by_sharing(events) or not all(map(_is_ours, events)):
+        if ours.state not in LIVE_STATES or not _came_by_sharing(events) or not all(map(_is_ours, events)):
             return False
-        if any(row["outcome"] == "done" for row in self._memories.shown_to(own_id, MOST_USES)):
+        if any(row["outcome"] == "done" for row in self._memories.attempts_shown(own_id, MOST_USES)):
             return False
         why = one.state_reason or NO_LONGER
-        fields = {"state": State.PRUNED, "state_reason": why, "updated_at": now()}
-        self._memories.change(own_id, "unshared", Change(who=RALPH, why=why), **fields)
+        fields = {"state": MemoryState.PRUNED, "state_reason": why, "updated_at": now()}
+        self._memories.update(own_id, "unshared", ChangeInfo(who=RALPH, why=why), **fields)
         return True
 
 

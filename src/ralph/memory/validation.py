@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ralph.core.errors import ConfirmationRequiredError, UsageError
-from ralph.core.limits import LONGEST_BODY, LONGEST_TAG, MOST_TAGS
-from ralph.core.records import KINDS, LEARNING_CATEGORIES, timestamp
-from ralph.core.text import accept, clean, one_line
+from ralph.core.limits import MAX_BODY_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
+from ralph.core.records import LEARNING_CATEGORIES, MEMORY_KINDS, timestamp
+from ralph.core.text import clean, one_line, sanitize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,34 +18,34 @@ MAX_TYPE_LENGTH = 50
 
 def clean_content(text: str) -> str:
     """Return the cleaned and redacted content of a memory; raise `UsageError` if it is too long."""
-    if len(text) > LONGEST_BODY:  # checked first: cleaning megabytes takes seconds
+    if len(text) > MAX_BODY_LENGTH:  # checked first: cleaning megabytes takes seconds
         raise UsageError(
-            f"A memory can have up to {LONGEST_BODY:,} characters; this one has {len(text):,}. Split it.",
+            f"A memory can have up to {MAX_BODY_LENGTH:,} characters; this one has {len(text):,}. Split it.",
             code="memory-too-long",
         )
-    return accept(text)
+    return sanitize(text)
 
 
 def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return tags in lower case without duplicates; raise `UsageError` if there are too many."""
-    cleaned = dict.fromkeys(filter(None, (" ".join(accept(tag).lower().split()) for tag in tags)))
-    if len(cleaned) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in cleaned):
+    cleaned = dict.fromkeys(filter(None, (" ".join(sanitize(tag).lower().split()) for tag in tags)))
+    if len(cleaned) > MAX_TAGS or any(len(tag) > MAX_TAG_LENGTH for tag in cleaned):
         raise UsageError(
-            f"A memory can have up to {MOST_TAGS} tags of up to {LONGEST_TAG} characters each.", code="too-many-tags"
+            f"A memory can have up to {MAX_TAGS} tags of up to {MAX_TAG_LENGTH} characters each.", code="too-many-tags"
         )
     return tuple(cleaned)
 
 
 def clean_files(files: Sequence[str]) -> tuple[str, ...]:
     """Return file paths, cleaned and without duplicates."""
-    return tuple(dict.fromkeys(filter(None, map(accept, files))))
+    return tuple(dict.fromkeys(filter(None, map(sanitize, files))))
 
 
 def tags_from_title(title: str) -> tuple[str, ...]:
     """Return tags for a knowledge entry that has none of its own."""
-    from ralph.core.tokenize import query_words
+    from ralph.core.tokenize import search_terms
 
-    return tuple(query_words(title, 3)) or ("general",)
+    return tuple(search_terms(title, 3)) or ("general",)
 
 
 def check_confidence(confidence: float | None) -> None:
@@ -56,27 +56,29 @@ def check_confidence(confidence: float | None) -> None:
 
 def check_type(text: str, used: Callable[[], Mapping[str, int]]) -> str:
     """Return a memory type that is built in or already used in the project; raise `UsageError` for others."""
-    name = accept(text).lower()
+    name = sanitize(text).lower()
     if not name or len(name) > MAX_TYPE_LENGTH or name.split() != [name]:
         raise UsageError(
-            f"Invalid memory type: {one_line(text, 40)!r}. Use one word, such as {', '.join(KINDS[:4])}.",
+            f"Invalid memory type: {one_line(text, 40)!r}. Use one word, such as {', '.join(MEMORY_KINDS[:4])}.",
             code="invalid-memory-type",
         )
-    known = [*KINDS, *LEARNING_CATEGORIES]
+    known = [*MEMORY_KINDS, *LEARNING_CATEGORIES]
     if name in known or name in (custom := used()):
         return name
     import difflib
 
     close = difflib.get_close_matches(name, [*known, *custom], n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    raise UsageError(f"Unknown memory type: {name!r}. Use one of {', '.join(KINDS)}.{hint}", code="unknown-memory-type")
+    raise UsageError(
+        f"Unknown memory type: {name!r}. Use one of {', '.join(MEMORY_KINDS)}.{hint}", code="unknown-memory-type"
+    )
 
 
 def check_removal(removed: int, total: int, yes: bool) -> None:
     """Raise `ConfirmationRequiredError` when so many memories would go that it may be a mistake."""
-    from ralph.memory.lifecycle.confidence import too_many
+    from ralph.memory.lifecycle.confidence import needs_confirmation
 
-    if too_many(removed, total) and not yes:
+    if needs_confirmation(removed, total) and not yes:
         raise ConfirmationRequiredError(
             f"take {removed:,} of {total:,} memories out of use, more than a fifth", can_look=True
         )
@@ -84,17 +86,17 @@ def check_removal(removed: int, total: int, yes: bool) -> None:
 
 def clean_query(text: str) -> str:
     """Return a search query; of a very long text, its beginning and end."""
-    from ralph.memory.recall.query import bounded
+    from ralph.memory.recall.query import truncate_middle
 
-    return accept(bounded(clean(text)))
+    return sanitize(truncate_middle(clean(text)))
 
 
 def parse_date(text: str) -> str:
     """Return a date, or date and time, as a timestamp; in UTC unless it says otherwise."""
-    from ralph.formats.imported import InvalidEntryError, moment_of
+    from ralph.formats.imported import InvalidEntryError, parse_timestamp
 
     try:
-        found = moment_of(text.strip())
+        found = parse_timestamp(text.strip())
     except InvalidEntryError:
         found = ""
     if not found:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from ralph.store.database import FEED
-from ralph.store.retry import patiently
+from ralph.store.database import MEMORY_FEED
+from ralph.store.retry import retry_until_available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ class MemoryEvents:
 
     def last(self) -> int:
         """Return the number of the newest event, or 0."""
-        return self._store.memories.last_event()
+        return self._store.memories.last_event_seq()
 
     def since(self, seq: int, limit: int = 500) -> list[tuple[MemoryEvent, Memory | None]]:
         """Return events after one, oldest first, each with its memory as it is now."""
         events = self._store.memories.events(seq, limit)
-        memories = {one.id: one for one in self._store.memories.find_each(event.memory_id for event in events)}
+        memories = {one.id: one for one in self._store.memories.find_by_ids(event.memory_id for event in events)}
         return [(event, memories.get(event.memory_id)) for event in events]
 
     def follow(
@@ -53,10 +53,10 @@ class MemoryEvents:
         """
         seq = self.last() if since is None else since
         deadline = time.monotonic() + seconds
-        watch = self._store.watch(FEED)
+        watch = self._store.watch(MEMORY_FEED)
         try:
             while True:
-                found = patiently(
+                found = retry_until_available(
                     partial(self._synced_since, seq, sync),
                     lambda _: time.monotonic() > deadline,
                     lambda message, _: tell(message),

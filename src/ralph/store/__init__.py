@@ -7,8 +7,8 @@ that makes it returns.
 from __future__ import annotations
 
 from ralph.core.errors import RalphError, StoreError
-from ralph.store.database import Scope
-from ralph.store.projects import Projects
+from ralph.store.database import ProjectScope
+from ralph.store.projects import ProjectStore
 from ralph.store.url import file_path, is_postgres
 
 TYPE_CHECKING = False
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ralph.store.aggregates import Sums
-    from ralph.store.attempts import Attempts
-    from ralph.store.database import Database, Watch
-    from ralph.store.features import Features
-    from ralph.store.memories import Memories
+    from ralph.store.aggregates import StatsStore
+    from ralph.store.attempts import AttemptStore
+    from ralph.store.database import ChangeWatch, Database
+    from ralph.store.features import FeatureStore
+    from ralph.store.memories import MemoryStore
     from ralph.store.projects import ProjectEntry
-    from ralph.store.run_events import RunEvents
-    from ralph.store.sessions import Sessions
-    from ralph.store.tasks import Tasks
+    from ralph.store.run_events import RunEventFeed
+    from ralph.store.sessions import SessionStore
+    from ralph.store.tasks import TaskStore
 
 
 class Store:
@@ -34,71 +34,71 @@ class Store:
         self.database = database
         self._reopen = reopen
         self.project_id = project_id
-        self.is_elsewhere = False
+        self.is_external = False
         """Whether the database file is outside the working copy it was opened for."""
-        self.home = ""
+        self.data_dir = ""
         """Directory in the working copy that receives backups of a project on a server."""
-        self.scope = Scope(database, project_id)
+        self.scope = ProjectScope(database, project_id)
 
     # Imported on first use: a typical command needs only one or two of these, and startup time matters.
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> TaskStore:
         """Tasks and their claims."""
-        from ralph.store.tasks import Tasks
+        from ralph.store.tasks import TaskStore
 
-        return Tasks(self.scope)
+        return TaskStore(self.scope)
 
     @property
-    def features(self) -> Features:
+    def features(self) -> FeatureStore:
         """Features that tasks belong to."""
-        from ralph.store.features import Features
+        from ralph.store.features import FeatureStore
 
-        return Features(self.scope)
+        return FeatureStore(self.scope)
 
     @property
-    def attempts(self) -> Attempts:
+    def attempts(self) -> AttemptStore:
         """Runs, attempts, the journal and failure reports."""
-        from ralph.store.attempts import Attempts
+        from ralph.store.attempts import AttemptStore
 
-        return Attempts(self.scope)
+        return AttemptStore(self.scope)
 
     @property
-    def events(self) -> RunEvents:
+    def events(self) -> RunEventFeed:
         """Event feed of runs and tasks."""
-        from ralph.store.run_events import RunEvents
+        from ralph.store.run_events import RunEventFeed
 
-        return RunEvents(self.scope)
+        return RunEventFeed(self.scope)
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> StatsStore:
         """Aggregates over all attempts."""
-        from ralph.store.aggregates import Sums
+        from ralph.store.aggregates import StatsStore
 
-        return Sums(self.scope)
+        return StatsStore(self.scope)
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> SessionStore:
         """Agent sessions outside the loop."""
-        from ralph.store.sessions import Sessions
+        from ralph.store.sessions import SessionStore
 
-        return Sessions(self.scope)
+        return SessionStore(self.scope)
 
     @property
-    def memories(self) -> Memories:
+    def memories(self) -> MemoryStore:
         """Memories and their history."""
-        from ralph.store.memories import Memories
+        from ralph.store.memories import MemoryStore
 
-        return Memories(self.scope)
+        return MemoryStore(self.scope)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block in one transaction: everything is committed, or nothing."""
         return self.scope.transaction()
 
     @property
-    def projects(self) -> Projects:
+    def projects(self) -> ProjectStore:
         """All projects in this database."""
-        return Projects(self.database)
+        return ProjectStore(self.database)
 
     @property
     def project_name(self) -> str:
@@ -111,25 +111,25 @@ class Store:
         return self.database.is_server
 
     @property
-    def has_copies(self) -> bool:
+    def has_multiple_checkouts(self) -> bool:
         """Whether several working copies may use this store, each of which syncs its files separately."""
-        return self.is_shared or self.is_elsewhere
+        return self.is_shared or self.is_external
 
-    def watch(self, *topics: str) -> Watch:
+    def watch(self, *topics: str) -> ChangeWatch:
         """Return a watch for changes to `tasks`, `memory_events` or `run_events` of this project."""
         return self.database.watch(self.project_id, *topics)
 
-    def rest(self) -> None:
+    def release_connection(self) -> None:
         """Release the connection until the store is used again."""
-        self.database.rest()
+        self.database.release_connection()
 
     def backup(self, reason: str) -> str:
         """Back up the whole file, or the project on a server, and return the path of the verified backup."""
-        from ralph.store.maintenance.backup import back_up
+        from ralph.store.maintenance.backup import back_up_store
 
-        return back_up(self, reason).path
+        return back_up_store(self, reason).path
 
-    def since(self, moment: str) -> tuple[str, int, int]:
+    def count_since(self, moment: str) -> tuple[str, int, int]:
         """Return the time of the first record after `moment`, and the number of memories and attempts after it."""
         firsts, counts = [], []
         for table, at in (("memory", "created_at"), ("attempts", "started_at")):
@@ -139,20 +139,20 @@ class Store:
             counts.append(int(row["n"]))
         return min(filter(None, firsts), default=""), counts[0], counts[1]
 
-    def damaged(self) -> list[tuple[str, int]]:
+    def damaged_rows(self) -> list[tuple[str, int]]:
         """Return the table and `seq` of every row that does not match its checksum."""
-        return self.scope.damaged()
+        return self.scope.damaged_rows()
 
-    def beside(self, project_id: str) -> Store:
+    def for_project(self, project_id: str) -> Store:
         """Return the store of another project in this database, on the same connection."""
-        return Store(self.database, project_id, lambda: self.reopen().beside(project_id))
+        return Store(self.database, project_id, lambda: self.reopen().for_project(project_id))
 
     def reopen(self) -> Store:
         """Open the same store again, for another thread."""
         assert self._reopen is not None
         reopened = self._reopen()
-        reopened.home = self.home
-        reopened.is_elsewhere = self.is_elsewhere
+        reopened.data_dir = self.data_dir
+        reopened.is_external = self.is_external
         return reopened
 
     def close(self) -> None:
@@ -169,13 +169,13 @@ def open_database(url: str, *, direct_url: str = "", create: bool = False, may_o
         try:
             from ralph.store.postgres.driver import open_postgres
         except ImportError:
-            from ralph.core.extras import how_to_install
+            from ralph.core.extras import install_hint
 
-            raise StoreError(f"The PostgreSQL driver is not installed: {how_to_install('postgres')}") from None
+            raise StoreError(f"The PostgreSQL driver is not installed: {install_hint('postgres')}") from None
         return open_postgres(url, direct_url=direct_url, create=create)
     from ralph.store.sqlite.driver import open_sqlite
 
-    return open_sqlite(file_path(url), create=create, may_only_read=may_only_read)
+    return open_sqlite(file_path(url), create=create, allow_read_only=may_only_read)
 
 
 def open_store(
@@ -187,7 +187,7 @@ def open_store(
     """
     database = open_database(url, direct_url=direct_url, may_only_read=may_only_read)
     try:
-        return _store(database, Projects(database).named(project, is_own=is_own), url, direct_url)
+        return _store(database, ProjectStore(database).resolve(project, is_own=is_own), url, direct_url)
     except RalphError:
         database.close()
         raise
@@ -201,7 +201,7 @@ def create_store(url: str, name: str, *, direct_url: str = "") -> Store:
     database = open_database(url, direct_url=direct_url, create=True)
     try:
         with database.transaction():
-            projects = Projects(database)
+            projects = ProjectStore(database)
             existing = projects.all()
             project = projects.find(name) or (existing[0] if existing and not is_postgres(url) else projects.add(name))
         return _store(database, project, url, direct_url)
@@ -212,7 +212,7 @@ def create_store(url: str, name: str, *, direct_url: str = "") -> Store:
 
 def _store(database: Database, project: ProjectEntry, url: str, direct_url: str) -> Store:
     if project.copying:
-        from ralph.store.maintenance.copy import unfinished
+        from ralph.store.maintenance.copy import unfinished_copy_error
 
-        raise unfinished(database, project)
+        raise unfinished_copy_error(database, project)
     return Store(database, project.id, lambda: open_store(url, project.id, direct_url=direct_url))

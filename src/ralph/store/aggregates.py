@@ -6,18 +6,18 @@ an attempt that is part of the stored sums must call `changed` or `drop`.
 
 from __future__ import annotations
 
-from ralph.core.records import FAILURES
+from ralph.core.records import FAILED_OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralph.memory.lifecycle.lift import Trial
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import ProjectScope, Row
 
-LATEST = 500
+UNSUMMED_TAIL = 500
 """Number of newest attempts left out of the stored sums, because concurrent ones may become visible late."""
-AT_ONCE = 500
+MIN_BATCH = 500
 """Minimum number of attempts to add to the stored sums at once."""
 
 _COLUMNS = {
@@ -50,23 +50,23 @@ _NOT_SUMMED = f"seq > {_UNTIL} AND seq < {2**63 - 1}"
 """Attempts that are not in the stored sums. The upper bound makes PostgreSQL expect few rows and use the index."""
 
 
-class Sums:
+class StatsStore:
     """Aggregates over the attempts and memories of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
-    def by(self, *columns: str, **wanted: str | int) -> list[Row]:
-        """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `wanted`.
+    def group_by(self, *columns: str, **filters: str | int) -> list[Row]:
+        """Return attempts, seconds, cost and tokens, grouped by columns and filtered by `filters`.
 
         Columns are model, hat, task_kind, difficulty, outcome, is_handover and with_memory. Unknown values, such as
         the outcome of a running attempt, are empty strings.
         """
-        unknown = {*columns, *wanted} - _COLUMNS.keys()
+        unknown = {*columns, *filters} - _COLUMNS.keys()
         assert not unknown, unknown
         names = "".join(f"{name}, " for name in columns)
-        stored = "".join(f" AND {name} = :{name}" for name in wanted)
-        latest = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in wanted)
+        stored = "".join(f" AND {name} = :{name}" for name in filters)
+        latest = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in filters)
         order = f"GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
         # One statement, so that the stored sums and the latest attempts are consistent.
         rows = self._scope.query(
@@ -77,11 +77,11 @@ class Sums:
                 SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND {_NOT_SUMMED}{latest}
             ) AS one {order}
             """,
-            **wanted,
+            **filters,
         )
         return [row for row in rows if row["attempts"]]
 
-    def of_runs(self, runs: Sequence[str]) -> dict[str, Row]:
+    def by_run(self, runs: Sequence[str]) -> dict[str, Row]:
         """Return the totals of each run: attempts, done, failed, seconds, cost and tokens."""
         if not runs:
             return {}
@@ -95,9 +95,9 @@ class Sums:
             """,
             **values,
         )
-        return {run: total([row for row in rows if row["run_id"] == run]) for run in runs}
+        return {run: add_up([row for row in rows if row["run_id"] == run]) for run in runs}
 
-    def of_models(self, run: str) -> list[Row]:
+    def run_by_model(self, run: str) -> list[Row]:
         """Return the totals of a run, grouped by model, outcome and handover."""
         return self._scope.query(
             f"""
@@ -108,7 +108,7 @@ class Sums:
             run=run,
         )
 
-    def trials(self) -> list[Trial]:
+    def holdout_trials(self) -> list[Trial]:
         """Return the attempts of the holdout experiment, except interrupted ones."""
         from ralph.memory.lifecycle.lift import Trial
 
@@ -138,7 +138,7 @@ class Sums:
 
     # --- memories --------------------------------------------------------------------
 
-    def of_kinds(self) -> list[Row]:
+    def memories_by_kind(self) -> list[Row]:
         """Return counts, uses, outcomes and average confidence of active memories, by kind."""
         # `seq > 0` makes SQLite scan the table in order, which takes half as long as by the index on the state.
         return self._scope.query(
@@ -150,7 +150,7 @@ class Sums:
             """
         )
 
-    def of_hours(self) -> list[Row]:
+    def memories_by_hour(self) -> list[Row]:
         """Return the number and average confidence of active memories, by hour of creation."""
         return self._scope.query(
             """
@@ -161,7 +161,7 @@ class Sums:
             """
         )
 
-    def credited(self, limit: int, *, helped: bool) -> list[Row]:
+    def memories_by_success(self, limit: int, *, helped: bool) -> list[Row]:
         """Return active memories with the best success rate, or those with the worst unless `helped`.
 
         One win and one loss are added to each, so that a few outcomes weigh less than many.
@@ -222,7 +222,7 @@ class Sums:
             SELECT {_UNTIL} AS until, (
                 SELECT MIN(seq + 0) FROM attempts WHERE project_id = :project_id AND outcome IS NULL
             ) AS running, (
-                SELECT seq FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {LATEST}
+                SELECT seq FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {UNSUMMED_TAIL}
             ) AS newest
             """
         )[0]
@@ -234,14 +234,14 @@ class Sums:
         has_enough = self._scope.query(
             f"""
             SELECT seq FROM attempts WHERE project_id = :project_id AND seq > :until AND seq <= :newest
-            ORDER BY seq LIMIT 1 OFFSET {AT_ONCE - 1}
+            ORDER BY seq LIMIT 1 OFFSET {MIN_BATCH - 1}
             """,
             until=until,
             newest=newest,
         )
         return until, newest if has_enough else None
 
-    def changed(self, run: str, iteration: int) -> None:
+    def attempt_changed(self, run: str, iteration: int) -> None:
         """Discard the stored sums if they include an attempt that was just changed."""
         rows = self._scope.query(
             f"""
@@ -252,21 +252,21 @@ class Sums:
             iteration=iteration,
         )
         if rows:
-            self.drop()
+            self.discard()
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Discard the stored sums. They are computed again by the next `refresh`."""
         with self._scope.transaction():
             for table in ("attempt_sums", "attempt_summed"):
                 self._scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
 
 
-def total(rows: Sequence[Row]) -> Row:
+def add_up(rows: Sequence[Row]) -> Row:
     """Add up rows grouped by outcome and handover: attempts, done, failed, seconds, cost and tokens.
 
     A handover does not count as done.
     """
     done = (row["attempts"] for row in rows if row["outcome"] == "done" and not row["is_handover"])
-    failed = (row["attempts"] for row in rows if row["outcome"] in FAILURES)
+    failed = (row["attempts"] for row in rows if row["outcome"] in FAILED_OUTCOMES)
     sums = {name: sum((row[name] for row in rows), start=zero) for name, zero in _ZEROS.items()}
     return {**sums, "done": sum(done), "failed": sum(failed)}

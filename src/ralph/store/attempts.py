@@ -9,44 +9,44 @@ from __future__ import annotations
 from ralph.core.errors import ClaimLostError, NotFoundError, StoreError
 from ralph.core.records import (
     Attempt,
+    AttemptOutcome,
     Difficulty,
     ErrorType,
     FailureReport,
-    Outcome,
+    ResourceUsage,
     Run,
-    Status,
     Task,
     TaskMetrics,
-    Used,
+    TaskStatus,
+    new_run_id,
     now,
     record,
     replace,
-    run_id,
 )
-from ralph.memory.lifecycle.task_type import type_of_work
-from ralph.store.memories import Change, Memories
+from ralph.memory.lifecycle.task_type import task_type_of
+from ralph.store.memories import ChangeInfo, MemoryStore
 from ralph.store.rows import from_json, to_columns, to_record
-from ralph.store.tasks import Tasks
+from ralph.store.tasks import TaskStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ralph.core.records import Capture
-    from ralph.store.database import Found, Row, Scope
-    from ralph.store.memories import Kept
-    from ralph.store.rows import Convert
-    from ralph.store.run_events import RunEvents
+    from ralph.core.records import AttemptResult
+    from ralph.store.database import ProjectScope, Row, WordMatches
+    from ralph.store.memories import AddResult
+    from ralph.store.rows import Converters
+    from ralph.store.run_events import RunEventFeed
 
-VANISHED = "the worker vanished"
+WORKER_VANISHED = "the worker vanished"
 """Reason stored with attempts whose worker disappeared."""
-OUTSIDE = "outside"
+OUTSIDE_AGENT = "outside"
 """Agent name of runs that hold only reported work from outside the loop."""
-MANY = 1_000
+MAX_COUNTED = 1_000
 """Maximum number of attempts that `count_since` looks at."""
-USUAL_OVER = 100
+SUCCESS_RATE_WINDOW = 100
 """Number of latest attempts from which the usual success rate is computed."""
-FEW = 4
+SUCCESS_RATE_PRIOR = 4
 """Weight of the prior in the usual success rate, in attempts."""
 
 _USED = """
@@ -55,12 +55,12 @@ _USED = """
 """
 
 
-class GotParts(Exception):
+class TaskWasSplitError(Exception):
     """The task being claimed was split into subtasks by someone else."""
 
 
 @record
-class Begun:
+class ClaimedAttempt:
     """A claimed task, its open attempt, and the metrics of the attempts before it."""
 
     task: Task
@@ -68,26 +68,26 @@ class Begun:
     metrics: TaskMetrics
 
 
-class Attempts:
+class AttemptStore:
     """Runs, attempts and failure reports of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
     @property
-    def _events(self) -> RunEvents:
-        from ralph.store.run_events import RunEvents
+    def _events(self) -> RunEventFeed:
+        from ralph.store.run_events import RunEventFeed
 
-        return RunEvents(self._scope)
+        return RunEventFeed(self._scope)
 
     # --- runs ----------------------------------------------------------------------
 
     def start_run(self, agent: str, options: str = "") -> Run:
         """Create a run. `options` are its options as JSON."""
-        run = Run(id=run_id(), agent=agent, started_at=now(), options=options)
+        run = Run(id=new_run_id(), agent=agent, started_at=now(), options=options)
         with self._scope.transaction():
             self._scope.insert("runs", **to_columns(run))
-            self._events.tell_run("run_started", run.id)
+            self._events.publish_run("run_started", run.id)
         return run
 
     def resume_run(self, id: str, options: str) -> Run:
@@ -102,7 +102,7 @@ class Attempts:
                 id=id,
                 options=options,
             )
-            self._events.tell_run("run_started", id)
+            self._events.publish_run("run_started", id)
         return self.run(id)
 
     def end_run(self, id: str, ending: str, seconds: float | None = None) -> None:
@@ -118,14 +118,14 @@ class Attempts:
                 ending=ending,
                 seconds=seconds,
             )
-            self._events.tell_run("run_ended", id)
-            self._events.forget_old()
-        from ralph.store.aggregates import Sums
-        from ralph.store.index import renew
+            self._events.publish_run("run_ended", id)
+            self._events.trim()
+        from ralph.store.aggregates import StatsStore
+        from ralph.store.index import reindex_outdated
 
-        renew(self._scope)
-        Sums(self._scope).refresh()
-        self._scope.database.tidy()
+        reindex_outdated(self._scope)
+        StatsStore(self._scope).refresh()
+        self._scope.database.optimize_indexes()
 
     def runs(self, limit: int, before: str = "") -> list[Run]:
         """Return the latest runs, newest first, or those before a run. Finished runs without iterations are skipped."""
@@ -137,7 +137,7 @@ class Attempts:
             ORDER BY seq DESC LIMIT :limit
             """,
             limit=limit,
-            outside=OUTSIDE,
+            outside=OUTSIDE_AGENT,
             **({"before": before} if before else {}),
         )
         return [_run(row) for row in rows]
@@ -158,17 +158,17 @@ class Attempts:
         lease_seconds: float,
         *,
         agent: str,
-        only: str | None = None,
+        task_id: str | None = None,
         with_memory: bool = True,
         holdout: float = 0.0,
-    ) -> Begun | None:
+    ) -> ClaimedAttempt | None:
         """Claim the first ready task and open an attempt in one step. Return None if no task is ready.
 
         Attempts that vanished workers left open are closed as interrupted.
         """
         closed: list[Attempt] = []
 
-        def open_attempt(task: Task) -> Begun:
+        def open_attempt(task: Task) -> ClaimedAttempt:
             updated_runs = self._scope.query(
                 "UPDATE runs SET iterations = iterations + 1 WHERE project_id = :project_id AND id = :id"
                 " RETURNING iterations",
@@ -187,7 +187,7 @@ class Attempts:
                 id=task.id,
             )[0]
             if earlier["parts"]:
-                raise GotParts  # it was split between the readiness check and the claim
+                raise TaskWasSplitError  # it was split between the readiness check and the claim
             if earlier["open"]:
                 closed.extend(self._close_open(task.id))
             attempt = Attempt(
@@ -199,33 +199,33 @@ class Attempts:
                 agent=agent,
                 with_memory=with_memory,
                 holdout=holdout,
-                task_kind=type_of_work(task.title, task.body),
+                task_kind=task_type_of(task.title, task.body),
                 worker=worker,
                 started_at=now(),
             )
             self._scope.insert("attempts", **to_columns(attempt))
-            return Begun(task=task, attempt=attempt, metrics=self.metrics(task.id))
+            return ClaimedAttempt(task=task, attempt=attempt, metrics=self.metrics(task.id))
 
         self._close_vanished()
         while True:
             try:
-                begun = Tasks(self._scope).take(worker, lease_seconds, only, open_attempt)
+                begun = TaskStore(self._scope).claim_and(worker, lease_seconds, task_id, open_attempt)
                 break
-            except GotParts:
+            except TaskWasSplitError:
                 closed.clear()
         if closed:
             # A claim does not hold the project's write lock, which events need, so they follow in a transaction.
             with self._scope.transaction():
                 for attempt in closed:
-                    self._events.tell_attempt("attempt_ended", attempt)
+                    self._events.publish_attempt("attempt_ended", attempt)
         return begun
 
-    def note(self, attempt: Attempt) -> None:
+    def record_start(self, attempt: Attempt) -> None:
         """Store how an attempt starts, so that others can see it and it survives the worker."""
         names = ("hat", "model", "model_reason", "shown", "with_memory")
         values = to_columns(attempt)
         with self._scope.transaction():
-            self._scope.change(
+            self._scope.update_where(
                 "attempts",
                 ", ".join(f"{name} = :{name}" for name in names),
                 "run_id = :run AND iteration = :iteration AND outcome IS NULL",
@@ -233,9 +233,9 @@ class Attempts:
                 iteration=attempt.iteration,
                 **{name: values[name] for name in names},
             )
-            self._events.tell_attempt("attempt_started", attempt)
+            self._events.publish_attempt("attempt_started", attempt)
 
-    def finish(self, capture: Capture, token: int, *, is_again: bool = False) -> tuple[Kept, ...]:
+    def finish(self, capture: AttemptResult, token: int, *, is_retry: bool = False) -> tuple[AddResult, ...]:
         """Settle an attempt in one transaction: its row, report, memories and task status.
 
         Return the results of adding the memories. If the claim was lost, the attempt and its memories are still
@@ -247,21 +247,21 @@ class Attempts:
         attempt, task_id = capture.attempt, capture.attempt.task_id
         assert task_id is not None
         with self._scope.transaction():
-            if is_again and (stored := self._stored_outcome(attempt)):
+            if is_retry and (stored := self._stored_outcome(attempt)):
                 if stored is not attempt.outcome:
                     raise ClaimLostError(task_id)
                 return ()
-            tasks, memories = Tasks(self._scope), Memories(self._scope)
-            has_claim = tasks.end_claim(task_id, token, capture.task_status, capture.task_reason)
+            tasks, memories = TaskStore(self._scope), MemoryStore(self._scope)
+            has_claim = tasks.try_settle(task_id, token, capture.task_status, capture.task_reason)
             lost = ClaimLostError(task_id)
             if not has_claim:
-                attempt = interrupted(attempt, str(lost))
+                attempt = as_interrupted(attempt, str(lost))
             # A task deleted meanwhile took its attempt with it; the memories are still added.
             if self._write(attempt):
                 if not has_claim:
-                    from ralph.store.aggregates import Sums
+                    from ralph.store.aggregates import StatsStore
 
-                    Sums(self._scope).changed(attempt.run_id, attempt.iteration)
+                    StatsStore(self._scope).attempt_changed(attempt.run_id, attempt.iteration)
                 for line in capture.log if has_claim else (str(lost),):
                     tasks.log(task_id, line, "ralph")
                 if capture.report and has_claim:
@@ -269,11 +269,11 @@ class Attempts:
                     self._index("failure", attempt)
                 if capture.subtasks and has_claim:
                     tasks.split(task_id, capture.subtasks)
-            change = Change(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
+            change = ChangeInfo(who=attempt.agent, why=f"{attempt.run_id} iteration {attempt.iteration}")
             learned = tuple(memories.add(memory, change) for memory in capture.memories)
-            if has_claim and capture.is_telling:
+            if has_claim and capture.affects_credit:
                 self._credit_memories(attempt, memories)
-            self._events.tell_attempt("attempt_ended", attempt)
+            self._events.publish_attempt("attempt_ended", attempt)
         if not has_claim:
             raise lost
         return learned
@@ -292,17 +292,19 @@ class Attempts:
             """,
             run=attempt.run_id,
             iteration=attempt.iteration,
-            outside=OUTSIDE,
-            limit=USUAL_OVER,
+            outside=OUTSIDE_AGENT,
+            limit=SUCCESS_RATE_WINDOW,
         )
         won = [row["outcome"] == "done" for row in rows]
-        overall = (sum(won) + FEW / 2) / (len(won) + FEW)
+        overall = (sum(won) + SUCCESS_RATE_PRIOR / 2) / (len(won) + SUCCESS_RATE_PRIOR)
         won_by_model = [row["outcome"] == "done" for row in rows if row["model"] == attempt.model]
-        return float((sum(won_by_model) + FEW * overall) / (len(won_by_model) + FEW))
+        return float((sum(won_by_model) + SUCCESS_RATE_PRIOR * overall) / (len(won_by_model) + SUCCESS_RATE_PRIOR))
 
-    def _credit_memories(self, attempt: Attempt, memories: Memories) -> None:
+    def _credit_memories(self, attempt: Attempt, memories: MemoryStore) -> None:
         """Credit an outcome once to each memory shown in this attempt or to the hats that handed over to it."""
-        if attempt.outcome is Outcome.INTERRUPTED or (attempt.outcome is Outcome.DONE and attempt.handed_to):
+        if attempt.outcome is AttemptOutcome.INTERRUPTED or (
+            attempt.outcome is AttemptOutcome.DONE and attempt.handed_to
+        ):
             return
         rows = self._scope.query(
             """
@@ -318,10 +320,10 @@ class Attempts:
         )
         shown = dict.fromkeys((*(id for row in rows for id in from_json(row["shown"])), *attempt.shown))
         if shown:
-            won, usual = attempt.outcome is Outcome.DONE, self._usual_success_rate(attempt)
-            memories.used(tuple(shown), attempt.ended_at or now(), won=won, usual=usual)
+            won, usual = attempt.outcome is AttemptOutcome.DONE, self._usual_success_rate(attempt)
+            memories.credit_outcome(tuple(shown), attempt.ended_at or now(), won=won, usual_rate=usual)
 
-    def _stored_outcome(self, attempt: Attempt) -> Outcome | None:
+    def _stored_outcome(self, attempt: Attempt) -> AttemptOutcome | None:
         """Return the outcome this attempt was settled with before, which differs if its claim was lost."""
         rows = self._scope.query(
             """
@@ -333,7 +335,7 @@ class Attempts:
             ended_at=attempt.ended_at,
             worker=attempt.worker,
         )
-        return Outcome(rows[0]["outcome"]) if rows else None
+        return AttemptOutcome(rows[0]["outcome"]) if rows else None
 
     def _write(self, attempt: Attempt) -> bool:
         key = {"run_id": attempt.run_id, "iteration": attempt.iteration}
@@ -343,10 +345,10 @@ class Attempts:
         return exists
 
     def _index(self, index: str, attempt: Attempt) -> None:
-        from ralph.store.index import put
+        from ralph.store.index import index_rows
 
         condition = "r.run_id = :run_id AND r.iteration = :iteration"
-        put(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
+        index_rows(self._scope, index, condition, run_id=attempt.run_id, iteration=attempt.iteration)
 
     def _close_open(self, task_id: str) -> list[Attempt]:
         """Close and return open attempts of earlier workers at a task that was just claimed."""
@@ -354,19 +356,19 @@ class Attempts:
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL AND task_id = :id", id=task_id
         )
         for row in rows:
-            closed = interrupted(attempt_in(row), VANISHED)
-            self._scope.change(
+            closed = as_interrupted(row_to_attempt(row), WORKER_VANISHED)
+            self._scope.update_where(
                 "attempts",
                 "outcome = :outcome, reason = :reason, error_type = NULL, ended_at = :ended_at",
                 # Its worker may be settling it at this moment.
                 "run_id = :run AND iteration = :iteration AND outcome IS NULL",
                 run=closed.run_id,
                 iteration=closed.iteration,
-                outcome=Outcome.INTERRUPTED.value,
+                outcome=AttemptOutcome.INTERRUPTED.value,
                 reason=closed.reason,
                 ended_at=closed.ended_at,
             )
-        return [attempt_in(row) for row in rows]
+        return [row_to_attempt(row) for row in rows]
 
     def _close_vanished(self) -> None:
         """Close attempts whose worker vanished or lost its claim."""
@@ -374,8 +376,8 @@ class Attempts:
             return
         with self._scope.transaction():
             for row in self._vanished():
-                self._write(interrupted(attempt_in(row), VANISHED))
-                self._events.tell_attempt("attempt_ended", attempt_in(row))
+                self._write(as_interrupted(row_to_attempt(row), WORKER_VANISHED))
+                self._events.publish_attempt("attempt_ended", row_to_attempt(row))
 
     def _vanished(self) -> list[Row]:
         return self._scope.query(
@@ -387,16 +389,16 @@ class Attempts:
             """
         )
 
-    def recover(self, vanished: Collection[str]) -> list[str]:
+    def release_vanished(self, vanished: Collection[str]) -> list[str]:
         """Release the claims of workers known to be gone, and return the ids of their tasks."""
         recovered = []
         with self._scope.transaction():
-            tasks = Tasks(self._scope)
+            tasks = TaskStore(self._scope)
             for task in tasks.claimed():
                 if task.claimed_by in vanished:
-                    tasks.log(task.id, f"Released: {VANISHED} ({task.claimed_by}).", "ralph")
+                    tasks.log(task.id, f"Released: {WORKER_VANISHED} ({task.claimed_by}).", "ralph")
                     # Has no effect if the lease ran out as well: ending the previous claim already released it.
-                    tasks.end_claim(task.id, task.claim_token, Status.PENDING)
+                    tasks.try_settle(task.id, task.claim_token, TaskStatus.PENDING)
                     recovered.append(task.id)
             self._close_vanished()
         return recovered
@@ -413,20 +415,20 @@ class Attempts:
             run=run,
             limit=limit,
         )
-        return [attempt_in(row) for row in reversed(rows)]
+        return [row_to_attempt(row) for row in reversed(rows)]
 
-    def look_up(self, words: Mapping[str, float], limit: int, not_run: str = "") -> Found:
+    def search_journal(self, words: Mapping[str, float], limit: int, exclude_run: str = "") -> WordMatches:
         """Return rows of finished attempts whose notes, files or task contain the words, except those of a run."""
-        return self._scope.database.look_up(
+        return self._scope.database.search_words(
             "attempt",
             words,
             limit,
             "r.project_id = :project_id AND r.run_id <> :not_run AND r.outcome IS NOT NULL",
             project_id=self._scope.project_id,
-            not_run=not_run,
+            not_run=exclude_run,
         )
 
-    def tasks_that_failed(self, fingerprint: str) -> set[str]:
+    def tasks_with_failure(self, fingerprint: str) -> set[str]:
         """Return the ids of tasks that had a failure with this fingerprint."""
         rows = self._scope.query(
             "SELECT DISTINCT task_id FROM failures WHERE project_id = :project_id AND fingerprint = :fingerprint",
@@ -434,7 +436,7 @@ class Attempts:
         )
         return {row["task_id"] for row in rows}
 
-    def same_failures(self, fingerprint: str, limit: int, not_task: str = "") -> list[FailureReport]:
+    def same_failures(self, fingerprint: str, limit: int, exclude_task: str = "") -> list[FailureReport]:
         """Return the latest reports of the same failure, newest first, except those of a task."""
         rows = self._scope.query(
             """
@@ -443,36 +445,36 @@ class Attempts:
             ORDER BY seq DESC LIMIT :limit
             """,
             fingerprint=fingerprint,
-            not_task=not_task,
+            not_task=exclude_task,
             limit=limit,
         )
-        return [report_in(row) for row in rows]
+        return [row_to_failure_report(row) for row in rows]
 
-    def look_up_failures(self, words: Mapping[str, float], limit: int, not_task: str = "") -> Found:
+    def search_failures(self, words: Mapping[str, float], limit: int, exclude_task: str = "") -> WordMatches:
         """Return rows of failure reports that contain the words, except those of a task."""
-        return self._scope.database.look_up(
+        return self._scope.database.search_words(
             "failure",
             words,
             limit,
             "r.project_id = :project_id AND r.task_id <> :not_task",
             project_id=self._scope.project_id,
-            not_task=not_task,
+            not_task=exclude_task,
         )
 
     def latest(
-        self, limit: int, *, run: str | None = None, task: str | None = None, outcome: Outcome | None = None
+        self, limit: int, *, run: str | None = None, task: str | None = None, outcome: AttemptOutcome | None = None
     ) -> list[Attempt]:
         """Return the latest attempts, including running ones, newest first."""
-        return [attempt for attempt, _ in self.placed(limit, run=run, task=task, outcome=outcome)]
+        return [attempt for attempt, _ in self.page(limit, run=run, task=task, outcome=outcome)]
 
-    def placed(
+    def page(
         self,
         limit: int,
         before: int | None = None,
         *,
         run: str | None = None,
         task: str | None = None,
-        outcome: Outcome | None = None,
+        outcome: AttemptOutcome | None = None,
     ) -> list[tuple[Attempt, int]]:
         """Return attempts, newest first, each with its cursor. Pass a cursor as `before` to get the next page."""
         # The order is the same in each case; the column decides which index is used.
@@ -485,7 +487,7 @@ class Attempts:
             **values,
             limit=limit,
         )
-        return [(attempt_in(row), int(row[order])) for row in rows]
+        return [(row_to_attempt(row), int(row[order])) for row in rows]
 
     def get(self, run: str, iteration: int) -> Attempt:
         """Return an attempt by its run and iteration."""
@@ -496,9 +498,9 @@ class Attempts:
         )
         if not rows:
             raise NotFoundError("Journal entry", f"{run}/{iteration}")
-        return attempt_in(rows[0])
+        return row_to_attempt(rows[0])
 
-    def trail(self, task: Task, limit: int) -> list[tuple[Attempt, str]]:
+    def attempts_since_reset(self, task: Task, limit: int) -> list[tuple[Attempt, str]]:
         """Return finished attempts at a task since it was last done or reset, newest first.
 
         Each comes with the fingerprint of its failure, or an empty string.
@@ -518,9 +520,9 @@ class Attempts:
             reset_after=task.reset_after,
             limit=limit,
         )
-        return [(attempt_in(row), str(row["fingerprint"])) for row in rows]
+        return [(row_to_attempt(row), str(row["fingerprint"])) for row in rows]
 
-    def used_by(self, task: Task) -> Used:
+    def usage_of_task(self, task: Task) -> ResourceUsage:
         """Return the resources a task has used since a person last reset it."""
         rows = self._scope.query(
             f"""
@@ -531,9 +533,9 @@ class Attempts:
             task=task.id,
             reset_after=task.reset_after,
         )
-        return to_record(Used, rows[0], {})
+        return to_record(ResourceUsage, rows[0], {})
 
-    def used_in(self, run: str) -> Used:
+    def usage_of_run(self, run: str) -> ResourceUsage:
         """Return the resources used by the attempts of a run."""
         rows = self._scope.query(
             f"""
@@ -542,7 +544,7 @@ class Attempts:
             """,
             run=run,
         )
-        return to_record(Used, rows[0], {})
+        return to_record(ResourceUsage, rows[0], {})
 
     def was_planned(self, task: str) -> bool:
         """Return whether a planner has completed its part of a task."""
@@ -556,7 +558,7 @@ class Attempts:
             )
         )
 
-    def last_notes(self, task: str) -> str:
+    def completion_notes(self, task: str) -> str:
         """Return the notes of the attempt that completed a task, or an empty string."""
         rows = self._scope.query(
             """
@@ -581,7 +583,7 @@ class Attempts:
             raise NotFoundError("Task", task)
         return _metrics(rows[0])
 
-    def in_trouble(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:
+    def failing_tasks(self, limit: int = 20) -> tuple[list[TaskMetrics], int]:
         """Return metrics of open tasks that failed since they last succeeded or were reset, worst first.
 
         The second value is the total number of such tasks.
@@ -609,9 +611,9 @@ class Attempts:
             # `+ 0` keeps SQLite from reading all attempts in index order to find these few.
             "SELECT * FROM attempts WHERE project_id = :project_id AND outcome IS NULL ORDER BY seq + 0"
         )
-        return [attempt_in(row) for row in rows]
+        return [row_to_attempt(row) for row in rows]
 
-    def recent_outcomes(self, limit: int) -> list[Outcome]:
+    def recent_outcomes(self, limit: int) -> list[AttemptOutcome]:
         """Return the outcomes of the latest attempts, newest first. Handovers are skipped."""
         rows = self._scope.query(
             """
@@ -621,33 +623,33 @@ class Attempts:
             """,
             limit=limit,
         )
-        return [Outcome(row["outcome"]) for row in rows]
+        return [AttemptOutcome(row["outcome"]) for row in rows]
 
-    def count_since(self, moment: str) -> int:
-        """Return the number of attempts started after a time, counting at most `MANY`."""
+    def count_since(self, since: str) -> int:
+        """Return the number of attempts started after a time, counting at most `MAX_COUNTED`."""
         rows = self._scope.query(
             f"""
             SELECT COUNT(*) AS n FROM (
-                SELECT started_at FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MANY}
+                SELECT started_at FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MAX_COUNTED}
             ) AS latest WHERE started_at > :moment
             """,
-            moment=moment,
+            moment=since,
         )
         return int(rows[0]["n"])
 
     def totals(self) -> Row:
         """Return attempts, time, cost and tokens of the whole project. A handover does not count as done."""
-        from ralph.store.aggregates import Sums, total
+        from ralph.store.aggregates import StatsStore, add_up
 
-        return total(Sums(self._scope).by("outcome", "is_handover"))
+        return add_up(StatsStore(self._scope).group_by("outcome", "is_handover"))
 
     # --- failure reports -----------------------------------------------------------
 
     def reports(self, limit: int, *, task: str | None = None, category: str | None = None) -> list[FailureReport]:
         """Return failure reports, newest first."""
-        return [report for report, _ in self.placed_reports(limit, task=task, category=category)]
+        return [report for report, _ in self.page_reports(limit, task=task, category=category)]
 
-    def placed_reports(
+    def page_reports(
         self,
         limit: int,
         before: int | None = None,
@@ -663,7 +665,7 @@ class Attempts:
             **values,
             limit=limit,
         )
-        return [(report_in(row), int(row["seq"])) for row in rows]
+        return [(row_to_failure_report(row), int(row["seq"])) for row in rows]
 
     def report_of(self, attempt: Attempt) -> FailureReport | None:
         """Return the failure report of an attempt, or None."""
@@ -672,7 +674,7 @@ class Attempts:
             run=attempt.run_id,
             iteration=attempt.iteration,
         )
-        return report_in(rows[0]) if rows else None
+        return row_to_failure_report(rows[0]) if rows else None
 
     def report_counts(self) -> list[Row]:
         """Count failures by category, most frequent first."""
@@ -697,11 +699,11 @@ class Attempts:
             """,
             limit=limit,
         )
-        return [(row, report_in(row)) for row in rows]
+        return [(row, row_to_failure_report(row)) for row in rows]
 
     # --- changes since an event --------------------------------------------------------
 
-    def told_of(self, since: int, until: int) -> list[Attempt]:
+    def changed_between(self, since: int, until: int) -> list[Attempt]:
         """Return the attempts changed by the events after `since`, up to and including `until`."""
         rows = self._scope.query(
             """
@@ -714,9 +716,9 @@ class Attempts:
             since=since,
             until=until,
         )
-        return [attempt_in(row) for row in rows]
+        return [row_to_attempt(row) for row in rows]
 
-    def runs_told_of(self, since: int, until: int) -> list[Run]:
+    def runs_changed_between(self, since: int, until: int) -> list[Run]:
         """Return the runs changed by the events after `since`, up to and including `until`."""
         rows = self._scope.query(
             """
@@ -730,10 +732,10 @@ class Attempts:
         return [_run(row) for row in rows]
 
 
-def interrupted(attempt: Attempt, reason: str) -> Attempt:
+def as_interrupted(attempt: Attempt, reason: str) -> Attempt:
     """Return the attempt with the outcome `interrupted`."""
     return replace(
-        attempt, outcome=Outcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
+        attempt, outcome=AttemptOutcome.INTERRUPTED, reason=reason, error_type=None, ended_at=attempt.ended_at or now()
     )
 
 
@@ -755,8 +757,8 @@ def _metrics(row: Row) -> TaskMetrics:
     return to_record(TaskMetrics, row, {"difficulty": Difficulty})
 
 
-_ATTEMPT: Convert = {
-    "outcome": Outcome,
+_ATTEMPT: Converters = {
+    "outcome": AttemptOutcome,
     "error_type": ErrorType,
     "difficulty": Difficulty,
     "files": from_json,
@@ -766,11 +768,11 @@ _ATTEMPT: Convert = {
 }
 
 
-def attempt_in(row: Row) -> Attempt:
+def row_to_attempt(row: Row) -> Attempt:
     """Return the attempt in a row."""
     return to_record(Attempt, row, _ATTEMPT)
 
 
-def report_in(row: Row) -> FailureReport:
+def row_to_failure_report(row: Row) -> FailureReport:
     """Return the failure report in a row."""
     return to_record(FailureReport, row, {"files": from_json})

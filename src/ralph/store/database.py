@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     class Database(Protocol):
         """One connection to one database, for one thread."""
 
-        where: str
+        display_url: str
         """Path or URL to show in messages, without the password."""
         skip_locked: str
         """SQL that ends a subquery which picks a row to claim, so that concurrent claims never wait for each other."""
-        row: str
+        row_key: str
         """Column that identifies a row within one statement."""
         for_update: str
         """SQL that ends a query whose rows must stay locked until the end of the transaction, even against claims."""
         is_server: bool
         """Whether several machines may use the database."""
-        hindrance: StoreError | None
+        write_error: StoreError | None
         """Error that is raised on every write; None if the database is writable as far as is known."""
         lease_end: str
         """SQL expression for a lease of `:lease_seconds` from now. Its value starts with the expiry as a timestamp."""
-        lease_is_over: str
+        lease_expired: str
         """SQL condition for an expired `lease_until`, by a clock that all users of the database share."""
-        seq_key: str
+        word_key: str
         """Columns of the primary key of the word tables."""
-        like_any_case: str
+        ilike: str
         """Operator for a case-insensitive LIKE."""
 
         def query(self, sql: str, **values: object) -> list[Row]:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         def execute(self, sql: str, **values: object) -> int:
             """Run a statement and return the number of rows it changed."""
 
-        def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
+        def execute_many(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
             """Run a statement once per row."""
 
         def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -63,35 +63,37 @@ if TYPE_CHECKING:
         def snapshot(self) -> AbstractContextManager[None]:
             """Run the block in a read-only transaction with a consistent view, or join the transaction that is open."""
 
-        def take_time(self) -> None:
+        def extend_idle_timeout(self) -> None:
             """Extend the idle timeout of the current transaction."""
 
-        def claiming(self) -> AbstractContextManager[None]:
+        def concurrent_transaction(self) -> AbstractContextManager[None]:
             """Run the block in one transaction, concurrently with other writers if the database supports it.
 
             What the block reads may no longer hold when it writes, except for rows selected with a lock.
             """
 
-        def single(self) -> AbstractContextManager[None]:
+        def single_statement(self) -> AbstractContextManager[None]:
             """Run a single statement, concurrently with other writers if the database supports it."""
 
         def announce(self, project_id: str, topic: str) -> None:
             """Notify watches of this topic when the transaction commits."""
 
-        def watch(self, project_id: str, *topics: str) -> Watch:
+        def watch(self, project_id: str, *topics: str) -> ChangeWatch:
             """Return a watch for changes to these topics of a project."""
 
-        def rest(self) -> None:
+        def release_connection(self) -> None:
             """Release the connection until the database is used again."""
 
-        def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
+        def search_words(
+            self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
+        ) -> WordMatches:
             """Return rows that contain the words, ordered by total word weight, with the frequency of each word.
 
             `index` is `memory`, `attempt` or `failure`; `where` filters its table, which has the alias `r`. Each row
             includes the words it is indexed under.
             """
 
-        def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+        def rows_by_seq(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
             """Return the rows of an index with these `seq` values, including the words they are indexed under."""
 
         def clear_indexes(self, project_id: str) -> str:
@@ -100,28 +102,28 @@ if TYPE_CHECKING:
             Return the id of the project to reindex, or an empty string if all projects have to be reindexed.
             """
 
-        def add_words(self, index: str, rows: Sequence[Row]) -> None:
+        def index_rows(self, index: str, rows: Sequence[Row]) -> None:
             """Index rows that are not indexed yet, in as few statements as possible."""
 
-        def renew_indexes(self) -> None:
+        def rebuild_indexes(self) -> None:
             """Rebuild the full-text indexes after `clear_indexes`."""
 
-        def reserve(self, table: str, column: str, until: int) -> None:
+        def reserve_numbers(self, table: str, column: str, until: int) -> None:
             """Advance the sequence of a column so that new rows get numbers above `until`."""
 
-        def put_off_upkeep(self, is_bulk: bool) -> None:
+        def set_bulk_mode(self, is_bulk: bool) -> None:
             """Suspend maintenance of the memory index during a bulk insert (`is_bulk`), or resume it."""
 
-        def tidy(self, *, whole: bool = False) -> None:
+        def optimize_indexes(self, *, is_full: bool = False) -> None:
             """Run a bounded amount of index maintenance, or all of it if `whole` is true."""
 
-        def json_list(self, column: str, source: str) -> str:
+        def json_array(self, column: str, source: str) -> str:
             """Return SQL that aggregates a column of `source` into a JSON list."""
 
         def close(self) -> None:
             """Close the connection."""
 
-    class Watch(Protocol):
+    class ChangeWatch(Protocol):
         """Watch for changes by other connections."""
 
         def wait(self, seconds: float) -> bool:
@@ -131,14 +133,14 @@ if TYPE_CHECKING:
             """Stop watching."""
 
 
-class Found:
+class WordMatches:
     """Result of a word search: the rows, the approximate number of rows per word, and the total number of rows."""
 
-    __slots__ = ("held_by", "rows", "total")
+    __slots__ = ("rows", "total", "word_counts")
 
-    def __init__(self, rows: list[Row], held_by: dict[str, int], total: int) -> None:
+    def __init__(self, rows: list[Row], word_counts: dict[str, int], total: int) -> None:
         self.rows = rows
-        self.held_by = held_by
+        self.word_counts = word_counts
         self.total = total
 
 
@@ -147,13 +149,13 @@ SCHEMA_VERSION = 8
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
-FEED = "memory_events"
+MEMORY_FEED = "memory_events"
 """Event table for changes to memories."""
 RUN_FEED = "run_events"
 """Event table for runs and tasks."""
-_FEEDS = (FEED, RUN_FEED)
+_FEEDS = (MEMORY_FEED, RUN_FEED)
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
-SINCE = {"sessions": 6, "writing": 8}
+TABLE_SINCE = {"sessions": 6, "writing": 8}
 """Schema version that introduced a table, if it is not the first."""
 
 
@@ -193,7 +195,7 @@ def _digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(_encode(plain).encode()).hexdigest()
 
 
-def is_right(row: Row) -> bool:
+def matches_checksum(row: Row) -> bool:
     """Return whether a row matches its checksum."""
     try:
         if row["checksum"] == checksum(row):
@@ -205,7 +207,7 @@ def is_right(row: Row) -> bool:
         return False
 
 
-class Scope:
+class ProjectScope:
     """Database access limited to one project: every statement is bound to its id."""
 
     def __init__(self, database: Database, project_id: str) -> None:
@@ -224,9 +226,9 @@ class Scope:
         """Run the block in one transaction."""
         return self.database.transaction(self.project_id)
 
-    def claiming(self) -> AbstractContextManager[None]:
+    def concurrent_transaction(self) -> AbstractContextManager[None]:
         """Run the block in one transaction, concurrently with other writers if the database supports it."""
-        return self.database.claiming()
+        return self.database.concurrent_transaction()
 
     def announce(self, topic: str) -> None:
         """Notify watches of this topic when the transaction commits."""
@@ -236,7 +238,7 @@ class Scope:
         """Insert a row with its checksum."""
         self.database.execute(self._insertion(table, row), **row)
 
-    def insert_numbered(self, table: str, **row: object) -> int:
+    def insert_returning_seq(self, table: str, **row: object) -> int:
         """Insert a row with its checksum and return its `seq`."""
         return int(self.database.query(f"{self._insertion(table, row)} RETURNING seq", **row)[0]["seq"])
 
@@ -251,7 +253,7 @@ class Scope:
         marks = ", ".join(f":{name}" for name in row)
         return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
-    def insert_all(self, table: str, rows: Sequence[Row]) -> None:
+    def insert_many(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows with the same columns, each with its checksum."""
         if not rows:
             return
@@ -275,13 +277,13 @@ class Scope:
         )
         return changed > 0
 
-    def change(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
+    def update_where(self, table: str, assignments: str, condition: str, **values: object) -> list[Row]:
         """Update rows in place with their checksums, and return the new rows.
 
         A row that did not match its checksum before is not given a valid one, so that the damage stays detectable.
         """
         before = self.query(f"SELECT * FROM {table} WHERE project_id = :project_id AND {condition}", **values)
-        damaged = {row["seq"] for row in before if not is_right(row)}
+        damaged = {row["seq"] for row in before if not matches_checksum(row)}
         rows = self.query(
             f"UPDATE {table} SET {assignments} WHERE project_id = :project_id AND {condition} RETURNING *", **values
         )
@@ -297,11 +299,11 @@ class Scope:
             )
         return rows
 
-    def damaged(self) -> list[tuple[str, int]]:
+    def damaged_rows(self) -> list[tuple[str, int]]:
         """Return the table and `seq` of every row that does not match its checksum."""
         return [
             (table, row["seq"])
             for table in CHECKED_TABLES
             for row in self.query(f"SELECT * FROM {table} WHERE project_id = :project_id ORDER BY seq")
-            if not is_right(row)
+            if not matches_checksum(row)
         ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from ralph.core.errors import NotFoundError, UsageError
-from ralph.core.records import Feature, feature_id, now, replace
+from ralph.core.records import Feature, new_feature_id, now, replace
 from ralph.store.rows import to_columns, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import ProjectScope, Row
 
 
-class Features:
+class FeatureStore:
     """The features of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
     def add(self, name: str, spec: str = "", plan: str = "") -> Feature:
@@ -23,11 +23,11 @@ class Features:
         with self._scope.transaction():
             if self._scope.query("SELECT 1 FROM features WHERE project_id = :project_id AND name = :name", name=name):
                 raise UsageError(f"Feature {name!r} already exists. See: ralph feature list", code="feature-exists")
-            feature = Feature(id=feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
+            feature = Feature(id=new_feature_id(), name=name, spec=spec, plan=plan, created_at=at, updated_at=at)
             while self._scope.query(
                 "SELECT 1 FROM features WHERE project_id = :project_id AND id = :id", id=feature.id
             ):
-                feature = replace(feature, id=feature_id())
+                feature = replace(feature, id=new_feature_id())
             self._scope.insert("features", **to_columns(feature))
         return feature
 
@@ -48,13 +48,13 @@ class Features:
 
     def delete(self, id: str) -> None:
         """Delete a feature. Its tasks are kept."""
-        from ralph.store.run_events import RunEvents
+        from ralph.store.run_events import RunEventFeed
 
         with self._scope.transaction():
-            rows = self._scope.change(
+            rows = self._scope.update_where(
                 "tasks", "feature_id = NULL, updated_at = :at", "feature_id = :id", id=id, at=now()
             )
-            RunEvents(self._scope).tell_tasks([row["id"] for row in rows])
+            RunEventFeed(self._scope).publish_tasks([row["id"] for row in rows])
             self._scope.execute("DELETE FROM features WHERE project_id = :project_id AND id = :id", id=id)
 
 

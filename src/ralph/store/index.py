@@ -10,19 +10,19 @@ import json
 
 from ralph.core.errors import RalphError, StoreUnavailableError
 from ralph.core.records import record
-from ralph.core.tokenize import VERSION, path_words, words
+from ralph.core.tokenize import TOKENIZER_VERSION, tokenize, tokenize_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ralph.store.database import Database, Row, Scope
+    from ralph.store.database import Database, ProjectScope, Row
 
 PAGE = 500
 """Number of rows indexed per transaction."""
-MOST_FILES = 50
+MAX_INDEXED_FILES = 50
 """Maximum number of files indexed per row."""
-RENEWED = 2_000
+REINDEX_BATCH = 2_000
 """Default number of outdated rows to reindex at once, which takes about a second."""
 
 
@@ -44,16 +44,16 @@ def failure_words(row: Row) -> dict[str, str]:
 
 def _columns(title: object, body: object, files: str, tags: str) -> dict[str, str]:
     return {
-        "title": " ".join(words(_text(title))),
-        "body": " ".join(words(_text(body))),
-        "paths": " ".join(word for path in _texts(files)[:MOST_FILES] for word in path_words(path)),
-        "tags": " ".join(words(tags)) if tags else "",
+        "title": " ".join(tokenize(_text(title))),
+        "body": " ".join(tokenize(_text(body))),
+        "paths": " ".join(word for path in _texts(files)[:MAX_INDEXED_FILES] for word in tokenize_path(path)),
+        "tags": " ".join(tokenize(tags)) if tags else "",
     }
 
 
 def _files(row: Row) -> dict[str, None]:
     """Return the files under which a memory is indexed."""
-    return dict.fromkeys(_texts(row["files"])[:MOST_FILES])
+    return dict.fromkeys(_texts(row["files"])[:MAX_INDEXED_FILES])
 
 
 def _text(stored: object) -> str:
@@ -97,7 +97,7 @@ _WORD_COLUMN_NAMES = {"title": "title_words", "body": "body_words", "paths": "pa
 # --- updating ------------------------------------------------------------------------------
 
 
-def put(scope: Scope, index: str, condition: str, **values: object) -> None:
+def index_rows(scope: ProjectScope, index: str, condition: str, **values: object) -> None:
     """Index the rows of a project that match an SQL condition on table `r`."""
     rows = scope.query(
         f"""
@@ -106,29 +106,30 @@ def put(scope: Scope, index: str, condition: str, **values: object) -> None:
         """,
         **values,
     )
-    write(scope.database, index, rows)
+    write_index(scope.database, index, rows)
 
 
-def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool = False) -> None:
+def write_index(database: Database, index: str, rows: Sequence[Row], *, is_new: bool = False) -> None:
     """Index rows, replacing what is indexed for them.
 
     `is_new` means that none of them is indexed yet, which is faster.
     """
     indexed = [
-        {"project_id": row["project_id"], "seq": row["seq"], "version": VERSION, **_WORDS[index](row)} for row in rows
+        {"project_id": row["project_id"], "seq": row["seq"], "version": TOKENIZER_VERSION, **_WORDS[index](row)}
+        for row in rows
     ]
     if is_new and len(rows) > 1:
-        database.add_words(index, indexed)
+        database.index_rows(index, indexed)
     else:
         on_conflict = (
             ""
             if is_new
             else (
-                f"ON CONFLICT ({database.seq_key}) DO UPDATE SET version = excluded.version, title = excluded.title,"
+                f"ON CONFLICT ({database.word_key}) DO UPDATE SET version = excluded.version, title = excluded.title,"
                 " body = excluded.body, paths = excluded.paths, tags = excluded.tags"
             )
         )
-        database.execute_all(
+        database.execute_many(
             f"""
             INSERT INTO {index}_words (project_id, seq, version, title, body, paths, tags)
             VALUES (:project_id, :seq, :version, :title, :body, :paths, :tags) {on_conflict}
@@ -137,7 +138,7 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
         )
     if index == "memory":
         if not is_new:
-            database.execute_all(
+            database.execute_many(
                 "DELETE FROM memory_files WHERE project_id = :project_id AND seq = :seq",
                 [{"project_id": row["project_id"], "seq": row["seq"]} for row in rows],
             )
@@ -148,7 +149,7 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
             for path in _files(row)
         ]
         if file_rows:
-            database.execute_all(
+            database.execute_many(
                 "INSERT INTO memory_files (project_id, path, seq) VALUES (:project_id, :path, :seq)", file_rows
             )
 
@@ -156,13 +157,13 @@ def write(database: Database, index: str, rows: Sequence[Row], *, is_new: bool =
 # --- rebuilding ----------------------------------------------------------------------------
 
 
-def renew(scope: Scope, most: int = RENEWED) -> int:
+def reindex_outdated(scope: ProjectScope, most: int = REINDEX_BATCH) -> int:
     """Reindex rows that were indexed by other rules, newest first, and return their number."""
     done = 0
     for index in INDEXES:
         found = scope.query(
             f"""
-            SELECT seq FROM {index}_words WHERE project_id = :project_id AND version <> {VERSION}
+            SELECT seq FROM {index}_words WHERE project_id = :project_id AND version <> {TOKENIZER_VERSION}
             ORDER BY seq DESC LIMIT :most
             """,
             most=most - done,
@@ -171,12 +172,12 @@ def renew(scope: Scope, most: int = RENEWED) -> int:
         for start in range(0, len(seqs), PAGE):
             with scope.transaction():  # no concurrent change between reading and writing
                 rows = _read(scope.database, index, seqs[start : start + PAGE], scope.project_id)
-                write(scope.database, index, rows)
+                write_index(scope.database, index, rows)
         done += len(seqs)
     return done
 
 
-def rebuild(database: Database, project_id: str = "") -> dict[str, int]:
+def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
     """Rebuild every index from the texts in one transaction, and return the number of rows by index.
 
     On a server, only one project is rebuilt; in a file, all are. Rows that cannot be read are skipped: their damage
@@ -188,9 +189,9 @@ def rebuild(database: Database, project_id: str = "") -> dict[str, int]:
         for index in INDEXES:
             for seqs in _pages(database, index, affected_project):
                 rows = _read(database, index, seqs, affected_project)
-                write(database, index, rows, is_new=True)
+                write_index(database, index, rows, is_new=True)
                 counts[index] += len(rows)
-        database.renew_indexes()
+        database.rebuild_indexes()
     return counts
 
 
@@ -204,21 +205,21 @@ _DEPENDENT = {
 """Tables whose contents are only valid together, by table."""
 
 
-def forget_worked_out(database: Database, tables: set[str]) -> None:
+def delete_derived(database: Database, tables: set[str]) -> None:
     """Delete derived data that is recomputed on demand: vectors, sums over attempts, sync state.
 
     The twin indexes, which no longer match the tables, are rebuilt.
     """
-    from ralph.store.maintenance.migrate import own_definitions
-    from ralph.store.sync_state import RESTORED
+    from ralph.store.maintenance.migrate import schema_definitions
+    from ralph.store.sync_state import RESTORED_MARK
 
     for table in {dependent for name in tables for dependent in _DEPENDENT.get(name, (name,))}:
         database.execute(f"DROP INDEX {table}_twin")
         if table == "synced_places":  # working copies stay known, and take over what the store has
-            database.execute("UPDATE synced_places SET files_mark = :mark", mark=RESTORED)
+            database.execute("UPDATE synced_places SET files_mark = :mark", mark=RESTORED_MARK)
         else:
             database.execute(f"DELETE FROM {table}")
-        database.execute(own_definitions()[f"{table}_twin"])
+        database.execute(schema_definitions()[f"{table}_twin"])
 
 
 def _in_project(project_id: str) -> str:
@@ -276,7 +277,7 @@ def _read(
 
 
 @record
-class Compared:
+class IndexComparison:
     """Differences between an index and its texts, as numbers of rows."""
 
     missing: int = 0
@@ -284,11 +285,11 @@ class Compared:
     """Rows indexed by other rules."""
     wrong: int = 0
     """Rows indexed by wrong words."""
-    misfiled: int = 0
+    wrong_files: int = 0
     """Memories indexed by wrong files."""
 
 
-def compare(database: Database, index: str, project_id: str = "") -> Compared:
+def compare_index(database: Database, index: str, project_id: str = "") -> IndexComparison:
     """Compare an index with its texts, for one project or all. Unreadable rows are skipped."""
     missing = outdated = misfiled = 0
     wrong = int(
@@ -305,7 +306,7 @@ def compare(database: Database, index: str, project_id: str = "") -> Compared:
         for row in rows:
             if row["version"] is None:
                 missing += 1
-            elif row["version"] != VERSION:
+            elif row["version"] != TOKENIZER_VERSION:
                 outdated += 1
             elif any(row[_WORD_COLUMN_NAMES[name]] != value for name, value in _WORDS[index](row).items()):
                 wrong += 1
@@ -314,7 +315,7 @@ def compare(database: Database, index: str, project_id: str = "") -> Compared:
             for row in rows:
                 expected = {(row["project_id"], path) for path in _files(row)}
                 misfiled += indexed_files.get(row["seq"], set()) != expected
-    return Compared(missing=missing, outdated=outdated, wrong=wrong, misfiled=misfiled)
+    return IndexComparison(missing=missing, outdated=outdated, wrong=wrong, wrong_files=misfiled)
 
 
 def _indexed_files(database: Database, seqs: Sequence[int], project_id: str) -> dict[int, set[tuple[str, str]]]:

@@ -10,10 +10,18 @@ import json
 import os
 
 from ralph.core.errors import ConflictError, NotFoundError
-from ralph.core.records import Memory, MemoryEvent, State, fields_of, memory_id, now, record, replace
+from ralph.core.records import Memory, MemoryEvent, MemoryState, new_memory_id, now, record, record_fields, replace
 from ralph.memory.lifecycle.knowledge import is_update, links_in, title_key
-from ralph.store.database import checksum, is_right
-from ralph.store.memory_queries import PAGE, KnownMemories, Wanted, event_in, memory_in, state_rank, with_fields
+from ralph.store.database import checksum, matches_checksum
+from ralph.store.memory_queries import (
+    PAGE,
+    MemoryFilter,
+    MemoryReader,
+    row_to_memory,
+    row_to_memory_event,
+    state_rank,
+    with_old_fields,
+)
 from ralph.store.rows import to_columns
 
 TYPE_CHECKING = False
@@ -22,8 +30,8 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Row
 
-BATCH = 5_000
-LIVE = (State.ACTIVE, State.STAGED)
+IMPORT_BATCH = 5_000
+LIVE_STATES = (MemoryState.ACTIVE, MemoryState.STAGED)
 """States in which a memory is in use or may come into use."""
 _INDEXED_FIELDS = ("title", "body", "tags", "files")
 _CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confidence")
@@ -34,7 +42,7 @@ _CHANGE_PREFIX = "chg-"
 
 
 @record
-class Change:
+class ChangeInfo:
     """Author and reason of a change to memories. Changes with the same id are undone together."""
 
     who: str
@@ -53,7 +61,7 @@ def is_change_id(id: str) -> bool:
 
 
 @record
-class Kept:
+class AddResult:
     """Result of adding a memory."""
 
     memory: Memory
@@ -65,7 +73,7 @@ class Kept:
 
 
 @record
-class Changed:
+class ChangeResult:
     """A memory after a change, and the sequence number of the event that records it."""
 
     memory: Memory
@@ -73,7 +81,7 @@ class Changed:
     """None if nothing changed."""
 
 
-class Memories(KnownMemories):
+class MemoryStore(MemoryReader):
     """Memories of a project, with their history."""
 
     # --- adding ----------------------------------------------------------------------
@@ -81,17 +89,17 @@ class Memories(KnownMemories):
     def add(
         self,
         memory: Memory,
-        change: Change,
+        change: ChangeInfo,
         *,
         by_person: bool = False,
-        stated: Mapping[str, object] | None = None,
-    ) -> Kept:
+        fields: Mapping[str, object] | None = None,
+    ) -> AddResult:
         """Add a memory, or update the existing one that says the same.
 
         An existing memory gains support and gets the fields in `stated`. A memory that a person deleted is
         refused unless a person adds it.
         """
-        from ralph.memory.lifecycle.confidence import learned_again
+        from ralph.memory.lifecycle.confidence import reinforce
         from ralph.memory.lifecycle.fingerprint import fingerprint
 
         mark = fingerprint(memory)
@@ -99,49 +107,53 @@ class Memories(KnownMemories):
             known = self._find_same(memory, mark)
             if known is None:
                 added = self._insert(memory, mark, change)
-                return Kept(memory=added.memory, what="added", event=added.event)
+                return AddResult(memory=added.memory, what="added", event=added.event)
             known = self._successor(known)
             if not by_person and self._was_deleted_by_person(known):
-                return Kept(memory=known, what="refused")
+                return AddResult(memory=known, what="refused")
             live = _revived(known, memory, by_person)
-            updated = learned_again(live, memory, memory.updated_at)
+            updated = reinforce(live, memory, memory.updated_at)
             if live.state is not known.state:
-                updated = replace(updated, **stated or {})
-                return Kept(memory=updated, what="revived", event=self._record(known, updated, "revived", change))
-            if not _has_new_origin(known, memory) and not stated:
+                updated = replace(updated, **fields or {})
+                return AddResult(memory=updated, what="revived", event=self._record(known, updated, "revived", change))
+            if not _has_new_origin(known, memory) and not fields:
                 updated = replace(updated, support=known.support, confidence=known.confidence)
                 is_same = (updated.body, updated.tags, updated.files) == (known.body, known.tags, known.files)
                 if known.content or is_same:
-                    return Kept(memory=known, what="known")
-            updated = replace(updated, **stated or {})
+                    return AddResult(memory=known, what="known")
+            updated = replace(updated, **fields or {})
             event = self._record(known, updated, "learned again", change)
-            return Kept(memory=updated, what="learned again", event=event)
+            return AddResult(memory=updated, what="learned again", event=event)
 
-    def bring(self, arriving: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: Change) -> list[Kept]:
+    def import_memories(
+        self, memories: Sequence[tuple[Memory, Sequence[MemoryEvent]]], change: ChangeInfo
+    ) -> list[AddResult]:
         """Import memories with their history in one transaction. Importing them again changes nothing."""
         from ralph.memory.lifecycle.fingerprint import fingerprint
-        from ralph.memory.lifecycle.merge_import import brought
-        from ralph.memory.lifecycle.staleness import rewritten
+        from ralph.memory.lifecycle.merge_import import merge_imported
+        from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
-        results: list[Kept] = []
+        results: list[AddResult] = []
         fresh: dict[str, tuple[Memory, str, Sequence[MemoryEvent]]] = {}
         with self.scope.transaction():
-            marks = [fingerprint(memory) for memory, _ in arriving]
-            by_mark, by_id = self.known_by(marks, [memory.id for memory, _ in arriving if memory.id])
-            for (memory, events), mark in zip(arriving, marks, strict=True):
+            marks = [fingerprint(memory) for memory, _ in memories]
+            by_mark, by_id = self.find_known(marks, [memory.id for memory, _ in memories if memory.id])
+            for (memory, events), mark in zip(memories, marks, strict=True):
                 same_id, same_mark = by_id.get(memory.id), by_mark.get(mark)
                 known = same_id[0] if same_id and (same_id[1] == mark or not same_mark) else same_mark
                 if known and known.id in by_id:
                     known = by_id[known.id][0]  # an earlier entry may have changed it
-                if known and known.id not in fresh and memory.state is State.ACTIVE:
+                if known and known.id not in fresh and memory.state is MemoryState.ACTIVE:
                     known = self._successor(known)
                     if self._was_deleted_by_person(known):
-                        results.append(Kept(memory=known, what="refused"))
+                        results.append(AddResult(memory=known, what="refused"))
                         continue
-                if known and memory.state is State.QUARANTINED:
-                    results.append(Kept(memory=known, what="known"))  # quarantined memories never change existing ones
+                if known and memory.state is MemoryState.QUARANTINED:
+                    results.append(
+                        AddResult(memory=known, what="known")
+                    )  # quarantined memories never change existing ones
                     continue
-                after = brought(known, memory) if known else None
+                after = merge_imported(known, memory) if known else None
                 if known is None or after is None:
                     new = memory if memory.id and not same_id else replace(memory, id=self._new_id(fresh))
                     if new.seen or new.stale:
@@ -149,32 +161,32 @@ class Memories(KnownMemories):
                     fresh[new.id] = new, mark, events
                     by_id[new.id] = new, mark
                     by_mark[mark] = new
-                    results.append(Kept(memory=new, what="added"))
+                    results.append(AddResult(memory=new, what="added"))
                     continue
                 if after.id in fresh:
-                    results.append(Kept(memory=after, what="again" if after == known else "merged"))
+                    results.append(AddResult(memory=after, what="again" if after == known else "merged"))
                     fresh[after.id] = after, *fresh[after.id][1:]
                 else:
-                    after = _revived(after, memory, True) if memory.state is State.ACTIVE else after
-                    after = replace(after, **rewritten(known, {"body": after.body}))
+                    after = _revived(after, memory, True) if memory.state is MemoryState.ACTIVE else after
+                    after = replace(after, **reset_marks_on_edit(known, {"body": after.body}))
                     what = "known" if after == known else "merged" if after.state is known.state else "revived"
-                    results.append(Kept(memory=after, what=what))
+                    results.append(AddResult(memory=after, what=what))
                     if after != known:
                         self._record(known, after, what, change)
                 by_id[after.id] = after, mark
                 by_mark[mark] = after
             is_bulk = len(fresh) > PAGE
             if is_bulk:
-                self.scope.database.put_off_upkeep(True)
+                self.scope.database.set_bulk_mode(True)
             self._insert_all(list(fresh.values()), change)
             if is_bulk:
-                self.scope.database.put_off_upkeep(False)
+                self.scope.database.set_bulk_mode(False)
         return results
 
     def _new_id(self, fresh: Mapping[str, object]) -> str:
-        id = memory_id()
-        while id in fresh or self.find_one(id):
-            id = f"{memory_id()}{os.urandom(2).hex()}"  # many ids are created within a second
+        id = new_memory_id()
+        while id in fresh or self.find_by_id(id):
+            id = f"{new_memory_id()}{os.urandom(2).hex()}"  # many ids are created within a second
         return id
 
     def _find_same(self, memory: Memory, mark: str) -> Memory | None:
@@ -183,25 +195,25 @@ class Memories(KnownMemories):
             "SELECT * FROM memory WHERE project_id = :project_id AND fingerprint = :mark ORDER BY seq",
             mark=mark,
         )
-        matches = sorted(map(memory_in, rows), key=state_rank)
-        if memory.kind == "knowledge" and memory.tags and not any(match.state in LIVE for match in matches):
+        matches = sorted(map(row_to_memory, rows), key=state_rank)
+        if memory.kind == "knowledge" and memory.tags and not any(match.state in LIVE_STATES for match in matches):
             matches = self._find_similar_entries(memory) + matches
         return matches[0] if matches else None
 
     def _find_similar_entries(self, memory: Memory) -> list[Memory]:
         """Return the knowledge entry that the memory updates: one title contains the other, and the tags overlap."""
-        from ralph.core.tokenize import words
+        from ralph.core.tokenize import tokenize
 
-        title_words = dict.fromkeys(words(memory.title), 1.0)
-        found = self.look_up(title_words, 20, Wanted(kinds=("knowledge",)))
-        return [entry for entry in map(memory_in, found.rows) if is_update(entry, memory)][:1]
+        title_words = dict.fromkeys(tokenize(memory.title), 1.0)
+        found = self.search_words(title_words, 20, MemoryFilter(kinds=("knowledge",)))
+        return [entry for entry in map(row_to_memory, found.rows) if is_update(entry, memory)][:1]
 
     def _successor(self, memory: Memory) -> Memory:
         """Follow `superseded_by` to the memory that is current."""
         seen = {memory.id}
-        while memory.state is State.SUPERSEDED and memory.superseded_by and memory.superseded_by not in seen:
+        while memory.state is MemoryState.SUPERSEDED and memory.superseded_by and memory.superseded_by not in seen:
             seen.add(memory.superseded_by)
-            successor = self.find_one(memory.superseded_by)
+            successor = self.find_by_id(memory.superseded_by)
             if successor is None:
                 break
             memory = successor
@@ -209,43 +221,43 @@ class Memories(KnownMemories):
 
     def _was_deleted_by_person(self, memory: Memory) -> bool:
         """Return whether a person deleted or rejected it, as opposed to a removal by a synced file."""
-        if memory.state in LIVE or memory.state is State.SUPERSEDED:
+        if memory.state in LIVE_STATES or memory.state is MemoryState.SUPERSEDED:
             return False
         events = [event for event in self.history(memory.id) if event.what not in ("learned again", "unlinked")]
         return bool(events) and events[-1].what in ("deleted", "rejected") and events[-1].who == "person"
 
-    def insert(self, memory: Memory, change: Change) -> Memory:
+    def insert_unchecked(self, memory: Memory, change: ChangeInfo) -> Memory:
         """Insert a memory without looking for duplicates. An id that is taken is replaced by a new one."""
         from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             return self._insert(memory, fingerprint(memory), change).memory
 
-    def _insert(self, memory: Memory, mark: str, change: Change) -> Changed:
-        while not memory.id or self.find_one(memory.id):
-            memory = replace(memory, id=memory_id())
+    def _insert(self, memory: Memory, mark: str, change: ChangeInfo) -> ChangeResult:
+        while not memory.id or self.find_by_id(memory.id):
+            memory = replace(memory, id=new_memory_id())
         columns = _columns(memory, mark)
         self.scope.insert("memory", **columns)
         self._index([columns], is_new=True)
         self._link(memory)
-        return Changed(memory=memory, event=self._event(memory.id, "added", None, None, change))
+        return ChangeResult(memory=memory, event=self._event(memory.id, "added", None, None, change))
 
-    def insert_all(self, memories: Sequence[Memory], change: Change) -> None:
+    def insert_all_unchecked(self, memories: Sequence[Memory], change: ChangeInfo) -> None:
         """Insert memories without looking for duplicates. Their ids must be free."""
         from ralph.memory.lifecycle.fingerprint import fingerprint
 
         with self.scope.transaction():
             self._insert_all([(memory, fingerprint(memory), ()) for memory in memories], change)
 
-    def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: Change) -> None:
+    def _insert_all(self, fresh: Sequence[tuple[Memory, str, Sequence[MemoryEvent]]], change: ChangeInfo) -> None:
         at = now()
         rows = [_columns(memory, mark) for memory, mark, _ in fresh]
-        self.scope.insert_all("memory", rows)
+        self.scope.insert_many("memory", rows)
         self._index(rows, is_new=True)
         for memory, _, events in fresh:
             self._link(memory)
             self._insert_history(memory.id, events)
-        self.scope.insert_all(
+        self.scope.insert_many(
             "memory_events",
             [
                 _event_columns(memory.id, "imported" if events else "added", None, None, change, at)
@@ -264,54 +276,54 @@ class Memories(KnownMemories):
                 VALUES (:project_id, :id, :what, :was, :became, :who, :why, :at, :change_id, :undoes) RETURNING seq
                 """,
                 id=id,
-                **{**fields_of(event), "undoes": undoes, "memory_id": None, "seq": None},
+                **{**record_fields(event), "undoes": undoes, "memory_id": None, "seq": None},
             )
             numbers[event.seq] = rows[0]["seq"]
 
     # --- changing --------------------------------------------------------------------
 
-    def change(self, id: str, what: str, change: Change, **fields: object) -> Memory:
+    def update(self, id: str, what: str, change: ChangeInfo, **fields: object) -> Memory:
         """Change fields of a memory, record the change and return the new version."""
-        return self.changed(id, what, change, **fields).memory
+        return self.update_with_event(id, what, change, **fields).memory
 
-    def changed(self, id: str, what: str, change: Change, **fields: object) -> Changed:
+    def update_with_event(self, id: str, what: str, change: ChangeInfo, **fields: object) -> ChangeResult:
         """Change fields of a memory like `change`, and also return the event."""
-        from ralph.memory.lifecycle.staleness import rewritten
+        from ralph.memory.lifecycle.staleness import reset_marks_on_edit
 
         with self.scope.transaction():
             known = self.get(id)
-            updated = replace(known, **rewritten(known, fields))
+            updated = replace(known, **reset_marks_on_edit(known, fields))
             is_rewritten = "body" in fields or "title" in fields
             event = self._record(known, updated, what, change, is_rewritten=is_rewritten) if updated != known else None
-            return Changed(memory=updated, event=event)
+            return ChangeResult(memory=updated, event=event)
 
-    def replace_all(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: Change) -> list[Memory]:
+    def update_unmodified(self, pairs: Iterable[tuple[Memory, Memory]], what: str, change: ChangeInfo) -> list[Memory]:
         """Replace memories, given as pairs of the old and the new version, and return the new versions.
 
         A memory that was modified concurrently is skipped.
         """
         with self.scope.transaction():
-            unmodified = [(before, after) for before, after in pairs if self.find_one(before.id) == before]
+            unmodified = [(before, after) for before, after in pairs if self.find_by_id(before.id) == before]
             for before, after in unmodified:
                 self._record(before, after, what, change)
         return [after for _, after in unmodified]
 
-    def used(self, ids: Sequence[str], at: str, *, won: bool, usual: float = 0.5) -> None:
+    def credit_outcome(self, ids: Sequence[str], at: str, *, won: bool, usual_rate: float = 0.5) -> None:
         """Credit the outcome of an attempt to the memories shown to it.
 
         `usual` is the usual success rate of attempts in this project.
         """
-        from ralph.memory.lifecycle.confidence import after_use
+        from ralph.memory.lifecycle.confidence import record_use
 
-        rows = list(self.among("id", ids))
+        rows = list(self.rows_in("id", ids))
         for row in rows:
-            after = after_use(memory_in(row), at, won=won, usual=usual)
-            was_valid = is_right(row)
+            after = record_use(row_to_memory(row), at, succeeded=won, base_rate=usual_rate)
+            was_valid = matches_checksum(row)
             row |= {name: getattr(after, name) for name in _CREDIT_FIELDS}
             if was_valid:  # a new checksum would hide the damage of a damaged row
                 row["checksum"] = checksum(row)
         names = (*_CREDIT_FIELDS, "checksum")
-        self.scope.database.execute_all(
+        self.scope.database.execute_many(
             f"""
             UPDATE memory SET {", ".join(f"{name} = :{name}" for name in names)}
             WHERE project_id = :project_id AND id = :id
@@ -319,7 +331,7 @@ class Memories(KnownMemories):
             [{name: row[name] for name in ("project_id", "id", *names)} for row in rows],
         )
 
-    def note_files(self, changes: Sequence[tuple[Row, str, str]]) -> None:
+    def set_file_state(self, changes: Sequence[tuple[Row, str, str]]) -> None:
         """Store file fingerprints and staleness of memories, without an event because nobody decided it.
 
         Each change is a row of `naming_files` with its new `seen` and `stale`. A memory that was modified
@@ -339,7 +351,7 @@ class Memories(KnownMemories):
         if not rows:
             return
         with self.scope.transaction():
-            self.scope.database.execute_all(
+            self.scope.database.execute_many(
                 """
                 UPDATE memory SET seen = :seen, stale = :stale
                 WHERE project_id = :project_id AND id = :id AND seen = :was_seen AND updated_at = :updated_at
@@ -347,28 +359,28 @@ class Memories(KnownMemories):
                 rows,
             )
 
-    def supersede(self, kept: Memory, merged: Memory, others: Sequence[Memory], change: Change) -> bool:
+    def consolidate(self, survivor: Memory, merged: Memory, others: Sequence[Memory], change: ChangeInfo) -> bool:
         """Merge `others` into one memory; return False if any of them was modified concurrently."""
         with self.scope.transaction():
-            if any(self.find_one(memory.id) != memory for memory in (kept, *others)):
+            if any(self.find_by_id(memory.id) != memory for memory in (survivor, *others)):
                 return False
-            self._record(kept, merged, "consolidated", change)
+            self._record(survivor, merged, "consolidated", change)
             for other in others:
                 superseded = replace(
                     other,
-                    state=State.SUPERSEDED,
-                    superseded_by=kept.id,
-                    state_reason=f"says the same as {kept.id}",
+                    state=MemoryState.SUPERSEDED,
+                    superseded_by=survivor.id,
+                    state_reason=f"says the same as {survivor.id}",
                     updated_at=merged.updated_at,
                 )
                 self._record(other, superseded, "superseded", change)
         return True
 
-    def unlink(self, task_id: str) -> None:
+    def detach_task(self, task_id: str) -> None:
         """Detach the memories learned from a task before the task is deleted."""
-        change = Change(who="ralph", why=f"{task_id} was deleted")
+        change = ChangeInfo(who="ralph", why=f"{task_id} was deleted")
         with self.scope.transaction():
-            for known in map(memory_in, self.rows("origin_task = :task_id", task_id=task_id)):
+            for known in map(row_to_memory, self.rows("origin_task = :task_id", task_id=task_id)):
                 self._record(known, replace(known, origin_task=None, origin_attempt=None), "unlinked", change)
 
     def _record(
@@ -376,7 +388,7 @@ class Memories(KnownMemories):
         before: Memory,
         after: Memory,
         what: str,
-        change: Change,
+        change: ChangeInfo,
         undoes: int | None = None,
         *,
         is_rewritten: bool = False,
@@ -399,7 +411,7 @@ class Memories(KnownMemories):
         if any(getattr(before, name) != getattr(after, name) for name in _INDEXED_FIELDS):
             self._index([columns])
         if not is_same_text:
-            seqs = self.seqs_of([after.id])
+            seqs = self.seqs_by_id([after.id])
             self.scope.execute(
                 "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq", seq=seqs[after.id]
             )
@@ -412,7 +424,7 @@ class Memories(KnownMemories):
 
     def _checksum_if_damaged(self, id: str) -> str:
         """Return the stored checksum of a memory if it does not match, otherwise an empty string."""
-        return next((str(row["checksum"]) for row in self.among("id", [id]) if not is_right(row)), "")
+        return next((str(row["checksum"]) for row in self.rows_in("id", [id]) if not matches_checksum(row)), "")
 
     def _event(
         self,
@@ -420,16 +432,16 @@ class Memories(KnownMemories):
         what: str,
         before: Memory | None,
         after: Memory | None,
-        change: Change,
+        change: ChangeInfo,
         undoes: int | None = None,
     ) -> int:
-        return self.scope.insert_numbered(
+        return self.scope.insert_returning_seq(
             "memory_events", **_event_columns(id, what, before, after, change, now(), undoes)
         )
 
     def _index(self, rows: Sequence[Row], *, is_new: bool = False) -> None:
         """Update the search index for rows of memories."""
-        from ralph.store.index import write
+        from ralph.store.index import write_index
 
         if len(rows) == 1:
             found = self.scope.query(
@@ -437,22 +449,22 @@ class Memories(KnownMemories):
             )
             seqs = {row["id"]: row["seq"] for row in found}
         else:
-            seqs = self.seqs_of([row["id"] for row in rows])
+            seqs = self.seqs_by_id([row["id"] for row in rows])
         for row in rows:
             row["seq"] = seqs[row["id"]]
             row["project_id"] = self.scope.project_id
-        write(self.scope.database, "memory", rows, is_new=is_new)
+        write_index(self.scope.database, "memory", rows, is_new=is_new)
 
     def _link(self, memory: Memory) -> None:
         """Store the titles that a memory links to."""
         if "[[" not in memory.body:
             return
         keys = dict.fromkeys(title_key(title) for title in links_in(memory.body))
-        self.scope.insert_all("memory_links", [{"memory_id": memory.id, "title_key": key} for key in keys])
+        self.scope.insert_many("memory_links", [{"memory_id": memory.id, "title_key": key} for key in keys])
 
     # --- history ---------------------------------------------------------------------
 
-    def undo(self, id: str, change: Change, *, only: int | None = None) -> tuple[Memory, MemoryEvent]:
+    def undo(self, id: str, change: ChangeInfo, *, only: int | None = None) -> tuple[Memory, MemoryEvent]:
         """Undo the latest change of a memory that is not undone yet; return the memory and the undone event.
 
         With `only`, undo that event, and refuse if it is not the latest.
@@ -468,7 +480,7 @@ class Memories(KnownMemories):
                 raise ConflictError(f"Nothing to undo: {id} has no changes left to undo.", code="nothing-to-undo")
             return self._revert(memory, undoable[-1], change), undoable[-1]
 
-    def undo_change(self, id: str, change: Change) -> list[Memory]:
+    def undo_change(self, id: str, change: ChangeInfo) -> list[Memory]:
         """Undo all events of a change, newest first."""
         with self.scope.transaction():
             rows = self.scope.query(
@@ -482,13 +494,13 @@ class Memories(KnownMemories):
             )
             if not rows:
                 raise NotFoundError("Change", id)
-            return [self._revert(self.get(row["memory_id"]), event_in(row), change) for row in rows]
+            return [self._revert(self.get(row["memory_id"]), row_to_memory_event(row), change) for row in rows]
 
-    def _revert(self, memory: Memory, event: MemoryEvent, change: Change) -> Memory:
+    def _revert(self, memory: Memory, event: MemoryEvent, change: ChangeInfo) -> Memory:
         if event.what in ("added", "imported"):
-            reverted = replace(memory, state=State.PRUNED, state_reason="its addition was undone")
+            reverted = replace(memory, state=MemoryState.PRUNED, state_reason="its addition was undone")
         else:
-            reverted = with_fields(memory, event.was)
+            reverted = with_old_fields(memory, event.was)
         reverted = replace(reverted, updated_at=now())
         self._record(memory, reverted, "undone", change, undoes=event.seq)
         return reverted
@@ -513,9 +525,9 @@ def _require_latest(id: str, only: int, events: Sequence[MemoryEvent], undoable:
 
 def _revived(known: Memory, new: Memory, by_person: bool) -> Memory:
     """Return a known memory in a live state: active, or staged if the new one is staged."""
-    if known.state is State.ACTIVE or (known.state is State.STAGED and not by_person):
+    if known.state is MemoryState.ACTIVE or (known.state is MemoryState.STAGED and not by_person):
         return known
-    state = State.STAGED if new.state is State.STAGED else State.ACTIVE
+    state = MemoryState.STAGED if new.state is MemoryState.STAGED else MemoryState.ACTIVE
     if known.state is state:
         return known
     return replace(known, state=state, state_reason="", superseded_by=None)
@@ -539,11 +551,11 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
     }
 
 
-def fingerprint_of(row: Row) -> str:
+def row_fingerprint(row: Row) -> str:
     """Return the fingerprint of the memory in a row."""
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
-    return fingerprint(memory_in(row))
+    return fingerprint(row_to_memory(row))
 
 
 def _event_columns(
@@ -551,7 +563,7 @@ def _event_columns(
     what: str,
     before: Memory | None,
     after: Memory | None,
-    change: Change,
+    change: ChangeInfo,
     at: str,
     undoes: int | None = None,
 ) -> dict[str, object]:

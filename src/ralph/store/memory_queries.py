@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.errors import NotFoundError, StoreError
-from ralph.core.records import Memory, MemoryEvent, Source, State, record, replace
+from ralph.core.records import Memory, MemoryEvent, MemorySource, MemoryState, record, replace
 from ralph.memory.lifecycle.knowledge import links_in, title_key
 from ralph.store.rows import from_json, to_columns, to_record
 
@@ -16,24 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ralph.store.database import Found, Row, Scope
-    from ralph.store.rows import Convert
+    from ralph.store.database import ProjectScope, Row, WordMatches
+    from ralph.store.rows import Converters
 
 PAGE = 500
 """Number of rows read per query."""
 FIRST_PAGE = 64
 """Number of rows read by the first query of a listing, because most callers need only a few."""
-HIGHEST = 2**62
+MAX_SEQ = 2**62
 """Sequence number above all others."""
-GROWTH = 8
+PAGE_GROWTH = 8
 """Factor by which each page of a listing is larger than the one before."""
-FEW = 12
+SMALL_PAGE = 12
 """Number of values up to which a smaller prepared statement is used."""
-MOST_LINKS = 1_000
+MAX_LINKS = 1_000
 """Maximum number of links read at once."""
-SPARE = 3
+EXTRA_PER_KIND = 3
 """Number of additional memories read per kind, because other kinds may have few."""
-LONGEST_SOUGHT = 200
+MAX_SEARCH_LENGTH = 200
 """Maximum length of a search text, in characters. Databases limit the length of LIKE patterns."""
 _ORDERS = {
     "seq": "seq DESC",
@@ -42,14 +42,14 @@ _ORDERS = {
 
 
 @record
-class Wanted:
+class MemoryFilter:
     """Filter for memories. Empty and None match everything."""
 
     kinds: tuple[str, ...] = ()
-    states: tuple[State, ...] = (State.ACTIVE,)
+    states: tuple[MemoryState, ...] = (MemoryState.ACTIVE,)
     tags: tuple[str, ...] = ()
     """Matches memories that have at least one of these."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[MemorySource, ...] = ()
     task_type: str | None = None
     feature: str | None = None
     min_confidence: float = 0.0
@@ -61,7 +61,7 @@ class Wanted:
     is_validated: bool | None = None
     """Match only memories that passed validation, or only those that did not."""
 
-    def holds(self, memory: Memory) -> bool:
+    def matches(self, memory: Memory) -> bool:
         """Return whether a memory matches."""
         return (
             (not self.kinds or memory.kind in self.kinds)
@@ -79,34 +79,34 @@ class Wanted:
         )
 
 
-class KnownMemories:
+class MemoryReader:
     """Read access to the memories of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self.scope = scope
 
     def get(self, id: str) -> Memory:
         """Return the memory with this id in any state, or raise `NotFoundError`."""
-        memory = self.find_one(id)
+        memory = self.find_by_id(id)
         if memory is None:
             raise NotFoundError("Memory", id)
         return memory
 
-    def find_one(self, id: str) -> Memory | None:
+    def find_by_id(self, id: str) -> Memory | None:
         """Return the memory with this id in any state, or None."""
         rows = self.rows("id = :id", id=id) if "\0" not in id else []
-        return memory_in(rows[0]) if rows else None
+        return row_to_memory(rows[0]) if rows else None
 
-    def find_each(self, ids: Iterable[str]) -> list[Memory]:
+    def find_by_ids(self, ids: Iterable[str]) -> list[Memory]:
         """Return the memories with these ids in any state, in the given order. Unknown ids are skipped."""
         unique_ids = list(dict.fromkeys(ids))
-        found = {row["id"]: memory_in(row) for row in self.among("id", unique_ids)}
+        found = {row["id"]: row_to_memory(row) for row in self.rows_in("id", unique_ids)}
         return [found[id] for id in unique_ids if id in found]
 
-    def look_up(self, words: Mapping[str, float], limit: int, wanted: Wanted | None = None) -> Found:
+    def search_words(self, words: Mapping[str, float], limit: int, filter: MemoryFilter | None = None) -> WordMatches:
         """Return rows of memories that contain the words, highest total weight first."""
-        condition, values = _conditions(wanted or Wanted())
-        return self.scope.database.look_up(
+        condition, values = _conditions(filter or MemoryFilter())
+        return self.scope.database.search_words(
             "memory",
             words,
             limit,
@@ -115,13 +115,13 @@ class KnownMemories:
             **values,
         )
 
-    def indexed(self, seqs: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
+    def rows_with_words(self, seqs: Sequence[int], filter: MemoryFilter | None = None) -> list[Row]:
         """Return rows by sequence number with their indexed words, in the given order."""
-        condition, values = _conditions(wanted or Wanted())
+        condition, values = _conditions(filter or MemoryFilter())
         where = f"r.project_id = :project_id AND {condition}"
-        return self.scope.database.rows("memory", seqs, where, project_id=self.scope.project_id, **values)
+        return self.scope.database.rows_by_seq("memory", seqs, where, project_id=self.scope.project_id, **values)
 
-    def touching(self, paths: Sequence[str], most: int) -> list[int]:
+    def seqs_naming_files(self, paths: Sequence[str], limit: int) -> list[int]:
         """Return the sequence numbers of the newest memories that name each of these files, up to `most` per file."""
         parts = [
             f"""
@@ -134,12 +134,12 @@ class KnownMemories:
             return []
         rows = self.scope.query(
             f"{' UNION ALL '.join(parts)} ORDER BY place, seq DESC",
-            most=most,
+            most=limit,
             **{f"p{n}": path for n, path in enumerate(paths)},
         )
         return [row["seq"] for row in rows]
 
-    def naming_files(self, paths: Collection[str] | None = None) -> list[Row]:
+    def file_references(self, paths: Collection[str] | None = None) -> list[Row]:
         """Return files, fingerprints and dates of active memories that name any file, or one of `paths`."""
         columns = "id, files, seen, stale, created_at, updated_at, verified_at"
         if paths is None:
@@ -156,9 +156,9 @@ class KnownMemories:
                 f"SELECT seq FROM memory_files WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
             )
             seqs |= {row["seq"]: None for row in rows}
-        return list(self.among("seq", list(seqs), columns, " AND state = 'active'"))
+        return list(self.rows_in("seq", list(seqs), columns, " AND state = 'active'"))
 
-    def next_to(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
+    def neighbor_pairs(self, seqs: Sequence[int]) -> list[tuple[int, int]]:
         """Return pairs of consecutively learned active memories that include one of these sequence numbers."""
         pairs: dict[tuple[int, int], None] = {}
         if not seqs:
@@ -184,15 +184,15 @@ class KnownMemories:
                 pairs[seq, row["after"]] = None
         return list(pairs)
 
-    def linked(self, ids: Sequence[str]) -> list[tuple[int, int]]:
+    def linked_pairs(self, ids: Sequence[str]) -> list[tuple[int, int]]:
         """Return pairs of memories linked by a `[[title]]` that include one of these ids, as sequence numbers."""
         columns = "id, seq, kind, title_key, state"
-        titles = [row["title_key"] for row in self.among("id", ids, columns) if _is_linkable(row)]
+        titles = [row["title_key"] for row in self.rows_in("id", ids, columns) if _is_linkable(row)]
         links = {(row["memory_id"], row["title_key"]) for row in self._links("memory_id", ids)}
         links |= {(row["memory_id"], row["title_key"]) for row in self._links("title_key", titles)}
-        sources = {row["id"]: row["seq"] for row in self.among("id", [id for id, _ in links], columns)}
+        sources = {row["id"]: row["seq"] for row in self.rows_in("id", [id for id, _ in links], columns)}
         targets: dict[str, list[int]] = {}
-        for row in self.among("title_key", [key for _, key in links], columns, " AND kind = 'knowledge'"):
+        for row in self.rows_in("title_key", [key for _, key in links], columns, " AND kind = 'knowledge'"):
             if _is_linkable(row):
                 targets.setdefault(row["title_key"], []).append(row["seq"])
         return [(sources[id], seq) for id, key in sorted(links) if id in sources for seq in targets.get(key, ())]
@@ -205,14 +205,14 @@ class KnownMemories:
         return self.scope.query(
             f"""
             SELECT memory_id, title_key FROM memory_links
-            WHERE project_id = :project_id AND {column} IN ({placeholders}) LIMIT {MOST_LINKS}
+            WHERE project_id = :project_id AND {column} IN ({placeholders}) LIMIT {MAX_LINKS}
             """,
             **bound,
         )
 
-    def find(self, wanted: Wanted, *, order: str = "seq") -> Iterator[Memory]:
+    def find(self, filter: MemoryFilter, *, order: str = "seq") -> Iterator[Memory]:
         """Yield matching memories, last inserted first, or newest first if `order` is `created_at`."""
-        condition, values = _conditions(wanted)
+        condition, values = _conditions(filter)
         rows = self.scope.query(
             f"""
             SELECT r.seq FROM memory AS r WHERE r.project_id = :project_id AND {condition}
@@ -220,16 +220,16 @@ class KnownMemories:
             """,
             **values,
         )
-        yield from self._in_order([row["seq"] for row in rows], wanted)
+        yield from self._in_order([row["seq"] for row in rows], filter)
 
-    def holding(self, wanted: Wanted, text: str) -> Iterator[Memory]:
+    def containing(self, filter: MemoryFilter, text: str) -> Iterator[Memory]:
         """Yield matching memories that contain a text, ignoring case, last inserted first.
 
         Pages are read on demand, so that a caller who needs only a few does not wait for all.
         """
-        condition, values = _conditions(wanted)
-        contains = f"{self.scope.database.like_any_case} :pattern ESCAPE '\\'"
-        below, most = HIGHEST, FIRST_PAGE
+        condition, values = _conditions(filter)
+        contains = f"{self.scope.database.ilike} :pattern ESCAPE '\\'"
+        below, most = MAX_SEQ, FIRST_PAGE
         while True:
             rows = self.scope.query(
                 f"""
@@ -240,28 +240,28 @@ class KnownMemories:
                 """,
                 below=below,
                 most=most,
-                pattern=_like_pattern(text[:LONGEST_SOUGHT]),
+                pattern=_like_pattern(text[:MAX_SEARCH_LENGTH]),
                 **values,
             )
-            yield from (memory for memory in map(memory_in, rows) if wanted.holds(memory))
+            yield from (memory for memory in map(row_to_memory, rows) if filter.matches(memory))
             if len(rows) < most:
                 return
             below, most = rows[-1]["seq"], PAGE
 
-    def newest(self, wanted: Wanted, below: tuple[str, str] | None = None) -> Iterator[Memory]:
+    def newest(self, filter: MemoryFilter, below: tuple[str, str] | None = None) -> Iterator[Memory]:
         """Yield matching memories, newest first, starting after the date and id in `below`."""
-        return self._by_date(wanted, below, "<", "DESC")
+        return self._by_date(filter, below, "<", "DESC")
 
-    def oldest(self, wanted: Wanted, above: tuple[str, str] | None = None) -> Iterator[Memory]:
+    def oldest(self, filter: MemoryFilter, above: tuple[str, str] | None = None) -> Iterator[Memory]:
         """Yield matching memories, oldest first, starting after the date and id in `above`."""
-        return self._by_date(wanted, above, ">", "ASC")
+        return self._by_date(filter, above, ">", "ASC")
 
     def _by_date(
-        self, wanted: Wanted, cursor: tuple[str, str] | None, operator: str, direction: str
+        self, wanted: MemoryFilter, cursor: tuple[str, str] | None, operator: str, direction: str
     ) -> Iterator[Memory]:
         """Yield matching memories ordered by date, starting after a cursor, in pages of growing size."""
         condition, values = _conditions(replace(wanted, states=()))
-        states = {f"in_state_{n}": state.value for n, state in enumerate(wanted.states or tuple(State))}
+        states = {f"in_state_{n}": state.value for n, state in enumerate(wanted.states or tuple(MemoryState))}
         page_size = FIRST_PAGE
         while True:
             follows = f"(r.created_at, r.id) {operator} (:made_at, :id)" if cursor else "1 = 1"
@@ -287,19 +287,19 @@ class KnownMemories:
             if len(rows) < page_size:
                 return
             cursor = rows[-1]["created_at"], rows[-1]["id"]
-            page_size *= GROWTH
+            page_size *= PAGE_GROWTH
 
-    def _in_order(self, seqs: Sequence[int], wanted: Wanted) -> Iterator[Memory]:
+    def _in_order(self, seqs: Sequence[int], wanted: MemoryFilter) -> Iterator[Memory]:
         """Yield the memories with these sequence numbers, in the given order, that still match."""
         for start in range(0, len(seqs), PAGE):
             page = seqs[start : start + PAGE]
-            found = {row["seq"]: row for row in self.among("seq", page)}
-            memories = (memory_in(found[seq]) for seq in page if seq in found)
-            yield from (memory for memory in memories if wanted.holds(memory))
+            found = {row["seq"]: row for row in self.rows_in("seq", page)}
+            memories = (row_to_memory(found[seq]) for seq in page if seq in found)
+            yield from (memory for memory in memories if wanted.matches(memory))
 
-    def surest(self, wanted: Wanted, most: int) -> list[Memory]:
+    def most_confident(self, filter: MemoryFilter, limit: int) -> list[Memory]:
         """Return about `most` matching memories with the highest confidence, spread evenly over the kinds."""
-        condition, values = _conditions(wanted)
+        condition, values = _conditions(filter)
         # Steps from one kind to the next by index; DISTINCT would scan every memory.
         kinds = self.scope.query(
             f"""
@@ -323,17 +323,17 @@ class KnownMemories:
                 ORDER BY r.confidence DESC, r.created_at DESC LIMIT :most
                 """,
                 kind=row["kind"],
-                most=most // len(kinds) + SPARE,
+                most=limit // len(kinds) + EXTRA_PER_KIND,
                 **values,
             )
-            found += map(memory_in, rows)
-        return [memory for memory in found if wanted.holds(memory)]
+            found += map(row_to_memory, rows)
+        return [memory for memory in found if filter.matches(memory)]
 
     def all(self) -> list[Memory]:
         """Return all active memories, oldest first."""
-        return [memory_in(row) for row in self.rows("state = 'active'")]
+        return [row_to_memory(row) for row in self.rows("state = 'active'")]
 
-    def learned_in(self, run_id: str, task_id: str, attempt: int) -> list[Memory]:
+    def learned_in_attempt(self, run_id: str, task_id: str, attempt: int) -> list[Memory]:
         """Return the memories that were first learned in an attempt."""
         rows = self.rows(
             "origin_task = :task_id AND origin_run = :run_id AND origin_attempt = :attempt",
@@ -341,9 +341,9 @@ class KnownMemories:
             task_id=task_id,
             attempt=attempt,
         )
-        return [memory_in(row) for row in rows]
+        return [row_to_memory(row) for row in rows]
 
-    def of_run(self, run_id: str, limit: int) -> list[Memory]:
+    def learned_in_run(self, run_id: str, limit: int) -> list[Memory]:
         """Return memories learned in a run, by its attempts or by later extraction, newest first."""
         rows = self.scope.query(
             """
@@ -357,9 +357,9 @@ class KnownMemories:
             loop=f'%"{run_id}"%',
             most=limit,
         )
-        return [memory_in(row) for row in rows]
+        return [row_to_memory(row) for row in rows]
 
-    def everything(self) -> Iterator[Memory | MemoryEvent]:
+    def all_with_history(self) -> Iterator[Memory | MemoryEvent]:
         """Yield every memory in any state, oldest first, each followed by its history."""
         last = 0
         while rows := self.scope.query(
@@ -368,11 +368,11 @@ class KnownMemories:
             page=PAGE,
         ):
             for row in rows:
-                yield memory_in(row)
+                yield row_to_memory(row)
                 yield from self.history(row["id"])
             last = rows[-1]["seq"]
 
-    def texts(self, kinds: Sequence[str]) -> list[Row]:
+    def texts_of_kinds(self, kinds: Sequence[str]) -> list[Row]:
         """Return id, kind, body, tags and date of active memories of these kinds, newest first."""
         condition, values = _one_of("kind", kinds)
         return self.scope.query(
@@ -383,12 +383,12 @@ class KnownMemories:
             **values,
         )
 
-    def by_title(self, title: str, state: State = State.ACTIVE) -> Memory | None:
+    def by_title(self, title: str, state: MemoryState = MemoryState.ACTIVE) -> Memory | None:
         """Return the newest knowledge entry with a title, ignoring case, or None."""
         rows = self.rows(
             "kind = 'knowledge' AND title_key = :key AND state = :state", key=title_key(title), state=state.value
         )
-        return memory_in(rows[-1]) if rows else None
+        return row_to_memory(rows[-1]) if rows else None
 
     def links(self, id: str) -> tuple[list[tuple[str, Memory | None]], list[Memory]]:
         """Return the titles a memory links to, each with its memory, and the active memories that link to it."""
@@ -404,21 +404,21 @@ class KnownMemories:
             key=title_key(memory.title),
             id=id,
         )
-        return out, [memory_in(row) for row in rows]
+        return out, [row_to_memory(row) for row in rows]
 
-    def shown_to(self, id: str, limit: int) -> list[Row]:
+    def attempts_shown(self, id: str, limit: int) -> list[Row]:
         """Return the latest attempts that were shown a memory, newest first."""
         return self.scope.query(
             f"""
             SELECT run_id, iteration, task_id, outcome, started_at, ended_at, handed_to FROM attempts
-            WHERE project_id = :project_id AND shown {self.scope.database.like_any_case} :pattern ESCAPE '\\'
+            WHERE project_id = :project_id AND shown {self.scope.database.ilike} :pattern ESCAPE '\\'
             ORDER BY seq DESC LIMIT :limit
             """,
             pattern=_like_pattern(f'"{id}"'),
             limit=limit,
         )
 
-    def count(self, state: State = State.ACTIVE) -> int:
+    def count(self, state: MemoryState = MemoryState.ACTIVE) -> int:
         """Return the number of memories in a state."""
         rows = self.scope.query(
             "SELECT COUNT(*) AS n FROM memory WHERE project_id = :project_id AND state = :state", state=state.value
@@ -482,7 +482,7 @@ class KnownMemories:
             ORDER BY uses DESC, seq LIMIT 1
             """
         )
-        return memory_in(rows[0]) if rows else None
+        return row_to_memory(rows[0]) if rows else None
 
     def rows(self, condition: str, **values: object) -> list[Row]:
         """Return rows of memories that match an SQL condition, oldest first."""
@@ -490,18 +490,20 @@ class KnownMemories:
             f"SELECT * FROM memory WHERE project_id = :project_id AND {condition} ORDER BY seq", **values
         )
 
-    def seqs_of(self, ids: Sequence[str]) -> dict[str, int]:
+    def seqs_by_id(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the sequence numbers of memories by id."""
-        return {row["id"]: row["seq"] for row in self.among("id", ids, "id, seq")}
+        return {row["id"]: row["seq"] for row in self.rows_in("id", ids, "id, seq")}
 
-    def among(
+    def rows_in(
         self, column: str, values: Sequence[str] | Sequence[int], columns: str = "*", condition: str = ""
     ) -> Iterator[Row]:
         """Yield rows that have one of these values in a column."""
         unique_values = [value for value in dict.fromkeys(values) if value != ""]
         for start in range(0, len(unique_values), PAGE):
             page = unique_values[start : start + PAGE]
-            size = FEW if len(page) <= FEW else PAGE  # only two sizes, so that both statements stay prepared
+            size = (
+                SMALL_PAGE if len(page) <= SMALL_PAGE else PAGE
+            )  # only two sizes, so that both statements stay prepared
             bound = {f"v{n}": page[n] if n < len(page) else None for n in range(size)}
             placeholders = ", ".join(f":{name}" for name in bound)
             yield from self.scope.query(
@@ -512,24 +514,24 @@ class KnownMemories:
                 **bound,
             )
 
-    def known_by(
-        self, marks: Sequence[str], ids: Sequence[str]
+    def find_known(
+        self, fingerprints: Sequence[str], ids: Sequence[str]
     ) -> tuple[dict[str, Memory], dict[str, tuple[Memory, str]]]:
         """Return memories by fingerprint, preferring live ones, and memories by id with their fingerprints."""
         by_mark: dict[str, Memory] = {}
-        for row in self.among("fingerprint", marks):
-            memory = memory_in(row)
+        for row in self.rows_in("fingerprint", fingerprints):
+            memory = row_to_memory(row)
             if row["fingerprint"] not in by_mark or state_rank(memory) < state_rank(by_mark[row["fingerprint"]]):
                 by_mark[row["fingerprint"]] = memory
-        by_id = {row["id"]: (memory_in(row), row["fingerprint"]) for row in self.among("id", ids)}
+        by_id = {row["id"]: (row_to_memory(row), row["fingerprint"]) for row in self.rows_in("id", ids)}
         return by_mark, by_id
 
-    def count_news(self, memories: Sequence[Memory]) -> int:
+    def count_unknown(self, memories: Sequence[Memory]) -> int:
         """Return how many of these memories are not stored yet."""
         from ralph.memory.lifecycle.fingerprint import fingerprint
 
         marks = [fingerprint(memory) for memory in memories]
-        known, _ = self.known_by(marks, [])
+        known, _ = self.find_known(marks, [])
         return sum(mark not in known for mark in marks)
 
     # --- history ---------------------------------------------------------------------
@@ -539,7 +541,7 @@ class KnownMemories:
         rows = self.scope.query(
             "SELECT * FROM memory_events WHERE project_id = :project_id AND memory_id = :id ORDER BY seq", id=id
         )
-        return [event_in(row) for row in rows]
+        return [row_to_memory_event(row) for row in rows]
 
     def events(self, since: int, limit: int) -> list[MemoryEvent]:
         """Return the events of all memories after an event, oldest first."""
@@ -548,16 +550,16 @@ class KnownMemories:
             since=since,
             limit=limit,
         )
-        return [event_in(row) for row in rows]
+        return [row_to_memory_event(row) for row in rows]
 
-    def last(self, what: str) -> str:
+    def last_time(self, what: str) -> str:
         """Return the time of the latest event of this type, or an empty string."""
         rows = self.scope.query(
             "SELECT MAX(at) AS at FROM memory_events WHERE project_id = :project_id AND what = :what", what=what
         )
         return rows[0]["at"] or ""
 
-    def last_event(self) -> int:
+    def last_event_seq(self) -> int:
         """Return the sequence number of the newest event, or 0."""
         # `|| ''` keeps the planner from using the index on the project, which would sort all events.
         rows = self.scope.query(
@@ -573,13 +575,20 @@ class KnownMemories:
             raise NotFoundError("Event", f"{seq} of {id}")
         for event in reversed(events):
             if event.seq > seq:
-                memory = with_fields(memory, event.was)
+                memory = with_old_fields(memory, event.was)
         return memory
 
 
 def state_rank(memory: Memory) -> int:
     """Return the sort key of a memory's state among duplicates. Live states come first."""
-    order = (State.ACTIVE, State.STAGED, State.SUPERSEDED, State.PRUNED, State.QUARANTINED, State.REJECTED)
+    order = (
+        MemoryState.ACTIVE,
+        MemoryState.STAGED,
+        MemoryState.SUPERSEDED,
+        MemoryState.PRUNED,
+        MemoryState.QUARANTINED,
+        MemoryState.REJECTED,
+    )
     return order.index(memory.state)
 
 
@@ -592,7 +601,7 @@ def _like_pattern(text: str) -> str:
     return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 
-def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
+def _conditions(wanted: MemoryFilter) -> tuple[str, dict[str, object]]:
     """Return the part of a filter that SQL can express, as a condition on table `r`, and its values."""
     kinds, kind_values = _one_of("r.kind", wanted.kinds)
     states, state_values = _one_of("r.state", [state.value for state in wanted.states])
@@ -611,7 +620,7 @@ def _conditions(wanted: Wanted) -> tuple[str, dict[str, object]]:
     if wanted.is_validated is not None:
         condition += f" AND r.validated_at IS {'NOT ' if wanted.is_validated else ''}NULL"
     if wanted.tags:
-        # LIKE may match too much; `Wanted.holds` checks each result.
+        # LIKE may match too much; `MemoryFilter.holds` checks each result.
         matches = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
         condition += f" AND ({' OR '.join(matches)})"
         encoded = (json.dumps(tag, ensure_ascii=False) for tag in wanted.tags)
@@ -627,7 +636,7 @@ def _one_of(column: str, values: Sequence[str]) -> tuple[str, dict[str, object]]
     return f"{column} IN ({', '.join(f':{key}' for key in bound)})", bound
 
 
-def with_fields(memory: Memory, was: str | None) -> Memory:
+def with_old_fields(memory: Memory, was: str | None) -> Memory:
     """Return a memory with the fields of an earlier version."""
     try:
         before = json.loads(was or "{}")
@@ -637,24 +646,26 @@ def with_fields(memory: Memory, was: str | None) -> Memory:
             code="damaged-event",
         ) from None
     names = set(Memory.__slots__) - {"id"}  # type: ignore[attr-defined]
-    return to_record(Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY)
+    return to_record(
+        Memory, to_columns(memory) | {name: before[name] for name in names & before.keys()}, MEMORY_CONVERTERS
+    )
 
 
 _COLUMNS = ", ".join(f"r.{name}" for name in Memory.__slots__)  # type: ignore[attr-defined]
-MEMORY: Convert = {
-    "source": Source,
-    "state": State,
+MEMORY_CONVERTERS: Converters = {
+    "source": MemorySource,
+    "state": MemoryState,
     "tags": from_json,
     "files": from_json,
     "origin_loops": from_json,
 }
 
 
-def memory_in(row: Row) -> Memory:
+def row_to_memory(row: Row) -> Memory:
     """Return the memory in a row."""
-    return to_record(Memory, row, MEMORY)
+    return to_record(Memory, row, MEMORY_CONVERTERS)
 
 
-def event_in(row: Row) -> MemoryEvent:
+def row_to_memory_event(row: Row) -> MemoryEvent:
     """Return the event in a row."""
     return to_record(MemoryEvent, row, {})

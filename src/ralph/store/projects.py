@@ -9,8 +9,8 @@ import os
 
 from ralph.core.errors import ConflictError, NotFoundError, StoreError, UsageError
 from ralph.core.records import now, record
-from ralph.store.database import Scope
-from ralph.store.tables import HELD
+from ralph.store.database import ProjectScope
+from ralph.store.tables import ALL_PROJECT_TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ProjectSummary:
     """True for the project with the memories shared by all projects."""
 
 
-class Projects:
+class ProjectStore:
     """The projects of a database."""
 
     def __init__(self, database: Database) -> None:
@@ -91,22 +91,22 @@ class Projects:
             raise NotFoundError("Project", id_or_name)
         return project
 
-    def shared(self) -> ProjectEntry | None:
+    def find_shared(self) -> ProjectEntry | None:
         """Return the shared project, or None if it does not exist yet."""
         return self.find(SHARED_ID)
 
-    def add_shared(self) -> ProjectEntry:
+    def ensure_shared(self) -> ProjectEntry:
         """Return the shared project, and create it if needed."""
         with self._database.transaction():
-            if known := self.shared():
+            if known := self.find_shared():
                 return known
             # A project is named after its folder, so the name may be taken.
             name = f"{SHARED_NAME} memories" if self.find(SHARED_NAME) else SHARED_NAME
             return self._insert(SHARED_ID, name)
 
-    def named(self, id_or_name: str, *, is_own: bool = False) -> ProjectEntry:
+    def resolve(self, id_or_name: str, *, is_own: bool = False) -> ProjectEntry:
         """Return the configured project, or the only one if none is configured or the database is not shared."""
-        where = self._database.where
+        where = self._database.display_url
         if id_or_name and (found := self.find(id_or_name)):
             if found.is_shared:
                 raise StoreError(
@@ -137,7 +137,7 @@ class Projects:
         """Add a project. Names are unique within a database."""
         with self._database.transaction():
             # The first project is named after its folder, which may have the reserved name.
-            if name != SHARED_NAME or self.shared() or self.all():
+            if name != SHARED_NAME or self.find_shared() or self.all():
                 self._check_name(name)
             return self._insert("p-" + os.urandom(4).hex(), name)
 
@@ -156,22 +156,22 @@ class Projects:
         Raise `ConflictError` while one of its tasks is claimed.
         """
         with self._database.transaction(id):
-            self._database.take_time()
+            self._database.extend_idle_timeout()
             self.get(id)
-            lock_tasks(Scope(self._database, id))
-            self.refuse_busy(id)
+            lock_tasks(ProjectScope(self._database, id))
+            self.check_not_busy(id)
             counts = {table: self._count(table, id) for table in _COUNTED_TABLES}
-            for table in HELD:
+            for table in ALL_PROJECT_TABLES:
                 self._database.execute(f"DELETE FROM {table} WHERE project_id = :id", id=id)
             self._database.execute("DELETE FROM projects WHERE id = :id", id=id)
         return counts
 
-    def refuse_busy(self, id: str) -> None:
+    def check_not_busy(self, id: str) -> None:
         """Raise `ConflictError` while a task of a project is claimed."""
         rows = self._database.query(
             f"""
             SELECT id, claimed_by FROM tasks WHERE project_id = :id AND status = 'in_progress'
-                AND claimed_by IS NOT NULL AND NOT {self._database.lease_is_over} ORDER BY seq LIMIT 1
+                AND claimed_by IS NOT NULL AND NOT {self._database.lease_expired} ORDER BY seq LIMIT 1
             """,
             id=id,
         )
@@ -222,7 +222,7 @@ class Projects:
         return int(rows[0]["n"])
 
 
-def lock_tasks(scope: Scope) -> None:
+def lock_tasks(scope: ProjectScope) -> None:
     """Block claims on the tasks of a project until the transaction ends. Claims ignore the write lock."""
     scope.query(f"SELECT id FROM tasks WHERE project_id = :project_id {scope.database.for_update}")
 

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.2, 5.0
 """First and longest pause between retries, in seconds."""
 
 
-def patiently(
+def retry_until_available(
     work: Callable[[], R],
-    gives_up: Callable[[StoreUnavailableError], bool],
-    tell: Callable[[str, bool], None],
-    again: Callable[[], R] | None = None,
+    should_give_up: Callable[[StoreUnavailableError], bool],
+    report: Callable[[str, bool], None],
+    retry_work: Callable[[], R] | None = None,
 ) -> R:
     """Call `work` until it succeeds, retrying while the store is unavailable and `gives_up` returns False.
 
@@ -34,15 +34,15 @@ def patiently(
         try:
             result = work()
         except StoreUnavailableError as error:
-            if gives_up(error):
+            if should_give_up(error):
                 raise
             if last_error is None or type(last_error) is not type(error):
-                tell(f"{error} {error.waiting_message}", False)
+                report(f"{error} {error.waiting_message}", False)
             last_error = error
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-            work = again or work
+            pause = min(2 * pause, MAX_PAUSE)
+            work = retry_work or work
             continue
         if last_error is not None:
-            tell(last_error.recovered_message, True)
+            report(last_error.recovered_message, True)
         return result

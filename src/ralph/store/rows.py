@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ralph.core.errors import StoreError
-from ralph.core.records import fields_of
+from ralph.core.records import record_fields
 from ralph.core.text import one_line
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     R = TypeVar("R")
-    Convert = Mapping[str, Callable[[Any], object]]
+    Converters = Mapping[str, Callable[[Any], object]]
     """Conversion functions by column, for columns whose stored value differs from the field."""
 
 _STORED_UNCHANGED = frozenset((str, int, float, type(None)))
@@ -22,7 +22,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 
 
-def to_record(kind: type[R], row: Mapping[str, Any], convert: Convert) -> R:
+def to_record(kind: type[R], row: Mapping[str, Any], convert: Converters) -> R:
     """Return the record in a row. NULL becomes None."""
     try:
         fields = {name: row[name] for name in kind.__slots__}  # type: ignore[attr-defined]
@@ -42,7 +42,7 @@ def to_columns(record: object) -> dict[str, object]:
     """Return the columns of a record."""
     return {
         name: value if value.__class__ in _STORED_UNCHANGED else _stored(value)
-        for name, value in fields_of(record).items()
+        for name, value in record_fields(record).items()
     }
 
 

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ralph.core.records import Attempt
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import ProjectScope, Row
 
-MOST_KEPT = 10_000
+MAX_EVENTS = 10_000
 """Maximum number of events kept per project."""
-FORGET_EVERY = 1_000
+TRIM_EVERY = 1_000
 """Number of events after which old ones are deleted. They are also deleted at the end of each run."""
-MOST_TASKS = 50
+MAX_TASK_EVENTS = 50
 """Maximum number of tasks that get their own event when they change at once."""
 
 
-class RunEvents:
+class RunEventFeed:
     """Recent events in the runs and tasks of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
     # --- reading ---------------------------------------------------------------------
@@ -44,15 +44,15 @@ class RunEvents:
         )
         return [to_record(RunEvent, row, {}) for row in rows]
 
-    def first(self) -> int:
+    def first_seq(self) -> int:
         """Return the sequence number of the oldest event, or 0."""
         return self._boundary("MIN")
 
-    def has_forgotten(self, seq: int) -> bool:
+    def has_gap(self, seq: int) -> bool:
         """Return whether events after a sequence number may have been deleted."""
-        return seq < self.first() - 1 and self._oldest_to_keep() is not None
+        return seq < self.first_seq() - 1 and self._oldest_to_keep() is not None
 
-    def last(self) -> int:
+    def last_seq(self) -> int:
         """Return the sequence number of the newest event, or 0."""
         return self._boundary("MAX")
 
@@ -62,24 +62,24 @@ class RunEvents:
 
     # --- publishing ------------------------------------------------------------------
 
-    def tell_run(self, what: str, run_id: str) -> None:
+    def publish_run(self, what: str, run_id: str) -> None:
         """Publish that a run started or ended, in the transaction that makes the change."""
         self._publish([_row(what, run_id=run_id)])
 
-    def tell_attempt(self, what: str, attempt: Attempt) -> None:
+    def publish_attempt(self, what: str, attempt: Attempt) -> None:
         """Publish that an attempt started or ended, and its task changed."""
         self._publish([_row(what, run_id=attempt.run_id, iteration=attempt.iteration, task_id=attempt.task_id)])
 
-    def tell_tasks(self, ids: Collection[str]) -> None:
+    def publish_tasks(self, ids: Collection[str]) -> None:
         """Publish that tasks were added, changed or deleted. Many tasks share one event without a task id."""
-        task_ids = (None,) if len(ids) > MOST_TASKS else dict.fromkeys(ids)
+        task_ids = (None,) if len(ids) > MAX_TASK_EVENTS else dict.fromkeys(ids)
         if ids:
             self._publish([_row("task_changed", task_id=id) for id in task_ids])
 
     def _publish(self, rows: list[Row]) -> None:
         last = self._insert(rows[0]) if len(rows) == 1 else self._insert_all(rows)
-        if last % FORGET_EVERY < len(rows):  # not only at the end of a run: a project may have tasks but no runs
-            self.forget_old()
+        if last % TRIM_EVERY < len(rows):  # not only at the end of a run: a project may have tasks but no runs
+            self.trim()
 
     def _insert(self, row: Row) -> int:
         self._scope.announce(RUN_FEED)
@@ -93,10 +93,10 @@ class RunEvents:
         return int(inserted[0]["seq"])
 
     def _insert_all(self, rows: list[Row]) -> int:
-        self._scope.insert_all(RUN_FEED, rows)
-        return self.last()
+        self._scope.insert_many(RUN_FEED, rows)
+        return self.last_seq()
 
-    def forget_old(self) -> None:
+    def trim(self) -> None:
         """Delete all but the newest events."""
         oldest = self._oldest_to_keep()
         if oldest is not None:
@@ -104,10 +104,10 @@ class RunEvents:
             self._scope.execute(sql, oldest=oldest)
 
     def _oldest_to_keep(self) -> int | None:
-        """Return the sequence number of the oldest event to keep, or None while there are fewer than `MOST_KEPT`."""
+        """Return the sequence number of the oldest event to keep, or None while there are fewer than `MAX_EVENTS`."""
         rows = self._scope.query(
             f"""
-            SELECT seq FROM run_events WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {MOST_KEPT - 1}
+            SELECT seq FROM run_events WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {MAX_EVENTS - 1}
             """
         )
         return int(rows[0]["seq"]) if rows else None

@@ -8,15 +8,15 @@ from ralph.store.rows import from_json, to_columns, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ralph.store.database import Row, Scope
+    from ralph.store.database import ProjectScope, Row
 
 _IS_NOT_EMPTY = "(prompts > 0 OR said <> '[]' OR summary <> '')"
 
 
-class Sessions:
+class SessionStore:
     """Agent sessions of a project."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
     def find(self, id: str) -> AgentSession | None:
@@ -42,19 +42,19 @@ class Sessions:
             )
         return _session(rows[0])
 
-    def put(self, session: AgentSession) -> None:
+    def save(self, session: AgentSession) -> None:
         """Insert or update a session. Read and write it in one transaction to modify it."""
         columns = to_columns(session)
         if not self._scope.update("sessions", {"id": session.id}, columns):
             self._scope.insert("sessions", **columns)
 
-    def drop(self, id: str) -> None:
+    def delete_if_empty(self, id: str) -> None:
         """Delete a session if it is empty."""
         self._scope.execute(
             f"DELETE FROM sessions WHERE project_id = :project_id AND id = :id AND NOT {_IS_NOT_EMPTY}", id=id
         )
 
-    def drop_idle(self, before: str) -> None:
+    def delete_empty(self, before: str) -> None:
         """Delete empty sessions without activity since a time."""
         self._scope.execute(
             f"DELETE FROM sessions WHERE project_id = :project_id AND last_at < :before AND NOT {_IS_NOT_EMPTY}",
@@ -63,9 +63,9 @@ class Sessions:
 
     def latest(self, limit: int) -> list[AgentSession]:
         """Return the latest sessions that are not empty, newest first."""
-        return [session for session, _ in self.placed(limit)]
+        return [session for session, _ in self.page(limit)]
 
-    def placed(self, limit: int, before: tuple[str, int] | None = None) -> list[tuple[AgentSession, tuple[str, int]]]:
+    def page(self, limit: int, before: tuple[str, int] | None = None) -> list[tuple[AgentSession, tuple[str, int]]]:
         """Return the latest sessions, each with its cursor. Pass a cursor as `before` to get the next page."""
         paging = "AND (last_at < :at OR (last_at = :at AND seq < :seq))" if before else ""
         rows = self._scope.query(

@@ -8,24 +8,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralph.store.database import Scope
+    from ralph.store.database import ProjectScope
 
-WORKING_COPY = "w-"
+WORKING_COPY_PREFIX = "w-"
 """Prefix of the names of working copies."""
-HELD = "held "
+HELD_PREFIX = "held "
 """Prefix of the text of an entry that vanished from its file together with too many others. The memory is kept."""
-RESTORED = "restored"
+RESTORED_MARK = "restored"
 """Value of `files_mark` after the store was restored from a backup, when no earlier sync state is valid."""
 
 
-class Synced:
+class SyncState:
     """Sync state of one working copy, identified by `place` among those of the same database."""
 
-    def __init__(self, scope: Scope, place: str = "") -> None:
+    def __init__(self, scope: ProjectScope, place: str = "") -> None:
         self._scope = scope
         self._place = place
 
-    def mark(self) -> tuple[int, str]:
+    def last_sync(self) -> tuple[int, str]:
         """Return the latest memory event and the hash of all files at the last complete sync."""
         rows = self._scope.query(
             "SELECT event_seq, files_mark FROM synced_places WHERE project_id = :project_id AND place = :place",
@@ -33,7 +33,7 @@ class Synced:
         )
         return (int(rows[0]["event_seq"]), str(rows[0]["files_mark"])) if rows else (0, "")
 
-    def note_mark(self, event_seq: int, files_mark: str) -> None:
+    def record_sync(self, event_seq: int, files_mark: str) -> None:
         """Record a complete sync up to this event, with this hash of all files."""
         self._scope.execute(
             """
@@ -48,7 +48,7 @@ class Synced:
             at=now(),
         )
 
-    def forget_places(self, before: str) -> None:
+    def delete_stale_places(self, before: str) -> None:
         """Delete the sync state of working copies not synced since a time. If one returns, the store wins."""
         expired = """
             SELECT place FROM synced_places
@@ -58,11 +58,11 @@ class Synced:
             for table in ("synced_files", "synced_entries", "synced_places"):
                 self._scope.execute(
                     f"DELETE FROM {table} WHERE project_id = :project_id AND place IN ({expired})",
-                    prefix=f"{WORKING_COPY}%",
+                    prefix=f"{WORKING_COPY_PREFIX}%",
                     before=before,
                 )
 
-    def has_touched(self, since: int, kinds: Sequence[str], folder: str) -> bool:
+    def has_changes_since(self, since: int, kinds: Sequence[str], folder: str) -> bool:
         """Return whether memories of these kinds, or in files of a folder, have changed since an event."""
         kind_values = {f"k{n}": kind for n, kind in enumerate(kinds)}
         rows = self._scope.query(
@@ -109,15 +109,15 @@ class Synced:
         )
         return {row["path"]: (row["memory_id"], row["agreed"]) for row in rows if row["path"].startswith(folder)}
 
-    def held(self) -> dict[str, bool]:
+    def synced_memories(self) -> dict[str, bool]:
         """Return the ids of all synced memories, each with whether it is held."""
         rows = self._scope.query(
             "SELECT memory_id, agreed FROM synced_entries WHERE project_id = :project_id AND place = :place",
             place=self._place,
         )
-        return {row["memory_id"]: str(row["agreed"]).startswith(HELD) for row in rows}
+        return {row["memory_id"]: str(row["agreed"]).startswith(HELD_PREFIX) for row in rows}
 
-    def agree(self, path: str, agreed: Mapping[str, str | None]) -> None:
+    def save_entries(self, path: str, agreed: Mapping[str, str | None]) -> None:
         """Store the synced text of memories in a file. None removes a memory."""
         for memory_id, text in agreed.items():
             if text is None:
@@ -143,7 +143,7 @@ class Synced:
                     agreed=text,
                 )
 
-    def note(self, path: str, size: tuple[int, int]) -> None:
+    def save_file(self, path: str, size: tuple[int, int]) -> None:
         """Store size and modification time of a synced file."""
         self._scope.execute(
             """
@@ -158,7 +158,7 @@ class Synced:
             changed_ns=size[1],
         )
 
-    def forget(self, path: str) -> None:
+    def delete_file(self, path: str) -> None:
         """Delete the sync state of a file."""
         for table in ("synced_files", "synced_entries"):
             self._scope.execute(

@@ -7,9 +7,9 @@ with a token that grows with every claim; a worker with an old token can change 
 from __future__ import annotations
 
 from ralph.core.errors import ClaimLostError, ConflictError, NotFoundError, StoreError, TaskCycleError, UsageError
-from ralph.core.records import LogEntry, Status, Task, now, record, task_id
-from ralph.store.database import is_right
-from ralph.store.memories import Memories
+from ralph.core.records import Task, TaskLogEntry, TaskStatus, new_task_id, now, record
+from ralph.store.database import matches_checksum
+from ralph.store.memories import MemoryStore
 from ralph.store.rows import from_json, to_record
 
 TYPE_CHECKING = False
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
-    from ralph.core.records import SubTask
-    from ralph.store.database import Row, Scope
-    from ralph.store.rows import Convert
+    from ralph.core.records import SubtaskSigil
+    from ralph.store.database import ProjectScope, Row
+    from ralph.store.rows import Converters
 
     R = TypeVar("R")
 
-TASKS = "tasks"
+TASKS_TOPIC = "tasks"
 """Topic announced when a task may have become ready, or all tasks may be done."""
-BATCH = 500
+IDS_PER_STATEMENT = 500
 """Maximum number of ids per statement."""
 
 _LEAF = """
@@ -61,14 +61,14 @@ _READY = """
 
 
 @record
-class NewTask:
+class TaskDraft:
     """A task to add."""
 
     title: str
     body: str = ""
     id: str | None = None
     """Generated if None."""
-    status: Status = Status.PENDING
+    status: TaskStatus = TaskStatus.PENDING
     reason: str = ""
     priority: int = 0
     parent_id: str | None = None
@@ -77,22 +77,22 @@ class NewTask:
     needs: tuple[str, ...] = ()
 
 
-class Tasks:
+class TaskStore:
     """A project's tasks."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ProjectScope) -> None:
         self._scope = scope
 
     # --- task graph --------------------------------------------------------------
 
-    def add(self, task: NewTask) -> Task:
+    def add(self, task: TaskDraft) -> Task:
         """Add a task. If the id exists with the same title, return the existing task."""
         with self._scope.transaction():
             if task.id and self._exists(task.id) and (known := self.get(task.id)).title == task.title:
                 return known
             return self.add_all([task])[0]
 
-    def add_all(self, tasks: Sequence[NewTask]) -> list[Task]:
+    def add_all(self, tasks: Sequence[TaskDraft]) -> list[Task]:
         """Add tasks that may refer to each other: all of them, or none if one is refused."""
         with self._scope.transaction():
             ids = [self._insert(task) for task in tasks]
@@ -105,7 +105,7 @@ class Tasks:
             self._publish(ids)
         return [self.get(new_id) for new_id in ids]
 
-    def _insert(self, task: NewTask) -> str:
+    def _insert(self, task: TaskDraft) -> str:
         if task.id and self._exists(task.id):
             raise UsageError(f"Task {task.id} already exists. See: ralph task show {task.id}", code="task-exists")
         new_id = task.id or self._free_id()
@@ -129,7 +129,7 @@ class Tasks:
         )
         return new_id
 
-    def _link(self, new_id: str, task: NewTask) -> None:
+    def _link(self, new_id: str, task: TaskDraft) -> None:
         if task.parent_id:
             feature_id = task.feature_id or self.get(task.parent_id).feature_id
             self._set(
@@ -159,26 +159,26 @@ class Tasks:
         if path := find_cycle({row["id"]: row["parent_id"] for row in rows}, needs):
             raise TaskCycleError(path)
 
-    def add_needs(self, id: str, needed: Iterable[str]) -> Task:
+    def add_dependencies(self, id: str, task_ids: Iterable[str]) -> Task:
         """Add dependencies to a task. Raise `TaskCycleError` if that would create a cycle."""
-        needed = tuple(needed)
+        task_ids = tuple(task_ids)
         with self._scope.transaction():
             self._require(id)
-            for other in needed:
+            for other in task_ids:
                 self._insert_dependency(id, other)
             self._check_cycles()
-            self._publish([id] if needed else [])
+            self._publish([id] if task_ids else [])
         return self.get(id)
 
-    def remove_needs(self, id: str, needed: Iterable[str]) -> Task:
+    def remove_dependencies(self, id: str, task_ids: Iterable[str]) -> Task:
         """Remove dependencies from a task."""
-        needed = tuple(needed)
+        task_ids = tuple(task_ids)
         with self._scope.transaction():
             self._require(id)
-            for other in needed:
+            for other in task_ids:
                 self._require(other)
                 self._delete_dependency(id, other)
-            self._publish([id] if needed else [])
+            self._publish([id] if task_ids else [])
         return self.get(id)
 
     def update(
@@ -207,10 +207,10 @@ class Tasks:
             if changes:
                 self._set(id, ", ".join(f"{name} = :{name}" for name in changes), **changes)
             if title not in (None, before.title):
-                from ralph.store.index import put
+                from ralph.store.index import index_rows
 
                 # Attempts are indexed by the title of their task.
-                put(self._scope, "attempt", "r.task_id = :task_id", task_id=id)
+                index_rows(self._scope, "attempt", "r.task_id = :task_id", task_id=id)
             if needs is not None:
                 self._replace_dependencies(before, needs)
             if "parent_id" in changes or needs is not None:
@@ -240,11 +240,11 @@ class Tasks:
         Memories learned from them are kept, without the link. Raise `ConflictError` while another task depends on
         one of them, or one is claimed.
         """
-        from ralph.store.aggregates import Sums
+        from ralph.store.aggregates import StatsStore
 
         with self._scope.transaction():
             parent = self.get(id).parent_id
-            ids = [task.id for task in self.below(id)]
+            ids = [task.id for task in self.subtree(id)]
             for subtree_id in ids:
                 # Prevents a claim between the check and the deletion.
                 lock = self._scope.database.for_update
@@ -254,9 +254,9 @@ class Tasks:
             for subtree_id in ids:
                 self._check_deletable(subtree_id, ids)
             for subtree_id in ids:
-                Memories(self._scope).unlink(subtree_id)
+                MemoryStore(self._scope).detach_task(subtree_id)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
-            Sums(self._scope).drop()  # their attempts are deleted by the foreign key
+            StatsStore(self._scope).discard()  # their attempts are deleted by the foreign key
             if parent:
                 self._roll_up(parent)
             self._publish(ids)
@@ -264,12 +264,12 @@ class Tasks:
 
     def _check_deletable(self, id: str, subtree: list[str]) -> None:
         task = self.get(id)
-        if task.status is Status.IN_PROGRESS and task.claimed_by:
+        if task.status is TaskStatus.IN_PROGRESS and task.claimed_by:
             raise ConflictError(
                 f"{id} is claimed by {task.claimed_by}. Release it first with: ralph task reset {id}",
                 code="task-claimed",
             )
-        waiting = [other for other in self.needed_by(id) if other not in subtree]
+        waiting = [other for other in self.dependents(id) if other not in subtree]
         if waiting:
             raise ConflictError(
                 f"{id} is a dependency of {', '.join(waiting)}. "
@@ -290,7 +290,7 @@ class Tasks:
         """Return all tasks in the order in which they are claimed."""
         return self._select("WHERE t.project_id = :project_id ORDER BY t.priority DESC, t.seq")
 
-    def some(self, ids: Iterable[str | None]) -> dict[str, Task]:
+    def get_many(self, ids: Iterable[str | None]) -> dict[str, Task]:
         """Return tasks by id. Unknown ids are skipped."""
         return {
             task.id: task
@@ -308,7 +308,7 @@ class Tasks:
             )
         }
 
-    def ready_among(self, ids: Iterable[str | None]) -> set[str]:
+    def filter_ready(self, ids: Iterable[str | None]) -> set[str]:
         """Return the ids of those tasks that are ready to be claimed."""
         return {
             row["id"]
@@ -318,10 +318,10 @@ class Tasks:
                 f"SELECT t.id, t.status FROM tasks AS t WHERE {_READY} AND t.id IN ({placeholders})",
                 **values,
             )
-            if row["status"] == Status.PENDING
+            if row["status"] == TaskStatus.PENDING
         }
 
-    def in_status(self, status: Status, limit: int | None = None) -> list[Task]:
+    def with_status(self, status: TaskStatus, limit: int | None = None) -> list[Task]:
         """Return tasks with this status in claim order. Tasks with subtasks are skipped."""
         return self._select(
             f"WHERE {_LEAF} AND t.status = :status ORDER BY t.priority DESC, t.seq {'LIMIT :limit' if limit else ''}",
@@ -329,7 +329,7 @@ class Tasks:
             **({"limit": limit} if limit else {}),
         )
 
-    def count_in_status(self, status: Status) -> int:
+    def count_with_status(self, status: TaskStatus) -> int:
         """Return the number of tasks with this status. Tasks with subtasks are skipped."""
         rows = self._scope.query(
             f"SELECT COUNT(*) AS n FROM tasks AS t WHERE {_LEAF} AND t.status = :status", status=status.value
@@ -338,7 +338,7 @@ class Tasks:
 
     def ready(self, limit: int | None = None) -> list[Task]:
         """Return the tasks that are ready to be claimed, in claim order."""
-        return [task for task, _ in self.placed(limit, ready=True)]
+        return [task for task, _ in self.page(limit, ready=True)]
 
     def count_ready(self, feature_id: str | None = None) -> int:
         """Return the number of tasks that are ready to be claimed, optionally of one feature."""
@@ -349,12 +349,12 @@ class Tasks:
         )
         return int(rows[0]["n"])
 
-    def placed(
+    def page(
         self,
         limit: int | None = None,
         after: tuple[int, int] | None = None,
         *,
-        status: Status | None = None,
+        status: TaskStatus | None = None,
         feature_id: str | None = None,
         ready: bool | None = None,
     ) -> list[tuple[Task, tuple[int, int]]]:
@@ -380,7 +380,7 @@ class Tasks:
         rows = self._rows(f"WHERE {where} ORDER BY t.priority DESC, t.seq {limit_clause}", **values)
         return [(_task(row), (row["priority"], row["seq"])) for row in rows]
 
-    def foremost(self, limit: int, feature_id: str | None = None) -> list[Task]:
+    def unfinished_first(self, limit: int, feature_id: str | None = None) -> list[Task]:
         """Return up to `limit` tasks: unfinished ones in claim order, then the newest done ones."""
         condition = "AND t.feature_id = :feature_id" if feature_id else ""
         values = {"feature_id": feature_id} if feature_id else {}
@@ -390,7 +390,7 @@ class Tasks:
             f"WHERE t.project_id = :project_id {condition} ORDER BY {order} LIMIT :limit", **values, limit=limit
         )
 
-    def told_of(self, since: int, until: int) -> list[Task]:
+    def changed_between(self, since: int, until: int) -> list[Task]:
         """Return the tasks changed by the events after `since`, up to and including `until`."""
         return self._select(
             """
@@ -403,7 +403,7 @@ class Tasks:
             until=until,
         )
 
-    def below(self, id: str) -> list[Task]:
+    def subtree(self, id: str) -> list[Task]:
         """Return a task and all its descendants, parents before children."""
         self._require(id)
         return self._select(
@@ -422,20 +422,20 @@ class Tasks:
             id=id,
         )
 
-    def parts(self, id: str) -> list[Task]:
+    def subtasks(self, id: str) -> list[Task]:
         """Return the direct subtasks of a task, in claim order."""
         return self._select(
             "WHERE t.project_id = :project_id AND t.parent_id = :id ORDER BY t.priority DESC, t.seq", id=id
         )
 
-    def needed_by(self, id: str) -> list[str]:
+    def dependents(self, id: str) -> list[str]:
         """Return the ids of the tasks that depend on this one."""
         rows = self._scope.query(
             "SELECT task_id FROM task_needs WHERE project_id = :project_id AND needs_id = :id ORDER BY task_id", id=id
         )
         return [row["task_id"] for row in rows]
 
-    def has_open(self) -> bool:
+    def has_unfinished(self) -> bool:
         """Return whether any task is not done."""
         rows = self._scope.query(
             """
@@ -445,7 +445,7 @@ class Tasks:
         )
         return bool(rows)
 
-    def counts(self) -> dict[Status, int]:
+    def counts(self) -> dict[TaskStatus, int]:
         """Count tasks by status.
 
         Done tasks become many, so they are not counted: their number is the total, part of which is stored with
@@ -468,9 +468,9 @@ class Tasks:
             ORDER BY 1
             """
         )
-        return {Status(row["status"]): row["n"] for row in rows if row["n"]}
+        return {TaskStatus(row["status"]): row["n"] for row in rows if row["n"]}
 
-    def counts_by_feature(self) -> dict[str, dict[Status, int]]:
+    def counts_by_feature(self) -> dict[str, dict[TaskStatus, int]]:
         """Count tasks by feature and status."""
         rows = self._scope.query(
             """
@@ -478,26 +478,26 @@ class Tasks:
             WHERE project_id = :project_id AND feature_id IS NOT NULL GROUP BY feature_id, status ORDER BY status
             """
         )
-        counts: dict[str, dict[Status, int]] = {}
+        counts: dict[str, dict[TaskStatus, int]] = {}
         for row in rows:
-            counts.setdefault(row["feature_id"], {})[Status(row["status"])] = row["n"]
+            counts.setdefault(row["feature_id"], {})[TaskStatus(row["status"])] = row["n"]
         return counts
 
     def _select(self, clauses: str, **values: object) -> list[Task]:
         return [_task(row) for row in self._rows(clauses, **values)]
 
     def _rows(self, clauses: str, **values: object) -> list[Row]:
-        needs = self._scope.database.json_list("n.needs_id", _NEEDED.format(task="t"))
+        needs = self._scope.database.json_array("n.needs_id", _NEEDED.format(task="t"))
         return self._scope.query(f"SELECT t.*, {needs} AS needs FROM tasks AS t {clauses}", **values)
 
-    def split(self, id: str, parts: Sequence[SubTask]) -> list[Task]:
+    def split(self, id: str, parts: Sequence[SubtaskSigil]) -> list[Task]:
         """Split a task into subtasks, which may depend on each other. It is done when they all are."""
         task = self.get(id)
         ids = {part.title.casefold(): self._free_id() for part in parts}
         parts = list({part.title.casefold(): part for part in parts}.values())
         return self.add_all(
             [
-                NewTask(
+                TaskDraft(
                     id=ids[part.title.casefold()],
                     title=part.title,
                     body=part.body,
@@ -519,31 +519,31 @@ class Tasks:
 
     # --- claims ------------------------------------------------------------------
 
-    def claim(self, worker: str, lease_seconds: float, only: str | None = None) -> Task | None:
+    def claim(self, worker: str, lease_seconds: float, task_id: str | None = None) -> Task | None:
         """Claim the first ready task for a worker. Return None if no task is ready.
 
         Two workers never get the same task, because it is selected and marked in one statement.
         """
 
         def claim() -> Row | None:
-            with self._scope.database.single():
-                return self._pick(worker, lease_seconds, only)
+            with self._scope.database.single_statement():
+                return self._pick(worker, lease_seconds, task_id)
 
-        row = claim() or (claim() if self.expire() else None)
+        row = claim() or (claim() if self.release_expired() else None)
         if row is None:
             return None
         self._roll_up_claim(row)
         return _task(row)
 
-    def take(self, worker: str, lease_seconds: float, only: str | None, then: Callable[[Task], R]) -> R | None:
+    def claim_and(self, worker: str, lease_seconds: float, task_id: str | None, then: Callable[[Task], R]) -> R | None:
         """Claim the first ready task and call `then` with it in one transaction. Return None if no task is ready."""
 
         def claim() -> tuple[Row, R] | None:
-            with self._scope.claiming():
-                row = self._pick(worker, lease_seconds, only)
+            with self._scope.concurrent_transaction():
+                row = self._pick(worker, lease_seconds, task_id)
                 return (row, then(_task(row))) if row else None
 
-        claimed = claim() or (claim() if self.expire() else None)
+        claimed = claim() or (claim() if self.release_expired() else None)
         if claimed is None:
             return None
         row, result = claimed
@@ -558,13 +558,13 @@ class Tasks:
     def _pick(self, worker: str, lease_seconds: float, only: str | None) -> Row | None:
         """Mark the first ready task as claimed, skipping rows locked by other claims, and return it."""
         database = self._scope.database
-        needs = database.json_list("n.needs_id", _NEEDED.format(task="tasks"))
+        needs = database.json_array("n.needs_id", _NEEDED.format(task="tasks"))
         rows = self._scope.query(
             f"""
             UPDATE tasks SET status = 'in_progress', claimed_by = :worker, claim_token = claim_token + 1,
                 lease_until = {database.lease_end}
-            WHERE project_id = :project_id AND {database.row} = (
-                SELECT t.{database.row} FROM tasks AS t
+            WHERE project_id = :project_id AND {database.row_key} = (
+                SELECT t.{database.row_key} FROM tasks AS t
                 WHERE {_READY} AND t.status = 'pending' {"AND t.id = :only" if only else ""}
                 ORDER BY t.priority DESC, t.seq LIMIT 1 {database.skip_locked}
             )
@@ -575,7 +575,7 @@ class Tasks:
             **({"only": only} if only else {}),
         )
         for row in rows:
-            if not is_right({name: value for name, value in row.items() if name != "needs"}):
+            if not matches_checksum({name: value for name, value in row.items() if name != "needs"}):
                 raise StoreError(
                     f"Task {row['id']} does not match its checksum, so it was not started. "
                     "Check the database with: ralph doctor",
@@ -587,18 +587,18 @@ class Tasks:
     def _expired(self) -> str:
         return f"""
             SELECT 1 FROM tasks WHERE project_id = :project_id AND status = 'in_progress'
-                AND lease_until IS NOT NULL AND {self._scope.database.lease_is_over} LIMIT 1
+                AND lease_until IS NOT NULL AND {self._scope.database.lease_expired} LIMIT 1
         """
 
-    def expire(self) -> bool:
+    def release_expired(self) -> bool:
         """Release tasks whose lease ran out. Return whether there were any."""
         if not self._scope.query(self._expired):
             return False
         with self._scope.transaction():
-            rows = self._scope.change(
+            rows = self._scope.update_where(
                 "tasks",
                 "status = 'pending', claimed_by = NULL, lease_until = NULL",
-                f"status = 'in_progress' AND lease_until IS NOT NULL AND {self._scope.database.lease_is_over}",
+                f"status = 'in_progress' AND lease_until IS NOT NULL AND {self._scope.database.lease_expired}",
             )
             for row in rows:
                 self._roll_up(row["parent_id"])
@@ -608,7 +608,7 @@ class Tasks:
 
     def heartbeat(self, id: str, token: int, lease_seconds: float) -> bool:
         """Renew the lease of a claim. Return False if the claim was lost."""
-        with self._scope.database.single():
+        with self._scope.database.single_statement():
             changed = self._scope.execute(
                 f"""
                 UPDATE tasks SET lease_until = {self._scope.database.lease_end}
@@ -620,15 +620,15 @@ class Tasks:
             )
         return changed > 0
 
-    def settle(self, id: str, token: int, status: Status, reason: str = "") -> None:
+    def settle(self, id: str, token: int, status: TaskStatus, reason: str = "") -> None:
         """End a claim and set the status of the task. Raise `ClaimLostError` if the claim was lost."""
-        if not self.end_claim(id, token, status, reason):
+        if not self.try_settle(id, token, status, reason):
             raise ClaimLostError(id)
 
-    def end_claim(self, id: str, token: int, status: Status, reason: str = "") -> bool:
+    def try_settle(self, id: str, token: int, status: TaskStatus, reason: str = "") -> bool:
         """End a claim and set the status of the task. Return False if the claim was lost."""
         with self._scope.transaction():
-            rows = self._scope.change(
+            rows = self._scope.update_where(
                 "tasks",
                 "status = :status, reason = :reason, claimed_by = NULL, lease_until = NULL, updated_at = :at",
                 "id = :id AND claim_token = :token AND status = 'in_progress'",
@@ -640,13 +640,13 @@ class Tasks:
             )
             if rows:
                 self._roll_up(rows[0]["parent_id"])
-                self._scope.announce(TASKS)
-            self.expire()  # here rather than on a claim, which should be fast
+                self._scope.announce(TASKS_TOPIC)
+            self.release_expired()  # here rather than on a claim, which should be fast
             return bool(rows)
 
     def release(self, id: str, token: int) -> None:
         """Release a claim, so that the task can be claimed again."""
-        self.settle(id, token, Status.PENDING)
+        self.settle(id, token, TaskStatus.PENDING)
 
     def claimed(self) -> list[Task]:
         """Return the claimed tasks."""
@@ -656,7 +656,7 @@ class Tasks:
 
     # --- changes by people ---------------------------------------------------------
 
-    def move(self, id: str, status: Status, allowed: Iterable[Status], reason: str = "") -> Task:
+    def set_status(self, id: str, status: TaskStatus, allowed: Iterable[TaskStatus], reason: str = "") -> Task:
         """Set the status of a task by hand. A worker that claimed it loses the claim."""
         with self._scope.transaction():
             task = self.get(id)
@@ -681,7 +681,7 @@ class Tasks:
                 claim_token = claim_token + 1, reset_after = :reset_after""",
                 status=status.value,
                 reason=reason,
-                reset_after=(attempts[0]["n"] or 0) if status is Status.PENDING else task.reset_after,
+                reset_after=(attempts[0]["n"] or 0) if status is TaskStatus.PENDING else task.reset_after,
             )
             if task.parent_id:
                 self._roll_up(task.parent_id)
@@ -694,21 +694,21 @@ class Tasks:
             self._require(id)
             self._scope.insert("task_log", task_id=id, message=message, who=who, at=now())
 
-    def read_log(self, id: str) -> list[LogEntry]:
+    def read_log(self, id: str) -> list[TaskLogEntry]:
         """Return the log of a task, oldest first."""
         self._require(id)
         rows = self._scope.query(
             "SELECT message, who, at FROM task_log WHERE project_id = :project_id AND task_id = :id ORDER BY seq",
             id=id,
         )
-        return [to_record(LogEntry, row, {}) for row in rows]
+        return [to_record(TaskLogEntry, row, {}) for row in rows]
 
     # --- helpers -------------------------------------------------------------------
 
     def _free_id(self) -> str:
-        new_id = task_id()
+        new_id = new_task_id()
         while self._exists(new_id):
-            new_id = task_id()
+            new_id = new_task_id()
         return new_id
 
     def _exists(self, id: str) -> bool:
@@ -725,13 +725,13 @@ class Tasks:
 
     def _publish(self, ids: Sequence[str]) -> None:
         """Publish changes of tasks, in the transaction that makes them."""
-        from ralph.store.run_events import RunEvents
+        from ralph.store.run_events import RunEventFeed
 
-        RunEvents(self._scope).tell_tasks(ids)
-        self._scope.announce(TASKS)
+        RunEventFeed(self._scope).publish_tasks(ids)
+        self._scope.announce(TASKS_TOPIC)
 
     def _set(self, id: str, assignments: str, **values: object) -> None:
-        self._scope.change("tasks", f"{assignments}, updated_at = :at", "id = :id", id=id, at=now(), **values)
+        self._scope.update_where("tasks", f"{assignments}, updated_at = :at", "id = :id", id=id, at=now(), **values)
 
     def _roll_up(self, id: str | None) -> None:
         """Update the status of a parent from its subtasks, and of its ancestors while they change."""
@@ -742,10 +742,10 @@ class Tasks:
                 " WHERE project_id = :project_id AND parent_id = :id GROUP BY status",
                 id=id,
             )
-            status = parent_status({Status(row["status"]) for row in rows}) if rows else Status.PENDING
+            status = parent_status({TaskStatus(row["status"]) for row in rows}) if rows else TaskStatus.PENDING
             is_claimed_parent = bool(rows) and task.claimed_by is not None
             if not is_claimed_parent and (
-                status is task.status or (not rows and task.status is not Status.IN_PROGRESS)
+                status is task.status or (not rows and task.status is not TaskStatus.IN_PROGRESS)
             ):
                 return
             # A worker that claimed the task before it was split must not settle it any more.
@@ -758,27 +758,29 @@ class Tasks:
             id = task.parent_id
 
 
-def parent_status(children: set[Status]) -> Status:
+def parent_status(children: set[TaskStatus]) -> TaskStatus:
     """Return the status of a task from those of its subtasks."""
-    if Status.FAILED in children:
-        return Status.FAILED
-    if children == {Status.DONE}:
-        return Status.DONE
-    if children & {Status.IN_PROGRESS, Status.DONE}:
-        return Status.IN_PROGRESS
-    return Status.PENDING
+    if TaskStatus.FAILED in children:
+        return TaskStatus.FAILED
+    if children == {TaskStatus.DONE}:
+        return TaskStatus.DONE
+    if children & {TaskStatus.IN_PROGRESS, TaskStatus.DONE}:
+        return TaskStatus.IN_PROGRESS
+    return TaskStatus.PENDING
 
 
 def _batches(ids: Iterable[str | None]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield placeholders and values for statements with up to `BATCH` ids each."""
+    """Yield placeholders and values for statements with up to `IDS_PER_STATEMENT` ids each."""
     unique_ids = [id for id in dict.fromkeys(ids) if id and "\0" not in id]
-    for start in range(0, len(unique_ids), BATCH):
-        values: dict[str, object] = {f"id_{n}": id for n, id in enumerate(unique_ids[start : start + BATCH])}
+    for start in range(0, len(unique_ids), IDS_PER_STATEMENT):
+        values: dict[str, object] = {
+            f"id_{n}": id for n, id in enumerate(unique_ids[start : start + IDS_PER_STATEMENT])
+        }
         yield ", ".join(f":{name}" for name in values), values
 
 
-_TASK: Convert = {
-    "status": Status,
+_TASK: Converters = {
+    "status": TaskStatus,
     "needs": lambda stored: tuple(sorted(from_json(stored))),
     "lease_until": lambda stored: stored.partition(" ")[
         0

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-POSTGRES = ("postgresql://", "postgres://")
-SQLITE = "sqlite://"
-SECRET = ("password=", "sslpassword=")
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+SQLITE_SCHEME = "sqlite://"
+SECRET_PARAMS = ("password=", "sslpassword=")
 """Query parameters that contain a password."""
 
 
 def is_postgres(url: str) -> bool:
     """Return whether a URL points to a PostgreSQL server."""
-    return url.startswith(POSTGRES)
+    return url.startswith(POSTGRES_SCHEMES)
 
 
 def file_path(url: str) -> str:
     """Return the path of a database file from a path or a URL such as `sqlite:///path`."""
-    return url.removeprefix(SQLITE) if url.startswith(SQLITE) else url
+    return url.removeprefix(SQLITE_SCHEME) if url.startswith(SQLITE_SCHEME) else url
 
 
-def without_password(url: str) -> str:
+def strip_password(url: str) -> str:
     """Return a URL without its password, safe to show and store."""
     if not is_postgres(url):
         return url
     scheme, login, host, query = _split(url)
-    params = [param for param in query.split("&") if param and not param.lower().startswith(SECRET)]
+    params = [param for param in query.split("&") if param and not param.lower().startswith(SECRET_PARAMS)]
     user = f"{login.partition(':')[0]}@" if login else ""
     return f"{scheme}://{user}{host}{'?' if params else ''}{'&'.join(params)}"
 
 
-def password_in(url: str) -> str:
+def get_password(url: str) -> str:
     """Return the password in a URL, or an empty string."""
     if not is_postgres(url):
         return ""
     _, login, _, query = _split(url)
-    from_query = (param.partition("=")[2] for param in query.split("&") if param.lower().startswith(SECRET))
+    from_query = (param.partition("=")[2] for param in query.split("&") if param.lower().startswith(SECRET_PARAMS))
     return login.partition(":")[2] or next(from_query, "")
 
 

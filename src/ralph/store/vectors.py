@@ -1,6 +1,6 @@
 """Store for the embeddings of memories.
 
-`Memories` deletes a vector when its text changes, and a background job creates it again. PostgreSQL with pgvector
+`MemoryStore` deletes a vector when its text changes, and a background job creates it again. PostgreSQL with pgvector
 searches for the nearest vectors itself; otherwise they are compared in this process.
 """
 
@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralph.store.database import Database, Row, Scope
+    from ralph.store.database import Database, ProjectScope, Row
     from ralph.store.postgres.driver import PostgresDatabase
 
-EACH = 4
+VECTORS_PER_SAMPLE = 4
 """Number of consecutive vectors read per sampled position, because seeking is slower than reading on."""
 
 
-def any_made(scope: Scope) -> bool:
+def has_vectors(scope: ProjectScope) -> bool:
     """Return whether the project has any vector."""
     rows = scope.query(
         """
@@ -27,10 +27,10 @@ def any_made(scope: Scope) -> bool:
     return bool(rows)
 
 
-def compare_on_server(database: Database) -> bool:
+def enable_server_search(database: Database) -> bool:
     """Enable vector search on the server if it supports it. Return whether it does."""
     server = _server(database)
-    return server is not None and server.add_vectors()
+    return server is not None and server.enable_pgvector()
 
 
 def _server(database: Database) -> PostgresDatabase | None:
@@ -41,10 +41,10 @@ def _server(database: Database) -> PostgresDatabase | None:
     return database if isinstance(database, PostgresDatabase) else None
 
 
-class Vectors:
+class VectorStore:
     """Embeddings of the memories of a project, for one model."""
 
-    def __init__(self, scope: Scope, model: str, size: int) -> None:
+    def __init__(self, scope: ProjectScope, model: str, size: int) -> None:
         """Use vectors of `size` bytes. Those of another size are damaged and count as missing."""
         self._scope = scope
         self._model = model
@@ -73,11 +73,11 @@ class Vectors:
             for row, vector in zip(rows, vectors, strict=True)
         ]
         with self._scope.transaction():
-            self._scope.database.execute_all(
+            self._scope.database.execute_many(
                 "DELETE FROM memory_vectors WHERE project_id = :project_id AND seq = :seq",
                 [{"project_id": self._scope.project_id, "seq": row["seq"]} for row in rows],
             )
-            self._scope.database.execute_all(
+            self._scope.database.execute_many(
                 """
                 INSERT INTO memory_vectors (project_id, seq, model, vector)
                 SELECT project_id, seq, :model, :vector FROM memory
@@ -86,7 +86,7 @@ class Vectors:
                 values,
             )
 
-    def after(self, made: int, limit: int) -> list[Row]:
+    def created_after(self, made: int, limit: int) -> list[Row]:
         """Return vectors created after the one numbered `made`, oldest first, with the memory's sequence number."""
         return self._scope.query(
             """
@@ -100,7 +100,7 @@ class Vectors:
             limit=limit,
         )
 
-    def of(self, seqs: Sequence[int]) -> list[Row]:
+    def get_many(self, seqs: Sequence[int]) -> list[Row]:
         """Return the vectors of memories by sequence number. They match the current texts."""
         values = {f"s{n}": seq for n, seq in enumerate(seqs)}
         if not values:
@@ -116,7 +116,7 @@ class Vectors:
             **values,
         )
 
-    def current(self, seqs: Sequence[int]) -> set[int]:
+    def filter_current(self, seqs: Sequence[int]) -> set[int]:
         """Return those sequence numbers whose memories have a current vector."""
         values = {f"s{n}": seq for n, seq in enumerate(seqs)}
         if not values:
@@ -129,9 +129,9 @@ class Vectors:
 
     # --- search on the server --------------------------------------------------------------
 
-    def newest(self, most: int) -> int:
+    def newest_on_server(self, threshold: int) -> int:
         """Return the number of the newest vector, or 0 unless the server searches and has more than `most`."""
-        if not self._on_server or not self._on_server.compares_vectors(self._size):
+        if not self._on_server or not self._on_server.has_pgvector(self._size):
             return 0
         (row,) = self._scope.query(
             """
@@ -139,17 +139,19 @@ class Vectors:
                 SELECT made FROM memory_vectors WHERE project_id = :project_id ORDER BY made DESC LIMIT :many
             ) AS v
             """,
-            many=most + 1,
+            many=threshold + 1,
         )
-        return int(row["newest"]) if row["n"] > most else 0
+        return int(row["newest"]) if row["n"] > threshold else 0
 
-    def some(self, most: int) -> list[Row]:
+    def sample(self, limit: int) -> list[Row]:
         """Return a sample of about `most` vectors with the sequence numbers of their memories."""
         assert self._on_server
         project_id = self._scope.project_id
-        rows = self._on_server.some_vectors(project_id, self._model, self._size, most // EACH, EACH)
+        rows = self._on_server.sample_vectors(
+            project_id, self._model, self._size, limit // VECTORS_PER_SAMPLE, VECTORS_PER_SAMPLE
+        )
         sample = {row["seq"]: row for row in rows}
-        if len(sample) < most // 2:
+        if len(sample) < limit // 2:
             # The vectors were created in a few bursts, so most sampled positions belong to other projects.
             latest = self._scope.query(
                 """
@@ -159,12 +161,12 @@ class Vectors:
                 """,
                 model=self._model,
                 size=self._size,
-                most=most,
+                most=limit,
             )
             sample |= {row["seq"]: row for row in latest}
         return list(sample.values())
 
-    def nearest(self, direction: Sequence[float], most: int) -> list[Row]:
+    def nearest(self, query: Sequence[float], limit: int) -> list[Row]:
         """Return approximately the nearest vectors, with the sequence numbers of their memories."""
         assert self._on_server
-        return self._on_server.nearest_vectors(self._scope.project_id, self._model, direction, most)
+        return self._on_server.nearest_vectors(self._scope.project_id, self._model, query, limit)

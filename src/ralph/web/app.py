@@ -17,15 +17,15 @@ from starlette.staticfiles import StaticFiles
 from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError
 from ralph.core.records import record
-from ralph.web.api import CALLS, STREAMS
-from ralph.web.auth import API, Guard, is_for_program
-from ralph.web.endpoints import Piece, answer, body_of, query_of
-from ralph.web.events import Feed
-from ralph.web.openapi import describe
+from ralph.web.api import ENDPOINTS, STREAMS
+from ralph.web.auth import API_PREFIX, AuthMiddleware, is_api_path
+from ralph.web.endpoints import ResponseChunk, call_endpoint, parse_body, parse_query
+from ralph.web.events import EventFeed
+from ralph.web.openapi import openapi_json
 from ralph.web.pages import PAGES
-from ralph.web.problems import JSON_TYPE, Refused, detail_of, problem
+from ralph.web.problems import JSON_TYPE, RequestRejected, error_detail, problem_response
 from ralph.web.rendering import STATIC, render
-from ralph.web.workers import Threads
+from ralph.web.workers import ProjectThreads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -34,44 +34,44 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ralph.project import Project
-    from ralph.web.endpoints import Call
-    from ralph.web.page_routes import PageCall
+    from ralph.web.endpoints import Endpoint
+    from ralph.web.page_routes import PageRoute
 
 
 @record
-class Built:
+class Application:
     """Application with the callbacks for shutting it down."""
 
     app: ASGIApp
     end_streams: Callable[[], None]
-    hurry: Callable[[], None]
+    skip_final_sync: Callable[[], None]
     """Skip work at shutdown that the next command can do."""
 
 
-def build(
+def create_app(
     root: str, token: str, *, name: str, cookie: str, hosts: Collection[str] = (), actor: Actor = PERSON
-) -> Built:
+) -> Application:
     """Create the application for the project in a directory."""
-    threads = Threads(root, actor)
-    feed = Feed(threads)
+    threads = ProjectThreads(root, actor)
+    feed = EventFeed(threads)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        feed.end()
+        feed.close()
         threads.close()
 
     app = Starlette(
         routes=[
-            *(Route(call.path, _api_endpoint(call), methods=[call.method]) for call in CALLS),
+            *(Route(call.path, _api_endpoint(call), methods=[call.method]) for call in ENDPOINTS),
             *(Route(stream.path, stream.open, methods=["GET"]) for stream in STREAMS),
-            Route(f"{API}openapi.json", _openapi_document, methods=["GET"]),
+            Route(f"{API_PREFIX}openapi.json", _openapi_document, methods=["GET"]),
             Mount("/static", _Static(directory=STATIC), name="static"),
             *(Route(page.path, _page_endpoint(page), methods=["GET"]) for page in PAGES),
         ],
         exception_handlers={
             RalphError: _handle_ralph_error,
-            Refused: _handle_refused,
+            RequestRejected: _handle_refused,
             HTTPException: _handle_http_error,
             ClientDisconnect: _handle_disconnect,
             Exception: _handle_unexpected_error,
@@ -81,25 +81,27 @@ def build(
     app.state.threads = threads
     app.state.feed = feed
     app.state.name = name
-    return Built(app=Guard(app, token, cookie, hosts), end_streams=feed.end, hurry=threads.hurry)
+    return Application(
+        app=AuthMiddleware(app, token, cookie, hosts), end_streams=feed.close, skip_final_sync=threads.skip_final_sync
+    )
 
 
 # --- responses ------------------------------------------------------------------------------
 
 
-def _api_endpoint(call: Call) -> Callable[[Request], object]:
+def _api_endpoint(call: Endpoint) -> Callable[[Request], object]:
     async def endpoint(request: Request) -> Response:
-        query = query_of(call.query, request.query_params.multi_items()) if call.query else None
-        body = body_of(call.body, await request.body()) if call.body else None
-        path = _path_arguments(request, call.names)
+        query = parse_query(call.query, request.query_params.multi_items()) if call.query else None
+        body = parse_body(call.body, await request.body()) if call.body else None
+        path = _path_arguments(request, call.path_parameters)
 
-        def work(project: Project) -> bytes | Piece:
-            return answer(call, project, path, query, body)
+        def work(project: Project) -> bytes | ResponseChunk:
+            return call_endpoint(call, project, path, query, body)
 
-        threads: Threads = request.app.state.threads
-        use = threads.use if call.method == "GET" else threads.change
+        threads: ProjectThreads = request.app.state.threads
+        use = threads.use if call.method == "GET" else threads.use_for_writing
         result = await use(work)
-        if isinstance(result, Piece):
+        if isinstance(result, ResponseChunk):
             media_type = "text/plain" if result.is_text else JSON_TYPE
             return StreamingResponse(_stream_pieces(threads, result), call.status, media_type=media_type)
         return Response(result, call.status, media_type=JSON_TYPE)
@@ -107,25 +109,25 @@ def _api_endpoint(call: Call) -> Callable[[Request], object]:
     return endpoint
 
 
-async def _stream_pieces(threads: Threads, piece: Piece) -> AsyncIterator[bytes]:
+async def _stream_pieces(threads: ProjectThreads, piece: ResponseChunk) -> AsyncIterator[bytes]:
     """Yield a response piece by piece, without holding a thread while the client reads."""
     yield piece.text
-    while piece.then:
-        piece = await threads.use(piece.then)
+    while piece.next_chunk:
+        piece = await threads.use(piece.next_chunk)
         yield piece.text
 
 
-def _page_endpoint(page: PageCall) -> Callable[[Request], object]:
+def _page_endpoint(page: PageRoute) -> Callable[[Request], object]:
     async def endpoint(request: Request) -> Response:
-        query = query_of(page.query, request.query_params.multi_items()) if page.query else None
-        path = _path_arguments(request, page.names)
+        query = parse_query(page.query, request.query_params.multi_items()) if page.query else None
+        path = _path_arguments(request, page.path_parameters)
 
         def work(project: Project) -> tuple[str, int]:
-            view = page.act(project, *path, **({"query": query} if page.query else {}))
+            view = page.handler(project, *path, **({"query": query} if page.query else {}))
             common = {"path": request.url.path, "project_name": project.store.project_name}
             return render(view.template, {**common, **view.values}), view.status
 
-        threads: Threads = request.app.state.threads
+        threads: ProjectThreads = request.app.state.threads
         return HTMLResponse(*await threads.use(work))
 
     return endpoint
@@ -140,7 +142,7 @@ def _path_arguments(request: Request, names: Sequence[str]) -> list[str]:
 
 
 async def _openapi_document(request: Request) -> Response:
-    return Response(describe(), media_type=JSON_TYPE)
+    return Response(openapi_json(), media_type=JSON_TYPE)
 
 
 class _Static(StaticFiles):
@@ -160,25 +162,25 @@ def _error_response(
     request: Request, status: int, detail: str, code: str, headers: dict[str, str] | None = None
 ) -> Response:
     """Return an error as problem details for programs or as a page for people."""
-    if is_for_program(request.url.path):
-        return problem(status, detail, code, headers)
+    if is_api_path(request.url.path):
+        return problem_response(status, detail, code, headers)
     values = {"path": request.url.path, "project_name": request.app.state.name, "status": status, "detail": detail}
     return HTMLResponse(render("error.html", values), status, headers)
 
 
 async def _handle_ralph_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RalphError)
-    return _error_response(request, error.http_status, detail_of(error), error.code)
+    return _error_response(request, error.http_status, error_detail(error), error.code)
 
 
 async def _handle_refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRejected)
     return _error_response(request, error.status, str(error), error.code, error.headers)
 
 
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    hint = " See /api/docs." if is_for_program(request.url.path) else ""
+    hint = " See /api/docs." if is_api_path(request.url.path) else ""
     details = {
         404: f"Page or endpoint not found.{hint}",
         405: f"{request.method} is not supported here.{hint}",

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from h11 import LocalProtocolError
 
-from ralph.web.problems import JSON_TYPE, Refused, problem
-from ralph.web.rendering import entering, refusal
-from ralph.web.tokens import LOOPBACK, bearer_in, drawn_from, is_token, name_in
+from ralph.web.problems import JSON_TYPE, RequestRejected, problem_response
+from ralph.web.rendering import rejection_page, signed_in_page
+from ralph.web.tokens import LOOPBACK_HOSTS, derive_secret, host_name, parse_bearer_token, tokens_match
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-API = "/api/"
-LONGEST_BODY = 2_000_000
+API_PREFIX = "/api/"
+MAX_BODY_BYTES = 2_000_000
 """Maximum size of a request body, in bytes."""
-BODY_SECONDS = 30.0
+BODY_TIMEOUT = 30.0
 """Time a client has to send a complete body, in seconds."""
-READING = ("GET", "HEAD")
-KEY = "token"
+SAFE_METHODS = ("GET", "HEAD")
+TOKEN_PARAMETER = "token"
 """Query parameter with the token in the link that `ralph serve` prints."""
 
 _HEADERS = {
@@ -47,12 +47,12 @@ _HEADERS = {
 """Default headers of every response."""
 
 
-def is_for_program(path: str) -> bool:
+def is_api_path(path: str) -> bool:
     """Return whether a path is used by programs rather than by people with a browser."""
-    return path.startswith(API) and path != f"{API}docs"
+    return path.startswith(API_PREFIX) and path != f"{API_PREFIX}docs"
 
 
-class Guard:
+class AuthMiddleware:
     """ASGI middleware that passes on authenticated requests."""
 
     def __init__(self, app: ASGIApp, token: str, cookie: str, hosts: Collection[str] = ()) -> None:
@@ -60,8 +60,8 @@ class Guard:
         self._token = token
         self._cookie = cookie
         # Other servers on this machine may receive the cookie, so it does not contain the token.
-        self._cookie_value = drawn_from(token, "cookie")
-        self._hosts = frozenset((*LOOPBACK, *(name_in(host) for host in hosts)))
+        self._cookie_value = derive_secret(token, "cookie")
+        self._hosts = frozenset((*LOOPBACK_HOSTS, *(host_name(host) for host in hosts)))
         self._origins = frozenset(f"{scheme}://{host.lower()}" for host in hosts for scheme in ("http", "https"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,9 +78,9 @@ class Guard:
             else:
                 is_by_cookie = self._authenticate(request)
                 _check_body(request, is_by_cookie)
-                await self._app(scope, _bounded(receive) if request.method not in READING else receive, send)
+                await self._app(scope, _bounded(receive) if request.method not in SAFE_METHODS else receive, send)
                 return
-        except Refused as refused:
+        except RequestRejected as refused:
             response = _refuse(request, refused)
         await response(scope, receive, send)
 
@@ -88,17 +88,17 @@ class Guard:
 
     def _check_origin(self, request: _RequestInfo) -> None:
         hosts = request.all("host")
-        if len(hosts) != 1 or name_in(hosts[0]) not in self._hosts:
-            raise Refused(
+        if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
+            raise RequestRejected(
                 403,
                 "Unknown host name in the Host header; use 127.0.0.1."
                 " To allow another name, run: ralph serve --allow-host NAME",
             )
         for origin in request.all("origin"):
             if not self._is_own(origin, hosts[0]):
-                raise Refused(403, "Cross-origin requests are not allowed.")
+                raise RequestRejected(403, "Cross-origin requests are not allowed.")
         if request.one("sec-fetch-site") in ("cross-site", "same-site") and request.one("sec-fetch-mode") != "navigate":
-            raise Refused(403, "Cross-origin requests are not allowed.")
+            raise RequestRejected(403, "Cross-origin requests are not allowed.")
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Return whether an origin is this server, including the port."""
@@ -111,15 +111,15 @@ class Guard:
         """Return the token in the URL of a page, or None."""
         if request.method != "GET" or request.is_for_program:
             return None
-        return next((value for name, value in request.query if name == KEY), None)
+        return next((value for name, value in request.query if name == TOKEN_PARAMETER), None)
 
     def _sign_in(self, request: _RequestInfo, token: str) -> Response:
         """Set the cookie and continue to the page without the token in its URL."""
-        if not is_token(token.strip(), self._token):
-            raise Refused(401, "Invalid token. Open the link that ralph serve prints.")
-        rest = urlencode([(name, value) for name, value in request.query if name != KEY])
+        if not tokens_match(token.strip(), self._token):
+            raise RequestRejected(401, "Invalid token. Open the link that ralph serve prints.")
+        rest = urlencode([(name, value) for name, value in request.query if name != TOKEN_PARAMETER])
         # Not a redirect: after following a link from another site, the browser would not send the strict cookie.
-        response = entering("/" + quote(request.path.lstrip("/\\")) + (f"?{rest}" if rest else ""))
+        response = signed_in_page("/" + quote(request.path.lstrip("/\\")) + (f"?{rest}" if rest else ""))
         response.set_cookie(
             self._cookie,
             self._cookie_value,
@@ -136,15 +136,19 @@ class Guard:
         Raises:
             Refused: If it has neither, or if a change by cookie does not come from our own page.
         """
-        if token := bearer_in(request.one("authorization")):
-            if is_token(token, self._token):
+        if token := parse_bearer_token(request.one("authorization")):
+            if tokens_match(token, self._token):
                 return False
-        elif any(is_token(value, self._cookie_value) for value in _cookies_in(request, self._cookie)):
+        elif any(tokens_match(value, self._cookie_value) for value in _cookies_in(request, self._cookie)):
             # Browsers send the cookie automatically, so changes must also prove that they come from our own page.
-            if request.method in READING or request.all("origin") or request.one("sec-fetch-site") == "same-origin":
+            if (
+                request.method in SAFE_METHODS
+                or request.all("origin")
+                or request.one("sec-fetch-site") == "same-origin"
+            ):
                 return True
-            raise Refused(403, "Changes with a cookie require an Origin header. Programs must send the token.")
-        raise Refused(
+            raise RequestRejected(403, "Changes with a cookie require an Origin header. Programs must send the token.")
+        raise RequestRejected(
             401,
             "Send the header `Authorization: Bearer TOKEN`; `ralph serve` prints where the token is."
             if request.is_for_program
@@ -164,7 +168,7 @@ class _RequestInfo:
     @property
     def is_for_program(self) -> bool:
         """Whether the client is a program."""
-        return is_for_program(self.path)
+        return is_api_path(self.path)
 
     @property
     def is_secure(self) -> bool:
@@ -203,25 +207,25 @@ def _check_body(request: _RequestInfo, is_by_cookie: bool) -> None:
     """
     length = request.one("content-length")
     if length and request.one("transfer-encoding"):
-        raise Refused(400, "Use either Content-Length or Transfer-Encoding, not both.", {"connection": "close"})
-    if request.method in READING:
+        raise RequestRejected(400, "Use either Content-Length or Transfer-Encoding, not both.", {"connection": "close"})
+    if request.method in SAFE_METHODS:
         return
     is_empty = not request.one("transfer-encoding") and length in ("", "0")
     can_omit_type = is_empty and (request.method == "DELETE" or not is_by_cookie)
     if not can_omit_type and request.one("content-type").partition(";")[0].strip().lower() != JSON_TYPE:
-        raise Refused(415, f"The Content-Type must be {JSON_TYPE}.")
-    if length.isdecimal() and int(length[:20]) > LONGEST_BODY:
+        raise RequestRejected(415, f"The Content-Type must be {JSON_TYPE}.")
+    if length.isdecimal() and int(length[:20]) > MAX_BODY_BYTES:
         raise _too_long()
 
 
-def _too_long() -> Refused:
-    return Refused(413, f"A body may have at most {LONGEST_BODY:,} bytes.", {"connection": "close"})
+def _too_long() -> RequestRejected:
+    return RequestRejected(413, f"A body may have at most {MAX_BODY_BYTES:,} bytes.", {"connection": "close"})
 
 
 def _bounded(receive: Receive) -> Receive:
     """Wrap `receive` to enforce the size limit and deadline of the body."""
     total = 0
-    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+    deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT
     is_complete = False
 
     async def read() -> Message:
@@ -232,10 +236,10 @@ def _bounded(receive: Receive) -> Receive:
             async with asyncio.timeout_at(deadline):
                 message = await receive()
         except TimeoutError:
-            raise Refused(408, "The body did not arrive in time.", {"connection": "close"}) from None
+            raise RequestRejected(408, "The body did not arrive in time.", {"connection": "close"}) from None
         total += len(message.get("body", b""))
         is_complete = not message.get("more_body", False)
-        if total > LONGEST_BODY:
+        if total > MAX_BODY_BYTES:
             raise _too_long()
         return message
 
@@ -245,12 +249,12 @@ def _bounded(receive: Receive) -> Receive:
 # --- responses ----------------------------------------------------------------------------
 
 
-def _refuse(request: _RequestInfo, refused: Refused) -> Response:
+def _refuse(request: _RequestInfo, refused: RequestRejected) -> Response:
     # Free the connection; but while a body is still being sent, closing could discard the response.
-    headers = ({"connection": "close"} if request.method in READING else {}) | refused.headers
+    headers = ({"connection": "close"} if request.method in SAFE_METHODS else {}) | refused.headers
     if request.is_for_program:
-        return problem(refused.status, str(refused), refused.code, headers)
-    return refusal(refused.status, str(refused), headers)
+        return problem_response(refused.status, str(refused), refused.code, headers)
+    return rejection_page(refused.status, str(refused), headers)
 
 
 def _with_headers(send: Send) -> Send:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_a
 
 import msgspec
 
-from ralph.core.records import fields_of, record
+from ralph.core.records import record, record_fields
 from ralph.web.problems import InvalidValueError, MalformedRequestError
-from ralph.web.validation import sentence
+from ralph.web.validation import validation_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class QueryParams(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Query parameters of an endpoint."""
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class RequestBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """JSON body of a request."""
 
 
@@ -48,59 +48,59 @@ class Listing(msgspec.Struct, Generic[T]):
 
 
 @record
-class Piece:
+class ResponseChunk:
     """Part of a streamed response; the next part is produced once this one is sent."""
 
     text: bytes
-    then: Callable[[Project], Piece] | None
+    next_chunk: Callable[[Project], ResponseChunk] | None
     """Produces the next piece, in any thread; None after the last one."""
     is_text: bool = False
     """Whether the response is plain text instead of JSON; only set on the first piece."""
 
 
 @record
-class Call:
+class Endpoint:
     """API endpoint."""
 
     method: str
     path: str
-    act: Act
+    handler: Act
     tag: str
     status: int
     """HTTP status on success."""
-    names: tuple[str, ...]
+    path_parameters: tuple[str, ...]
     """Path parameters, in order."""
-    query: type[Query] | None
-    body: type[Body] | None
-    gives: Any
+    query: type[QueryParams] | None
+    body: type[RequestBody] | None
+    response_type: Any
     """Type of the response; None if it has no content."""
-    or_text: bool = False
+    may_be_text: bool = False
     """Whether the response may be plain text instead."""
 
     @property
     def summary(self) -> str:
         """First line of the docstring."""
-        return (self.act.__doc__ or "").strip().partition("\n")[0]
+        return (self.handler.__doc__ or "").strip().partition("\n")[0]
 
     @property
     def description(self) -> str:
         """Rest of the docstring."""
-        return inspect.cleandoc((self.act.__doc__ or "").strip().partition("\n")[2]).strip()
+        return inspect.cleandoc((self.handler.__doc__ or "").strip().partition("\n")[2]).strip()
 
 
-class Calls:
+class EndpointGroup:
     """Group of endpoints to which functions are added by decorators."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
-        self.all: list[Call] = []
+        self.all: list[Endpoint] = []
 
-    def get(self, path: str, gives: Any = None, *, or_text: bool = False) -> Callable[[F], F]:
+    def get(self, path: str, response_type: Any = None, *, may_be_text: bool = False) -> Callable[[F], F]:
         """Register a function for GET on a path.
 
         A function that streams pieces declares the type of the whole response, and whether it may be plain text.
         """
-        return self._add("GET", path, 200, gives, or_text)
+        return self._add("GET", path, 200, response_type, may_be_text)
 
     def post(self, path: str, status: int = 200) -> Callable[[F], F]:
         """Register a function for POST on a path, with status 201 if it creates something."""
@@ -118,17 +118,17 @@ class Calls:
         def add(act: F) -> F:
             hints = get_type_hints(act, include_extras=True)
             self.all.append(
-                Call(
+                Endpoint(
                     method=method,
                     path=path,
-                    act=act,
+                    handler=act,
                     tag=self.tag,
                     status=status,
-                    names=names_in(path),
+                    path_parameters=path_parameter_names(path),
                     query=hints.get("query"),
                     body=hints.get("body"),
-                    gives=gives or hints["return"],
-                    or_text=or_text,
+                    response_type=gives or hints["return"],
+                    may_be_text=or_text,
                 )
             )
             return act
@@ -136,7 +136,7 @@ class Calls:
         return add
 
 
-def names_in(path: str) -> tuple[str, ...]:
+def path_parameter_names(path: str) -> tuple[str, ...]:
     """Return the names of the parameters in a path, in order."""
     return tuple(_PATH_PARAMETER.findall(path))
 
@@ -144,11 +144,11 @@ def names_in(path: str) -> tuple[str, ...]:
 # --- requests -------------------------------------------------------------------------
 
 
-def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
+def parse_query(kind: type[QueryParams], parameters: Sequence[tuple[str, str]]) -> QueryParams:
     """Parse query parameters; those declared as lists may be repeated."""
     repeatable = _list_parameters(kind)
     values: dict[str, Any] = {}
-    for name, value in said:
+    for name, value in parameters:
         if name in repeatable:
             values.setdefault(name, []).append(value)
         elif name in values:
@@ -159,22 +159,22 @@ def query_of(kind: type[Query], said: Sequence[tuple[str, str]]) -> Query:
 
 
 @cache
-def _list_parameters(kind: type[Query]) -> frozenset[str]:
+def _list_parameters(kind: type[QueryParams]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type))
 
 
-def body_of(kind: type[Body], sent: bytes) -> Body:
+def parse_body(kind: type[RequestBody], raw: bytes) -> RequestBody:
     """Parse a JSON body."""
-    if not sent:
-        sent = b"{}"  # a body with only optional fields may be omitted
-    return _validated(kind, lambda: msgspec.json.decode(sent, type=kind))
+    if not raw:
+        raw = b"{}"  # a body with only optional fields may be omitted
+    return _validated(kind, lambda: msgspec.json.decode(raw, type=kind))
 
 
 def _validated(kind: type[msgspec.Struct], read: Callable[[], T]) -> T:
     try:
         return read()
     except msgspec.ValidationError as error:
-        raise InvalidValueError(sentence(kind, str(error))) from None
+        raise InvalidValueError(validation_message(kind, str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(f"The body is not valid JSON: {error}.") from None
 
@@ -191,18 +191,20 @@ def _is_list(kind: Any) -> bool:
 # --- responses ------------------------------------------------------------------------
 
 
-def answer(call: Call, project: Project, path: Sequence[str], query: Query | None, body: Body | None) -> bytes | Piece:
+def call_endpoint(
+    call: Endpoint, project: Project, path: Sequence[str], query: QueryParams | None, body: RequestBody | None
+) -> bytes | ResponseChunk:
     """Call an endpoint and return the response as JSON, or its first piece."""
     arguments: dict[str, Any] = {}
     if call.query:
         arguments["query"] = query
     if call.body:
         arguments["body"] = body
-    result = call.act(project, *path, **arguments)
-    return result if isinstance(result, Piece) else encode(result)
+    result = call.handler(project, *path, **arguments)
+    return result if isinstance(result, ResponseChunk) else encode_json(result)
 
 
-def encode(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """Encode records, lists and mappings as JSON, with `?` for characters that cannot be encoded."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
@@ -213,5 +215,5 @@ def encode(value: object) -> bytes:
 
 def _plain(value: object) -> object:
     if hasattr(value, "__slots__"):
-        return fields_of(value)
+        return record_fields(value)
     return str(value)

@@ -20,11 +20,11 @@ from ralph.core.errors import RalphError
 from ralph.core.records import record
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.loop.runs import RunUpdate
-from ralph.store.database import FEED, RUN_FEED
-from ralph.web.endpoints import Query, encode, query_of
-from ralph.web.problems import InvalidValueError, Refused
-from ralph.web.schemas import MemoryOccurrence, PublicMemory, memory_occurrence, public
-from ralph.web.streams import Stream
+from ralph.store.database import MEMORY_FEED, RUN_FEED
+from ralph.web.endpoints import QueryParams, encode_json, parse_query
+from ralph.web.problems import InvalidValueError, RequestRejected
+from ralph.web.schemas import MemoryHistoryEvent, PublicMemory, memory_history_event, public_memory
+from ralph.web.streams import EventStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,49 +33,49 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from ralph.project import Project
-    from ralph.store.database import Watch
-    from ralph.web.workers import Threads
+    from ralph.store.database import ChangeWatch
+    from ralph.web.workers import ProjectThreads
 
     Cursor = tuple[int, int]
     """Numbers of the last memory event and the last run or task event a client has seen."""
 
-MOST_CLIENTS = 64
+MAX_STREAM_CLIENTS = 64
 """Maximum number of connected clients."""
-PAGE = 200
+EVENT_PAGE_SIZE = 200
 """Maximum number of events of each kind read at once."""
-PAGE_BYTES = 1_000_000
+MAX_EVENT_PAGE_BYTES = 1_000_000
 """Size after which a page ends, in bytes."""
-READERS = 2
+MAX_STREAM_READERS = 2
 """Maximum number of threads that read for streams; the others serve requests."""
-LOOK_SECONDS = 0.8
+POLL_INTERVAL = 0.8
 """Polling interval in seconds, because edited files cause no notification."""
-COMMENT_SECONDS = 15.0
+KEEPALIVE_INTERVAL = 15.0
 """Interval of keep-alive comments, in seconds."""
 RETRY_MILLISECONDS = 2_000
 """Time a client waits before it reconnects, in milliseconds."""
-LAST_WORD_SECONDS = 0.3
+STREAM_CLOSE_TIMEOUT = 0.3
 """Time to finish a stream at shutdown, in seconds."""
-HIGHEST = 2**62
+MAX_EVENT_NUMBER = 2**62
 """Maximum event number in a cursor."""
 
 _CURSOR = re.compile(r"([0-9]{1,19})-([0-9]{1,19})", re.ASCII)
 
 
-class MemoryHappening(msgspec.Struct):
+class MemoryStreamEvent(msgspec.Struct):
     """Event of a memory with the memory's current state."""
 
-    event: MemoryOccurrence
+    event: MemoryHistoryEvent
     memory: PublicMemory | None
 
 
-class EventsQuery(Query):
+class EventsQuery(QueryParams):
     """Position at which to start the stream."""
 
     since: Annotated[str | None, msgspec.Meta(description="ID of the last event seen. Default: now.")] = None
 
 
 @record
-class Page:
+class EventPage:
     """Encoded events and the cursor after them."""
 
     text: bytes
@@ -85,51 +85,51 @@ class Page:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def position(project: Project) -> Cursor:
+def latest_cursor(project: Project) -> Cursor:
     """Return the cursor of the newest events."""
     return project.memory.events.last(), project.runs.last_event()
 
 
-def read(project: Project, cursor: Cursor) -> Page:
+def read_events(project: Project, cursor: Cursor) -> EventPage:
     """Return the page of events after a cursor, oldest first."""
     memory_events = [
-        MemoryHappening(memory_occurrence(event), public(memory) if memory else None)
-        for event, memory in project.memory.events.since(cursor[0], PAGE)
+        MemoryStreamEvent(memory_history_event(event), public_memory(memory) if memory else None)
+        for event, memory in project.memory.events.since(cursor[0], EVENT_PAGE_SIZE)
     ]
-    run_events = project.runs.events(cursor[1], PAGE)
+    run_events = project.runs.events(cursor[1], EVENT_PAGE_SIZE)
     if not memory_events and not run_events:
         # Numbers only grow: a cursor beyond the newest event belongs to a database that was replaced.
-        newest = position(project)
-        return Page(text=b"", cursor=(min(cursor[0], newest[0]), min(cursor[1], newest[1])))
+        newest = latest_cursor(project)
+        return EventPage(text=b"", cursor=(min(cursor[0], newest[0]), min(cursor[1], newest[1])))
     parts: list[bytes] = []
     if run_events and (missed := project.runs.missed_until(cursor[1], run_events[0].event.seq)):
         cursor = (cursor[0], missed)
         parts.append(b"id: %d-%d\nevent: missed\ndata: {}\n\n" % cursor)
     length = 0
     for one in _merge_by_time(memory_events, run_events):
-        is_memory = isinstance(one, MemoryHappening)
+        is_memory = isinstance(one, MemoryStreamEvent)
         cursor = (one.event.seq, cursor[1]) if is_memory else (cursor[0], one.event.seq)
         kind = b"memory" if is_memory else b"run"
-        parts.append(b"id: %d-%d\nevent: %b\ndata: %b\n\n" % (*cursor, kind, encode(one)))
+        parts.append(b"id: %d-%d\nevent: %b\ndata: %b\n\n" % (*cursor, kind, encode_json(one)))
         length += len(parts[-1])
-        if length > PAGE_BYTES:
+        if length > MAX_EVENT_PAGE_BYTES:
             break
-    return Page(text=b"".join(parts), cursor=cursor)
+    return EventPage(text=b"".join(parts), cursor=cursor)
 
 
 def _merge_by_time(
-    memory_events: list[MemoryHappening], run_events: list[RunUpdate]
-) -> Iterator[MemoryHappening | RunUpdate]:
+    memory_events: list[MemoryStreamEvent], run_events: list[RunUpdate]
+) -> Iterator[MemoryStreamEvent | RunUpdate]:
     """Merge both kinds by time, keeping the order within each even if clocks disagreed."""
-    both: Iterator[MemoryHappening | RunUpdate] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
+    both: Iterator[MemoryStreamEvent | RunUpdate] = heapq.merge(memory_events, run_events, key=lambda one: one.event.at)
     return both
 
 
-def cursor_in(said: str) -> Cursor:
+def parse_event_id(value: str) -> Cursor:
     """Parse the ID of an event as a cursor."""
-    found = _CURSOR.fullmatch(said)
-    cursor = (int(found[1]), int(found[2])) if found else (HIGHEST + 1, 0)
-    if max(cursor) > HIGHEST:
+    found = _CURSOR.fullmatch(value)
+    cursor = (int(found[1]), int(found[2])) if found else (MAX_EVENT_NUMBER + 1, 0)
+    if max(cursor) > MAX_EVENT_NUMBER:
         raise InvalidValueError(
             "since, Last-Event-ID: not a valid event ID. Use the ID of a received event, such as 12-34."
         )
@@ -139,29 +139,29 @@ def cursor_in(said: str) -> Cursor:
 # --- feed -------------------------------------------------------------------------------------
 
 
-class Feed:
+class EventFeed:
     """Connected clients of the event stream; not thread-safe, the watcher calls in through the event loop."""
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: ProjectThreads) -> None:
         self.is_ended = False
         self.changed = asyncio.Event()
         """Event that is set, and replaced by a new one, when there may be new events."""
         self._threads = threads
         self._clients: set[asyncio.Task[None]] = set()
-        self._reads: dict[Cursor, asyncio.Task[Page]] = {}
-        self._read_slots = asyncio.Semaphore(READERS)
+        self._reads: dict[Cursor, asyncio.Task[EventPage]] = {}
+        self._read_slots = asyncio.Semaphore(MAX_STREAM_READERS)
         self._watcher: _Watcher | None = None
 
-    def refuse_more(self) -> None:
+    def check_capacity(self) -> None:
         """Reject another client if there are too many or the server is shutting down.
 
         Raises:
             Refused: If no more clients are accepted.
         """
-        if self.is_ended or len(self._clients) >= MOST_CLIENTS:
-            raise Refused(
+        if self.is_ended or len(self._clients) >= MAX_STREAM_CLIENTS:
+            raise RequestRejected(
                 503,
-                f"Too many event streams are open (maximum {MOST_CLIENTS}). Try again later.",
+                f"Too many event streams are open (maximum {MAX_STREAM_CLIENTS}). Try again later.",
                 {"retry-after": "10"},
             )
 
@@ -179,11 +179,11 @@ class Feed:
         if not self._clients and self._watcher:
             self._watcher.is_wanted.clear()
 
-    async def start(self, said: str | None) -> Cursor:
+    async def start_cursor(self, last_event_id: str | None) -> Cursor:
         """Return the cursor of an event ID, or of the newest events without one."""
-        return cursor_in(said) if said else await self._threads.use(position)
+        return parse_event_id(last_event_id) if last_event_id else await self._threads.use(latest_cursor)
 
-    async def page(self, cursor: Cursor) -> Page:
+    async def page(self, cursor: Cursor) -> EventPage:
         """Return the page after a cursor; clients at the same cursor share one read."""
         pending = self._reads.get(cursor)
         if pending is None:
@@ -191,11 +191,11 @@ class Feed:
             pending.add_done_callback(lambda done: self._discard_read(cursor, done))
         return await asyncio.shield(pending)
 
-    async def _read(self, cursor: Cursor) -> Page:
+    async def _read(self, cursor: Cursor) -> EventPage:
         async with self._read_slots:
-            return await self._threads.use(lambda project: read(project, cursor))
+            return await self._threads.use(lambda project: read_events(project, cursor))
 
-    def _discard_read(self, cursor: Cursor, done: asyncio.Task[Page]) -> None:
+    def _discard_read(self, cursor: Cursor, done: asyncio.Task[EventPage]) -> None:
         if self._reads.get(cursor) is done:
             del self._reads[cursor]
         if not done.cancelled():
@@ -206,7 +206,7 @@ class Feed:
         self._reads = {}  # reads already under way may miss the new events
         changed.set()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close all streams."""
         self.is_ended = True
         for client in self._clients:
@@ -226,7 +226,7 @@ class _Watcher(threading.Thread):
         self._ended = threading.Event()
         self._opened = ProjectHandle(root)
         self._project: Project | None = None
-        self._watch: Watch | None = None
+        self._watch: ChangeWatch | None = None
 
     def run(self) -> None:
         """Wake the clients on changes and periodically."""
@@ -236,20 +236,20 @@ class _Watcher(threading.Thread):
                 self.is_wanted.wait()
                 continue
             try:
-                watch = self._opened.use(self._ensure_watch)
+                watch = self._opened.call_with_project(self._ensure_watch)
             except RalphError:
-                self._ended.wait(LOOK_SECONDS)  # then retry
+                self._ended.wait(POLL_INTERVAL)  # then retry
             else:
-                watch.wait(LOOK_SECONDS)
+                watch.wait(POLL_INTERVAL)
             self._notify()
         self._release()
 
-    def _ensure_watch(self, project: Project) -> Watch:
+    def _ensure_watch(self, project: Project) -> ChangeWatch:
         """Return the watch on a project, creating a new one if the project was reopened."""
         if self._watch is None or project is not self._project:
             self._close_watch()
-            self._watch, self._project = project.store.watch(FEED, RUN_FEED), project
-            project.store.rest()
+            self._watch, self._project = project.store.watch(MEMORY_FEED, RUN_FEED), project
+            project.store.release_connection()
         return self._watch
 
     def _notify(self) -> None:
@@ -280,7 +280,7 @@ class _Watcher(threading.Thread):
 class _EventStreamResponse(Response):
     """Response that streams events until the client disconnects or the server shuts down."""
 
-    def __init__(self, feed: Feed, cursor: Cursor) -> None:
+    def __init__(self, feed: EventFeed, cursor: Cursor) -> None:
         super().__init__(media_type="text/event-stream", headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
@@ -305,7 +305,7 @@ class _EventStreamResponse(Response):
         if isinstance(results[0], Exception):
             raise results[0]
         try:
-            async with asyncio.timeout(LAST_WORD_SECONDS):
+            async with asyncio.timeout(STREAM_CLOSE_TIMEOUT):
                 await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             pass  # the client no longer reads
@@ -324,12 +324,12 @@ class _EventStreamResponse(Response):
                 last_sent = await send_text(page.text)
                 continue  # there may be more
             try:
-                async with asyncio.timeout_at(last_sent + COMMENT_SECONDS):
+                async with asyncio.timeout_at(last_sent + KEEPALIVE_INTERVAL):
                     await changed.wait()
             except TimeoutError:
                 last_sent = await send_text(b":\n\n")
 
-    async def _next(self) -> Page | None:
+    async def _next(self) -> EventPage | None:
         try:
             page = await self._feed.page(self._cursor)
         except RalphError:
@@ -348,13 +348,13 @@ async def _open_stream(request: Request) -> Response:
     """Start an event stream."""
     if request.method != "GET":
         raise HTTPException(405, headers={"allow": "GET"})
-    query = query_of(EventsQuery, request.query_params.multi_items())
+    query = parse_query(EventsQuery, request.query_params.multi_items())
     assert isinstance(query, EventsQuery)
-    feed: Feed = request.app.state.feed
-    feed.refuse_more()
+    feed: EventFeed = request.app.state.feed
+    feed.check_capacity()
     # A reconnecting browser repeats the original URL; the header has the last event it saw.
-    cursor = await feed.start(request.headers.get("last-event-id") or query.since)
-    feed.refuse_more()
+    cursor = await feed.start_cursor(request.headers.get("last-event-id") or query.since)
+    feed.check_capacity()
     return _EventStreamResponse(feed, cursor)
 
 
@@ -389,4 +389,6 @@ _OPERATION: dict[str, Any] = {
     },
 }
 
-STREAM = Stream(path="/api/events", open=_open_stream, description=_OPERATION, tells=(MemoryHappening, RunUpdate))
+STREAM = EventStream(
+    path="/api/events", open=_open_stream, description=_OPERATION, event_types=(MemoryStreamEvent, RunUpdate)
+)

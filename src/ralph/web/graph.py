@@ -14,30 +14,30 @@ from ralph.core.records import record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-WIDTH, HEIGHT = 208, 46
+NODE_WIDTH, NODE_HEIGHT = 208, 46
 """Size of a task, in SVG units."""
 COLUMN_GAP, ROW_GAP = 60, 14
 GROUP_GAP = 34
 """Gap between unconnected groups of tasks, in SVG units."""
-LEAST_WIDTH = 4 * WIDTH + 3 * COLUMN_GAP
+MIN_LAYOUT_WIDTH = 4 * NODE_WIDTH + 3 * COLUMN_GAP
 """Width up to which small groups are placed side by side, in SVG units."""
-MOST_BENDS = 1_500
+MAX_BENDS = 1_500
 """Maximum number of bends that route links between tasks; further links go straight behind them."""
-MOST_IMPLIED = 5_000
+MAX_IMPLIED_LINKS = 5_000
 """Number of implied dependencies after which no more are collected."""
-SWEEPS = 4
+MAX_SWEEPS = 4
 """Number of passes that reduce crossings."""
-MOST_SWEPT = 4_000
+MAX_SWEPT_LINKS = 4_000
 """Number of links above which crossings are not reduced, because nobody could follow them anyway."""
 _BEND_HEIGHT = 4
 
-NEEDS, PART = "needs", "part"
+NEEDS_LINK, PART_LINK = "needs", "part"
 
 _NEW, _ON_PATH, _FINISHED = range(3)
 
 
 @record
-class Node:
+class GraphNode:
     """Position of a task: its upper left corner and its column."""
 
     id: str
@@ -47,7 +47,7 @@ class Node:
 
 
 @record
-class Link:
+class GraphLink:
     """Link from a task to one that comes after it."""
 
     first: str
@@ -61,16 +61,18 @@ class Link:
 
 
 @record
-class Drawing:
+class GraphLayout:
     """Graph with positions."""
 
     width: float
     height: float
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
+    nodes: tuple[GraphNode, ...]
+    links: tuple[GraphLink, ...]
 
 
-def draw(ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mapping[str, str | None]) -> Drawing:
+def layout_graph(
+    ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mapping[str, str | None]
+) -> GraphLayout:
     """Lay out tasks with a link for each dependency and part; references to other tasks are ignored."""
     numbers = {id: number for number, id in enumerate(dict.fromkeys(ids))}
     names = list(numbers)
@@ -90,7 +92,7 @@ def draw(ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mappin
     width, height = _pack(placed, spots, routes)
     width, height = _grid(alone, width, height, spots)
     links = tuple(
-        Link(
+        GraphLink(
             first=names[first],
             then=names[then],
             kind=kind,
@@ -99,8 +101,8 @@ def draw(ids: Sequence[str], needs: Mapping[str, Iterable[str]], parents: Mappin
         )
         for (first, then), kind in pairs.items()
     )
-    nodes = tuple(Node(id=names[n], x=x, y=y, column=column) for n, (x, y, column) in sorted(spots.items()))
-    return Drawing(width=width, height=height, nodes=nodes, links=links)
+    nodes = tuple(GraphNode(id=names[n], x=x, y=y, column=column) for n, (x, y, column) in sorted(spots.items()))
+    return GraphLayout(width=width, height=height, nodes=nodes, links=links)
 
 
 # --- order of the tasks ---------------------------------------------------------------
@@ -114,10 +116,10 @@ def _pairs(
     for id, number in numbers.items():
         for needed in needs.get(id, ()):
             if needed in numbers and needed != id:
-                pairs[numbers[needed], number] = NEEDS
+                pairs[numbers[needed], number] = NEEDS_LINK
         parent = parents.get(id)
         if parent in numbers and parent is not None and parent != id:
-            pairs.setdefault((number, numbers[parent]), PART)
+            pairs.setdefault((number, numbers[parent]), PART_LINK)
     return pairs
 
 
@@ -135,7 +137,7 @@ def _implied(
             pair = numbers.get(needed, number), number
             if pair[0] != number and pair not in pairs:
                 found.append(pair)
-        if len(found) > MOST_IMPLIED:
+        if len(found) > MAX_IMPLIED_LINKS:
             break
     return found
 
@@ -233,7 +235,7 @@ class _Group:
         shared: dict[tuple[int, int], int] = {}
         for first, then in sorted(pairs, key=lambda pair: self.column[pair[1]] - self.column[pair[0]]):
             passed = range(self.column[first] + 1, self.column[then])
-            if len(shared) + len(passed) > MOST_BENDS:
+            if len(shared) + len(passed) > MAX_BENDS:
                 self._join(first, then)
                 continue
             way = [first]
@@ -255,10 +257,10 @@ class _Group:
 
     def order(self) -> None:
         """Reorder the columns to reduce crossings."""
-        if sum(map(len, self.after.values())) > MOST_SWEPT:
+        if sum(map(len, self.after.values())) > MAX_SWEPT_LINKS:
             return
         best, fewest = [list(row) for row in self.rows], self._crossings()
-        for sweep in range(SWEEPS):
+        for sweep in range(MAX_SWEEPS):
             if not fewest:
                 break
             is_forward = sweep % 2 == 0
@@ -320,13 +322,13 @@ class _Group:
     @property
     def size(self) -> tuple[float, float]:
         return (
-            len(self.rows) * (WIDTH + COLUMN_GAP) - COLUMN_GAP,
+            len(self.rows) * (NODE_WIDTH + COLUMN_GAP) - COLUMN_GAP,
             max(y + _half(node) for node, y in self.y.items()),
         )
 
 
 def _half(node: int) -> float:
-    return (HEIGHT if node >= 0 else _BEND_HEIGHT) / 2
+    return (NODE_HEIGHT if node >= 0 else _BEND_HEIGHT) / 2
 
 
 def _offsets(row: Sequence[int]) -> list[float]:
@@ -368,18 +370,18 @@ def _pack(
     routes: dict[tuple[int, int], list[tuple[float, float]]],
 ) -> tuple[float, float]:
     """Place groups side by side in rows and return the total width and height."""
-    row_width = max([LEAST_WIDTH, *(group.size[0] for group in groups)])
+    row_width = max([MIN_LAYOUT_WIDTH, *(group.size[0] for group in groups)])
     x = y = row_height = reach = 0.0
     for group in groups:
         width, height = group.size
         if x and x + width > row_width:
             x, y, row_height = 0.0, y + row_height + GROUP_GAP, 0.0
         for node, column in group.column.items():
-            spots[node] = x + column * (WIDTH + COLUMN_GAP), y + group.y[node] - HEIGHT / 2, column
+            spots[node] = x + column * (NODE_WIDTH + COLUMN_GAP), y + group.y[node] - NODE_HEIGHT / 2, column
         for pair, bends in group.bends.items():
             start = group.column[pair[0]] + 1
             routes[pair] = [
-                (x + column * (WIDTH + COLUMN_GAP), y + group.y[bend]) for column, bend in enumerate(bends, start)
+                (x + column * (NODE_WIDTH + COLUMN_GAP), y + group.y[bend]) for column, bend in enumerate(bends, start)
             ]
         reach = max(reach, x + width)
         x, row_height = x + width + COLUMN_GAP, max(row_height, height)
@@ -392,14 +394,14 @@ def _grid(
     """Place tasks without links in rows below all groups."""
     if not alone:
         return width, height
-    pitch = WIDTH + COLUMN_GAP / 2
-    across = max(1, int((max(width, LEAST_WIDTH) + COLUMN_GAP / 2) // pitch))
+    pitch = NODE_WIDTH + COLUMN_GAP / 2
+    across = max(1, int((max(width, MIN_LAYOUT_WIDTH) + COLUMN_GAP / 2) // pitch))
     top = height + GROUP_GAP if height else 0.0
     for at, node in enumerate(alone):
-        spots[node] = at % across * pitch, top + at // across * (HEIGHT + ROW_GAP), 0
+        spots[node] = at % across * pitch, top + at // across * (NODE_HEIGHT + ROW_GAP), 0
     rows = -(-len(alone) // across)
     reach = min(across, len(alone)) * pitch - COLUMN_GAP / 2
-    return max(width, reach), top + rows * (HEIGHT + ROW_GAP) - ROW_GAP
+    return max(width, reach), top + rows * (NODE_HEIGHT + ROW_GAP) - ROW_GAP
 
 
 def _path(
@@ -410,15 +412,15 @@ def _path(
     is_back: bool,
 ) -> str:
     """Return the SVG path from the right of one task to the left of another, level through columns it passes."""
-    x, y = first[0] + WIDTH, first[1] + HEIGHT / 2
-    end = then[0], then[1] + HEIGHT / 2
+    x, y = first[0] + NODE_WIDTH, first[1] + NODE_HEIGHT / 2
+    end = then[0], then[1] + NODE_HEIGHT / 2
     path = f"M{x:.1f} {y:.1f}"
     if is_back:
-        over = min(y, end[1]) - HEIGHT
+        over = min(y, end[1]) - NODE_HEIGHT
         return f"{path}C{x + 60:.1f} {over:.1f} {end[0] - 60:.1f} {over:.1f} {end[0]:.1f} {end[1]:.1f}"
     for bend in bends:
-        path += _curve(x, y, *bend) + f"H{bend[0] + WIDTH:.1f}"
-        x, y = bend[0] + WIDTH, bend[1]
+        path += _curve(x, y, *bend) + f"H{bend[0] + NODE_WIDTH:.1f}"
+        x, y = bend[0] + NODE_WIDTH, bend[1]
     return path + _curve(x, y, *end)
 
 

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 _PIECES = re.compile(r"(`[^`\n]+`|\*\*[^*\n]+\*\*|\[\[[^\[\]\n]+\]\])")
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-MOST_WORDS = 1_500
+MAX_DIFF_WORDS = 1_500
 """Number of words above which texts are not compared, because it would take too long."""
-LEAST_ALIKE = 0.3
+MIN_SIMILARITY = 0.3
 """Similarity below which texts are shown one after the other."""
-FAR_WORDS = 60
+MAX_UNCHANGED_WORDS = 60
 """Length above which an unchanged part is abbreviated, in words and spaces."""
-NEAR_WORDS = 24
+CONTEXT_WORDS = 24
 """Number of words and spaces shown at each end of an abbreviated part."""
 
 
-def marked(text: object, ids: Mapping[str, str | None] | None = None, suffix: str = "") -> Markup:
+def render_markdown(text: object, ids: Mapping[str, str | None] | None = None, suffix: str = "") -> Markup:
     """Render a text with links, which lead to the memory of that title or to a search for it."""
     pieces = _PIECES.split(str(text))
     return Markup("").join(
@@ -36,7 +36,7 @@ def marked(text: object, ids: Mapping[str, str | None] | None = None, suffix: st
     )
 
 
-def stressed(text: object) -> Markup:
+def render_inline_markdown(text: object) -> Markup:
     """Render a text without links, for use in headings and other links."""
     pieces = _PIECES.split(str(text))
     return Markup("").join(
@@ -61,14 +61,14 @@ def _render_piece(piece: str, ids: Mapping[str, str | None], suffix: str) -> Mar
     return Markup('<a href="/memories?{}{}">{}</a>').format(urlencode({"q": title}), extra, title)
 
 
-def worded(was: str, became: str) -> list[tuple[str, str]]:
+def word_diff(was: str, became: str) -> list[tuple[str, str]]:
     """Return the word diff of two texts as pieces that are `same`, `gone` or `new`."""
     before, after = _WORDS.findall(was), _WORDS.findall(became)
     replaced = [(how, text) for how, text in (("gone", was), ("new", became)) if text]
-    if not before or not after or max(len(before), len(after)) > MOST_WORDS:
+    if not before or not after or max(len(before), len(after)) > MAX_DIFF_WORDS:
         return replaced
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < LEAST_ALIKE:
+    if matcher.ratio() < MIN_SIMILARITY:
         return replaced
     return list(
         chain.from_iterable(
@@ -79,7 +79,7 @@ def worded(was: str, became: str) -> list[tuple[str, str]]:
 
 def _pieces(how: str, before: list[str], after: list[str]) -> list[tuple[str, str]]:
     if how == "equal":
-        is_long = len(before) > FAR_WORDS
-        shown = [*before[:NEAR_WORDS], " … ", *before[-NEAR_WORDS:]] if is_long else before
+        is_long = len(before) > MAX_UNCHANGED_WORDS
+        shown = [*before[:CONTEXT_WORDS], " … ", *before[-CONTEXT_WORDS:]] if is_long else before
         return [("same", "".join(shown))]
     return [(kind, "".join(words)) for kind, words in (("gone", before), ("new", after)) if words]

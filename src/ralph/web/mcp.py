@@ -20,40 +20,48 @@ from ralph.integrations.mcp.protocol import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    PROTOCOL_VERSIONS,
+    STATELESS_VERSIONS,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
-    VERSIONS,
-    WITHOUT_HANDSHAKE,
-    Fault,
-    answer,
-    envelope,
-    fault_answer,
-    read,
+    JsonRpcError,
+    encode_response,
+    error_response,
+    handle_message,
+    parse_message,
     request_id,
-    write,
+    request_meta,
 )
 from ralph.integrations.project_handle import ProjectHandle
-from ralph.web.tokens import HIGHEST_PORT, LOOPBACK, bearer_in, is_token, name_in, own_token, url_of
+from ralph.web.tokens import (
+    LOOPBACK_HOSTS,
+    MAX_PORT,
+    host_name,
+    load_or_create_token,
+    parse_bearer_token,
+    server_url,
+    tokens_match,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.integrations.mcp.protocol import Answer
+    from ralph.integrations.mcp.protocol import JsonRpcResponse
 
-PATH = "/mcp"
-PORT = 8417
-LONGEST_BODY = 1_000_000
+MCP_PATH = "/mcp"
+DEFAULT_MCP_PORT = 8417
+MAX_MCP_BODY_BYTES = 1_000_000
 """Maximum size of a request body, in bytes."""
-IDLE_SECONDS = 60.0
+CONNECTION_IDLE_TIMEOUT = 60.0
 """Time after which an idle connection and its store are closed, in seconds."""
-REQUEST_SECONDS = 20.0
+REQUEST_TIMEOUT = 20.0
 """Time a client has to send a complete request once it has started, in seconds."""
-MOST_CONNECTIONS = 64
+MAX_MCP_CONNECTIONS = 64
 """Maximum number of open connections; each has a thread and, once used, a store."""
-LINGER_SECONDS = 1.0
+LINGER_TIMEOUT = 1.0
 """Time to let a refused client read the response before the connection closes, in seconds."""
-TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
+MCP_TOKEN_FILE = "ralph.db-mcp-token"  # noqa: S105
 """Name of the token file; the prefix makes git ignore it in the project's folder."""
 
 _STATUS = {
@@ -84,7 +92,7 @@ class _Refused(Exception):
 # --- the server ---------------------------------------------------------------------------
 
 
-class Server(ThreadingHTTPServer):
+class McpHttpServer(ThreadingHTTPServer):
     """HTTP server that handles each connection in its own thread with its own store."""
 
     daemon_threads = True
@@ -96,16 +104,16 @@ class Server(ThreadingHTTPServer):
 
         from ralph.workspace import FOLDER
 
-        if host not in LOOPBACK:
+        if host not in LOOPBACK_HOSTS:
             raise UsageError(
-                f"The server only listens on this machine: --host must be one of {', '.join(LOOPBACK)}."
+                f"The server only listens on this machine: --host must be one of {', '.join(LOOPBACK_HOSTS)}."
                 " For remote access, use an SSH tunnel (ssh -L)."
             )
-        if not 0 <= port <= HIGHEST_PORT:
-            raise UsageError(f"--port must be between 0 and {HIGHEST_PORT}.")
+        if not 0 <= port <= MAX_PORT:
+            raise UsageError(f"--port must be between 0 and {MAX_PORT}.")
         self.root = root
         self.actor = actor
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(MAX_MCP_CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
@@ -115,7 +123,7 @@ class Server(ThreadingHTTPServer):
             ) from error
         try:
             # Last, because a new token is shown only once.
-            self.token, self.is_token_new = own_token(Path(root) / FOLDER / TOKEN_FILE)
+            self.token, self.is_token_new = load_or_create_token(Path(root) / FOLDER / MCP_TOKEN_FILE)
         except RalphError:
             self.server_close()
             raise
@@ -124,7 +132,7 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """URL of the MCP endpoint."""
         host, port = self.server_address[:2]
-        return url_of(str(host), int(port), PATH)
+        return server_url(str(host), int(port), MCP_PATH)
 
     def server_bind(self) -> None:
         """Bind without a reverse DNS lookup of the host name, which may take seconds."""
@@ -143,7 +151,7 @@ class Server(ThreadingHTTPServer):
                 raise
             return
         try:
-            request.settimeout(LINGER_SECONDS)
+            request.settimeout(LINGER_TIMEOUT)
             request.sendall(_UNAVAILABLE)
         except OSError:
             pass  # the client has disconnected
@@ -187,13 +195,13 @@ class _RequestInput(io.RawIOBase):
         Raises:
             TimeoutError: If the request is not complete by its deadline.
         """
-        remaining = IDLE_SECONDS if self._deadline is None else self._deadline - time.monotonic()
+        remaining = CONNECTION_IDLE_TIMEOUT if self._deadline is None else self._deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("The request took too long.")
-        self._connection.settimeout(min(remaining, IDLE_SECONDS))
+        self._connection.settimeout(min(remaining, CONNECTION_IDLE_TIMEOUT))
         count: int = self._connection.recv_into(buffer)
         if self._deadline is None:
-            self._deadline = time.monotonic() + REQUEST_SECONDS
+            self._deadline = time.monotonic() + REQUEST_TIMEOUT
         return count
 
 
@@ -203,10 +211,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "ralph"
     sys_version = ""
-    timeout = IDLE_SECONDS
+    timeout = CONNECTION_IDLE_TIMEOUT
     error_content_type = "text/plain; charset=utf-8"
     error_message_format = "%(message)s\n"
-    server: Server
+    server: McpHttpServer
     _id: object = None
     """JSON-RPC id of the current request, if it has one."""
 
@@ -233,14 +241,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._id = None
             self._authorize()
             message = self._read_message()
-            response = answer(message, self._opened)
+            response = handle_message(message, self._opened)
         except _Refused as refused:
             self._refuse(refused)
             return
         if response is None:
             self._reply(202, b"")
         else:
-            self._reply(self._status(message, response), write(response))
+            self._reply(self._status(message, response), encode_response(response))
 
     def do_GET(self) -> None:
         """Answer 405: the server neither streams nor keeps sessions."""
@@ -249,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
         except _Refused as refused:
             self._refuse(refused)
         else:
-            reason = f"Use POST for {PATH}: this server has no streams and no sessions."
+            reason = f"Use POST for {MCP_PATH}: this server has no streams and no sessions."
             self._refuse(_Refused(405, reason, headers={"Allow": "POST"}))
 
     do_DELETE = do_PUT = do_PATCH = do_OPTIONS = do_HEAD = do_GET
@@ -262,14 +270,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _authorize(self) -> None:
         """Check host, origin, path and token before anything else of the request is read."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        if name_in(host) not in LOOPBACK:
+        if host_name(host) not in LOOPBACK_HOSTS:
             raise _Refused(403, "The Host header must be a loopback name such as 127.0.0.1.")
-        if origin is not None and name_in(origin.partition("://")[2]) not in LOOPBACK:
+        if origin is not None and host_name(origin.partition("://")[2]) not in LOOPBACK_HOSTS:
             raise _Refused(403, "Cross-origin requests are not allowed.")
-        if self.path.partition("?")[0] != PATH:
-            raise _Refused(404, f"Not found. The MCP endpoint is {PATH}.")
-        if not is_token(bearer_in(self.headers.get("Authorization", "")), self.server.token):
-            reason = f"Send the header `Authorization: Bearer TOKEN`; the token is in .ralph/{TOKEN_FILE}."
+        if self.path.partition("?")[0] != MCP_PATH:
+            raise _Refused(404, f"Not found. The MCP endpoint is {MCP_PATH}.")
+        if not tokens_match(parse_bearer_token(self.headers.get("Authorization", "")), self.server.token):
+            reason = f"Send the header `Authorization: Bearer TOKEN`; the token is in .ralph/{MCP_TOKEN_FILE}."
             raise _Refused(401, reason, headers={"WWW-Authenticate": "Bearer"})
 
     # --- requests -------------------------------------------------------------------------
@@ -282,8 +290,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not any(kind in accepted for kind in ("application/json", "application/*", "*/*")):
             raise _Refused(406, "Responses are application/json; the Accept header must allow that.")
         try:
-            message = read(self._read_body())
-        except Fault as fault:
+            message = parse_message(self._read_body())
+        except JsonRpcError as fault:
             raise _Refused(400, str(fault), fault.code) from fault
         self._id = request_id(message)
         self._check_version(message)
@@ -295,8 +303,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(411, "The Content-Length header is required.")
         if not (length.isascii() and length.isdecimal() and len(length) < 20):
             raise _Refused(400, "The Content-Length header is not a number.")
-        if int(length) > LONGEST_BODY:
-            raise _Refused(413, f"A message may have at most {LONGEST_BODY:,} bytes.")
+        if int(length) > MAX_MCP_BODY_BYTES:
+            raise _Refused(413, f"A message may have at most {MAX_MCP_BODY_BYTES:,} bytes.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise _Refused(400, "The body is shorter than its Content-Length.")
@@ -304,11 +312,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _check_version(self, message: object) -> None:
         """Reject a request whose headers contradict its body."""
-        version = self.headers.get("MCP-Protocol-Version", VERSIONS[1])
-        if version not in VERSIONS:
-            raise _Refused(400, f"Unsupported protocol version. Supported versions: {', '.join(VERSIONS)}.")
-        meta_version = envelope(message).get(VERSION_KEY)
-        if version not in WITHOUT_HANDSHAKE and meta_version is None:
+        version = self.headers.get("MCP-Protocol-Version", PROTOCOL_VERSIONS[1])
+        if version not in PROTOCOL_VERSIONS:
+            raise _Refused(400, f"Unsupported protocol version. Supported versions: {', '.join(PROTOCOL_VERSIONS)}.")
+        meta_version = request_meta(message).get(VERSION_KEY)
+        if version not in STATELESS_VERSIONS and meta_version is None:
             return
         if not isinstance(message, dict):
             raise _Refused(400, f"Protocol version {version} does not allow batches.")
@@ -328,9 +336,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- responses ------------------------------------------------------------------------
 
-    def _status(self, message: object, response: Answer) -> int:
+    def _status(self, message: object, response: JsonRpcResponse) -> int:
         code = response["error"]["code"] if isinstance(response, dict) and "error" in response else 0
-        is_stateless = VERSION_KEY in envelope(message) or self.headers.get("MCP-Protocol-Version") in WITHOUT_HANDSHAKE
+        is_stateless = (
+            VERSION_KEY in request_meta(message) or self.headers.get("MCP-Protocol-Version") in STATELESS_VERSIONS
+        )
         if is_stateless or code == INVALID_REQUEST:
             return _STATUS.get(code, 200)
         return 200
@@ -338,8 +348,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, refused: _Refused) -> None:
         # The body was not read, so the connection cannot be reused for another request.
         self.close_connection = True
-        response = fault_answer(Fault(refused.code, str(refused)), self._id)
-        self._reply(refused.status, write(response), {**refused.headers, "Connection": "close"})
+        response = error_response(JsonRpcError(refused.code, str(refused)), self._id)
+        self._reply(refused.status, encode_response(response), {**refused.headers, "Connection": "close"})
         self._linger()
 
     def _linger(self) -> None:
@@ -347,9 +357,9 @@ class _Handler(BaseHTTPRequestHandler):
         import socket
 
         try:
-            self.connection.settimeout(LINGER_SECONDS)
+            self.connection.settimeout(LINGER_TIMEOUT)
             self.connection.shutdown(socket.SHUT_WR)
-            remaining = 4 * LONGEST_BODY
+            remaining = 4 * MAX_MCP_BODY_BYTES
             while remaining > 0 and (chunk := self.connection.recv(65_536)):
                 remaining -= len(chunk)
         except OSError:

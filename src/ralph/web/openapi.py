@@ -9,32 +9,32 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import msgspec
 
 import ralph
-from ralph.web.api import CALLS, STREAMS
+from ralph.web.api import ENDPOINTS, STREAMS
 from ralph.web.problems import JSON_TYPE, PROBLEM_TYPE, Problem
 
 if TYPE_CHECKING:
-    from ralph.web.endpoints import Call
+    from ralph.web.endpoints import Endpoint
 
-REF = "#/components/schemas/{name}"
+REF_TEMPLATE = "#/components/schemas/{name}"
 _TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
 
 
 @cache
-def describe() -> bytes:
+def openapi_json() -> bytes:
     """Return the OpenAPI document as JSON."""
-    return msgspec.json.format(msgspec.json.encode(document()), indent=2)
+    return msgspec.json.format(msgspec.json.encode(openapi_document()), indent=2)
 
 
 @cache
-def document() -> dict[str, Any]:
+def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document."""
     schemas = _Schemas()
     paths: dict[str, Any] = {}
-    for call in CALLS:
+    for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
     for stream in STREAMS:
         paths[stream.path] = {"get": stream.description}
-        for kind in stream.tells:
+        for kind in stream.event_types:
             schemas.of(kind)
     problem = schemas.of(Problem)
     return {
@@ -61,15 +61,15 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(call: Call, schemas: _Schemas) -> dict[str, Any]:
+def _operation(call: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in call.names
+        for name in call.path_parameters
     ]
     if call.query:
         parameters += _parameters(schemas.whole(call.query))
     operation: dict[str, Any] = {
-        "operationId": call.act.__name__,
+        "operationId": call.handler.__name__,
         "summary": call.summary,
         "description": call.description,
         "tags": [call.tag],
@@ -77,7 +77,8 @@ def _operation(call: Call, schemas: _Schemas) -> dict[str, Any]:
         "responses": {
             str(call.status): {
                 "description": "Success.",
-                "content": {JSON_TYPE: {"schema": schemas.of(call.gives)}} | (_TEXT if call.or_text else {}),
+                "content": {JSON_TYPE: {"schema": schemas.of(call.response_type)}}
+                | (_TEXT if call.may_be_text else {}),
             },
             "default": {"$ref": "#/components/responses/Problem"},
         },
@@ -114,7 +115,7 @@ class _Schemas:
         """Return the schema of a type and add the schemas it refers to to `components`."""
         if _is_record(kind):
             return self._record(kind)
-        (schema,), found = msgspec.json.schema_components([kind], ref_template=REF, schema_hook=self._record)
+        (schema,), found = msgspec.json.schema_components([kind], ref_template=REF_TEMPLATE, schema_hook=self._record)
         self.components |= found
         return schema
 
@@ -140,11 +141,11 @@ class _Schemas:
                 "required": list(hints),
             }
         assert self._seen[kind.__name__] is kind, f"two records are named {kind.__name__}"
-        return {"$ref": REF.format(name=kind.__name__)}
+        return {"$ref": REF_TEMPLATE.format(name=kind.__name__)}
 
 
 def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and hasattr(kind, "_made_of") and not get_args(kind)
+    return isinstance(kind, type) and hasattr(kind, "_layout") and not get_args(kind)
 
 
 @cache

@@ -9,16 +9,16 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 
 from ralph.core.paging import Page
-from ralph.web.endpoints import Query
+from ralph.web.endpoints import QueryParams
 from ralph.web.problems import InvalidValueError
 
 T = TypeVar("T")
 
-LONGEST_CURSOR = 500
+MAX_CURSOR_CHARS = 500
 """Maximum length of a cursor, in characters."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200, description="Maximum number of items.")]
-Cursor = Annotated[str, msgspec.Meta(max_length=LONGEST_CURSOR, description="`next` of the previous page.")]
+Cursor = Annotated[str, msgspec.Meta(max_length=MAX_CURSOR_CHARS, description="`next` of the previous page.")]
 Number = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 """Number in a cursor, within the range the databases support."""
 Name = Annotated[str, msgspec.Meta(max_length=500, pattern="^[^\\u0000]*$")]
@@ -26,7 +26,7 @@ Name = Annotated[str, msgspec.Meta(max_length=500, pattern="^[^\\u0000]*$")]
 Moment = Annotated[str, msgspec.Meta(pattern=r"^[0-9T:.Z~-]{1,30}$")]
 
 
-class Paged(Query):
+class PagedQuery(QueryParams):
     """Query parameters of a paginated endpoint."""
 
     limit: Limit = 50
@@ -40,17 +40,17 @@ class _HasPage(Protocol):
 
 def page_of(query: _HasPage, cursor: Any) -> Page:
     """Return the requested page; its cursor must be of the given type."""
-    return Page(limit=query.limit, after=place_in(query.cursor, cursor))
+    return Page(limit=query.limit, after=decode_cursor(query.cursor, cursor))
 
 
-def cursor_to(place: object) -> str | None:
+def encode_cursor(position: object) -> str | None:
     """Encode a position as a cursor; return None if there is none."""
-    if place is None:
+    if position is None:
         return None
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
-def place_in(cursor: str, kind: Any) -> Any:
+def decode_cursor(cursor: str, kind: Any) -> Any:
     """Decode a cursor as a position of a type; return None if it is empty."""
     if not cursor:
         return None

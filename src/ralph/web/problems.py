@@ -30,7 +30,7 @@ class Problem(msgspec.Struct):
     type: str = "about:blank"
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """Rejection of a request before it is handled."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
@@ -53,7 +53,7 @@ class InvalidValueError(RalphError):
     http_status = 422
 
 
-def detail_of(error: RalphError) -> str:
+def error_detail(error: RalphError) -> str:
     """Return the message of an error for HTTP clients, without commands to type in a terminal."""
     if isinstance(error, NotFoundError):
         return f"{error.noun} not found: {error.id}."
@@ -63,7 +63,7 @@ def detail_of(error: RalphError) -> str:
     return str(error)
 
 
-def problem(status: int, detail: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(status: int, detail: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the problem response for a failed request."""
     details = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
     return Response(msgspec.json.encode(details), status, dict(headers or {}), PROBLEM_TYPE)

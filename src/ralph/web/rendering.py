@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 
 from ralph.core.records import now
 from ralph.core.text import one_line
-from ralph.web.markdown import marked, stressed, worded
+from ralph.web.markdown import render_inline_markdown, render_markdown, word_diff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ environment = jinja2.Environment(
 )
 
 
-UNKNOWN = "–"
+UNKNOWN_VALUE = "–"
 """Placeholder for unknown values."""
 _MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3_600, 86_400, 86_400 * 30.4, 86_400 * 365
 _HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.7, 0.4
@@ -74,37 +74,37 @@ def ago(moment: str, at: str | None = None) -> str:
 def when(moment: str | None) -> Markup:
     """Render a timestamp as relative time with the exact time as its title."""
     if not moment:
-        return Markup('<span class="muted">{}</span>').format(UNKNOWN)
+        return Markup('<span class="muted">{}</span>').format(UNKNOWN_VALUE)
     exact = moment[:19].replace("T", " ") + " UTC"
     return Markup('<time datetime="{}" title="{}" data-when>{}</time>').format(moment, exact, ago(moment))
 
 
 def number(value: float | None, digits: int = 0) -> str:
     """Format a number with thousands separators."""
-    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+    return UNKNOWN_VALUE if value is None else f"{value:,.{digits}f}"
 
 
 def usd(value: float | None) -> str:
     """Format an amount in US dollars, with more digits if it is small."""
     if value is None:
-        return UNKNOWN
+        return UNKNOWN_VALUE
     return f"${value:,.4f}" if 0 < abs(value) < 0.1 else f"${value:,.2f}"
 
 
 def percent(value: float | None, digits: int = 0) -> str:
     """Format a fraction as a percentage."""
-    return UNKNOWN if value is None else f"{value * 100:.{digits}f} %"
+    return UNKNOWN_VALUE if value is None else f"{value * 100:.{digits}f} %"
 
 
 def points(value: float | None) -> str:
     """Format a difference of fractions in percentage points, with its sign."""
-    return UNKNOWN if value is None else f"{value * 100:+.1f}".replace("-", "−")
+    return UNKNOWN_VALUE if value is None else f"{value * 100:+.1f}".replace("-", "−")
 
 
 def seconds(value: float | None) -> str:
     """Format a duration."""
     if value is None:
-        return UNKNOWN
+        return UNKNOWN_VALUE
     if value < _MINUTE:
         return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
     if value < _HOUR:
@@ -135,7 +135,7 @@ def short(text: object, length: int = 120) -> str:
 environment.filters |= {
     one.__name__: one for one in (ago, when, number, usd, percent, points, seconds, words, state_words, level, short)
 }
-environment.filters |= {"marked": marked, "stressed": stressed, "worded": worded}
+environment.filters |= {"marked": render_markdown, "stressed": render_inline_markdown, "worded": word_diff}
 
 
 # --- pages before sign-in: self-contained, because static files cannot be loaded yet ----------------------------------
@@ -155,11 +155,11 @@ def _sign_in_page(status: int, headers: Mapping[str, str], **values: object) -> 
     return HTMLResponse(page, status, {"content-security-policy": _policy(), **headers})
 
 
-def entering(target: str) -> HTMLResponse:
+def signed_in_page(target: str) -> HTMLResponse:
     """Return the page that forwards to the target after signing in."""
     return _sign_in_page(200, {}, target=target)
 
 
-def refusal(status: int, detail: str, headers: Mapping[str, str]) -> HTMLResponse:
+def rejection_page(status: int, detail: str, headers: Mapping[str, str]) -> HTMLResponse:
     """Return the page for a rejected request, with a sign-in form if the token is missing."""
     return _sign_in_page(status, headers, detail=detail, asks_for_token=status == HTTPStatus.UNAUTHORIZED)

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from ralph.core.records import Memory, MemoryEvent, Recalled, now
+from ralph.core.records import Memory, MemoryEvent, RecalledMemory, now
 from ralph.formats.public_memory import public_fields
 from ralph.loop.prompts import Explanation
-from ralph.memory.lifecycle.confidence import faded
+from ralph.memory.lifecycle.confidence import current_confidence
 from ralph.memory.lifecycle.timeline import changed_fields
-from ralph.store.memories import Changed, Kept
+from ralph.store.memories import AddResult, ChangeResult
 
 
 class PublicMemory(msgspec.Struct, kw_only=True):
@@ -62,22 +62,22 @@ class ChangedMemory(PublicMemory, kw_only=True):
     """Number of the change in its history, for `only` of undo; null if nothing changed."""
 
 
-def public(memory: Memory) -> PublicMemory:
+def public_memory(memory: Memory) -> PublicMemory:
     """Convert a memory to its public form."""
     return PublicMemory(**_fields(memory))
 
 
-def changed_memory(changed: Changed) -> ChangedMemory:
+def changed_memory(changed: ChangeResult) -> ChangedMemory:
     """Convert a changed memory to its public form."""
     return ChangedMemory(**_fields(changed.memory), event=changed.event)
 
 
 def _fields(memory: Memory) -> dict[str, Any]:
-    extra = {"confidence_now": faded(memory, now()), "wins": memory.wins, "losses": memory.losses}
+    extra = {"confidence_now": current_confidence(memory, now()), "wins": memory.wins, "losses": memory.losses}
     return public_fields(memory) | extra
 
 
-class KeptMemory(msgspec.Struct):
+class AddedMemory(msgspec.Struct):
     """Result of adding a memory."""
 
     what: str
@@ -87,12 +87,12 @@ class KeptMemory(msgspec.Struct):
     """Number of the change in its history, for `only` of undo; null if nothing changed."""
 
 
-def kept_memory(kept: Kept) -> KeptMemory:
+def added_memory(result: AddResult) -> AddedMemory:
     """Convert the result of adding a memory to its public form."""
-    return KeptMemory(what=kept.what, memory=public(kept.memory), event=kept.event)
+    return AddedMemory(what=result.what, memory=public_memory(result.memory), event=result.event)
 
 
-class ScoreShare(msgspec.Struct):
+class ScoreComponent(msgspec.Struct):
     """Component of a score."""
 
     name: str
@@ -100,27 +100,27 @@ class ScoreShare(msgspec.Struct):
     share: float
 
 
-class FoundMemory(msgspec.Struct):
+class MemoryHit(msgspec.Struct):
     """Search hit with its score."""
 
     memory: PublicMemory
     score: float
-    because: list[ScoreShare]
+    because: list[ScoreComponent]
     """Components of the score, largest first."""
 
 
-def found_memory(one: Recalled) -> FoundMemory:
+def memory_hit(hit: RecalledMemory) -> MemoryHit:
     """Convert a search hit to its public form."""
-    return FoundMemory(memory=public(one.memory), score=one.score, because=_shares(one.because))
+    return MemoryHit(memory=public_memory(hit.memory), score=hit.score, because=_shares(hit.because))
 
 
-class WhyShown(msgspec.Struct, kw_only=True):
+class MemoryExplanation(msgspec.Struct, kw_only=True):
     """Explanation why the next prompt for a task includes a memory or not."""
 
     memory: PublicMemory
     task_id: str
     score: float | None
-    because: list[ScoreShare]
+    because: list[ScoreComponent]
     rank: int | None
     """Rank among the memories relevant to the task, from 1."""
     ranked: int
@@ -130,10 +130,10 @@ class WhyShown(msgspec.Struct, kw_only=True):
     """Reason it is not included; empty if it is."""
 
 
-def why_shown(why: Explanation) -> WhyShown:
+def memory_explanation(why: Explanation) -> MemoryExplanation:
     """Convert an explanation to its public form."""
-    return WhyShown(
-        memory=public(why.memory),
+    return MemoryExplanation(
+        memory=public_memory(why.memory),
         task_id=why.task_id,
         score=why.score,
         because=_shares(why.because),
@@ -144,8 +144,8 @@ def why_shown(why: Explanation) -> WhyShown:
     )
 
 
-def _shares(because: tuple[tuple[str, float], ...]) -> list[ScoreShare]:
-    return [ScoreShare(name=name, share=share) for name, share in because]
+def _shares(because: tuple[tuple[str, float], ...]) -> list[ScoreComponent]:
+    return [ScoreComponent(name=name, share=share) for name, share in because]
 
 
 class ChangedField(msgspec.Struct):
@@ -172,7 +172,7 @@ class HistoryEvent(msgspec.Struct, kw_only=True):
     """Changed fields by name."""
 
 
-class MemoryOccurrence(HistoryEvent, kw_only=True):
+class MemoryHistoryEvent(HistoryEvent, kw_only=True):
     """Change in the history of a memory, with the memory's ID."""
 
     memory_id: str
@@ -200,9 +200,9 @@ def history_event(event: MemoryEvent) -> HistoryEvent:
     return HistoryEvent(**_event_fields(event))
 
 
-def memory_occurrence(event: MemoryEvent) -> MemoryOccurrence:
+def memory_history_event(event: MemoryEvent) -> MemoryHistoryEvent:
     """Convert a memory event to its public form with the ID of the memory."""
-    return MemoryOccurrence(memory_id=event.memory_id, **_event_fields(event))
+    return MemoryHistoryEvent(memory_id=event.memory_id, **_event_fields(event))
 
 
 def _event_fields(event: MemoryEvent) -> dict[str, Any]:

@@ -14,53 +14,61 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ralph.core.actor import PERSON, Actor
 from ralph.core.errors import RalphError, UsageError
-from ralph.core.files import kept_for
+from ralph.core.files import state_path
 from ralph.project import Project
-from ralph.web.app import build
-from ralph.web.tokens import HIGHEST_PORT, LOOPBACK, SERVE_PORT, drawn_from, name_in, own_token, url_of
+from ralph.web.app import create_app
+from ralph.web.tokens import (
+    DEFAULT_SERVE_PORT,
+    LOOPBACK_HOSTS,
+    MAX_PORT,
+    derive_secret,
+    host_name,
+    load_or_create_token,
+    server_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
-    from ralph.web.app import Built
+    from ralph.web.app import Application
 
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 """Maximum number of connections."""
-KEEP_ALIVE_SECONDS = 30
+KEEP_ALIVE_TIMEOUT = 30
 """Time an idle connection is kept open, in seconds."""
-HEAD_SECONDS = 10.0
+REQUEST_HEAD_TIMEOUT = 10.0
 """Time a client has to send the head of a request, in seconds."""
-SHUTDOWN_SECONDS = 3
+SHUTDOWN_TIMEOUT = 3
 """Time requests have to finish at shutdown, in seconds."""
-NAME_DIGITS = 12
+HOST_NAME_DIGITS = 12
 """Number of hexadecimal digits in the server's own host name."""
 _HOST = re.compile(r"[a-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 
 
 def token_path(root: str) -> Path:
     """Return the path of a project's token: in the user's directory, because a cloned project could contain one."""
-    return Path(f"{kept_for(root, 'serve')}.token")
+    return Path(f"{state_path(root, 'serve')}.token")
 
 
-class Server:
+class WebServer:
     """Server of a project that listens on creation and answers while it runs."""
 
     def __init__(
         self,
         root: str,
         host: str = "127.0.0.1",
-        port: int = SERVE_PORT,
+        port: int = DEFAULT_SERVE_PORT,
         hosts: Collection[str] = (),
         actor: Actor = PERSON,
     ) -> None:
-        if host not in LOOPBACK and not hosts:
+        if host not in LOOPBACK_HOSTS and not hosts:
             raise UsageError(
                 f"{host} is reachable from other machines. Name the host they may use with --allow-host NAME,"
                 " or keep the server local and use an SSH tunnel (ssh -L)."
             )
-        if not 0 <= port <= HIGHEST_PORT:
-            raise UsageError(f"--port must be between 0 and {HIGHEST_PORT}.")
+        if not 0 <= port <= MAX_PORT:
+            raise UsageError(f"--port must be between 0 and {MAX_PORT}.")
         with Project.open(root) as project:  # fail now if the project cannot be opened, not on the first request
             self._name = project.store.project_name
         hosts = [_host_name(name) for name in hosts]
@@ -70,34 +78,34 @@ class Server:
         self._socket = _listen(host, port)
         self.port: int = self._socket.getsockname()[1]
         try:
-            self.token, _ = own_token(token_path(root))
+            self.token, _ = load_or_create_token(token_path(root))
         except RalphError:
             self._socket.close()
             raise
-        self._own_name = f"ralph-{drawn_from(self.token, 'name')[:NAME_DIGITS]}.localhost"
+        self._own_name = f"ralph-{derive_secret(self.token, 'name')[:HOST_NAME_DIGITS]}.localhost"
         self._hosts = (*hosts, self._own_name)
         self._server: _UvicornServer | None = None
 
     @property
     def url(self) -> str:
         """URL of the server for programs."""
-        return url_of(self._host, self.port)
+        return server_url(self._host, self.port)
 
     @property
-    def link(self) -> str:
+    def sign_in_url(self) -> str:
         """URL that signs a browser in.
 
         Cookies are not bound to a port. On this machine the server uses its own unguessable host name, so that it
         shares no cookies with other local servers.
         """
-        host = self._own_name if self._host in LOOPBACK else name_in(self._hosts[0])
-        return f"{url_of(host, self.port)}/?token={self.token}"
+        host = self._own_name if self._host in LOOPBACK_HOSTS else host_name(self._hosts[0])
+        return f"{server_url(host, self.port)}/?token={self.token}"
 
     def run(self) -> None:
         """Serve until Ctrl+C or a signal."""
         # Client errors are answered and not logged; internal errors are printed by the application.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-        built = build(
+        built = create_app(
             self.root, self.token, name=self._name, cookie=f"ralph-{self.port}", hosts=self._hosts, actor=self._actor
         )
         config = uvicorn.Config(
@@ -109,9 +117,9 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
         )
         self._server = _UvicornServer(config, built)
         try:
@@ -128,14 +136,14 @@ class Server:
 class _UvicornServer(uvicorn.Server):
     """uvicorn server that closes event streams at shutdown."""
 
-    def __init__(self, config: uvicorn.Config, built: Built) -> None:
+    def __init__(self, config: uvicorn.Config, built: Application) -> None:
         super().__init__(config)
         self._built = built
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down gracefully, and without the final file sync on the second signal."""
         if self.should_exit:
-            self._built.hurry()
+            self._built.skip_final_sync()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -173,7 +181,7 @@ class _Protocol(H11Protocol):
 
     def _start_timer(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._on_timeout)
+            self._head_timer = self.loop.call_later(REQUEST_HEAD_TIMEOUT, self._on_timeout)
 
     def _cancel_timer(self) -> None:
         timer, self._head_timer = self._head_timer, None

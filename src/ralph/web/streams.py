@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 @record
-class Stream:
+class EventStream:
     """Event stream endpoint."""
 
     path: str
     open: Callable[[Request], Awaitable[Response]]
     description: dict[str, Any]
     """OpenAPI operation, which cannot be generated from types."""
-    tells: tuple[type, ...] = ()
+    event_types: tuple[type, ...] = ()
     """Types of the event data."""

@@ -11,17 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-HIGHEST_PORT = 65_535
-SERVE_PORT = 8420
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+MAX_PORT = 65_535
+DEFAULT_SERVE_PORT = 8420
 TOKEN_BYTES = 24
-LONGEST_HELD = 100
+MAX_TOKEN_FILE_BYTES = 100
 """Maximum number of bytes read from a token file."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 """Format of a token of TOKEN_BYTES random bytes."""
 
 
-def own_token(path: Path) -> tuple[str, bool]:
+def load_or_create_token(path: Path) -> tuple[str, bool]:
     """Return the token in a file and whether it was just created; replace one that other users could read."""
     import secrets
 
@@ -62,13 +62,13 @@ def _read_token(path: Path) -> str:
     try:
         info = os.fstat(handle)
         is_private = stat.S_ISREG(info.st_mode) and not info.st_mode & 0o077 and info.st_uid == os.geteuid()
-        text = os.read(handle, LONGEST_HELD).decode("ascii", "replace").strip() if is_private else ""
+        text = os.read(handle, MAX_TOKEN_FILE_BYTES).decode("ascii", "replace").strip() if is_private else ""
     finally:
         os.close(handle)
     return text if _TOKEN.fullmatch(text) else ""
 
 
-def drawn_from(token: str, purpose: str) -> str:
+def derive_secret(token: str, purpose: str) -> str:
     """Derive a secret for one purpose, from which the token cannot be recovered."""
     import hashlib
     import hmac
@@ -76,26 +76,26 @@ def drawn_from(token: str, purpose: str) -> str:
     return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
-def is_token(given: str, token: str) -> bool:
+def tokens_match(candidate: str, token: str) -> bool:
     """Compare a string with the token in constant time."""
     import hmac
 
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
+    return hmac.compare_digest(candidate.encode("utf-8", "surrogateescape"), token.encode())
 
 
-def bearer_in(header: str) -> str:
+def parse_bearer_token(header: str) -> str:
     """Return the bearer token of an Authorization header, or an empty string."""
     scheme, _, token = header.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def name_in(host: str) -> str:
+def host_name(host: str) -> str:
     """Return the host name of a Host header value, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
-def url_of(host: str, port: int, path: str = "") -> str:
+def server_url(host: str, port: int, path: str = "") -> str:
     """Return the URL of a server."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"

@@ -25,9 +25,9 @@ _TYPE = re.compile(r"Expected `([^`]+)`, got `(\w+)`")
 _BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
 
-def sentence(kind: type[msgspec.Struct], complaint: str) -> str:
+def validation_message(kind: type[msgspec.Struct], error: str) -> str:
     """Return a message for a validation error of a struct type, starting with the name of the field."""
-    problem, _, path = complaint.partition(" - at ")
+    problem, _, path = error.partition(" - at ")
     name = path.strip("`").removeprefix("$").lstrip(".")
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     if match := _UNKNOWN.match(problem):

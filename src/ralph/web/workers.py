@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ralph.core.actor import PERSON, Actor
 from ralph.integrations.project_handle import ProjectHandle
-from ralph.web.file_sync import Keeper
+from ralph.web.file_sync import FileSyncThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-THREADS = 8
+THREAD_COUNT = 8
 """Number of threads."""
-REST_SECONDS = 1.0
+IDLE_BARRIER_TIMEOUT = 1.0
 """Time to wait for all threads to become idle, in seconds."""
-WRITERS = 4
+MAX_WRITERS = 4
 """Maximum number of threads that write, so that the others can read while the database is locked."""
 
 
-class Threads:
+class ProjectThreads:
     """Worker threads of a server for one project directory."""
 
-    def __init__(self, root: str, actor: Actor = PERSON, count: int = THREADS) -> None:
+    def __init__(self, root: str, actor: Actor = PERSON, count: int = THREAD_COUNT) -> None:
         self.root = root
         self._actor = actor
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="ralph")
         self._local = threading.local()
         self._all: list[ProjectHandle] = []
-        self._writer_slots = asyncio.Semaphore(WRITERS)
-        self._keeper = Keeper(root, self._release_idle)
-        self.hurry = self._keeper.hurry
+        self._writer_slots = asyncio.Semaphore(MAX_WRITERS)
+        self._keeper = FileSyncThread(root, self._release_idle)
+        self.skip_final_sync = self._keeper.skip_final_sync
 
-    async def change(self, work: Callable[[Project], R]) -> R:
+    async def use_for_writing(self, work: Callable[[Project], R]) -> R:
         """Run a function that changes the project in a worker thread and return its result."""
         async with self._writer_slots:
             return await self.use(work)
@@ -57,9 +57,9 @@ class Threads:
             handle = self._local.handle = ProjectHandle(self.root, self._actor)
             self._all.append(handle)
         try:
-            return handle.use(work, sync=not self._keeper.is_large, problems=self._keeper.problems)
+            return handle.call_with_project(work, sync=not self._keeper.is_large, problems=self._keeper.problems)
         finally:
-            self._keeper.ask()
+            self._keeper.request_sync()
 
     def _release_idle(self) -> None:
         """Release the store resources of every thread while there are no requests."""
@@ -68,7 +68,7 @@ class Threads:
 
         def release() -> None:
             try:
-                barrier.wait(REST_SECONDS)
+                barrier.wait(IDLE_BARRIER_TIMEOUT)
             except threading.BrokenBarrierError:
                 return  # some threads are busy with requests again
             if handle := getattr(self._local, "handle", None):

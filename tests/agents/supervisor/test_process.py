@@ -12,10 +12,10 @@ import pytest
 
 from ralph.agents import Limits
 from ralph.agents.supervisor import reaper
-from ralph.agents.supervisor.process import KEEP_BYTES, QUIET_SECONDS, Ended, run_program
+from ralph.agents.supervisor.process import MAX_OUTPUT_BYTES, QUIET_SECONDS, ProcessResult, run_program
 from ralph.core.errors import AgentUnavailableError
 from ralph.core.git import run_git
-from ralph.core.records import Ending
+from ralph.core.records import SessionEnding
 
 pytestmark = pytest.mark.storeless
 
@@ -37,7 +37,7 @@ while not os.path.exists(sys.argv[1]):
 """Leaves a process behind that has its own session, no parent and no ear for SIGTERM."""
 
 
-def run(argv: list[str], directory: Path, **options: object) -> Ended:
+def run(argv: list[str], directory: Path, **options: object) -> ProcessResult:
     settings = {"limits": Limits(seconds=20.0, idle_seconds=20.0), **options}
     return run_program(argv, directory=directory, **settings)  # type: ignore[arg-type]
 
@@ -75,19 +75,19 @@ def test_what_goes_in_on_stdin_comes_out_on_stdout(tmp_path: Path) -> None:
     ended = run(["cat"], tmp_path, stdin=prompt)
 
     assert ended.text == prompt
-    assert (ended.ending, ended.exit_code, ended.detail) == (Ending.FINISHED, 0, "")
+    assert (ended.ending, ended.exit_code, ended.detail) == (SessionEnding.FINISHED, 0, "")
 
 
 def test_a_program_may_ignore_a_huge_prompt(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "echo done"], tmp_path, stdin="x" * 400_000)
 
-    assert (ended.text, ended.ending) == ("done\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("done\n", SessionEnding.FINISHED)
 
 
 def test_a_program_may_stop_reading_early(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "head -c 5; exec <&-; sleep 0.2; echo; echo done"], tmp_path, stdin="x" * 400_000)
 
-    assert (ended.text, ended.ending) == ("xxxxx\ndone\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("xxxxx\ndone\n", SessionEnding.FINISHED)
 
 
 def test_a_program_sees_the_end_of_its_stdin(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_signals_have_their_usual_effect_on_the_program(tmp_path: Path) -> None:
 def test_the_exit_code_and_the_last_words_on_stderr_are_told(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "echo answer; echo first >&2; echo 'no such key' >&2; exit 3"], tmp_path)
 
-    assert (ended.text, ended.exit_code, ended.ending) == ("answer\n", 3, Ending.CRASHED)
+    assert (ended.text, ended.exit_code, ended.ending) == ("answer\n", 3, SessionEnding.CRASHED)
     assert ended.stderr == "first\nno such key\n"
     assert ended.detail == "sh exited with 3: no such key"
 
@@ -122,7 +122,7 @@ def test_the_exit_code_and_the_last_words_on_stderr_are_told(tmp_path: Path) -> 
 def test_a_deadly_signal_is_told_by_name(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "echo last; kill -KILL $$"], tmp_path)
 
-    assert (ended.text, ended.exit_code, ended.ending) == ("last\n", -9, Ending.CRASHED)
+    assert (ended.text, ended.exit_code, ended.ending) == ("last\n", -9, SessionEnding.CRASHED)
     assert ended.detail == "sh was killed by signal SIGKILL."
 
 
@@ -155,7 +155,7 @@ def test_watchers_hear_whole_characters_and_no_escapes(tmp_path: Path) -> None:
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "echo begun; sleep 60"], tmp_path, limits=Limits(seconds=1.0))
 
-    assert (ended.text, ended.ending) == ("begun\n", Ending.TIMED_OUT)
+    assert (ended.text, ended.ending) == ("begun\n", SessionEnding.TIMED_OUT)
     assert ended.detail == "sh was still running after 1 s and was terminated."
     assert 1.0 < ended.seconds < 10.0
 
@@ -165,14 +165,14 @@ def test_a_program_that_goes_silent_is_ended(tmp_path: Path) -> None:
 
     ended = run(["sh", "-c", script], tmp_path, limits=Limits(idle_seconds=1.0))
 
-    assert (ended.text, ended.ending) == ("1\n2\n3\n4\n5\n", Ending.WENT_SILENT)
+    assert (ended.text, ended.ending) == ("1\n2\n3\n4\n5\n", SessionEnding.WENT_SILENT)
     assert ended.detail == "sh printed nothing for 1 s and was terminated."
 
 
 def test_a_program_that_prints_too_much_is_ended(tmp_path: Path) -> None:
     ended = run(["yes"], tmp_path, limits=Limits(output_bytes=2_000_000))
 
-    assert ended.ending is Ending.FLOODED
+    assert ended.ending is SessionEnding.FLOODED
     assert ended.detail == "yes printed more than 2,000,000 bytes and was terminated."
     assert 2_000_000 < len(ended.text) < 2_200_000
 
@@ -180,7 +180,7 @@ def test_a_program_that_prints_too_much_is_ended(tmp_path: Path) -> None:
 def test_noise_on_stderr_counts_and_only_its_tail_is_kept(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "yes >&2"], tmp_path, limits=Limits(output_bytes=1_000_000))
 
-    assert (ended.ending, ended.text) == (Ending.FLOODED, "")
+    assert (ended.ending, ended.text) == (SessionEnding.FLOODED, "")
     assert len(ended.stderr) < 17_000
 
 
@@ -209,9 +209,9 @@ print(ended.text.splitlines()[2])
     first_line, marker = said.splitlines()
     ending, length, first, last, grown_kb = first_line.split()
     assert (ending, first, last) == ("finished", "first", "last")
-    assert int(length) < KEEP_BYTES + 100
+    assert int(length) < MAX_OUTPUT_BYTES + 100
     assert int(grown_kb) < 30_000
-    assert marker == f"[... {200_000_012 - KEEP_BYTES:,} bytes left out ...]"
+    assert marker == f"[... {200_000_012 - MAX_OUTPUT_BYTES:,} bytes left out ...]"
 
 
 def test_a_program_is_stopped_when_asked(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_program_is_stopped_when_asked(tmp_path: Path) -> None:
 
     ended = run(["sh", "-c", "echo begun; exec sleep 60"], tmp_path, should_stop=should_stop)
 
-    assert (ended.text, ended.ending, ended.detail) == ("begun\n", Ending.STOPPED, "sh was stopped.")
+    assert (ended.text, ended.ending, ended.detail) == ("begun\n", SessionEnding.STOPPED, "sh was stopped.")
     assert len(asked_at) == 4
     assert 0.25 < asked_at[-1] - asked_at[0] < 5.0
 
@@ -233,7 +233,7 @@ def test_a_program_gets_a_moment_to_end_by_itself(tmp_path: Path) -> None:
 
     ended = run(["sh", "-c", script], tmp_path, limits=Limits(seconds=1.0))
 
-    assert (ended.text.split(), ended.ending, ended.exit_code) == (["ready", "saved"], Ending.TIMED_OUT, 0)
+    assert (ended.text.split(), ended.ending, ended.exit_code) == (["ready", "saved"], SessionEnding.TIMED_OUT, 0)
 
 
 def test_an_error_in_a_watcher_ends_the_program(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_an_error_in_a_watcher_ends_the_program(tmp_path: Path) -> None:
 def test_a_daemon_that_ignores_sigterm_does_not_outlive_the_program(tmp_path: Path) -> None:
     ended = run(python(DAEMON, "pid"), tmp_path)
 
-    assert (ended.text, ended.ending) == ("alive\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("alive\n", SessionEnding.FINISHED)
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
 
@@ -261,7 +261,7 @@ def test_no_descendant_survives_a_time_limit(tmp_path: Path) -> None:
 
     ended = run(python(script, "pid"), tmp_path, limits=Limits(seconds=1.5))
 
-    assert (ended.ending, ended.exit_code) == (Ending.TIMED_OUT, -9)
+    assert (ended.ending, ended.exit_code) == (SessionEnding.TIMED_OUT, -9)
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
 
@@ -283,7 +283,7 @@ time.sleep(60)
 
     ended = run(python(runner), tmp_path, limits=Limits(seconds=1.0))
 
-    assert ended.ending is Ending.TIMED_OUT
+    assert ended.ending is SessionEnding.TIMED_OUT
     assert ended.detail.endswith("was still running after 1 s and was terminated.")
     assert not (tmp_path / "escaped").exists()
 
@@ -291,7 +291,7 @@ time.sleep(60)
 def test_a_grandchild_holding_stdout_open_is_not_waited_for(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "sleep 60 & echo $! > pid; echo done"], tmp_path)
 
-    assert (ended.text, ended.ending) == ("done\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("done\n", SessionEnding.FINISHED)
     assert ended.seconds < 10.0
     assert not is_alive(pids_in(tmp_path / "pid")[0])
 
@@ -299,7 +299,7 @@ def test_a_grandchild_holding_stdout_open_is_not_waited_for(tmp_path: Path) -> N
 def test_a_grandchild_may_finish_its_sentence(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "(sleep 0.2; echo late) & echo early"], tmp_path)
 
-    assert (ended.text, ended.ending) == ("early\nlate\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("early\nlate\n", SessionEnding.FINISHED)
 
 
 def test_nothing_survives_when_ralph_is_killed(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_program_that_kills_its_guard_takes_nothing_along(tmp_path: Path) -> N
 
     ended = run(python(script, "pid"), tmp_path)
 
-    assert (ended.ending, ended.exit_code) == (Ending.CRASHED, None)
+    assert (ended.ending, ended.exit_code) == (SessionEnding.CRASHED, None)
     assert "guard" in ended.detail
     assert ended.text.startswith("alive\n")
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
@@ -342,7 +342,7 @@ def test_an_orphan_without_a_trace_does_not_survive_its_killed_guard(tmp_path: P
 
     ended = run(["sh", "-c", script], tmp_path)
 
-    assert ended.ending is Ending.CRASHED
+    assert ended.ending is SessionEnding.CRASHED
     pids = pids_in(tmp_path / "pid")
     assert [is_alive(pid) for pid in pids] == [False]
 
@@ -353,7 +353,7 @@ def test_a_program_that_stops_its_guard_is_ended_all_the_same(tmp_path: Path, mo
 
     ended = run(python(script, "pid"), tmp_path, limits=Limits(seconds=1.5))
 
-    assert ended.ending is Ending.TIMED_OUT
+    assert ended.ending is SessionEnding.TIMED_OUT
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
 
@@ -364,7 +364,7 @@ def test_a_program_that_traces_its_guard_is_ended_all_the_same(tmp_path: Path, m
 
     ended = run(python(DAEMON + attach, "pid"), tmp_path, limits=Limits(seconds=1.0))
 
-    assert ended.ending is Ending.TIMED_OUT
+    assert ended.ending is SessionEnding.TIMED_OUT
     assert ended.seconds < 10
     assert [is_alive(pid) for pid in pids_in(tmp_path / "pid")] == [False]
 
@@ -374,14 +374,14 @@ def test_strays_are_looked_for_until_a_look_finds_none_however_long_it_takes(
 ) -> None:
     looks: list[int] = []
 
-    def slowly(tag: str, sessions: set[int]) -> set[reaper.Seen]:
+    def slowly(tag: str, sessions: set[int]) -> set[reaper.ProcessInfo]:
         found = strays(tag, sessions)
         looks.append(len(found))
         time.sleep(2 * QUIET_SECONDS)
         return found
 
-    strays = reaper.strays
-    monkeypatch.setattr(reaper, "strays", slowly)
+    strays = reaper.find_strays
+    monkeypatch.setattr(reaper, "find_strays", slowly)
 
     run(python(DAEMON + "os.kill(os.getppid(), 9); time.sleep(60)", "pid"), tmp_path)
 
@@ -393,11 +393,11 @@ def test_strays_are_looked_for_until_a_look_finds_none_however_long_it_takes(
 def test_the_guard_does_not_listen_to_sigterm(tmp_path: Path) -> None:
     ended = run(["sh", "-c", "kill $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.1; echo done"], tmp_path)
 
-    assert (ended.text, ended.ending) == ("done\n", Ending.FINISHED)
+    assert (ended.text, ended.ending) == ("done\n", SessionEnding.FINISHED)
 
 
 def test_two_programs_at_a_time_do_not_end_each_other(tmp_path: Path) -> None:
-    results: dict[str, Ended] = {}
+    results: dict[str, ProcessResult] = {}
     own_child = subprocess.Popen(["sleep", "60"], start_new_session=True)
 
     def start(name: str, argv: list[str]) -> threading.Thread:
@@ -412,9 +412,9 @@ def test_two_programs_at_a_time_do_not_end_each_other(tmp_path: Path) -> None:
     for thread in (quiet, brief):
         thread.join()
 
-    assert (results["quiet"].text, results["quiet"].ending) == ("daemon\ndone\n", Ending.FINISHED)
-    assert results["wild"].ending is Ending.CRASHED
-    assert results["brief"].ending is Ending.FINISHED
+    assert (results["quiet"].text, results["quiet"].ending) == ("daemon\ndone\n", SessionEnding.FINISHED)
+    assert results["wild"].ending is SessionEnding.CRASHED
+    assert results["brief"].ending is SessionEnding.FINISHED
     assert not any(map(is_alive, pids_in(tmp_path / "pid") + pids_in(tmp_path / "other")))
     assert own_child.poll() is None
     own_child.kill()
@@ -443,13 +443,15 @@ def test_a_session_leaves_no_zombie_and_no_open_file(tmp_path: Path) -> None:
 def test_strays_are_found_by_tag_and_session_on_every_system(monkeypatch: pytest.MonkeyPatch, linux: bool) -> None:
     tags = [os.urandom(16).hex() for _ in range(2)]
     tagged, other = (
-        subprocess.Popen(["sh", "-c", "sleep 60; :"], env={**os.environ, reaper.TAG: tag}, start_new_session=True)
+        subprocess.Popen(
+            ["sh", "-c", "sleep 60; :"], env={**os.environ, reaper.TAG_VARIABLE: tag}, start_new_session=True
+        )
         for tag in tags
     )
-    wait_until(lambda: len(reaper.descendants(tagged.pid)) == len(reaper.descendants(other.pid)) == 1)
-    monkeypatch.setattr(reaper, "LINUX", linux)
+    wait_until(lambda: len(reaper.find_descendants(tagged.pid)) == len(reaper.find_descendants(other.pid)) == 1)
+    monkeypatch.setattr(reaper, "IS_LINUX", linux)
 
-    by_tag, by_session = reaper.strays(tags[0], set()), reaper.strays("none", {tagged.pid})
+    by_tag, by_session = reaper.find_strays(tags[0], set()), reaper.find_strays("none", {tagged.pid})
 
     assert by_tag == by_session
     assert sorted(by_tag)[0] == (tagged.pid, os.getpid(), tagged.pid, tagged.pid)
@@ -457,7 +459,7 @@ def test_strays_are_found_by_tag_and_session_on_every_system(monkeypatch: pytest
     reaper.kill(by_tag)
     assert tagged.wait(5) == -9
     assert other.poll() is None
-    reaper.kill(reaper.strays(tags[1], set()))
+    reaper.kill(reaper.find_strays(tags[1], set()))
     other.wait(5)
 
 
@@ -517,7 +519,7 @@ def test_a_guard_that_is_killed_takes_no_git_of_ours_with_it(tmp_path: Path) -> 
     def ask() -> None:
         while not is_over.is_set():
             ran = run_git(tmp_path, "-c", "alias.slow=!sleep 0.05; echo whole", "slow")
-            answers.append((ran.code, ran.out))
+            answers.append((ran.exit_code, ran.stdout))
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -525,7 +527,7 @@ def test_a_guard_that_is_killed_takes_no_git_of_ours_with_it(tmp_path: Path) -> 
     is_over.set()
     asking.join()
 
-    assert ended.ending is Ending.CRASHED
+    assert ended.ending is SessionEnding.CRASHED
     assert set(answers) == {(0, "whole\n")}
 
 

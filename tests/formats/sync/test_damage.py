@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.files import replace_seen
-from ralph.core.records import State
+from ralph.core.files import replace_if_unchanged
+from ralph.core.records import MemoryState
 from ralph.formats.sync import sync
 from ralph.maintenance import backup_project, restore_project
 from ralph.project import Project
@@ -67,7 +67,7 @@ def test_a_branch_without_most_entries_takes_none_away(project: Project) -> None
 
     assert (during, len(bodies(project))) == (12, 12)
     assert "too many for a deliberate deletion" in held.problems[0]
-    assert (back.taken, back.written, back.problems) == (0, 0, ())
+    assert (back.imported_count, back.written, back.problems) == (0, 0, ())
 
 
 @pytest.mark.sqlite  # where only one working copy speaks for the files
@@ -78,7 +78,7 @@ def test_what_left_with_a_branch_can_be_learned_again_and_comes_back_as_itself(p
     text = path.read_text()
     path.unlink()
     sync(project.store, project.root)
-    assert project.store.memories.get(gone.id).state is State.PRUNED
+    assert project.store.memories.get(gone.id).state is MemoryState.PRUNED
 
     path.write_text(text)
     sync(project.store, project.root)
@@ -116,7 +116,7 @@ def test_after_a_restore_the_files_follow_the_store(project: Project) -> None:
         assert "> Wanted." in file(again).read_text()
         assert "Good note." in (again.root / ".ralph/knowledge/note.md").read_text()
         assert "Bad text." in str(again.store.memories.history(edited.id))
-        assert sync(again.store, again.root).taken == 0
+        assert sync(again.store, again.root).imported_count == 0
 
 
 def test_what_was_added_after_the_backup_comes_back_from_the_file(project: Project) -> None:
@@ -157,7 +157,7 @@ def test_a_save_that_comes_between_is_never_overwritten(tmp_path: Path) -> None:
         if path.stat().st_mtime_ns != before.st_mtime_ns:
             continue
         size = before.st_size, before.st_mtime_ns
-        if replace_seen(path, f"{text}!".encode(), size, changed_ns=before.st_mtime_ns + 1, durably=False):
+        if replace_if_unchanged(path, f"{text}!".encode(), size, modified_ns=before.st_mtime_ns + 1, is_durable=False):
             replaced += 1
     stop.set()
     editor.join()

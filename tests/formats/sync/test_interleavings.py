@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.core.errors import ConflictError
-from ralph.core.records import State
-from ralph.formats.memories_md import SECTIONS, read_document
+from ralph.core.records import MemoryState
+from ralph.formats.memories_md import SECTION_HEADINGS, parse_document
 from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import set_up_project
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 OPERATIONS = (
     "sync", "add", "add knowledge", "change", "delete", "undo", "kind",
     "type entry", "edit entry", "remove entry", "foreign text", "lose file",
@@ -53,7 +53,7 @@ class World:
         return sorted((self.root / ".ralph" / "knowledge").glob("*.md"))
 
     def pick(self) -> str | None:
-        ids = [memory.id for memory in self.store.memories.find(Wanted(states=tuple(State)))]
+        ids = [memory.id for memory in self.store.memories.find(MemoryFilter(states=tuple(MemoryState)))]
         return self.chance.choice(ids) if ids else None
 
     def do(self, operation: str) -> None:
@@ -68,22 +68,22 @@ class World:
         assert not missing, f"written by a person and lost: {missing}"
 
     def add(self) -> None:
-        self.project.memory.add(self.text(), type=self.chance.choice(list(SECTIONS)))
+        self.project.memory.add(self.text(), type=self.chance.choice(list(SECTION_HEADINGS)))
 
     def add_knowledge(self) -> None:
         self.project.memory.add(self.text(), type="knowledge", title=f"Title {self.count}", tags=("x",))
 
     def change(self) -> None:
         if id := self.pick():
-            self.store.memories.change(id, "edited", T, body=self.text())
+            self.store.memories.update(id, "edited", T, body=self.text())
 
     def delete(self) -> None:
         if id := self.pick():
-            self.store.memories.change(id, "deleted", T, state=State.PRUNED)
+            self.store.memories.update(id, "deleted", T, state=MemoryState.PRUNED)
 
     def kind(self) -> None:
         if id := self.pick():
-            self.store.memories.change(id, "edited", T, kind=self.chance.choice(["pattern", "fix", "pitfall"]))
+            self.store.memories.update(id, "edited", T, kind=self.chance.choice(["pattern", "fix", "pitfall"]))
 
     def undo(self) -> None:
         if id := self.pick():
@@ -190,7 +190,7 @@ class World:
         return "\n".join(path.read_text() for path in paths)
 
     def everything_stored(self) -> str:
-        memories = list(self.store.memories.find(Wanted(states=tuple(State))))
+        memories = list(self.store.memories.find(MemoryFilter(states=tuple(MemoryState))))
         events = self.store.memories.events(0, 100_000)
         spoiled = [path.read_text() for path in self.notes() if not path.read_text().startswith("---\n")]
         return "\n".join([*(memory.body for memory in memories), *(str(event) for event in events), *spoiled])
@@ -201,20 +201,20 @@ class World:
         self.project.files.check()
         if any("too many for a deliberate deletion" in problem for problem in self.project.files.problems):
             return  # nothing is deleted then, and nothing written back: a person has to say which
-        assert (again.taken, again.written) == (0, 0)
-        active = {one.id: (one.kind, one.body) for one in self.store.memories.all() if one.kind in SECTIONS}
+        assert (again.imported_count, again.written) == (0, 0)
+        active = {one.id: (one.kind, one.body) for one in self.store.memories.all() if one.kind in SECTION_HEADINGS}
         text = self.file.read_text() if self.file.exists() else ""
-        assert {entry.id: (entry.kind, entry.body) for entry in read_document(text).entries} == active
+        assert {entry.id: (entry.kind, entry.body) for entry in parse_document(text).entries} == active
         said = self.everything_in_files()
         if any(not path.read_text().startswith("---\n") for path in self.notes()):
             return  # a file nobody can read is left alone, whatever it says
-        for memory in self.store.memories.find(Wanted(kinds=("knowledge",))):
+        for memory in self.store.memories.find(MemoryFilter(kinds=("knowledge",))):
             assert memory.body in said
         assert [line for line in text.split("\n") if line.startswith("A note of somebody")] == [
             line for line in text.split("\n") if line in self.foreign
         ]
         assert set(self.foreign) <= set(text.split("\n"))
-        assert self.store.damaged() == []
+        assert self.store.damaged_rows() == []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Memory, State
+from ralph.core.records import Memory, MemoryState
 from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from tests.make import a_memory, remember
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 NOTE = '---\ntitle: "Cargo bench requires nightly"\ntags: [testing, cargo]\nowner: team  # ours\n---\n\nUse rustup.\n'
 
 
@@ -110,7 +110,7 @@ def test_a_deleted_file_deletes_its_entry_and_undo_writes_it_again(project: Proj
     deleted = project.store.memories.get(memory.id).state
     project.memory.undo(memory.id)
 
-    assert deleted is State.PRUNED
+    assert deleted is MemoryState.PRUNED
     assert (folder(project) / "cargo-bench-requires-nightly.md").exists()
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import Memory, State
+from ralph.core.records import Memory, MemoryState
 from ralph.formats.sync import sync
 from ralph.project import Project
-from ralph.store.memories import Change
+from ralph.store.memories import ChangeInfo
 from tests.store.make import found_by
 
-T = Change(who="t", why="t")
+T = ChangeInfo(who="t", why="t")
 
 
 def path(project: Project) -> Path:
@@ -83,7 +83,7 @@ def test_a_hand_edit_wins_and_the_old_words_stay_in_the_history(project: Project
 def test_when_both_sides_changed_the_person_wins_and_the_other_version_is_kept(project: Project) -> None:
     memory = add(project, "Base words.")
     edit(project, "Base words.", "A person's words.")
-    project.store.memories.change(memory.id, "edited", T, body="Another worker's words.")
+    project.store.memories.update(memory.id, "edited", T, body="Another worker's words.")
 
     sync(project.store, project.root)
 
@@ -114,11 +114,11 @@ def test_a_deletion_does_not_win_over_a_change(project: Project) -> None:
     memory = add(project, "Old.")
     add(project, "Other.")
     edit(project, f"### {memory.id}\n> Old.\n", "")
-    project.store.memories.change(memory.id, "edited", T, body="Changed since.")
+    project.store.memories.update(memory.id, "edited", T, body="Changed since.")
 
     sync(project.store, project.root)
 
-    assert project.store.memories.get(memory.id).state is State.ACTIVE
+    assert project.store.memories.get(memory.id).state is MemoryState.ACTIVE
     assert "> Changed since." in path(project).read_text()
 
 
@@ -197,7 +197,7 @@ def test_a_memory_that_changes_its_kind_moves_or_leaves_the_file(project: Projec
 
     assert moved.index("## Fixes") < moved.index("> Moves.") < moved.index("## Context")
     assert "> Moves." not in path(project).read_text()
-    assert project.store.memories.get(memory.id).state is State.ACTIVE
+    assert project.store.memories.get(memory.id).state is MemoryState.ACTIVE
 
 
 def test_the_other_known_place_is_used_when_it_is_there(project: Project) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core.records import State
+from ralph.core.records import MemoryState
 from ralph.project import Project
 from ralph.workspace import init_project
 
@@ -91,7 +91,7 @@ def test_what_a_person_deleted_is_not_brought_back_by_a_fresh_clone(copy: Copy) 
     assert "Docker first" not in (clone / MEMORIES).read_text()
     assert not list((clone / ".ralph/knowledge").glob("*.md"))
     with Project.open(clone) as project:
-        assert project.store.memories.get(id).state is State.PRUNED
+        assert project.store.memories.get(id).state is MemoryState.PRUNED
 
 
 def test_an_old_text_in_a_fresh_clone_does_not_win_over_the_store(copy: Copy) -> None:

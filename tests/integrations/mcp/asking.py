@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from ralph.integrations.mcp.protocol import answer
+from ralph.integrations.mcp.protocol import handle_message
 from ralph.integrations.project_handle import ProjectHandle
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ def tool_call(name: str, number: object = 1, /, **arguments: Any) -> Json:
 
 def result_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
     """Give the result of a method, in this process."""
-    found = answer(request(method, **params), opened)
+    found = handle_message(request(method, **params), opened)
     assert isinstance(found, dict)
     assert "error" not in found, found
     result: Json = found["result"]
@@ -49,7 +49,7 @@ def result_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
 
 def error_of(opened: ProjectHandle, method: str, **params: Any) -> Json:
     """Give the fault that a method is answered with, in this process."""
-    found = answer(request(method, **params), opened)
+    found = handle_message(request(method, **params), opened)
     assert isinstance(found, dict)
     error: Json = found["error"]
     return error

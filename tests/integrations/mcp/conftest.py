@@ -10,7 +10,7 @@ import pytest
 from ralph.core.actor import AGENT
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
-from ralph.web.mcp import Server
+from ralph.web.mcp import McpHttpServer
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def opened(project: Project) -> Iterator[ProjectHandle]:
 
 
 @pytest.fixture
-def served(project: Project) -> Iterator[Server]:
+def served(project: Project) -> Iterator[McpHttpServer]:
     """Give a server over HTTP on a port of its own."""
-    with Server(project.directory, "127.0.0.1", 0, AGENT) as server:
+    with McpHttpServer(project.directory, "127.0.0.1", 0, AGENT) as server:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         yield server

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.integrations.mcp.protocol import answer, read, write
+from ralph.integrations.mcp.protocol import encode_response, handle_message, parse_message
 from ralph.integrations.mcp.tools import TOOLS, Tool
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
-from ralph.web.mcp import Server
+from ralph.store.memory_queries import MemoryFilter
+from ralph.web.mcp import McpHttpServer
 from tests.integrations.mcp.asking import Json, Served, called, error_of, request, tool_call
 
 HALF = "a\ud83d"
@@ -23,7 +23,7 @@ HALF = "a\ud83d"
 TEXTS = [
     (tool, name)
     for tool in TOOLS
-    for name, schema in tool.takes.items()
+    for name, schema in tool.properties.items()
     if schema["type"] == "string" or schema.get("items", {}).get("type") == "string"
 ]
 
@@ -37,7 +37,10 @@ def half_calls() -> list[Json]:
 
 
 def _half(tool: Tool, name: str) -> Json:
-    return {**dict.fromkeys(tool.needs, "x"), name: HALF if tool.takes[name]["type"] == "string" else ["x", HALF]}
+    return {
+        **dict.fromkeys(tool.required, "x"),
+        name: HALF if tool.properties[name]["type"] == "string" else ["x", HALF],
+    }
 
 
 OTHERS = [
@@ -72,11 +75,11 @@ def test_half_of_a_character_is_refused_in_every_argument_and_the_server_goes_on
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
     assert not last["result"]["isError"]
     assert (err, code) == ("", 0)
-    assert not project.memory.list(Wanted())
+    assert not project.memory.list(MemoryFilter())
     assert not project.tasks.list()
 
 
-def test_half_of_a_character_is_refused_over_http_as_well(project: Project, served: Server) -> None:
+def test_half_of_a_character_is_refused_over_http_as_well(project: Project, served: McpHttpServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", served.server_address[1], timeout=20)
     headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
 
@@ -92,7 +95,7 @@ def test_half_of_a_character_is_refused_over_http_as_well(project: Project, serv
     assert all(said.endswith("contains an unpaired surrogate.") for said in refusals(answers))
     assert len(refusals(answers)) == len(TEXTS)
     assert [one["id"] for one in others] == [one["id"] for one in OTHERS]
-    assert not project.memory.list(Wanted())
+    assert not project.memory.list(MemoryFilter())
 
 
 def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: ProjectHandle) -> None:
@@ -105,7 +108,7 @@ def test_an_address_with_half_of_a_character_is_that_of_no_resource(opened: Proj
 
 
 def test_a_number_that_json_cannot_write_is_no_id(opened: ProjectHandle) -> None:
-    answered = answer(read(b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}'), opened)
+    answered = handle_message(parse_message(b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}'), opened)
 
     assert isinstance(answered, dict)
     assert (answered["id"], answered["error"]["code"]) == (None, -32600)
@@ -167,23 +170,23 @@ def test_any_arguments_get_an_answer_of_any_tool(opened: ProjectHandle, project:
     if not project.tasks.list():
         called(opened, "add_task", title="First", body="A body.", priority=1)
         called(opened, "remember", content="The parser wants tabs.", tags=["parser"])
-    known = [project.tasks.list()[0].id, project.memory.list(Wanted())[0].id]
+    known = [project.tasks.list()[0].id, project.memory.list(MemoryFilter())[0].id]
     tool = data.draw(st.sampled_from(TOOLS))
-    must = {name: _values(tool.takes[name], known) for name in tool.needs}
-    may = {name: _values(schema, known) for name, schema in tool.takes.items() if name not in must}
+    must = {name: _values(tool.properties[name], known) for name in tool.required}
+    may = {name: _values(schema, known) for name, schema in tool.properties.items() if name not in must}
     arguments = data.draw(st.fixed_dictionaries(must, optional=may))
 
-    found = answer(tool_call(tool.name, **arguments), opened)
+    found = handle_message(tool_call(tool.name, **arguments), opened)
 
     assert isinstance(found, dict)
-    assert read(write(found)) == found
+    assert parse_message(encode_response(found)) == found
     assert found["result"]["content"][0]["text"]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(end=_ANY_TEXT | _ODD_TEXT, kind=st.sampled_from(["memory", "task", "prime", "other"]))
 def test_any_address_gets_an_answer(opened: ProjectHandle, end: str, kind: str) -> None:
-    found = answer(request("resources/read", uri=f"ralph://{kind}/{end}"), opened)
+    found = handle_message(request("resources/read", uri=f"ralph://{kind}/{end}"), opened)
 
     assert isinstance(found, dict)
     assert found["error"]["message"]
@@ -191,12 +194,12 @@ def test_any_address_gets_an_answer(opened: ProjectHandle, end: str, kind: str) 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_nul_in_any_text_is_answered(opened: ProjectHandle, tool: Tool) -> None:
-    for name, schema in tool.takes.items():
+    for name, schema in tool.properties.items():
         if schema["type"] == "integer":
             continue
         value = "a\x00b" if schema["type"] == "string" else ["a\x00b"]
 
-        found = answer(tool_call(tool.name, **{**dict.fromkeys(tool.needs, "x"), name: value}), opened)
+        found = handle_message(tool_call(tool.name, **{**dict.fromkeys(tool.required, "x"), name: value}), opened)
 
         assert isinstance(found, dict)
         assert found["result"]["content"][0]["text"]

@@ -9,14 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ralph.integrations.mcp.protocol import VERSIONS, WITH_HANDSHAKE, Fault, answer, read, write
+from ralph.integrations.mcp.protocol import (
+    HANDSHAKE_VERSIONS,
+    PROTOCOL_VERSIONS,
+    JsonRpcError,
+    encode_response,
+    handle_message,
+    parse_message,
+)
 from ralph.integrations.project_handle import ProjectHandle
 from tests.integrations.mcp.asking import ALONE, INITIALIZE, error_of, request, result_of
 
 NOWHERE = ProjectHandle("/nowhere")
 
 
-@pytest.mark.parametrize("version", WITH_HANDSHAKE)
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
 def test_a_version_with_a_handshake_is_spoken_as_asked(version: str) -> None:
     assert result_of(NOWHERE, "initialize", **{**INITIALIZE, "protocolVersion": version})["protocolVersion"] == version
 
@@ -25,13 +32,13 @@ def test_a_version_with_a_handshake_is_spoken_as_asked(version: str) -> None:
 def test_whoever_asks_for_another_version_is_offered_the_newest(version: str) -> None:
     result = result_of(NOWHERE, "initialize", **{**INITIALIZE, "protocolVersion": version})
 
-    assert result["protocolVersion"] == WITH_HANDSHAKE[-1]
+    assert result["protocolVersion"] == HANDSHAKE_VERSIONS[-1]
 
 
 def test_discovery_names_all_versions_and_how_long_that_holds() -> None:
     result = result_of(NOWHERE, "server/discover", _meta=ALONE)
 
-    assert set(result["supportedVersions"]) == set(VERSIONS)
+    assert set(result["supportedVersions"]) == set(PROTOCOL_VERSIONS)
     assert result["resultType"] == "complete"
     assert result["cacheScope"] == "private"
     assert result["ttlMs"] > 0
@@ -50,7 +57,7 @@ def test_an_unknown_version_without_a_handshake_is_told_which_are_known() -> Non
     error = error_of(NOWHERE, "tools/list", _meta={**ALONE, "io.modelcontextprotocol/protocolVersion": "2099-01-01"})
 
     assert error["code"] == -32022
-    assert error["data"] == {"supported": list(VERSIONS), "requested": "2099-01-01"}
+    assert error["data"] == {"supported": list(PROTOCOL_VERSIONS), "requested": "2099-01-01"}
 
 
 def test_without_a_handshake_there_is_no_initialize_and_with_one_no_discovery() -> None:
@@ -60,14 +67,14 @@ def test_without_a_handshake_there_is_no_initialize_and_with_one_no_discovery() 
 
 @pytest.mark.parametrize("id", [0, 1, -7, 2**60, 1.5, "", "a", "ü\ud800", "1"])
 def test_an_answer_has_the_id_of_its_request_whatever_type_it_is(id: object) -> None:
-    answered = read(write(answer(request("ping", id), NOWHERE)))
+    answered = parse_message(encode_response(handle_message(request("ping", id), NOWHERE)))
 
     assert answered == {"jsonrpc": "2.0", "id": id, "result": {}}
 
 
 @pytest.mark.parametrize("id", [None, True, [], {}])
 def test_an_id_that_is_neither_text_nor_number_is_refused(id: object) -> None:
-    answered = answer(request("ping", id), NOWHERE)
+    answered = handle_message(request("ping", id), NOWHERE)
 
     assert isinstance(answered, dict)
     assert (answered["id"], answered["error"]["code"]) == (None, -32600)
@@ -98,7 +105,7 @@ def test_an_id_that_is_neither_text_nor_number_is_refused(id: object) -> None:
     ],
 )
 def test_what_makes_no_sense_is_answered_with_the_code_for_it(message: object, code: int) -> None:
-    answered = answer(message, NOWHERE)
+    answered = handle_message(message, NOWHERE)
 
     assert isinstance(answered, dict)
     assert answered["error"]["code"] == code
@@ -109,8 +116,8 @@ def test_what_makes_no_sense_is_answered_with_the_code_for_it(message: object, c
     "raw", [b"", b"{", b"\xff\xfe", b'{"id": NaN}', b"[" * 100_000, b'{"id": ' + b"9" * 10_000 + b"}"]
 )
 def test_what_is_not_json_is_a_parse_error(raw: bytes) -> None:
-    with pytest.raises(Fault) as caught:
-        read(raw)
+    with pytest.raises(JsonRpcError) as caught:
+        parse_message(raw)
 
     assert caught.value.code == -32700
 
@@ -118,11 +125,11 @@ def test_what_is_not_json_is_a_parse_error(raw: bytes) -> None:
 def test_a_batch_is_answered_as_a_batch_without_what_wants_no_answer() -> None:
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
-    answered = answer([request("ping", 1), told, 7, request("no/such", "b")], NOWHERE)
+    answered = handle_message([request("ping", 1), told, 7, request("no/such", "b")], NOWHERE)
 
     assert isinstance(answered, list)
     assert [one["id"] for one in answered] == [1, None, "b"]
-    assert answer([told, told], NOWHERE) is None
+    assert handle_message([told, told], NOWHERE) is None
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,7 @@ def test_a_batch_is_answered_as_a_batch_without_what_wants_no_answer() -> None:
     ],
 )
 def test_what_is_merely_told_is_not_answered(message: object) -> None:
-    assert answer(message, NOWHERE) is None
+    assert handle_message(message, NOWHERE) is None
 
 
 _JSON = st.recursive(
@@ -155,8 +162,8 @@ def test_any_params_get_an_answer(tmp_path: Path, method: str, params: Any, name
     if method == "tools/call":
         message["params"] = {"name": name, "arguments": params}
 
-    answered = answer(message, ProjectHandle(str(tmp_path)))
+    answered = handle_message(message, ProjectHandle(str(tmp_path)))
 
     assert isinstance(answered, dict)
     assert ("result" in answered) != ("error" in answered)
-    assert read(write(answered)) == answered
+    assert parse_message(encode_response(answered)) == answered

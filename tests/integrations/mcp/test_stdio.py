@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from ralph.integrations.mcp.stdio import LONGEST_LINE
+from ralph.integrations.mcp.stdio import MAX_LINE_BYTES
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.integrations.mcp.asking import INITIALIZE, SERVE, Served, over_stdio, request, talk, tool_call
 
 MODES = ["auto", "legacy", "2026-07-28"]
@@ -71,7 +71,7 @@ def test_what_is_remembered_through_it_is_the_word_of_an_agent(project: Project)
     with Served(project.root) as served:
         served.ask(tool_call("remember", content="The parser wants tabs."))
 
-    (memory,) = project.memory.list(Wanted())
+    (memory,) = project.memory.list(MemoryFilter())
     assert memory.source == "explicit"
     assert project.memory.history(memory.id)[0].who == "agent"
 
@@ -82,7 +82,7 @@ def test_a_session_of_the_loop_is_named_with_what_it_remembers(project: Project)
         served.ask(tool_call("remember", content="The parser wants tabs."))
         refused = served.ask(tool_call("finish_task", id=task.id))
 
-    (memory,) = project.memory.list(Wanted())
+    (memory,) = project.memory.list(MemoryFilter())
     assert (memory.origin_task, memory.origin_session) == (task.id, "s-1")
     assert refused["result"]["isError"]
     assert "the loop" in refused["result"]["content"][0]["text"]
@@ -102,7 +102,7 @@ def test_garbage_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
 
 def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
-        served.tell(b'{"x": "' + b"x" * LONGEST_LINE + b'"}', request("ping", 2))
+        served.tell(b'{"x": "' + b"x" * MAX_LINE_BYTES + b'"}', request("ping", 2))
         told, answered = served.hear(), served.hear()
 
     assert told["error"]["code"] == -32600

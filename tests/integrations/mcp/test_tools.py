@@ -8,11 +8,11 @@ import pytest
 
 from ralph.core.actor import Actor
 from ralph.core.config import TOML_NAME
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 from ralph.integrations.mcp.tools import TOOLS
 from ralph.integrations.project_handle import ProjectHandle
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.integrations.mcp.asking import called, error_of, refused, result_of
 
 NAMES = [
@@ -52,7 +52,7 @@ def test_reading_tools_say_that_they_only_read(opened: ProjectHandle) -> None:
 def test_what_is_remembered_is_found_in_one_line_and_shown_whole(project: Project, opened: ProjectHandle) -> None:
     body = "The parser wants tabs. " + "It counts them. " * 30
     said = called(opened, "remember", content=body, type="pitfall", tags=["Parser"], files=["src/parser.py"])
-    memory = project.memory.list(Wanted())[0]
+    memory = project.memory.list(MemoryFilter())[0]
 
     found = called(opened, "search_memories", query="parser tabs")
     shown = called(opened, "show_memory", id=memory.id)
@@ -81,7 +81,7 @@ def test_what_is_known_already_is_said_to_be(project: Project, opened: ProjectHa
     said = called(opened, "remember", content="The parser wants tabs.")
 
     assert "Already known" in said
-    assert len(project.memory.list(Wanted())) == 1
+    assert len(project.memory.list(MemoryFilter())) == 1
 
 
 def test_a_search_is_narrowed_by_kind_tags_and_number(opened: ProjectHandle) -> None:
@@ -143,7 +143,7 @@ def test_nothing_that_was_stored_comes_out_as_a_sigil(project: Project, opened: 
 def test_a_failure_of_no_task_is_remembered_as_a_pitfall(project: Project, opened: ProjectHandle) -> None:
     called(opened, "report_failure", tried="A regex.", why="It cannot count brackets.", category="wrong_approach")
 
-    (memory,) = project.memory.list(Wanted())
+    (memory,) = project.memory.list(MemoryFilter())
     assert memory.kind == "pitfall"
     assert "A regex." in memory.body
     assert "It cannot count brackets." in memory.body
@@ -165,7 +165,7 @@ def test_a_task_is_added_listed_shown_and_finished(project: Project, opened: Pro
     assert listed.index(first) < listed.index(second)
     assert second not in ready
     assert f"Needs: {first} Fix the parser (pending)" in shown
-    assert project.tasks.get(first).task.status is Status.DONE
+    assert project.tasks.get(first).task.status is TaskStatus.DONE
     assert "Fix the parser" not in called(opened, "list_tasks")
     assert first in called(opened, "list_tasks", status="done")
     assert first in called(opened, "list_tasks", status="all")
@@ -204,7 +204,7 @@ def test_a_session_of_the_loop_neither_finishes_tasks_nor_reports_failures_by_a_
 
     assert "the loop does" in refused(opened, "finish_task", id=task.id)
     assert "<failure-report>" in refused(opened, "report_failure", task=task.id, tried="x", why="y")
-    assert project.tasks.get(task.id).task.status is Status.PENDING
+    assert project.tasks.get(task.id).task.status is TaskStatus.PENDING
 
 
 # --- what goes wrong ----------------------------------------------------------------------

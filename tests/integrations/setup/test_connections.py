@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ralph.integrations.setup import carry_out, plan_removal, plan_setup, wish_for
-from ralph.integrations.setup.agents import AGENTS, Wish
-from ralph.integrations.setup.connections import examine_connections
+from ralph.integrations.setup import apply_plan, plan_removal, plan_setup, setup_options
+from ralph.integrations.setup.agents import EDITS_BY_AGENT, SetupOptions
+from ralph.integrations.setup.connections import check_connections
 from tests.cli.ran import run
 from tests.make import set_up_project
 
@@ -32,7 +32,7 @@ def programs(tmp_path: Path) -> Path:
     """Give a folder that has ralph and every agent."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("ralph", *AGENTS):
+    for name in ("ralph", *EDITS_BY_AGENT):
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
     return folder
@@ -44,10 +44,10 @@ def environment(tmp_path: Path, programs: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def wish(here: Path, programs: Path, environment: dict[str, str]) -> Callable[..., Wish]:
-    def make(*, user: bool = False, **more: Any) -> Wish:
+def wish(here: Path, programs: Path, environment: dict[str, str]) -> Callable[..., SetupOptions]:
+    def make(*, user: bool = False, **more: Any) -> SetupOptions:
         words = (str(programs / "ralph"),)
-        return wish_for(None if user else here, environment=environment, words=words, **more)
+        return setup_options(None if user else here, environment=environment, words=words, **more)
 
     return make
 
@@ -55,7 +55,7 @@ def wish(here: Path, programs: Path, environment: dict[str, str]) -> Callable[..
 @pytest.fixture
 def said(here: Path, environment: dict[str, str]) -> Callable[[], Said]:
     """Look, and give what is said: about what, whether it is fine, what, and what to do."""
-    return lambda: [(one.about, one.is_fine, one.says, one.mend) for one in examine_connections(here, environment)]
+    return lambda: [(one.about, one.is_fine, one.says, one.mend) for one in check_connections(here, environment)]
 
 
 def put(path: Path, value: object) -> Path:
@@ -75,15 +75,15 @@ def put(path: Path, value: object) -> Path:
     ],
 )
 def test_an_agent_that_is_connected_is_fine_and_one_that_is_not_any_more_is_not_spoken_of(
-    agent: str, parts: str, wish: Callable[..., Wish], said: Callable[[], Said]
+    agent: str, parts: str, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
     never = said()
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
     here = said()
-    carry_out(plan_removal(agent, wish()))
-    carry_out(plan_setup(agent, wish(user=True)))
+    apply_plan(plan_removal(agent, wish()))
+    apply_plan(plan_setup(agent, wish(user=True)))
     everywhere = said()
-    carry_out(plan_removal(agent, wish(user=True)))
+    apply_plan(plan_removal(agent, wish(user=True)))
 
     assert never == []
     assert here == [(agent, True, f"connected: {parts}", "")]
@@ -91,19 +91,19 @@ def test_an_agent_that_is_connected_is_fine_and_one_that_is_not_any_more_is_not_
     assert said() == []
 
 
-def test_only_what_is_connected_is_named(wish: Callable[..., Wish], said: Callable[[], Said]) -> None:
-    carry_out(plan_setup("claude", wish(with_hooks=False)))
+def test_only_what_is_connected_is_named(wish: Callable[..., SetupOptions], said: Callable[[], Said]) -> None:
+    apply_plan(plan_setup("claude", wish(with_hooks=False)))
     without_hooks = said()
-    carry_out(plan_setup("claude", wish(with_hooks=False, with_server=False)))
+    apply_plan(plan_setup("claude", wish(with_hooks=False, with_server=False)))
 
     assert without_hooks == [("claude", True, "connected: MCP server, skill", "")]
     assert said() == [("claude", True, "connected: skill", "")]
 
 
 def test_that_there_is_no_such_program_is_said_and_is_no_fault(
-    wish: Callable[..., Wish], said: Callable[[], Said], programs: Path
+    wish: Callable[..., SetupOptions], said: Callable[[], Said], programs: Path
 ) -> None:
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     (programs / "claude").unlink()
 
     [(_, is_fine, says, _)] = said()
@@ -112,12 +112,12 @@ def test_that_there_is_no_such_program_is_said_and_is_no_fault(
     assert says.endswith("skill; claude is not in the PATH")
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_entries_that_call_a_program_that_is_gone_or_cannot_be_run_are_wrong(
-    agent: str, wish: Callable[..., Wish], said: Callable[[], Said], programs: Path
+    agent: str, wish: Callable[..., SetupOptions], said: Callable[[], Said], programs: Path
 ) -> None:
     ralph = programs / "ralph"
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
     ralph.chmod(0o644)
     cannot_be_run = said()
     ralph.unlink()
@@ -128,9 +128,9 @@ def test_entries_that_call_a_program_that_is_gone_or_cannot_be_run_are_wrong(
 
 
 def test_what_setup_wrote_and_somebody_took_out_is_missed(
-    here: Path, wish: Callable[..., Wish], said: Callable[[], Said]
+    here: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     put(here / ".claude/settings.local.json", {"model": "opus"})
     (here / ".mcp.json").unlink()
 
@@ -144,8 +144,10 @@ def test_what_setup_wrote_and_somebody_took_out_is_missed(
     ]
 
 
-def test_some_hooks_that_are_gone_are_counted(here: Path, wish: Callable[..., Wish], said: Callable[[], Said]) -> None:
-    carry_out(plan_setup("claude", wish()))
+def test_some_hooks_that_are_gone_are_counted(
+    here: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
+) -> None:
+    apply_plan(plan_setup("claude", wish()))
     settings = here / ".claude/settings.local.json"
     value = json.loads(settings.read_text())
     del value["hooks"]["Stop"], value["hooks"]["SessionEnd"]
@@ -157,10 +159,10 @@ def test_some_hooks_that_are_gone_are_counted(here: Path, wish: Callable[..., Wi
 @pytest.mark.parametrize("user", [False, True])
 @pytest.mark.parametrize("name", ["project/.claude/settings.json", "home/.claude/settings.json"])
 def test_hooks_that_the_settings_of_claude_code_switch_off_are_wrong(
-    name: str, user: bool, tmp_path: Path, wish: Callable[..., Wish], said: Callable[[], Said]
+    name: str, user: bool, tmp_path: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
     path = put(tmp_path / name, {"disableAllHooks": True})
-    carry_out(plan_setup("claude", wish(user=user)))
+    apply_plan(plan_setup("claude", wish(user=user)))
 
     [(_, is_fine, says, mend)] = said()
 
@@ -170,21 +172,21 @@ def test_hooks_that_the_settings_of_claude_code_switch_off_are_wrong(
 
 
 def test_the_settings_nearest_to_the_project_decide(
-    here: Path, tmp_path: Path, wish: Callable[..., Wish], said: Callable[[], Said]
+    here: Path, tmp_path: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
     put(tmp_path / "home/.claude/settings.json", {"disableAllHooks": True})
     put(here / ".claude/settings.json", {"disableAllHooks": False})
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
 
     assert [is_fine for _, is_fine, _, _ in said()] == [True]
 
 
 @pytest.mark.parametrize(("value", "what"), [({"enabled": False}, "all"), ({"disabled": ["ralph"]}, "our")])
 def test_hooks_that_the_settings_of_gemini_switch_off_are_wrong(
-    value: object, what: str, tmp_path: Path, wish: Callable[..., Wish], said: Callable[[], Said]
+    value: object, what: str, tmp_path: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
     path = put(tmp_path / "home/.gemini/settings.json", {"hooksConfig": value})
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
 
     assert [(is_fine, says) for _, is_fine, says, _ in said()] == [(False, f"{path} disables {what} hooks")]
 
@@ -201,9 +203,9 @@ def test_files_of_agents_that_were_never_connected_are_left_to_others(
 
 
 def test_settings_that_cannot_be_read_any_more_are_named(
-    here: Path, wish: Callable[..., Wish], said: Callable[[], Said]
+    here: Path, wish: Callable[..., SetupOptions], said: Callable[[], Said]
 ) -> None:
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     put(here / ".mcp.json", "{")
 
     [(_, is_fine, says, mend)] = said()

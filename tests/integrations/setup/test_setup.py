@@ -17,10 +17,16 @@ from hypothesis import strategies as st
 
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.records import replace
-from ralph.integrations.setup import carry_out, plan_removal, plan_setup, wish_for
-from ralph.integrations.setup.agents import AGENTS, VARIABLES, Wish, edits_for, program
-from ralph.integrations.setup.backups import Kept, Original, digest
-from ralph.integrations.setup.connections import examine_connections
+from ralph.integrations.setup import apply_plan, plan_removal, plan_setup, setup_options
+from ralph.integrations.setup.agents import (
+    EDITS_BY_AGENT,
+    SERVER_ENV_VARIABLES,
+    SetupOptions,
+    file_edits,
+    ralph_command,
+)
+from ralph.integrations.setup.backups import OriginalFile, OriginalFiles, content_digest
+from ralph.integrations.setup.connections import check_connections
 from ralph.integrations.setup.edits import JsonEdit, LinesEdit, is_our_hook, is_our_server
 from tests.integrations.setup.test_jsontext import INDENTS, VALUES
 
@@ -36,7 +42,7 @@ FILES = {
 }
 BY_HAND = [
     {"command": f"{start} --agent {agent}"}
-    for agent in AGENTS
+    for agent in EDITS_BY_AGENT
     for start in ("ralph hook stop", "echo /x/ralph hook stop", "/x/ralph hook stop; /x/ralph hook 'stop", "hook stop")
 ]
 JSON_FILES = [(agent, name) for agent, names in FILES.items() for name in names if name.endswith(".json")]
@@ -50,12 +56,12 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def wish(here: Path, tmp_path: Path) -> Callable[..., Wish]:
+def wish(here: Path, tmp_path: Path) -> Callable[..., SetupOptions]:
     """Give what is wanted, for the project or, with `user`, for a person without any settings yet."""
 
-    def make(*, user: bool = False, path: str = PROGRAM, **more: Any) -> Wish:
+    def make(*, user: bool = False, path: str = PROGRAM, **more: Any) -> SetupOptions:
         home = {"HOME": str(tmp_path / "home")}
-        return wish_for(None if user else here, environment=home, words=(path,), **more)
+        return setup_options(None if user else here, environment=home, words=(path,), **more)
 
     return make
 
@@ -80,68 +86,68 @@ def loaded(path: Path) -> Any:
 # --- from nothing, and back ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_setup_makes_the_files_of_an_agent_and_uninstall_leaves_no_trace(
-    agent: str, here: Path, wish: Callable[..., Wish]
+    agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     before = contents(here)
 
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
     after = contents(here)
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     assert sorted(name for name, content in after.items() if content and ".ralph" not in name) == FILES[agent]
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_a_second_setup_changes_nothing(agent: str, here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup(agent, wish()))
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
+def test_a_second_setup_changes_nothing(agent: str, here: Path, wish: Callable[..., SetupOptions]) -> None:
+    apply_plan(plan_setup(agent, wish()))
     once = contents(here)
 
     again = plan_setup(agent, wish())
-    carry_out(again)
+    apply_plan(again)
 
     assert (again.changes, again.notes) == ((), ())
     assert contents(here) == once
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_for_all_projects_only_the_home_is_changed_and_is_as_before_afterwards(
-    agent: str, here: Path, tmp_path: Path, wish: Callable[..., Wish]
+    agent: str, here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     project = contents(here)
 
-    carry_out(plan_setup(agent, wish(user=True)))
+    apply_plan(plan_setup(agent, wish(user=True)))
     home = contents(tmp_path / "home")
-    carry_out(plan_removal(agent, wish(user=True)))
+    apply_plan(plan_removal(agent, wish(user=True)))
 
     assert contents(here) == project
     assert sum(PROGRAM.encode() in (content or b"") for content in home.values()) >= 1
     assert [name for name in contents(tmp_path / "home") if not name.startswith(".local")] == []
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_without_hooks_or_server_neither_is_written_and_what_was_goes(
-    agent: str, here: Path, wish: Callable[..., Wish]
+    agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
 
-    carry_out(plan_setup(agent, wish(with_hooks=False, with_server=False)))
+    apply_plan(plan_setup(agent, wish(with_hooks=False, with_server=False)))
     left = contents(here)
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     assert not any(PROGRAM.encode() in (content or b"") for content in left.values())
     assert any(name.endswith("SKILL.md") for name in left)
     assert list(contents(here)) == [".ralph"]
 
 
-def test_uninstall_where_nothing_was_set_up_changes_nothing(here: Path, wish: Callable[..., Wish]) -> None:
+def test_uninstall_where_nothing_was_set_up_changes_nothing(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, ".claude/settings.local.json", '{"hooks": {"Stop": []}, "enabledMcpjsonServers": []}')
     before = contents(here)
 
-    for agent in AGENTS:
-        carry_out(plan_removal(agent, wish()))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_removal(agent, wish()))
 
     assert contents(here) == before
 
@@ -150,9 +156,9 @@ def test_uninstall_where_nothing_was_set_up_changes_nothing(here: Path, wish: Ca
 
 
 def test_claude_code_gets_hooks_with_time_limits_in_seconds_and_a_server_it_may_start(
-    here: Path, wish: Callable[..., Wish]
+    here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
 
     settings = loaded(here / ".claude/settings.local.json")
     assert set(settings["hooks"]) == {
@@ -171,48 +177,50 @@ def test_claude_code_gets_hooks_with_time_limits_in_seconds_and_a_server_it_may_
 
 @pytest.mark.parametrize("user", [False, True])
 def test_claude_code_may_use_our_tools_unasked_and_no_more_without_the_server(
-    here: Path, tmp_path: Path, wish: Callable[..., Wish], user: bool
+    here: Path, tmp_path: Path, wish: Callable[..., SetupOptions], user: bool
 ) -> None:
     settings = tmp_path / "home/.claude/settings.json" if user else here / ".claude/settings.local.json"
     put(settings.parent, settings.name, '{"permissions": {"allow": ["Bash(ls)"]}}')
 
-    carry_out(plan_setup("claude", wish(user=user)))
+    apply_plan(plan_setup("claude", wish(user=user)))
     allowed = loaded(settings)["permissions"]
-    carry_out(plan_setup("claude", wish(user=user, with_server=False)))
+    apply_plan(plan_setup("claude", wish(user=user, with_server=False)))
 
     assert allowed == {"allow": ["Bash(ls)", "mcp__ralph"]}
     assert loaded(settings)["permissions"] == {"allow": ["Bash(ls)"]}
 
 
-def test_what_a_person_has_allowed_or_denied_is_theirs(here: Path, wish: Callable[..., Wish]) -> None:
+def test_what_a_person_has_allowed_or_denied_is_theirs(here: Path, wish: Callable[..., SetupOptions]) -> None:
     text = '{"permissions": {"allow": ["mcp__ralph"], "deny": ["mcp__ralph__remember"]}}'
     settings = put(here, ".claude/settings.local.json", text)
 
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     value = loaded(settings)
     put(here, ".claude/settings.local.json", json.dumps({**value, "model": "m"}))
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert value["permissions"] == json.loads(text)["permissions"]
     assert loaded(settings) == {**json.loads(text), "model": "m"}
 
 
-def test_gemini_trusts_our_server_until_a_person_says_otherwise(here: Path, wish: Callable[..., Wish]) -> None:
+def test_gemini_trusts_our_server_until_a_person_says_otherwise(here: Path, wish: Callable[..., SetupOptions]) -> None:
     settings = here / ".gemini/settings.json"
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
     value = loaded(settings)
     trusted = value["mcpServers"]["ralph"]["trust"]
     value["mcpServers"]["ralph"]["trust"] = False
     settings.write_text(json.dumps(value))
 
-    carry_out(plan_setup("gemini", wish(path="/new/ralph")))
+    apply_plan(plan_setup("gemini", wish(path="/new/ralph")))
 
     assert trusted is True
     assert loaded(settings)["mcpServers"]["ralph"] == {"command": "/new/ralph", "args": ["mcp"], "trust": False}
 
 
-def test_gemini_gets_its_own_events_with_time_limits_in_milliseconds(here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("gemini", wish()))
+def test_gemini_gets_its_own_events_with_time_limits_in_milliseconds(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    apply_plan(plan_setup("gemini", wish()))
 
     settings = loaded(here / ".gemini/settings.json")
     assert {event: entries[0]["hooks"][0]["command"].split()[-3] for event, entries in settings["hooks"].items()} == {
@@ -226,8 +234,8 @@ def test_gemini_gets_its_own_events_with_time_limits_in_milliseconds(here: Path,
     assert is_our_server(settings["mcpServers"]["ralph"])
 
 
-def test_cursor_gets_a_version_and_hooks_without_groups(here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("cursor", wish()))
+def test_cursor_gets_a_version_and_hooks_without_groups(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    apply_plan(plan_setup("cursor", wish()))
 
     hooks = loaded(here / ".cursor/hooks.json")
     assert hooks["version"] == 1
@@ -237,27 +245,27 @@ def test_cursor_gets_a_version_and_hooks_without_groups(here: Path, wish: Callab
     assert loaded(here / ".cursor/mcp.json")["mcpServers"]["ralph"]["args"] == ["-C", "${workspaceFolder}", "mcp"]
 
 
-def test_codex_gets_a_table_at_the_end_of_its_settings(here: Path, wish: Callable[..., Wish]) -> None:
+def test_codex_gets_a_table_at_the_end_of_its_settings(here: Path, wish: Callable[..., SetupOptions]) -> None:
     text = '# mine\nmodel = "m"\n\n[mcp_servers.other]\ncommand = "x" # why'
     settings = put(here, ".codex/config.toml", text)
 
-    carry_out(plan_setup("codex", wish()))
+    apply_plan(plan_setup("codex", wish()))
     after = settings.read_text()
-    carry_out(plan_removal("codex", wish()))
+    apply_plan(plan_removal("codex", wish()))
 
     assert after.startswith(text)
     assert tomllib.loads(after)["mcp_servers"]["ralph"] == {
         "command": PROGRAM,
         "args": ["mcp"],
-        "env_vars": list(VARIABLES),
+        "env_vars": list(SERVER_ENV_VARIABLES),
     }
     assert settings.read_text() == text
 
 
-def test_opencode_gets_a_plugin_that_calls_this_program(here: Path, wish: Callable[..., Wish]) -> None:
+def test_opencode_gets_a_plugin_that_calls_this_program(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, "opencode.jsonc", '{\n  // mine\n  "model": "m",\n}\n')
 
-    carry_out(plan_setup("opencode", wish()))
+    apply_plan(plan_setup("opencode", wish()))
 
     assert f'const PROGRAM = ["{PROGRAM}"]' in (here / ".opencode/plugin/ralph.js").read_text()
     assert "// mine" in (here / "opencode.jsonc").read_text()
@@ -269,11 +277,11 @@ def test_opencode_gets_a_plugin_that_calls_this_program(here: Path, wish: Callab
     "words",
     [("/x/ralph",), ("/x y/ralph",), ("/usr/bin/python3", "-m", "ralph"), ("/usr/bin/python3", "-P", "-m", "ralph")],
 )
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_what_setup_writes_is_known_again_whatever_starts_the_program(
     agent: str, words: tuple[str, ...], here: Path
 ) -> None:
-    for edit in edits_for(agent, wish_for(here, environment={"HOME": "/nowhere"}, words=words)):
+    for edit in file_edits(agent, setup_options(here, environment={"HOME": "/nowhere"}, words=words)):
         if isinstance(edit, JsonEdit):
             assert all(is_our_hook(hook, agent) for hook in edit.hooks.values())
             assert edit.server is None or is_our_server(edit.server)
@@ -283,7 +291,7 @@ def test_what_setup_writes_is_known_again_whatever_starts_the_program(
     "hook", ["ralph", {}, {"command": 1}, {"command": "echo ralph hook stop"}, {"command": "a"}, *BY_HAND]
 )
 def test_other_hooks_are_not_taken_for_ours(hook: object) -> None:
-    assert not any(is_our_hook(hook, agent) for agent in AGENTS)
+    assert not any(is_our_hook(hook, agent) for agent in EDITS_BY_AGENT)
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"command": []}, {"command": 1}, {"command": "ralph", "args": ["x"]}])
@@ -291,8 +299,8 @@ def test_other_servers_are_not_taken_for_ours(entry: object) -> None:
     assert not is_our_server(entry)
 
 
-def test_who_is_connected_for_all_projects_too_is_told(wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("claude", wish(user=True)))
+def test_who_is_connected_for_all_projects_too_is_told(wish: Callable[..., SetupOptions]) -> None:
+    apply_plan(plan_setup("claude", wish(user=True)))
 
     plan = plan_setup("claude", wish())
 
@@ -303,11 +311,11 @@ def test_the_program_is_the_one_beside_this_python_or_this_python_itself(tmp_pat
     beside = tmp_path / "ralph"
     beside.write_text("#!/bin/sh\n")
 
-    without = program(str(tmp_path / "python"))
+    without = ralph_command(str(tmp_path / "python"))
     beside.chmod(0o755)
 
     assert without == (str(tmp_path / "python"), "-P", "-m", "ralph")
-    assert program(str(tmp_path / "python")) == (str(beside),)
+    assert ralph_command(str(tmp_path / "python")) == (str(beside),)
 
 
 # --- what is there already ----------------------------------------------------------------
@@ -320,7 +328,7 @@ def test_whatever_object_a_file_holds_it_is_kept_and_comes_back_byte_for_byte(
     agent: str,
     name: str,
     here: Path,
-    wish: Callable[..., Wish],
+    wish: Callable[..., SetupOptions],
     value: dict[str, Any],
     indent: Any,
     has_crlf: bool,
@@ -331,11 +339,11 @@ def test_whatever_object_a_file_holds_it_is_kept_and_comes_back_byte_for_byte(
     path = put(here, name, text)
     before = contents(here)
 
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
     once = path.read_bytes()
-    carry_out(plan_setup(agent, wish()))
+    apply_plan(plan_setup(agent, wish()))
     twice = path.read_bytes()
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     assert once == twice
     merged = json.loads(once.decode("utf-8-sig"))
@@ -345,8 +353,8 @@ def test_whatever_object_a_file_holds_it_is_kept_and_comes_back_byte_for_byte(
 
 
 def edit_of(agent: str, name: str) -> JsonEdit:
-    wish = wish_for(Path("/nowhere"), environment={"HOME": "/nowhere"}, words=(PROGRAM,))
-    found = next(edit for edit in edits_for(agent, wish) if edit.path == Path("/nowhere") / name)
+    wish = setup_options(Path("/nowhere"), environment={"HOME": "/nowhere"}, words=(PROGRAM,))
+    found = next(edit for edit in file_edits(agent, wish) if edit.path == Path("/nowhere") / name)
     assert isinstance(found, JsonEdit)
     return found
 
@@ -360,21 +368,23 @@ def test_from_a_file_that_a_person_changed_since_only_ours_is_taken_out(
     edit = edit_of(agent, name)
     before = json.dumps(value, indent=indent).encode()
 
-    written = json.loads(edit.merged(before, force=False, was_written=False))
+    written = json.loads(edit.with_entries(before, force=False, was_written=False))
     changed = json.dumps({"theirs": later, **written}, indent=indent).encode()
-    stripped = edit.stripped(changed, before)
+    stripped = edit.without_entries(changed, before)
 
     assert stripped is not None
     left = json.loads(stripped)
     assert {key: one for key, one in left.items() if key not in edit.defaults} == {"theirs": later, **value}
 
 
-def test_hooks_and_servers_of_others_stay_and_ours_come_after_them(here: Path, wish: Callable[..., Wish]) -> None:
+def test_hooks_and_servers_of_others_stay_and_ours_come_after_them(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
     theirs = {"matcher": "startup", "hooks": [{"type": "command", "command": "echo ralph hook stop"}]}
     settings = put(here, ".claude/settings.local.json", json.dumps({"hooks": {"SessionStart": [theirs]}}, indent=4))
     put(here, ".mcp.json", '{"mcpServers": {"other": {"command": "x"}}}')
 
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
 
     assert loaded(settings)["hooks"]["SessionStart"][0] == theirs
     assert len(loaded(settings)["hooks"]["SessionStart"]) == 2
@@ -382,18 +392,18 @@ def test_hooks_and_servers_of_others_stay_and_ours_come_after_them(here: Path, w
 
 
 def test_another_program_path_renews_our_entries_and_keeps_what_people_did(
-    here: Path, wish: Callable[..., Wish]
+    here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    for agent in AGENTS:
-        carry_out(plan_setup(agent, wish(path="/old/ralph")))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_setup(agent, wish(path="/old/ralph")))
     settings, servers = here / ".claude/settings.local.json", here / ".mcp.json"
     value = loaded(settings)
     value["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "mine"})
     settings.write_text(json.dumps({"first": 1, **value}))
     servers.write_text(servers.read_text().replace('"args"', '"alwaysLoad": true, "args"'))
 
-    for agent in AGENTS:
-        carry_out(plan_setup(agent, wish()))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_setup(agent, wish()))
 
     after = contents(here)
     assert not [name for name, content in after.items() if b"/old/ralph" in (content or b"") and "/setup" not in name]
@@ -405,45 +415,47 @@ def test_another_program_path_renews_our_entries_and_keeps_what_people_did(
     assert loaded(servers)["mcpServers"]["ralph"] == {"command": PROGRAM, "alwaysLoad": True, "args": ["mcp"]}
 
 
-def test_what_a_person_added_to_our_group_of_hooks_stays_when_ours_go(here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("claude", wish()))
+def test_what_a_person_added_to_our_group_of_hooks_stays_when_ours_go(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
+    apply_plan(plan_setup("claude", wish()))
     settings = here / ".claude/settings.local.json"
     value = loaded(settings)
     value["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "mine"})
     settings.write_text(json.dumps(value, indent=2))
 
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert loaded(settings) == {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}
 
 
-def test_uninstall_after_a_renewal_gives_what_was_there_at_first(here: Path, wish: Callable[..., Wish]) -> None:
+def test_uninstall_after_a_renewal_gives_what_was_there_at_first(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, ".gemini/settings.json", '{"theme":"dark"}')
     before = contents(here)
 
-    carry_out(plan_setup("gemini", wish(path="/old/ralph")))
-    carry_out(plan_setup("gemini", wish()))
-    carry_out(plan_removal("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish(path="/old/ralph")))
+    apply_plan(plan_setup("gemini", wish()))
+    apply_plan(plan_removal("gemini", wish()))
 
     assert contents(here) == before
 
 
 def test_a_table_of_codex_is_renewed_with_what_a_person_added_and_goes_alone(
-    here: Path, wish: Callable[..., Wish]
+    here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    carry_out(plan_setup("codex", wish(path="/old/ralph")))
+    apply_plan(plan_setup("codex", wish(path="/old/ralph")))
     settings = here / ".codex/config.toml"
     named = settings.read_text().replace('"RALPH_STORE"]', '"RALPH_STORE", "MINE"]')
     settings.write_text(named + "startup_timeout_sec = 20\n\n# theirs\n[other]\na = 1\n")
 
-    carry_out(plan_setup("codex", wish()))
+    apply_plan(plan_setup("codex", wish()))
     renewed = tomllib.loads(settings.read_text())
     settings.write_text("b = 2\n" + settings.read_text())
-    carry_out(plan_removal("codex", wish()))
+    apply_plan(plan_removal("codex", wish()))
 
     assert renewed["mcp_servers"]["ralph"] == {
         **{"command": PROGRAM, "args": ["mcp"], "startup_timeout_sec": 20},
-        "env_vars": [*VARIABLES, "MINE"],
+        "env_vars": [*SERVER_ENV_VARIABLES, "MINE"],
     }
     assert tomllib.loads(settings.read_text()) == {"b": 2, "other": {"a": 1}}
     assert "# theirs" in settings.read_text()
@@ -457,7 +469,7 @@ def test_a_table_of_codex_is_renewed_with_what_a_person_added_and_goes_alone(
     ],
 )
 def test_tables_in_a_form_that_cannot_be_changed_are_left_alone(
-    text: str, here: Path, wish: Callable[..., Wish]
+    text: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     settings = put(here, ".codex/config.toml", text)
 
@@ -477,7 +489,7 @@ def test_tables_in_a_form_that_cannot_be_changed_are_left_alone(
     ],
 )
 def test_a_server_of_our_name_that_is_not_ours_is_replaced_only_by_force(
-    agent: str, name: str, text: str, here: Path, wish: Callable[..., Wish]
+    agent: str, name: str, text: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     path = put(here, name, text)
     before = contents(here)
@@ -485,9 +497,9 @@ def test_a_server_of_our_name_that_is_not_ours_is_replaced_only_by_force(
     with pytest.raises(UsageError, match="--force"):
         plan_setup(agent, wish())
     unforced = contents(here)
-    carry_out(plan_setup(agent, wish(), force=True))
+    apply_plan(plan_setup(agent, wish(), force=True))
     forced = path.read_text()
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     assert unforced == before
     assert PROGRAM in forced
@@ -505,7 +517,7 @@ def test_a_server_of_our_name_that_is_not_ours_is_replaced_only_by_force(
     ],
 )
 def test_a_file_that_cannot_be_understood_is_refused_and_nothing_is_changed(
-    text: str, why: str, here: Path, wish: Callable[..., Wish]
+    text: str, why: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     put(here, ".claude/settings.local.json", text)
     before = contents(here)
@@ -516,7 +528,7 @@ def test_a_file_that_cannot_be_understood_is_refused_and_nothing_is_changed(
     assert contents(here) == before
 
 
-def test_a_file_that_is_not_utf8_or_is_a_folder_is_refused(here: Path, wish: Callable[..., Wish]) -> None:
+def test_a_file_that_is_not_utf8_or_is_a_folder_is_refused(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, ".gemini/settings.json", "").write_bytes('{"a": 1}'.encode("utf-16"))
     (here / ".mcp.json").mkdir()
 
@@ -526,17 +538,17 @@ def test_a_file_that_is_not_utf8_or_is_a_folder_is_refused(here: Path, wish: Cal
         plan_setup("claude", wish())
 
 
-def test_links_and_permissions_stay(here: Path, tmp_path: Path, wish: Callable[..., Wish]) -> None:
+def test_links_and_permissions_stay(here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]) -> None:
     real = put(tmp_path, "dotfiles/settings.json", '{"a": 1}\n')
     real.chmod(0o640)
     (here / ".gemini").mkdir()
     (here / ".gemini/settings.json").symlink_to(real)
 
     plan = plan_setup("gemini", wish())
-    carry_out(plan)
+    apply_plan(plan)
     is_link, mode = (here / ".gemini/settings.json").is_symlink(), real.stat().st_mode & 0o777
     written = real.read_text()
-    carry_out(plan_removal("gemini", wish()))
+    apply_plan(plan_removal("gemini", wish()))
 
     assert plan.notes == (f".gemini/settings.json is a symbolic link to {real}.",)
     assert (is_link, mode) == (True, 0o640)
@@ -545,25 +557,27 @@ def test_links_and_permissions_stay(here: Path, tmp_path: Path, wish: Callable[.
     assert real.read_text() == '{"a": 1}\n'
 
 
-def test_a_skill_that_somebody_changed_is_left_as_it_is(here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("claude", wish()))
+def test_a_skill_that_somebody_changed_is_left_as_it_is(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    apply_plan(plan_setup("claude", wish()))
     path = here / ".claude/skills/ralph-memory/SKILL.md"
     path.write_text("mine")
 
     again = plan_setup("claude", wish())
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert (again.changes, len(again.notes)) == ((), 1)
     assert path.read_text() == "mine"
 
 
-def test_a_file_saved_between_the_plan_and_the_change_is_not_overwritten(here: Path, wish: Callable[..., Wish]) -> None:
+def test_a_file_saved_between_the_plan_and_the_change_is_not_overwritten(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
     path = put(here, ".gemini/settings.json", "{}")
     plan = plan_setup("gemini", wish())
     path.write_text('{"saved": "meanwhile"}')
 
     with pytest.raises(RalphError, match="changed in the meantime"):
-        carry_out(plan)
+        apply_plan(plan)
 
     assert path.read_text() == '{"saved": "meanwhile"}'
 
@@ -571,10 +585,10 @@ def test_a_file_saved_between_the_plan_and_the_change_is_not_overwritten(here: P
 # --- the way back ------------------------------------------------------------------------
 
 
-def test_what_is_kept_for_the_way_back_is_private_and_out_of_git(here: Path, wish: Callable[..., Wish]) -> None:
+def test_what_is_kept_for_the_way_back_is_private_and_out_of_git(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, ".gemini/settings.json", '{"key": "secret"}')
 
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
 
     folder = here / ".ralph/setup"
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -582,16 +596,16 @@ def test_what_is_kept_for_the_way_back_is_private_and_out_of_git(here: Path, wis
     assert (folder / ".gitignore").read_text() == "*\n"
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_without_what_was_kept_our_entries_are_taken_out_all_the_same(
-    agent: str, here: Path, wish: Callable[..., Wish]
+    agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     put(here, FILES[agent][-1] if agent != "cursor" else ".cursor/mcp.json", '{\n  "mine": 1\n}\n')
     before = contents(here)
-    carry_out(plan_setup(agent, wish()))
-    Kept(here / ".ralph/setup", agent).write({})
+    apply_plan(plan_setup(agent, wish()))
+    OriginalFiles(here / ".ralph/setup", agent).write({})
 
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     after = {name: content for name, content in contents(here).items() if content}
     assert {name: content for name, content in before.items() if content}.items() <= after.items()
@@ -599,16 +613,16 @@ def test_without_what_was_kept_our_entries_are_taken_out_all_the_same(
 
 
 def test_what_was_kept_leads_to_no_file_but_those_of_the_agent(
-    here: Path, tmp_path: Path, wish: Callable[..., Wish]
+    here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     other = put(tmp_path, "other.txt", "precious")
     (tmp_path / "empty").mkdir()
-    carry_out(plan_setup("claude", wish()))
-    kept = Kept(here / ".ralph/setup", "claude")
-    originals = {name: replace(one, folders=("../empty",)) for name, one in kept.read().items()}
-    kept.write({**originals, "../other.txt": Original(content=b"evil", written=digest(b"precious"))})
+    apply_plan(plan_setup("claude", wish()))
+    kept = OriginalFiles(here / ".ralph/setup", "claude")
+    originals = {name: replace(one, created_directories=("../empty",)) for name, one in kept.read().items()}
+    kept.write({**originals, "../other.txt": OriginalFile(content=b"evil", written_digest=content_digest(b"precious"))})
 
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert other.read_text() == "precious"
     assert (tmp_path / "empty").exists()
@@ -616,16 +630,18 @@ def test_what_was_kept_leads_to_no_file_but_those_of_the_agent(
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"a": 1}', "[]", "[" * 100_000])
-def test_damage_to_what_was_kept_is_said_and_stops_nobody(damage: str, here: Path, wish: Callable[..., Wish]) -> None:
+def test_damage_to_what_was_kept_is_said_and_stops_nobody(
+    damage: str, here: Path, wish: Callable[..., SetupOptions]
+) -> None:
     put(here, ".mcp.json", '{"mine": 1}')
     put(here, ".ralph/setup/claude.json", damage)
 
     first = plan_setup("claude", wish())
-    carry_out(first)
+    apply_plan(first)
     again = plan_setup("claude", wish())
     put(here, ".ralph/setup/claude.json", damage)
     last = plan_removal("claude", wish())
-    carry_out(last)
+    apply_plan(last)
 
     assert all(" is damaged: " in one.notes[0] for one in (first, last))
     assert (again.changes, again.notes) == ((), ())
@@ -634,44 +650,46 @@ def test_damage_to_what_was_kept_is_said_and_stops_nobody(damage: str, here: Pat
 
 
 def test_what_is_kept_is_never_seen_half_written(
-    here: Path, wish: Callable[..., Wish], monkeypatch: pytest.MonkeyPatch
+    here: Path, wish: Callable[..., SetupOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     kept = here / ".ralph/setup/claude.json"
     monkeypatch.setattr(os, "fsync", lambda _: seen.append(kept.read_bytes() if kept.exists() else None))
 
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
 
     assert seen[0] is None
     assert all(one is None or json.loads(one) for one in seen)
 
 
-def test_what_came_with_a_repository_does_not_say_what_setup_wrote(here: Path, wish: Callable[..., Wish]) -> None:
+def test_what_came_with_a_repository_does_not_say_what_setup_wrote(
+    here: Path, wish: Callable[..., SetupOptions]
+) -> None:
     entry = {"command": "/x/ralph", "args": ["mcp"], "env": {"PYTHONPATH": "hostile"}}
     servers = put(here, ".mcp.json", json.dumps({"mcpServers": {"ralph": entry}}))
-    original = Original(content=None, written=digest(servers.read_bytes()))
-    Kept(here / ".ralph/setup", "claude").write({".mcp.json": original})
+    original = OriginalFile(content=None, written_digest=content_digest(servers.read_bytes()))
+    OriginalFiles(here / ".ralph/setup", "claude").write({".mcp.json": original})
     for words in (["init", "-q"], ["add", "-f", ".mcp.json", ".ralph/setup/claude.json"]):
         subprocess.run(["git", *words], cwd=here, check=True)
 
     plan = plan_setup("claude", wish())
-    carry_out(plan)
+    apply_plan(plan)
 
     assert any("is tracked by git and therefore not trusted" in note for note in plan.notes)
     assert loaded(servers) == {"mcpServers": {"ralph": entry}}
     assert list(loaded(here / ".claude/settings.local.json")) == ["hooks"]
 
 
-def test_files_with_paths_of_this_machine_stay_out_of_git(here: Path, wish: Callable[..., Wish]) -> None:
+def test_files_with_paths_of_this_machine_stay_out_of_git(here: Path, wish: Callable[..., SetupOptions]) -> None:
     subprocess.run(["git", "init", "-q"], cwd=here, check=True)
     exclude = here / ".git/info/exclude"
     before = exclude.read_bytes() if exclude.exists() else None
-    for agent in AGENTS:
-        carry_out(plan_setup(agent, wish()))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_setup(agent, wish()))
 
     status = subprocess.run(["git", "status", "--short", "-uall"], cwd=here, capture_output=True, text=True, check=True)
-    for agent in reversed(AGENTS):
-        carry_out(plan_removal(agent, wish()))
+    for agent in reversed(EDITS_BY_AGENT):
+        apply_plan(plan_removal(agent, wish()))
 
     assert {line[3:] for line in status.stdout.splitlines()} == {
         name for names in FILES.values() for name in names if name.endswith("SKILL.md")
@@ -679,20 +697,20 @@ def test_files_with_paths_of_this_machine_stay_out_of_git(here: Path, wish: Call
     assert (exclude.read_bytes() if exclude.exists() else None) == before
 
 
-def test_agents_may_be_disconnected_in_any_order(here: Path, wish: Callable[..., Wish]) -> None:
+def test_agents_may_be_disconnected_in_any_order(here: Path, wish: Callable[..., SetupOptions]) -> None:
     subprocess.run(["git", "init", "-q"], cwd=here, check=True)
     exclude = put(here, ".git/info/exclude", "*.mine")
-    for agent in AGENTS:
-        carry_out(plan_setup(agent, wish()))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_setup(agent, wish()))
 
-    for agent in AGENTS:
-        carry_out(plan_removal(agent, wish()))
+    for agent in EDITS_BY_AGENT:
+        apply_plan(plan_removal(agent, wish()))
 
     assert exclude.read_text().strip() == "*.mine"
     assert contents(here) == {".ralph": None}
 
 
-def test_a_file_that_git_has_already_is_named(here: Path, wish: Callable[..., Wish]) -> None:
+def test_a_file_that_git_has_already_is_named(here: Path, wish: Callable[..., SetupOptions]) -> None:
     put(here, ".mcp.json", "{}")
     for words in (["init", "-q"], ["add", ".mcp.json"]):
         subprocess.run(["git", *words], cwd=here, check=True)
@@ -703,12 +721,12 @@ def test_a_file_that_git_has_already_is_named(here: Path, wish: Callable[..., Wi
 
 
 def test_a_project_that_was_moved_is_disconnected_where_it_is(
-    here: Path, tmp_path: Path, wish: Callable[..., Wish]
+    here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]
 ) -> None:
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     moved = here.rename(tmp_path / "moved")
 
-    carry_out(plan_removal("claude", wish_for(moved, environment=dict(os.environ), words=(PROGRAM,))))
+    apply_plan(plan_removal("claude", setup_options(moved, environment=dict(os.environ), words=(PROGRAM,))))
 
     assert contents(moved) == {".ralph": None}
 
@@ -716,14 +734,14 @@ def test_a_project_that_was_moved_is_disconnected_where_it_is(
 # --- one repository, several projects -------------------------------------------------------
 
 
-def in_one_repository(tmp_path: Path, *names: str) -> list[Wish]:
+def in_one_repository(tmp_path: Path, *names: str) -> list[SetupOptions]:
     """Give what is wanted for each of some projects in one git repository."""
     subprocess.run(["git", "init", "-q", str(tmp_path / "all")], check=True)
     projects = [tmp_path / "all" / name for name in names]
     for project in projects:
         (project / ".ralph").mkdir(parents=True)
     home = {"HOME": str(tmp_path / "home")}
-    return [wish_for(project, environment=home, words=(PROGRAM,)) for project in projects]
+    return [setup_options(project, environment=home, words=(PROGRAM,)) for project in projects]
 
 
 def seen_by_git(directory: Path) -> set[bytes]:
@@ -736,12 +754,12 @@ def test_projects_in_one_repository_do_not_take_away_each_others_lines(tmp_path:
     one, other = in_one_repository(tmp_path, "a", "b")
     exclude = put(tmp_path / "all", ".git/info/exclude", "*.mine\n")
 
-    carry_out(plan_setup("claude", one))
-    carry_out(plan_setup("claude", other))
+    apply_plan(plan_setup("claude", one))
+    apply_plan(plan_setup("claude", other))
     both = seen_by_git(tmp_path / "all")
-    carry_out(plan_removal("claude", one))
+    apply_plan(plan_removal("claude", one))
     left = seen_by_git(tmp_path / "all")
-    carry_out(plan_removal("claude", other))
+    apply_plan(plan_removal("claude", other))
 
     assert (both, left) == (set(), set())
     assert exclude.read_text() == "*.mine\n"
@@ -754,23 +772,28 @@ def test_whatever_a_folder_is_called_its_files_stay_out_of_git(name: str, tmp_pa
     [wish] = in_one_repository(tmp_path, name)
     put(tmp_path / "all", "app1/.mcp.json", "{}")
 
-    carry_out(plan_setup("claude", wish))
+    apply_plan(plan_setup("claude", wish))
 
     assert seen_by_git(tmp_path / "all") == {b"app1/.mcp.json"}
 
 
 def test_lines_under_the_heading_that_projects_shared_are_renewed_and_those_of_others_stay() -> None:
     edit = LinesEdit(
-        path=Path("x"), heading="# new /b/", lines=("/b/x",), says="", old_heading="# old", old_lines=("/b/x", "/b/y")
+        path=Path("x"),
+        heading="# new /b/",
+        lines=("/b/x",),
+        description="",
+        old_heading="# old",
+        old_lines=("/b/x", "/b/y"),
     )
 
-    mixed = edit.merged(b"mine\n# old\n/a/x\n/b/x\nlast\n", force=False, was_written=False)
-    alone = edit.merged(b"mine\n# old\n/b/x\n/b/y\n", force=False, was_written=False)
+    mixed = edit.with_entries(b"mine\n# old\n/a/x\n/b/x\nlast\n", force=False, was_written=False)
+    alone = edit.with_entries(b"mine\n# old\n/b/x\n/b/y\n", force=False, was_written=False)
 
     assert mixed == b"mine\n# old\n/a/x\nlast\n# new /b/\n/b/x\n"
     assert alone == b"mine\n# new /b/\n/b/x\n"
-    assert edit.merged(mixed, force=False, was_written=False) == mixed
-    assert edit.stripped(mixed, b"") == b"mine\n# old\n/a/x\nlast\n"
+    assert edit.with_entries(mixed, force=False, was_written=False) == mixed
+    assert edit.without_entries(mixed, b"") == b"mine\n# old\n/a/x\nlast\n"
 
 
 # --- what people wrote is theirs --------------------------------------------------------------
@@ -787,22 +810,22 @@ def test_lines_under_the_heading_that_projects_shared_are_renewed_and_those_of_o
     ],
 )
 def test_a_server_that_a_person_wrote_stays_theirs(
-    agent: str, name: str, text: str, here: Path, wish: Callable[..., Wish]
+    agent: str, name: str, text: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     path = put(here, name, text)
 
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
     untouched = path.read_text()
     plan = plan_setup(agent, wish())
-    carry_out(plan)
+    apply_plan(plan)
     entry = loaded(path) if path.suffix == ".json" else tomllib.loads(path.read_text())
-    carry_out(plan_setup(agent, wish(with_server=False)))
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_setup(agent, wish(with_server=False)))
+    apply_plan(plan_removal(agent, wish()))
     back = path.read_text()
-    carry_out(plan_setup(agent, wish(), force=True))
+    apply_plan(plan_setup(agent, wish(), force=True))
     forced = path.read_text()
     path.write_text(forced + "\n")
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
     theirs = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     assert untouched == back == text
@@ -814,44 +837,44 @@ def test_a_server_that_a_person_wrote_stays_theirs(
 
 
 def test_what_a_person_starts_gets_no_leave_and_their_file_is_not_kept_out_of_git(
-    here: Path, wish: Callable[..., Wish]
+    here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     put(here, ".mcp.json", '{"mcpServers": {"ralph": {"command": "./ralph", "args": ["mcp"]}}}')
     subprocess.run(["git", "init", "-q"], cwd=here, check=True)
 
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     left = loaded(here / ".claude/settings.local.json")
-    carry_out(plan_setup("claude", wish(), force=True))
+    apply_plan(plan_setup("claude", wish(), force=True))
     forced = loaded(here / ".claude/settings.local.json")
 
     assert list(left) == ["hooks"]
     assert forced["enabledMcpjsonServers"] == ["ralph"]
     assert ".mcp.json" in (here / ".git/info/exclude").read_text()
-    carry_out(plan_removal("claude", wish()))
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     assert ".mcp.json" not in (here / ".git/info/exclude").read_text()
 
 
-def test_hooks_that_a_person_wrote_stay_and_are_named(here: Path, wish: Callable[..., Wish]) -> None:
+def test_hooks_that_a_person_wrote_stay_and_are_named(here: Path, wish: Callable[..., SetupOptions]) -> None:
     text = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "ralph hook stop --agent claude"}]}]}}'
     path = put(here, ".claude/settings.local.json", text)
 
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
     untouched = path.read_text()
     plan = plan_setup("claude", wish())
-    carry_out(plan)
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan)
+    apply_plan(plan_removal("claude", wish()))
 
     assert untouched == path.read_text() == text
     assert any("hooks that call ralph" in note for note in plan.notes)
 
 
-def test_what_a_person_has_allowed_stays_when_nothing_was_set_up(here: Path, wish: Callable[..., Wish]) -> None:
+def test_what_a_person_has_allowed_stays_when_nothing_was_set_up(here: Path, wish: Callable[..., SetupOptions]) -> None:
     path = put(here, ".claude/settings.local.json", '{"permissions": {"allow": ["mcp__ralph"]}}')
     before = contents(here)
 
-    carry_out(plan_removal("claude", wish()))
-    carry_out(plan_setup("claude", wish(with_hooks=False, with_server=False)))
+    apply_plan(plan_removal("claude", wish()))
+    apply_plan(plan_setup("claude", wish(with_hooks=False, with_server=False)))
 
     assert path.read_text() == '{"permissions": {"allow": ["mcp__ralph"]}}'
     assert before.items() <= contents(here).items()
@@ -860,16 +883,16 @@ def test_what_a_person_has_allowed_stays_when_nothing_was_set_up(here: Path, wis
 @pytest.mark.parametrize("empty", ["", " \n", "\ufeff"])
 @pytest.mark.parametrize("parts", [{}, {"with_hooks": False, "with_server": False}])
 def test_an_empty_file_comes_back_empty(
-    empty: str, parts: dict[str, bool], here: Path, wish: Callable[..., Wish]
+    empty: str, parts: dict[str, bool], here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     path = put(here, ".claude/settings.local.json", empty)
 
-    carry_out(plan_setup("claude", wish(**parts)))
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_setup("claude", wish(**parts)))
+    apply_plan(plan_removal("claude", wish()))
     once = path.read_bytes()
-    carry_out(plan_setup("claude", wish()))
+    apply_plan(plan_setup("claude", wish()))
     path.write_bytes(path.read_bytes() + b"\n")
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert once == path.read_bytes() == empty.encode()
 
@@ -877,9 +900,9 @@ def test_an_empty_file_comes_back_empty(
 # --- files that attack ---------------------------------------------------------------------------
 
 
-def test_a_program_in_the_directory_is_not_run_in_our_place(here: Path, wish: Callable[..., Wish]) -> None:
-    words = program(str(here / "nowhere"))
-    carry_out(plan_setup("claude", replace(wish(), program=(sys.executable, *words[1:]))))
+def test_a_program_in_the_directory_is_not_run_in_our_place(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    words = ralph_command(str(here / "nowhere"))
+    apply_plan(plan_setup("claude", replace(wish(), program=(sys.executable, *words[1:]))))
     put(here, "ralph.py", "print('hostile')")
     command = loaded(here / ".claude/settings.local.json")["hooks"]["Stop"][0]["hooks"][0]["command"]
     server = loaded(here / ".mcp.json")["mcpServers"]["ralph"]
@@ -893,19 +916,19 @@ def test_a_program_in_the_directory_is_not_run_in_our_place(here: Path, wish: Ca
     assert json.loads(hook.stdout) == {}
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EDITS_BY_AGENT)
 def test_entries_that_could_run_a_program_of_the_directory_are_renewed(
-    agent: str, here: Path, wish: Callable[..., Wish]
+    agent: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     old, new = ("/x/python", "-m", "ralph"), ("/x/python", "-P", "-m", "ralph")
-    carry_out(plan_setup(agent, replace(wish(), program=new)))
+    apply_plan(plan_setup(agent, replace(wish(), program=new)))
     wanted = {name: content for name, content in contents(here).items() if ".ralph" not in name}
-    carry_out(plan_removal(agent, wish()))
+    apply_plan(plan_removal(agent, wish()))
 
-    carry_out(plan_setup(agent, replace(wish(), program=old)))
+    apply_plan(plan_setup(agent, replace(wish(), program=old)))
     if agent != "opencode":  # without what was kept, its plugin might be somebody's
-        Kept(here / ".ralph/setup", agent).write({})
-    carry_out(plan_setup(agent, replace(wish(), program=new)))
+        OriginalFiles(here / ".ralph/setup", agent).write({})
+    apply_plan(plan_setup(agent, replace(wish(), program=new)))
 
     assert {name: content for name, content in contents(here).items() if ".ralph" not in name} == wanted
 
@@ -913,7 +936,7 @@ def test_entries_that_could_run_a_program_of_the_directory_are_renewed(
 @pytest.mark.parametrize("what", ["zero", "pipe", "large"])
 @pytest.mark.parametrize(("agent", "name"), [("claude", ".mcp.json"), ("codex", ".codex/config.toml")])
 def test_what_is_no_file_of_settings_is_refused_at_once(
-    what: str, agent: str, name: str, here: Path, wish: Callable[..., Wish]
+    what: str, agent: str, name: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     path = put(here, name, "")
     path.unlink()
@@ -928,25 +951,25 @@ def test_what_is_no_file_of_settings_is_refused_at_once(
     for plan in (plan_setup, plan_removal):
         with pytest.raises(UsageError, match=r"Cannot read .*: it is (not a regular file|larger than)"):
             plan(agent, wish())
-    assert examine_connections(here, {"HOME": "/nowhere", "PATH": ""}) == []
+    assert check_connections(here, {"HOME": "/nowhere", "PATH": ""}) == []
 
 
 @pytest.mark.parametrize("group", ['{"hooks": 5}', "{}", "7", '{"hooks": {"command": "x"}}'])
 def test_hooks_without_a_list_are_refused_and_uninstall_leaves_them(
-    group: str, here: Path, wish: Callable[..., Wish]
+    group: str, here: Path, wish: Callable[..., SetupOptions]
 ) -> None:
     path = put(here, ".claude/settings.local.json", f'{{"hooks": {{"Stop": [{group}]}}, "ralph": 1}}')
     before = path.read_bytes()
 
     with pytest.raises(UsageError, match=r"without a list of hooks\. Fix it first"):
         plan_setup("claude", wish())
-    carry_out(plan_removal("claude", wish()))
+    apply_plan(plan_removal("claude", wish()))
 
     assert path.read_bytes() == before
 
 
-def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Callable[..., Wish]) -> None:
-    for agent in AGENTS:
+def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Callable[..., SetupOptions]) -> None:
+    for agent in EDITS_BY_AGENT:
         with pytest.raises(UsageError, match="not valid UTF-8"):
             plan_setup(agent, wish(path="/opt/\udcff/ralph"))
         plan_removal(agent, wish(path="/opt/\udcff/ralph"))
@@ -956,30 +979,30 @@ def test_a_program_whose_path_is_not_text_is_refused_in_one_sentence(wish: Calla
 def test_without_a_home_nothing_is_done_for_all_projects(home: dict[str, str], here: Path) -> None:
     for plan in (plan_setup, plan_removal):
         with pytest.raises(UsageError, match="HOME is not an absolute path"):
-            plan("claude", wish_for(None, environment=home, words=(PROGRAM,)))
+            plan("claude", setup_options(None, environment=home, words=(PROGRAM,)))
 
-    assert plan_setup("claude", wish_for(here, environment=home, words=(PROGRAM,))).changes
+    assert plan_setup("claude", setup_options(here, environment=home, words=(PROGRAM,))).changes
 
 
-def test_half_a_character_in_what_a_person_added_is_kept(here: Path, wish: Callable[..., Wish]) -> None:
-    carry_out(plan_setup("gemini", wish(path="/old/ralph")))
+def test_half_a_character_in_what_a_person_added_is_kept(here: Path, wish: Callable[..., SetupOptions]) -> None:
+    apply_plan(plan_setup("gemini", wish(path="/old/ralph")))
     path = here / ".gemini/settings.json"
     path.write_text(path.read_text().replace('"trust"', '"mine": "\\ud800", "trust"'))
 
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
 
     assert loaded(path)["mcpServers"]["ralph"]["mine"] == "\ud800"
 
 
-def test_other_names_of_a_file_go_on_to_be_that_file(here: Path, wish: Callable[..., Wish]) -> None:
+def test_other_names_of_a_file_go_on_to_be_that_file(here: Path, wish: Callable[..., SetupOptions]) -> None:
     path = put(here, ".gemini/settings.json", '{"a": 1, "long": "                                          "}')
     other = here / "other"
     other.hardlink_to(path)
     before = path.read_bytes()
 
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
     is_same, written = path.samefile(other), other.read_text()
-    carry_out(plan_removal("gemini", wish()))
+    apply_plan(plan_removal("gemini", wish()))
 
     assert is_same
     assert PROGRAM in written
@@ -988,24 +1011,24 @@ def test_other_names_of_a_file_go_on_to_be_that_file(here: Path, wish: Callable[
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_stays_its_owners(here: Path, wish: Callable[..., Wish]) -> None:
+def test_a_file_stays_its_owners(here: Path, wish: Callable[..., SetupOptions]) -> None:
     path = put(here, ".gemini/settings.json", "{}")
     path.chmod(0o640)
     os.chown(path, 1234, 2345)
 
-    carry_out(plan_setup("gemini", wish()))
+    apply_plan(plan_setup("gemini", wish()))
 
     found = path.stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o640)
 
 
-def test_a_folder_that_is_a_link_is_named(here: Path, tmp_path: Path, wish: Callable[..., Wish]) -> None:
+def test_a_folder_that_is_a_link_is_named(here: Path, tmp_path: Path, wish: Callable[..., SetupOptions]) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (here / ".gemini").symlink_to(elsewhere)
 
     plan = plan_setup("gemini", wish())
-    carry_out(plan)
+    apply_plan(plan)
     back = plan_removal("gemini", wish())
 
     assert plan.notes == back.notes == (f".gemini is a symbolic link to {elsewhere}.",)

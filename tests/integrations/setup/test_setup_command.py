@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ralph.core import skill
-from ralph.core.config import CONNECTABLE
-from ralph.integrations.setup import agents, plugin_folder
+from ralph.core.config import CONNECTABLE_AGENTS
+from ralph.integrations.setup import agents, plugin_directory
 from tests.cli.ran import Ralph, run
 from tests.make import set_up_project
 
@@ -56,7 +56,7 @@ def test_a_dry_run_shows_every_line_and_changes_nothing(ralph: Ralph, tmp_path: 
 
 
 def test_of_a_new_skill_its_length_is_told_and_of_one_that_changes_the_lines(ralph: Ralph, tmp_path: Path) -> None:
-    length = len(skill.FILE.splitlines())
+    length = len(skill.SKILL_FILE.splitlines())
 
     new = ralph("setup", "claude", "--dry-run")
     ralph("setup", "claude", "--yes")
@@ -128,14 +128,14 @@ def test_on_a_terminal_it_asks(ralph: Ralph, tmp_path: Path, answer: str, code: 
 
 
 def test_every_agent_that_can_be_connected_has_hooks() -> None:
-    assert tuple(agents.AGENTS) == CONNECTABLE
+    assert tuple(agents.EDITS_BY_AGENT) == CONNECTABLE_AGENTS
 
 
 def test_it_tells_where_the_plugin_is(ralph: Ralph) -> None:
     found = ralph("setup", "claude", "--plugin")
     other = ralph("setup", "codex", "--plugin")
 
-    assert found.out.strip() == str(plugin_folder())
+    assert found.out.strip() == str(plugin_directory())
     assert (other.code, other.out) == (2, "")
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import WorktreeError
-from ralph.core.git import Ran, run_git
+from ralph.core.git import GitResult, run_git
 from ralph.loop.git import repository, worktrees
-from ralph.loop.git.branches import Branches, Merge, safe_name
+from ralph.loop.git.branches import MergeResult, TaskBranches, branch_suffix
 from ralph.loop.git.repository import Repository
 from ralph.workspace import find_root, init_project
 
@@ -38,7 +38,7 @@ branches.finish(place, "t-1", "Write")
 def git(directory: Path, *arguments: str) -> str:
     ran = run_git(directory, *arguments)
     assert ran.ok, ran
-    return ran.out.strip()
+    return ran.stdout.strip()
 
 
 def commit(directory: Path, file: str, text: str) -> str:
@@ -71,8 +71,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def branches(root: Path) -> Branches:
-    return Branches.open(root)
+def branches(root: Path) -> TaskBranches:
+    return TaskBranches.open(root)
 
 
 def is_as_new(root: Path) -> bool:
@@ -88,14 +88,14 @@ def is_as_new(root: Path) -> bool:
 
 def refusal(root: Path) -> str:
     with pytest.raises(WorktreeError) as caught:
-        Branches.open(root)
+        TaskBranches.open(root)
     assert caught.value.exit_code == 2
     return str(caught.value)
 
 
 def refusal_code(root: Path) -> str:
     with pytest.raises(WorktreeError) as caught:
-        Branches.open(root)
+        TaskBranches.open(root)
     return caught.value.code
 
 
@@ -168,7 +168,7 @@ def test_our_own_files_do_not_make_a_tree_dirty(root: Path) -> None:
     (root / ".agent").mkdir()
     (root / ".agent/memories.md").write_text("# Memories\n")
 
-    assert Branches.open(root).base == "main"
+    assert TaskBranches.open(root).base == "main"
 
 
 def test_a_branch_that_takes_our_names_is_refused(root: Path) -> None:
@@ -189,11 +189,11 @@ def test_a_folder_that_cannot_be_made_is_named(root: Path) -> None:
 # --- a place to work -------------------------------------------------------------------
 
 
-def test_a_task_gets_a_worktree_and_a_branch_of_its_own(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-abc123", "Write")
+def test_a_task_gets_a_worktree_and_a_branch_of_its_own(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-abc123", "Write")
 
-    assert place.top == root / ".ralph/worktrees/t-abc123"
-    assert (place.directory, place.branch, place.is_new, place.conflicts) == (place.top, "ralph/t-abc123", True, ())
+    assert place.root == root / ".ralph/worktrees/t-abc123"
+    assert (place.directory, place.branch, place.is_new, place.conflicts) == (place.root, "ralph/t-abc123", True, ())
     assert (place.directory / "a.txt").read_text() == "one\ntwo\nthree\n"
     assert git(place.directory, "status", "--porcelain", "--branch") == "## ralph/t-abc123"
     assert git(root, "status", "--porcelain") == ""
@@ -201,12 +201,12 @@ def test_a_task_gets_a_worktree_and_a_branch_of_its_own(root: Path, branches: Br
     assert git(root, "fsck") == ""
 
 
-def test_work_of_an_earlier_attempt_is_kept_and_brought_up_to_date(root: Path, branches: Branches) -> None:
-    first = branches.work_on("t-1", "Write")
+def test_work_of_an_earlier_attempt_is_kept_and_brought_up_to_date(root: Path, branches: TaskBranches) -> None:
+    first = branches.prepare_worktree("t-1", "Write")
     (first.directory / "half.txt").write_text("half\n")
     commit(root, "b.txt", "meanwhile\n")
 
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
     assert (again.directory, again.is_new, again.conflicts) == (first.directory, False, ())
     assert (again.directory / "half.txt").read_text() == "half\n"
@@ -215,191 +215,191 @@ def test_work_of_an_earlier_attempt_is_kept_and_brought_up_to_date(root: Path, b
     assert "wip: Write" in git(again.directory, "log", "--format=%s")
 
 
-def test_a_conflict_with_the_base_is_left_in_the_tree(root: Path, branches: Branches) -> None:
-    first = branches.work_on("t-1", "Write")
+def test_a_conflict_with_the_base_is_left_in_the_tree(root: Path, branches: TaskBranches) -> None:
+    first = branches.prepare_worktree("t-1", "Write")
     (first.directory / "a.txt").write_text("task\n")
     commit(root, "a.txt", "person\n")
 
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
     assert again.conflicts == ("a.txt",)
     text = (again.directory / "a.txt").read_text()
     assert "task" in text
     assert "person" in text
-    assert branches.work_on("t-1", "Write").conflicts == ("a.txt",)
+    assert branches.prepare_worktree("t-1", "Write").conflicts == ("a.txt",)
 
 
-def test_a_conflict_that_is_resolved_is_merged(root: Path, branches: Branches) -> None:
-    first = branches.work_on("t-1", "Write")
+def test_a_conflict_that_is_resolved_is_merged(root: Path, branches: TaskBranches) -> None:
+    first = branches.prepare_worktree("t-1", "Write")
     (first.directory / "a.txt").write_text("task\n")
     commit(root, "a.txt", "person\n")
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
     (again.directory / "a.txt").write_text("both\n")
 
-    merge = branches.finish(again, "t-1", "Write")
+    merge = branches.commit_and_merge(again, "t-1", "Write")
 
-    assert merge.why == ""
+    assert merge.reason == ""
     assert (root / "a.txt").read_text() == "both\n"
     assert is_as_new(root)
 
 
-def test_a_conflict_that_is_not_resolved_is_not_merged(root: Path, branches: Branches) -> None:
-    first = branches.work_on("t-1", "Write")
+def test_a_conflict_that_is_not_resolved_is_not_merged(root: Path, branches: TaskBranches) -> None:
+    first = branches.prepare_worktree("t-1", "Write")
     (first.directory / "a.txt").write_text("task\n")
     commit(root, "a.txt", "person\n")
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
-    merge = branches.finish(again, "t-1", "Write")
+    merge = branches.commit_and_merge(again, "t-1", "Write")
     git(again.directory, "add", "-A")
-    added = branches.finish(again, "t-1", "Write")
+    added = branches.commit_and_merge(again, "t-1", "Write")
 
     for one in (merge, added):
-        assert one == Merge(conflicts=("a.txt",), why="The merge conflict is not resolved in a.txt.")
+        assert one == MergeResult(conflicts=("a.txt",), reason="The merge conflict is not resolved in a.txt.")
     assert (root / "a.txt").read_text() == "person\n"
 
 
-def test_a_file_that_one_side_deleted_has_to_be_added_or_removed(root: Path, branches: Branches) -> None:
-    first = branches.work_on("t-1", "Write")
+def test_a_file_that_one_side_deleted_has_to_be_added_or_removed(root: Path, branches: TaskBranches) -> None:
+    first = branches.prepare_worktree("t-1", "Write")
     (first.directory / "a.txt").write_text("task\n")
     git(root, "rm", "-q", "a.txt")
     git(root, "commit", "-qm", "remove")
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
-    refused = branches.finish(again, "t-1", "Write")
+    refused = branches.commit_and_merge(again, "t-1", "Write")
     git(again.directory, "add", "a.txt")
-    merged = branches.finish(again, "t-1", "Write")
+    merged = branches.commit_and_merge(again, "t-1", "Write")
 
     assert refused.conflicts == ("a.txt",)
     assert merged.files == ("a.txt",)
     assert (root / "a.txt").read_text() == "task\n"
 
 
-def test_a_directory_that_vanished_is_made_again_from_its_branch(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_directory_that_vanished_is_made_again_from_its_branch(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     commit(place.directory, "half.txt", "half\n")
-    shutil.rmtree(place.top)
+    shutil.rmtree(place.root)
 
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
     assert not again.is_new
     assert (again.directory / "half.txt").read_text() == "half\n"
     assert git(root, "worktree", "list", "--porcelain").count("worktree ") == 2
 
 
-def test_what_is_left_when_an_attempt_ends_survives_its_directory(branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_what_is_left_when_an_attempt_ends_survives_its_directory(branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "half.txt").write_text("half\n")
 
-    branches.leave(place)
-    shutil.rmtree(place.top)
+    branches.commit_unfinished(place)
+    shutil.rmtree(place.root)
 
-    assert (branches.work_on("t-1", "Write").directory / "half.txt").read_text() == "half\n"
+    assert (branches.prepare_worktree("t-1", "Write").directory / "half.txt").read_text() == "half\n"
 
 
-def test_a_branch_that_vanished_starts_anew(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_branch_that_vanished_starts_anew(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     commit(place.directory, "half.txt", "half\n")
     git(root, "update-ref", "-d", "refs/heads/ralph/t-1")
 
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
     assert again.is_new
     assert not (again.directory / "half.txt").exists()
     assert git(again.directory, "status", "--porcelain") == ""
 
 
-def test_something_else_in_the_way_is_named_and_left_alone(root: Path, branches: Branches) -> None:
+def test_something_else_in_the_way_is_named_and_left_alone(root: Path, branches: TaskBranches) -> None:
     (root / ".ralph/worktrees/t-1").write_text("a file\n")
     (root / ".ralph/worktrees/t-2").mkdir()
     (root / ".ralph/worktrees/t-2/notes.txt").write_text("notes\n")
 
     for id in ("t-1", "t-2"):
         with pytest.raises(WorktreeError, match=rf"worktrees/{id} exists"):
-            branches.work_on(id, "Write")
+            branches.prepare_worktree(id, "Write")
 
     assert (root / ".ralph/worktrees/t-2/notes.txt").read_text() == "notes\n"
 
 
-def test_a_branch_that_is_checked_out_elsewhere_is_named(root: Path, branches: Branches) -> None:
+def test_a_branch_that_is_checked_out_elsewhere_is_named(root: Path, branches: TaskBranches) -> None:
     git(root, "checkout", "-qb", "ralph/t-1")
 
     with pytest.raises(WorktreeError, match=r"ralph/t-1 is checked out in .*repository"):
-        branches.work_on("t-1", "Write")
+        branches.prepare_worktree("t-1", "Write")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_folder_that_cannot_be_written_is_named(root: Path, branches: Branches) -> None:
+def test_a_folder_that_cannot_be_written_is_named(root: Path, branches: TaskBranches) -> None:
     (root / ".ralph/worktrees").chmod(0o500)
 
     with pytest.raises(WorktreeError, match=r"t-1 cannot be made: Permission denied"):
-        branches.work_on("t-1", "Write")
+        branches.prepare_worktree("t-1", "Write")
 
 
-def test_a_folder_that_became_a_file_is_named(root: Path, branches: Branches) -> None:
+def test_a_folder_that_became_a_file_is_named(root: Path, branches: TaskBranches) -> None:
     shutil.rmtree(root / ".ralph/worktrees")
     (root / ".ralph/worktrees").write_text("a file\n")
 
     with pytest.raises(WorktreeError, match=r"worktrees"):
-        branches.work_on("t-1", "Write")
+        branches.prepare_worktree("t-1", "Write")
 
 
-def test_a_worktree_that_was_killed_before_its_files_came_is_completed(root: Path, branches: Branches) -> None:
+def test_a_worktree_that_was_killed_before_its_files_came_is_completed(root: Path, branches: TaskBranches) -> None:
     top = root / ".ralph/worktrees/t-1"
     git(root, "branch", "ralph/t-1")
-    worktrees.register(root / ".git", top, "ralph/t-1")
+    worktrees.create_worktree(root / ".git", top, "ralph/t-1")
 
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
 
     assert (place.directory / "a.txt").exists()
     assert git(root, "rev-parse", "ralph/t-1") == git(root, "rev-parse", "main")
 
 
-def test_a_worktree_that_was_killed_before_git_knew_of_it_is_made(root: Path, branches: Branches) -> None:
+def test_a_worktree_that_was_killed_before_git_knew_of_it_is_made(root: Path, branches: TaskBranches) -> None:
     top = root / ".ralph/worktrees/t-1"
     top.mkdir()
     (top / ".git").write_text(f"gitdir: {root}/.git/worktrees/t-1\n")
 
-    assert branches.work_on("t-1", "Write").is_new
+    assert branches.prepare_worktree("t-1", "Write").is_new
 
 
 def test_a_lock_of_a_git_that_was_killed_is_no_obstacle(
-    root: Path, branches: Branches, monkeypatch: pytest.MonkeyPatch
+    root: Path, branches: TaskBranches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repository, "BUSY_SECONDS", 0.5)
-    place = branches.work_on("t-1", "Write")
+    monkeypatch.setattr(repository, "INDEX_LOCK_TIMEOUT_SECONDS", 0.5)
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     (root / ".git/worktrees/t-1/index.lock").touch()
 
-    assert branches.finish(place, "t-1", "Write").why == ""
+    assert branches.commit_and_merge(place, "t-1", "Write").reason == ""
 
 
-def test_a_repository_that_was_moved_keeps_its_work(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_repository_that_was_moved_keeps_its_work(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "half.txt").write_text("half\n")
     moved = root.rename(root.with_name("moved"))
 
-    again = Branches.open(moved).work_on("t-1", "Write")
+    again = TaskBranches.open(moved).prepare_worktree("t-1", "Write")
 
-    assert again.top == moved / ".ralph/worktrees/t-1"
+    assert again.root == moved / ".ralph/worktrees/t-1"
     assert (again.directory / "half.txt").read_text() == "half\n"
 
 
 @pytest.mark.parametrize("id", ["t-abc123", "JIRA-12", "a_b"])
 def test_an_id_that_can_be_a_name_is_kept(id: str) -> None:
-    assert safe_name(id) == id
+    assert branch_suffix(id) == id
 
 
 FOREIGN = ["../../etc", "a/b", "a b", "..", "-x", "é", "x.lock", "", "a\nb", "refs~1^2:3", "w" * 300, "HEAD@{1}"]
 
 
-def test_foreign_ids_get_names_of_their_own(root: Path, branches: Branches) -> None:
-    assert len({safe_name(id) for id in [*FOREIGN, "a-b", "etc"]}) == len(FOREIGN) + 2
+def test_foreign_ids_get_names_of_their_own(root: Path, branches: TaskBranches) -> None:
+    assert len({branch_suffix(id) for id in [*FOREIGN, "a-b", "etc"]}) == len(FOREIGN) + 2
 
     for number, id in enumerate(FOREIGN):
-        place = branches.work_on(id, "Write")
-        assert place.top.parent == root / ".ralph/worktrees"
+        place = branches.prepare_worktree(id, "Write")
+        assert place.root.parent == root / ".ralph/worktrees"
         (place.directory / f"{number}.txt").write_text("made\n")
-        assert branches.finish(place, id, "Write").why == ""
+        assert branches.commit_and_merge(place, id, "Write").reason == ""
 
     assert is_as_new(root)
 
@@ -407,113 +407,113 @@ def test_foreign_ids_get_names_of_their_own(root: Path, branches: Branches) -> N
 # --- back again ------------------------------------------------------------------------
 
 
-def test_finished_work_is_merged_and_the_place_is_gone(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write the\nletter")
+def test_finished_work_is_merged_and_the_place_is_gone(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write the\nletter")
     (place.directory / "new.txt").write_text("made\n")
 
-    merge = branches.finish(place, "t-1", "Write the\nletter")
+    merge = branches.commit_and_merge(place, "t-1", "Write the\nletter")
 
-    assert merge == Merge(commit=git(root, "rev-parse", "main"), files=("new.txt",))
+    assert merge == MergeResult(commit=git(root, "rev-parse", "main"), files=("new.txt",))
     assert (root / "new.txt").read_text() == "made\n"
     assert git(root, "log", "-1", "--format=%B|%an <%ae>") == "Write the letter\n\nTask: t-1\n|Ada <ada@example.com>"
     assert is_as_new(root)
 
 
-def test_commits_of_the_agent_are_merged_as_well(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_commits_of_the_agent_are_merged_as_well(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     done = commit(place.directory, "first.txt", "made\n")
     (place.directory / "second.txt").write_text("made\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.files == ("first.txt", "second.txt")
     assert done in git(root, "rev-list", "main")
     assert is_as_new(root)
 
 
-def test_a_branch_the_agent_made_for_itself_is_merged(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_branch_the_agent_made_for_itself_is_merged(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     git(place.directory, "checkout", "-qb", "feature/new")
     commit(place.directory, "first.txt", "made\n")
     (place.directory / "second.txt").write_text("made\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.files == ("first.txt", "second.txt")
     assert is_as_new(root)
 
 
-def test_a_branch_that_leads_elsewhere_is_not_merged(root: Path, branches: Branches) -> None:
+def test_a_branch_that_leads_elsewhere_is_not_merged(root: Path, branches: TaskBranches) -> None:
     git(root, "checkout", "-q", "--orphan", "other")
     git(root, "commit", "-qm", "elsewhere")
     git(root, "checkout", "-q", "main")
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
     git(place.directory, "checkout", "-q", "other")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
-    assert "does not descend from ralph/t-1" in merge.why
+    assert "does not descend from ralph/t-1" in merge.reason
     assert not merge.waits_for_person
-    assert git(branches.work_on("t-1", "Write").directory, "branch", "--show-current") == "ralph/t-1"
+    assert git(branches.prepare_worktree("t-1", "Write").directory, "branch", "--show-current") == "ralph/t-1"
 
 
-def test_a_rebase_that_was_left_half_done_is_taken_back(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_rebase_that_was_left_half_done_is_taken_back(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     commit(place.directory, "a.txt", "task\n")
     commit(root, "a.txt", "person\n")
     run_git(place.directory, "rebase", "-q", "main")
 
-    merge = branches.finish(place, "t-1", "Write")
-    again = branches.work_on("t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
 
-    assert "rebase was left unfinished" in merge.why
+    assert "rebase was left unfinished" in merge.reason
     assert again.conflicts == ("a.txt",)
 
 
-def test_without_a_change_nothing_is_merged(root: Path, branches: Branches) -> None:
+def test_without_a_change_nothing_is_merged(root: Path, branches: TaskBranches) -> None:
     before = git(root, "rev-parse", "main")
-    place = branches.work_on("t-1", "Look")
+    place = branches.prepare_worktree("t-1", "Look")
     commit(root, "b.txt", "meanwhile\n")
 
-    merge = branches.finish(place, "t-1", "Look")
+    merge = branches.commit_and_merge(place, "t-1", "Look")
 
-    assert merge == Merge()
+    assert merge == MergeResult()
     assert git(root, "rev-parse", "main^") == before
     assert is_as_new(root)
 
 
-def test_what_others_have_done_already_is_not_merged_twice(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_what_others_have_done_already_is_not_merged_twice(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     done = commit(root, "new.txt", "made\n")
 
-    assert branches.finish(place, "t-1", "Write") == Merge()
+    assert branches.commit_and_merge(place, "t-1", "Write") == MergeResult()
     assert git(root, "rev-parse", "main") == done
 
 
-def test_our_own_files_are_not_committed_from_a_worktree(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_our_own_files_are_not_committed_from_a_worktree(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     for file in (".ralph/knowledge/tabs.md", ".agent/memories.md", ".agent/notes.md"):
         (place.directory / file).parent.mkdir(parents=True, exist_ok=True)
         (place.directory / file).write_text("text\n")
 
-    assert branches.finish(place, "t-1", "Write").files == (".agent/notes.md",)
+    assert branches.commit_and_merge(place, "t-1", "Write").files == (".agent/notes.md",)
 
 
 def test_who_commits_is_ralph_where_git_knows_nobody(root: Path) -> None:
     git(root, "config", "--unset", "user.name")
     git(root, "config", "--unset", "user.email")
-    branches = Branches.open(root)
-    place = branches.work_on("t-1", "Write")
+    branches = TaskBranches.open(root)
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
 
-    branches.finish(place, "t-1", "Write")
+    branches.commit_and_merge(place, "t-1", "Write")
 
     assert git(root, "log", "-1", "--format=%an <%ae> %cn <%ce>") == "Ralph <ralph@localhost> Ralph <ralph@localhost>"
 
 
-def test_settings_of_a_person_do_not_get_in_the_way(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "# Write")
+def test_settings_of_a_person_do_not_get_in_the_way(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "# Write")
     commit(root, "b.txt", "meanwhile\n")
     for name, value in {
         "merge.ff": "only",
@@ -529,7 +529,7 @@ def test_settings_of_a_person_do_not_get_in_the_way(root: Path, branches: Branch
     (root / ".git/hooks/pre-commit").chmod(0o755)
     (place.directory / "größe \t.txt").write_text("made\n")
 
-    merge = branches.finish(place, "t-1", "# Write")
+    merge = branches.commit_and_merge(place, "t-1", "# Write")
 
     assert merge.files == ("größe \t.txt",)
     assert git(root, "log", "-1", "--format=%s") == "# Write"
@@ -538,98 +538,98 @@ def test_settings_of_a_person_do_not_get_in_the_way(root: Path, branches: Branch
 @pytest.mark.parametrize("version", [(2, 30), (2, 39)])
 def test_work_that_conflicts_leaves_the_base_as_it_was(root: Path, version: tuple[int, ...]) -> None:
     branches = with_version(root, version)
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "a.txt").write_text("task\n")
     (place.directory / "new.txt").write_text("made\n")
     before = commit(root, "a.txt", "person\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.conflicts == ("a.txt",)
     assert not merge.waits_for_person
-    assert "CONFLICT (content): Merge conflict in a.txt" in merge.why
+    assert "CONFLICT (content): Merge conflict in a.txt" in merge.reason
     assert git(root, "rev-parse", "main") == before
     assert git(root, "status", "--porcelain") == ""
     assert git(place.directory, "status", "--porcelain") == ""
-    assert branches.work_on("t-1", "Write").conflicts == ("a.txt",)
+    assert branches.prepare_worktree("t-1", "Write").conflicts == ("a.txt",)
 
 
 @pytest.mark.parametrize("version", [(2, 30), (2, 39)])
 def test_older_gits_merge_too(root: Path, version: tuple[int, ...]) -> None:
     branches = with_version(root, version)
-    place, other = branches.work_on("t-1", "Write"), branches.work_on("t-2", "Look")
+    place, other = branches.prepare_worktree("t-1", "Write"), branches.prepare_worktree("t-2", "Look")
     (place.directory / "new.txt").write_text("made\n")
     commit(root, "b.txt", "meanwhile\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
     git(other.directory, "merge", "-q", "main")
 
     assert merge.files == ("new.txt",)
-    assert branches.finish(other, "t-2", "Look") == Merge()
+    assert branches.commit_and_merge(other, "t-2", "Look") == MergeResult()
     assert git(root, "log", "--first-parent", "--format=%s") == "Write\nwrite b.txt\nwrite a.txt"
     assert is_as_new(root)
 
 
-def with_version(root: Path, version: tuple[int, ...]) -> Branches:
-    repository = Repository.at(root)
+def with_version(root: Path, version: tuple[int, ...]) -> TaskBranches:
+    repository = Repository.open(root)
     repository.version = version
-    Branches.open(root)
-    return Branches(repository, "main")
+    TaskBranches.open(root)
+    return TaskBranches(repository, "main")
 
 
-def test_where_git_keeps_branches_its_own_way_it_makes_the_worktree(root: Path, branches: Branches) -> None:
+def test_where_git_keeps_branches_its_own_way_it_makes_the_worktree(root: Path, branches: TaskBranches) -> None:
     (root / ".git/reftable").mkdir()
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
 
     assert place.is_new
-    assert branches.finish(place, "t-1", "Write").files == ("new.txt",)
+    assert branches.commit_and_merge(place, "t-1", "Write").files == ("new.txt",)
     assert is_as_new(root)
 
 
-def test_a_change_of_the_person_in_the_way_waits_for_the_person(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_change_of_the_person_in_the_way_waits_for_the_person(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "a.txt").write_text("task\n")
     (place.directory / "new.txt").write_text("task\n")
     (root / "a.txt").write_text("unsaved\n")
     (root / "new.txt").write_text("unsaved\n")
     before = git(root, "rev-parse", "main")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.waits_for_person
-    assert "a.txt" in merge.why
-    assert "new.txt" in merge.why
+    assert "a.txt" in merge.reason
+    assert "new.txt" in merge.reason
     assert (merge.commit, merge.conflicts, git(root, "rev-parse", "main")) == (None, (), before)
     assert (root / "a.txt").read_text() == "unsaved\n"
 
 
-def test_work_that_waited_for_a_person_is_merged_later(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_work_that_waited_for_a_person_is_merged_later(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "a.txt").write_text("task\n")
     (root / "a.txt").write_text("unsaved\n")
-    branches.finish(place, "t-1", "Write")
+    branches.commit_and_merge(place, "t-1", "Write")
     git(root, "checkout", "-q", "a.txt")
 
-    merge = branches.finish(branches.work_on("t-1", "Write"), "t-1", "Write")
+    merge = branches.commit_and_merge(branches.prepare_worktree("t-1", "Write"), "t-1", "Write")
 
     assert merge.files == ("a.txt",)
     assert (root / "a.txt").read_text() == "task\n"
 
 
-def test_changes_of_the_person_that_are_not_in_the_way_stay(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_changes_of_the_person_that_are_not_in_the_way_stay(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     (root / "a.txt").write_text("unsaved\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.files == ("new.txt",)
     assert git(root, "status", "--porcelain") == "M a.txt"
 
 
-def test_a_rebase_the_person_has_begun_is_not_disturbed(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_rebase_the_person_has_begun_is_not_disturbed(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     git(root, "checkout", "-qb", "other")
     commit(root, "a.txt", "other\n")
@@ -637,19 +637,19 @@ def test_a_rebase_the_person_has_begun_is_not_disturbed(root: Path, branches: Br
     commit(root, "a.txt", "main\n")
     run_git(root, "rebase", "-q", "other")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.waits_for_person
-    assert "rebase is in progress" in merge.why
+    assert "rebase is in progress" in merge.reason
 
 
-def test_when_the_person_switched_to_another_branch_the_tree_is_not_touched(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_when_the_person_switched_to_another_branch_the_tree_is_not_touched(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     git(root, "checkout", "-qb", "elsewhere")
     (root / "a.txt").write_text("unsaved\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert merge.commit == git(root, "rev-parse", "main")
     assert git(root, "ls-tree", "--name-only", "main") == "a.txt\nnew.txt"
@@ -657,126 +657,128 @@ def test_when_the_person_switched_to_another_branch_the_tree_is_not_touched(root
     assert git(root, "status", "--porcelain", "--branch") == "## elsewhere\n M a.txt"
 
 
-def test_a_tree_elsewhere_that_has_the_base_checked_out_moves_on_with_it(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_tree_elsewhere_that_has_the_base_checked_out_moves_on_with_it(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     git(root, "checkout", "-qb", "elsewhere")
     git(root, "worktree", "add", "-q", "../second", "main")
 
-    branches.finish(place, "t-1", "Write")
+    branches.commit_and_merge(place, "t-1", "Write")
 
     assert (root.parent / "second/new.txt").exists()
     assert git(root.parent / "second", "status", "--porcelain") == ""
 
 
-def test_a_base_that_vanished_is_named_and_the_work_stays(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_base_that_vanished_is_named_and_the_work_stays(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     git(root, "checkout", "-qb", "renamed")
     git(root, "branch", "-qD", "main")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
-    assert merge == Merge(why="The branch main no longer exists; the work is on ralph/t-1.", waits_for_person=True)
+    assert merge == MergeResult(
+        reason="The branch main no longer exists; the work is on ralph/t-1.", waits_for_person=True
+    )
     assert "new.txt" in git(root, "ls-tree", "--name-only", "ralph/t-1")
     with pytest.raises(WorktreeError, match="branch main no longer exists"):
-        branches.work_on("t-2", "Write")
+        branches.prepare_worktree("t-2", "Write")
 
 
-def test_a_worktree_that_vanished_before_its_end_is_told(branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
-    shutil.rmtree(place.top)
+def test_a_worktree_that_vanished_before_its_end_is_told(branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
+    shutil.rmtree(place.root)
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
-    assert merge.why == f"The worktree {place.top} no longer exists."
+    assert merge.reason == f"The worktree {place.root} no longer exists."
 
 
-def test_what_cannot_be_committed_goes_back_to_the_task(branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_what_cannot_be_committed_goes_back_to_the_task(branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     nested = place.directory / "nested"
     nested.mkdir()
     git(nested, "init", "-q")
     (nested / "x.txt").write_text("x\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
-    assert "cannot be committed" in merge.why
+    assert "cannot be committed" in merge.reason
     assert not merge.waits_for_person
-    assert (branches.work_on("t-1", "Write").directory / "nested/x.txt").exists()
+    assert (branches.prepare_worktree("t-1", "Write").directory / "nested/x.txt").exists()
 
 
-def test_folders_nobody_may_change_do_not_keep_a_place(root: Path, branches: Branches) -> None:
+def test_folders_nobody_may_change_do_not_keep_a_place(root: Path, branches: TaskBranches) -> None:
     commit(root, ".gitignore", "cache/\n")
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "cache").mkdir()
     (place.directory / "cache/file").touch()
     (place.directory / "cache").chmod(0o500)
 
-    branches.finish(place, "t-1", "Write")
+    branches.commit_and_merge(place, "t-1", "Write")
 
     assert is_as_new(root)
 
 
-def test_a_file_that_only_looks_changed_is_no_obstacle(root: Path, branches: Branches) -> None:
+def test_a_file_that_only_looks_changed_is_no_obstacle(root: Path, branches: TaskBranches) -> None:
     commit(root, ".gitattributes", "*.txt text eol=lf\n")
-    place = branches.work_on("t-1", "Write")
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "a.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
 
-    assert branches.finish(place, "t-1", "Write").why == ""
+    assert branches.commit_and_merge(place, "t-1", "Write").reason == ""
 
 
-def test_somebody_who_merges_is_waited_for_until_it_is_time_to_stop(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_somebody_who_merges_is_waited_for_until_it_is_time_to_stop(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
 
-    with Repository.at(root).alone():
-        merge = branches.finish(place, "t-1", "Write", should_stop=lambda: True)
+    with Repository.open(root).lock():
+        merge = branches.commit_and_merge(place, "t-1", "Write", should_stop=lambda: True)
 
-    assert merge == Merge(why="The run was stopped before the work was merged.")
-    assert branches.finish(place, "t-1", "Write").files == ("new.txt",)
+    assert merge == MergeResult(reason="The run was stopped before the work was merged.")
+    assert branches.commit_and_merge(place, "t-1", "Write").files == ("new.txt",)
 
 
-def test_another_git_at_work_in_the_tree_is_waited_for(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_another_git_at_work_in_the_tree_is_waited_for(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
     lock = root / ".git/index.lock"
     lock.touch()
     timer = threading.Timer(0.3, lock.unlink)
     timer.start()
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
     timer.join()
 
     assert merge.files == ("new.txt",)
 
 
-def test_a_place_knows_whether_it_is_behind(root: Path, branches: Branches) -> None:
-    place = branches.work_on("t-1", "Write")
+def test_a_place_knows_whether_it_is_behind(root: Path, branches: TaskBranches) -> None:
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
 
     assert not branches.is_behind(place)
     commit(root, "b.txt", "meanwhile\n")
     assert branches.is_behind(place)
-    again = branches.work_on("t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
     assert not branches.is_behind(again)
     assert not branches.is_behind(place)
-    assert branches.finish(place, "t-1", "Write").files == ("new.txt",)
+    assert branches.commit_and_merge(place, "t-1", "Write").files == ("new.txt",)
 
 
 # --- several at once --------------------------------------------------------------------
 
 
-def test_of_two_that_conflict_one_is_merged_and_the_other_told(root: Path, branches: Branches) -> None:
-    places = {id: branches.work_on(id, id) for id in ("t-1", "t-2")}
+def test_of_two_that_conflict_one_is_merged_and_the_other_told(root: Path, branches: TaskBranches) -> None:
+    places = {id: branches.prepare_worktree(id, id) for id in ("t-1", "t-2")}
     for id, place in places.items():
         (place.directory / "a.txt").write_text(f"{id}\n")
-    found: dict[str, Merge] = {}
+    found: dict[str, MergeResult] = {}
     start = threading.Barrier(2)
 
     def finish(id: str) -> None:
         start.wait()
-        found[id] = branches.finish(places[id], id, id)
+        found[id] = branches.commit_and_merge(places[id], id, id)
 
     threads = [threading.Thread(target=finish, args=(id,)) for id in places]
     for thread in threads:
@@ -785,28 +787,30 @@ def test_of_two_that_conflict_one_is_merged_and_the_other_told(root: Path, branc
         thread.join()
 
     merged = [id for id, merge in found.items() if merge.commit]
-    refused = [merge for merge in found.values() if merge.why]
+    refused = [merge for merge in found.values() if merge.reason]
     assert len(merged) == 1
     assert [merge.conflicts for merge in refused] == [("a.txt",)]
     assert (root / "a.txt").read_text() == f"{merged[0]}\n"
     assert git(root, "status", "--porcelain") == ""
 
 
-def test_eight_workers_lose_nothing(root: Path, branches: Branches) -> None:
+def test_eight_workers_lose_nothing(root: Path, branches: TaskBranches) -> None:
     problems: list[str] = []
 
     def work(worker: int) -> None:
         for number in range(5):
             id = f"t-{worker}-{number}"
-            place = branches.work_on(id, id)
+            place = branches.prepare_worktree(id, id)
             (place.directory / f"{id}.txt").write_text("made\n")
             # As an agent does: it must never see a half-made worktree of another. One that goes away in the very
             # moment git looks at it may make git give up, as with git's own command; then it is asked again.
             asked = (run_git(place.directory, "branch", "--list") for _ in range(3))
-            ran = next((answer for answer in asked if answer.ok or "Invalid path" not in answer.error), Ran(code=1))
-            merge = branches.finish(place, id, id)
-            if merge.why or not ran.ok or merge.files != (f"{id}.txt",):
-                problems.append(f"{merge} {ran.error}")
+            ran = next(
+                (answer for answer in asked if answer.ok or "Invalid path" not in answer.stderr), GitResult(exit_code=1)
+            )
+            merge = branches.commit_and_merge(place, id, id)
+            if merge.reason or not ran.ok or merge.files != (f"{id}.txt",):
+                problems.append(f"{merge} {ran.stderr}")
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
     for thread in threads:
@@ -844,9 +848,9 @@ def test_what_was_killed_between_commit_and_merge_is_found_again(root: Path) -> 
     assert killed.returncode == -signal.SIGKILL
     before = git(root, "rev-parse", "main")
 
-    branches = Branches.open(root)
-    place = branches.work_on("t-1", "Write")
-    merge = branches.finish(place, "t-1", "Write")
+    branches = TaskBranches.open(root)
+    place = branches.prepare_worktree("t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
     assert not place.is_new
     assert merge.files == ("new.txt",)
@@ -860,9 +864,9 @@ def test_a_git_that_takes_too_long_is_ended_with_all_it_started(root: Path, tmp_
     (root / ".gitattributes").write_text("*.slow filter=slow\n")
     (root / "x.slow").write_text("x\n")
 
-    ran = run_git(root, "add", "-A", seconds=0.5)
+    ran = run_git(root, "add", "-A", timeout_seconds=0.5)
 
-    assert ran.error == "git took longer than 0.5 s"
+    assert ran.stderr == "git took longer than 0.5 s"
     pid = int(said.read_text())
     deadline = time.monotonic() + 5
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text():
@@ -873,38 +877,38 @@ def test_a_git_that_takes_too_long_is_ended_with_all_it_started(root: Path, tmp_
 # --- tidiness ---------------------------------------------------------------------------
 
 
-def test_tidying_removes_only_what_is_merged_and_not_kept(root: Path, branches: Branches) -> None:
+def test_tidying_removes_only_what_is_merged_and_not_kept(root: Path, branches: TaskBranches) -> None:
     for id in ("kept", "idle", "dirty", "ahead", "vanished"):
-        branches.work_on(id, "Write")
+        branches.prepare_worktree(id, "Write")
     worktrees = root / ".ralph/worktrees"
     (worktrees / "dirty/new.txt").write_text("made\n")
     commit(worktrees / "ahead", "new.txt", "made\n")
     shutil.rmtree(worktrees / "vanished")
     git(root, "branch", "ralph/alone")
 
-    gone = branches.tidy(lambda: {"kept"})
+    gone = branches.remove_merged(lambda: {"kept"})
 
     assert set(gone) == {"ralph/alone", "ralph/idle", "ralph/vanished"}
     assert sorted(place.name for place in worktrees.glob("[!.]*")) == ["ahead", "dirty", "kept"]
     assert git(root, "worktree", "list", "--porcelain").count("worktree ") == 4
 
 
-def test_tidying_leaves_worktrees_of_other_projects_alone(root: Path, branches: Branches) -> None:
+def test_tidying_leaves_worktrees_of_other_projects_alone(root: Path, branches: TaskBranches) -> None:
     other = root / "other"
     commit(root, "other/file.txt", "text\n")
-    theirs = Branches.open(other).work_on("t-9", "Write")
+    theirs = TaskBranches.open(other).prepare_worktree("t-9", "Write")
 
-    assert branches.tidy(lambda: ()) == ()
+    assert branches.remove_merged(lambda: ()) == ()
     assert theirs.directory.is_dir()
 
 
-def test_what_a_killed_removal_left_is_swept_up(root: Path, branches: Branches) -> None:
+def test_what_a_killed_removal_left_is_swept_up(root: Path, branches: TaskBranches) -> None:
     litter = [root / ".ralph/worktrees/.gone-1", root / ".git/ralph/gone-1", root / ".git/ralph/new-1"]
     for folder in litter:
         folder.mkdir()
         os.utime(folder, (0, 0))
 
-    branches.tidy(lambda: ())
+    branches.remove_merged(lambda: ())
 
     assert not any(folder.exists() for folder in litter)
 
@@ -916,31 +920,31 @@ def test_a_project_in_a_subdirectory_is_worked_on_in_the_same_one(root: Path) ->
     project = root / "sub/project"
     commit(root, "sub/project/b.txt", "text\n")
     commit(root, "c.txt", "text\n")
-    branches = Branches.open(project)
-    place = branches.work_on("t-1", "Write")
+    branches = TaskBranches.open(project)
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "b.txt").write_text("task\n")
     (place.directory / ".ralph/knowledge").mkdir(parents=True)
     (place.directory / ".ralph/knowledge/tabs.md").write_text("text\n")
-    (place.top / "c.txt").write_text("task\n")
+    (place.root / "c.txt").write_text("task\n")
 
-    merge = branches.finish(place, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
 
-    assert place.top == project / ".ralph/worktrees/t-1"
-    assert place.directory == place.top / "sub/project"
+    assert place.root == project / ".ralph/worktrees/t-1"
+    assert place.directory == place.root / "sub/project"
     assert merge.files == ("../../c.txt", "b.txt")
     assert (project / "b.txt").read_text() == (root / "c.txt").read_text() == "task\n"
 
 
 def test_conflicts_in_a_subdirectory_are_named_from_there(root: Path) -> None:
     commit(root, "sub/b.txt", "text\n")
-    branches = Branches.open(root / "sub")
-    place = branches.work_on("t-1", "Write")
+    branches = TaskBranches.open(root / "sub")
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "b.txt").write_text("task\n")
     commit(root, "sub/b.txt", "person\n")
 
-    merge = branches.finish(place, "t-1", "Write")
-    again = branches.work_on("t-1", "Write")
-    not_resolved = branches.finish(again, "t-1", "Write")
+    merge = branches.commit_and_merge(place, "t-1", "Write")
+    again = branches.prepare_worktree("t-1", "Write")
+    not_resolved = branches.commit_and_merge(again, "t-1", "Write")
 
     assert merge.conflicts == again.conflicts == not_resolved.conflicts == ("b.txt",)
 
@@ -951,11 +955,11 @@ def test_a_repository_that_runs_in_a_hook_does_not_lead_elsewhere(
     other = make(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
-    branches = Branches.open(root)
-    place = branches.work_on("t-1", "Write")
+    branches = TaskBranches.open(root)
+    place = branches.prepare_worktree("t-1", "Write")
     (place.directory / "new.txt").write_text("made\n")
 
-    branches.finish(place, "t-1", "Write")
+    branches.commit_and_merge(place, "t-1", "Write")
 
     assert (root / "new.txt").exists()
 
@@ -965,7 +969,7 @@ def test_in_a_worktree_commands_find_the_project_it_belongs_to(root: Path) -> No
     init_project(root)
     commit(root, ".ralph.toml", '[store]\nurl = "sqlite:elsewhere.db"\n')
     commit(root, ".ralph/knowledge/tabs.md", "text\n")
-    place = Branches.open(root).work_on("t-1", "Write")
+    place = TaskBranches.open(root).prepare_worktree("t-1", "Write")
     (place.directory / "deep").mkdir()
 
     assert find_root(place.directory) == str(root)

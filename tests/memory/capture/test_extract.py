@@ -8,27 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source, State
-from ralph.memory.capture.extract import complexity, extract, trouble
-from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
-from ralph.memory.lifecycle.staging import refusal, waits
+from ralph.core.records import Memory, MemorySource, MemoryState
+from ralph.memory.capture.extract import classify_error, complexity, extract_learnings
+from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
+from ralph.memory.lifecycle.staging import needs_more_data, rejection_reason
 
 AT = "2026-03-01T00:00:00.000Z"
 
 
-def done(number: int = 1, *learnings: str, seconds: float = 10.0, files: tuple[str, ...] = ()) -> Iteration:
-    return Iteration(
+def done(number: int = 1, *learnings: str, seconds: float = 10.0, files: tuple[str, ...] = ()) -> LoopIteration:
+    return LoopIteration(
         number=number, succeeded=True, failed=False, seconds=seconds, learnings=tuple(learnings), files=files
     )
 
 
-def failed(error: str, number: int = 1) -> Iteration:
-    return Iteration(number=number, succeeded=False, failed=True, error=error)
+def failed(error: str, number: int = 1) -> LoopIteration:
+    return LoopIteration(number=number, succeeded=False, failed=True, error=error)
 
 
-def learned(*iterations: Iteration, objective: str = "Fix failing tests", kind: str = "") -> list[Memory]:
+def learned(*iterations: LoopIteration, objective: str = "Fix failing tests", kind: str = "") -> list[Memory]:
     history = LoopHistory(loop_id="loop-1", objective=objective, iterations=iterations, is_complete=True)
-    return [memory for memory in extract(history, AT) if not kind or memory.kind == kind]
+    return [memory for memory in extract_learnings(history, AT) if not kind or memory.kind == kind]
 
 
 def contents(memories: list[Memory]) -> list[dict[str, object]]:
@@ -47,11 +47,15 @@ def test_an_empty_loop_teaches_nothing() -> None:
 def test_what_is_extracted_is_staged_with_its_origin() -> None:
     (memory,) = learned(done(1, "Wrote tests first"), kind="strategy")
 
-    assert (memory.state, memory.source, memory.origin_loops) == (State.STAGED, Source.AUTOMATIC, ("loop-1",))
+    assert (memory.state, memory.source, memory.origin_loops) == (
+        MemoryState.STAGED,
+        MemorySource.AUTOMATIC,
+        ("loop-1",),
+    )
     assert (memory.task_type, memory.created_at, memory.updated_at) == ("test-fix", AT, AT)
     assert memory.content == '{"description":"Test-driven development approach","effectiveness":1,"iterations":1}'
     assert memory.title == "Test-driven development approach"
-    assert refusal(memory) == ""
+    assert rejection_reason(memory) == ""
 
 
 # --- strategies ----------------------------------------------------------------
@@ -85,7 +89,7 @@ def test_a_strategy_was_used_in_more_than_half_of_the_successful_iterations() ->
         done(2, "test-driven again", "test-driven twice in one iteration"),
         done(3, "Tests first"),
         done(4, "small commits", "small steps"),
-        Iteration(number=5, succeeded=False, failed=True, learnings=("small steps",)),
+        LoopIteration(number=5, succeeded=False, failed=True, learnings=("small steps",)),
         kind="strategy",
     )
 
@@ -136,7 +140,7 @@ def test_the_same_sentence_in_other_words_is_counted_once() -> None:
     ],
 )
 def test_errors_have_a_name(error: str, name: str) -> None:
-    assert trouble(error)[0] == name
+    assert classify_error(error)[0] == name
 
 
 def test_a_traceback_is_named_by_its_error_not_by_its_code() -> None:
@@ -147,7 +151,7 @@ def test_a_traceback_is_named_by_its_error_not_by_its_code() -> None:
         "ValueError: the moon was in the wrong phase\n"
     )
 
-    assert trouble(error) == ("", "")
+    assert classify_error(error) == ("", "")
 
 
 def test_two_kinds_of_trouble_seen_twice_are_two_antipatterns() -> None:
@@ -165,7 +169,7 @@ def test_two_kinds_of_trouble_seen_twice_are_two_antipatterns() -> None:
     ]
     assert [(one["occurrences"], one["impact"]) for one in contents(found)] == [(2, "medium"), (2, "medium")]
     assert all(str(one["description"]).startswith("Avoid: ") for one in contents(found))
-    assert all(refusal(memory) == "" for memory in found)
+    assert all(rejection_reason(memory) == "" for memory in found)
 
 
 def test_one_failure_is_no_pattern() -> None:
@@ -216,7 +220,7 @@ def test_one_completed_iteration_is_little_to_go_by() -> None:
     (memory,) = learned(done(1), kind="estimate")
 
     assert memory.confidence == 0.2
-    assert waits(memory)
+    assert needs_more_data(memory)
 
 
 def test_the_surest_estimate_has_five_iterations() -> None:
@@ -350,7 +354,7 @@ def test_whatever_a_loop_says_is_never_refused_for_its_fields(texts: list[str], 
 
     for memory in learned(*iterations):
         assert memory.title
-        assert refusal(memory) in ("", "Confidence too low (< 0.3)")
+        assert rejection_reason(memory) in ("", "Confidence too low (< 0.3)")
 
 
 def test_a_huge_text_takes_no_time() -> None:

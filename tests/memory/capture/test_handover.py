@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source, State
-from ralph.memory.capture.handover import LONGEST, SHORTEST, after_gate, at_completion, at_handover, program_of
+from ralph.core.records import Memory, MemorySource, MemoryState
+from ralph.memory.capture.handover import (
+    MAX_FINDING_LENGTH,
+    MIN_FINDING_LENGTH,
+    extract_at_completion,
+    extract_at_handover,
+    extract_gate_fix,
+    program_of,
+)
 
 AT = "2026-03-01T00:00:00.000Z"
 
@@ -147,7 +154,7 @@ def said(memories: list[Memory]) -> list[tuple[str, str]]:
 
 
 def test_an_explorer_leaves_how_it_is_built_and_what_it_needs() -> None:
-    assert said(at_handover("explorer", "planner", EXPLORER_GO, AT)) == [
+    assert said(extract_at_handover("explorer", "planner", EXPLORER_GO, AT)) == [
         (
             "architecture",
             "HTTP handlers live in `internal/api/`, one file per resource, and are registered in"
@@ -166,7 +173,7 @@ def test_an_explorer_leaves_how_it_is_built_and_what_it_needs() -> None:
 
 
 def test_sentences_are_found_across_lines_and_without_what_leads_up_to_them() -> None:
-    assert said(at_handover("explorer", "planner", EXPLORER_PY, AT)) == [
+    assert said(extract_at_handover("explorer", "planner", EXPLORER_PY, AT)) == [
         (
             "architecture",
             "The command line lives in `src/shop/cli/`, one module per noun, and every command goes through"
@@ -181,7 +188,7 @@ def test_sentences_are_found_across_lines_and_without_what_leads_up_to_them() ->
 
 
 def test_a_planner_leaves_decisions_and_constraints_but_not_its_plan() -> None:
-    assert said(at_handover("planner", "creator", PLANNER, AT)) == [
+    assert said(extract_at_handover("planner", "creator", PLANNER, AT)) == [
         ("decision", "We chose SQLite over PostgreSQL for the local store because a single file needs no server."),
         ("decision", "Decided against an ORM: importing SQLAlchemy costs about 300 ms at start."),
         ("constraint", "The migration must stay backward compatible with databases written by version 1.2."),
@@ -189,7 +196,7 @@ def test_a_planner_leaves_decisions_and_constraints_but_not_its_plan() -> None:
 
 
 def test_a_decision_may_be_told_in_the_first_person() -> None:
-    assert said(at_handover("planner", "creator", PLANNER_CHAT, AT)) == [
+    assert said(extract_at_handover("planner", "creator", PLANNER_CHAT, AT)) == [
         (
             "decision",
             "I decided to parse TOML with `tomllib` instead of adding a dependency, because Python 3.11 ships it.",
@@ -203,7 +210,7 @@ def test_a_decision_may_be_told_in_the_first_person() -> None:
 
 
 def test_a_critic_leaves_pitfalls_the_five_most_telling_ones() -> None:
-    found = at_handover("critic", "creator", CRITIC, AT)
+    found = extract_at_handover("critic", "creator", CRITIC, AT)
 
     assert said(found) == [
         (
@@ -229,27 +236,27 @@ def test_a_critic_leaves_pitfalls_the_five_most_telling_ones() -> None:
 
 
 def test_what_a_critic_says_twice_is_kept_once() -> None:
-    assert said(at_handover("critic", "creator", CRITIC_REPEATS, AT)) == [
+    assert said(extract_at_handover("critic", "creator", CRITIC_REPEATS, AT)) == [
         ("pitfall", "The lock in `Worker.stop` is never released when `join()` times out."),
         ("pitfall", "`load_all` loses the last row when the file has no trailing newline."),
     ]
 
 
 def test_talk_about_the_session_leaves_nothing() -> None:
-    assert at_handover("explorer", "planner", EXPLORER_NOISE, AT) == []
+    assert extract_at_handover("explorer", "planner", EXPLORER_NOISE, AT) == []
 
 
 @pytest.mark.parametrize(
     ("from_hat", "to_hat"), [("creator", "critic"), ("planner", "explorer"), ("creator", "editor"), ("", "")]
 )
 def test_other_handovers_leave_nothing(from_hat: str, to_hat: str) -> None:
-    assert at_handover(from_hat, to_hat, EXPLORER_GO, AT) == []
+    assert extract_at_handover(from_hat, to_hat, EXPLORER_GO, AT) == []
 
 
 def test_what_is_found_is_active_and_says_where_it_comes_from() -> None:
-    memory = at_handover("explorer", "planner", EXPLORER_PY, AT)[0]
+    memory = extract_at_handover("explorer", "planner", EXPLORER_PY, AT)[0]
 
-    assert (memory.state, memory.source, memory.confidence) == (State.ACTIVE, Source.AUTOMATIC, 0.5)
+    assert (memory.state, memory.source, memory.confidence) == (MemoryState.ACTIVE, MemorySource.AUTOMATIC, 0.5)
     assert (memory.hat, memory.created_at, memory.files) == ("explorer", AT, ("src/shop/project.py",))
 
 
@@ -281,14 +288,14 @@ SENTENCE = "Handlers live in `internal/api/` and go through `Manager`"
     ],
 )
 def test_a_sentence_is_left_alone_that_is_no_finding(text: str) -> None:
-    assert at_handover("explorer", "planner", SENTENCE, AT) != []
-    assert at_handover("explorer", "planner", text, AT) == []
+    assert extract_at_handover("explorer", "planner", SENTENCE, AT) != []
+    assert extract_at_handover("explorer", "planner", text, AT) == []
 
 
 def test_a_sigil_that_ends_lets_the_text_go_on() -> None:
     text = f"<knowledge>\nRouters live in `x/y.py`.\n</knowledge>\n{SENTENCE}."
 
-    assert said(at_handover("explorer", "planner", text, AT)) == [("architecture", f"{SENTENCE}.")]
+    assert said(extract_at_handover("explorer", "planner", text, AT)) == [("architecture", f"{SENTENCE}.")]
 
 
 # --- a task that is done -------------------------------------------------------
@@ -297,7 +304,7 @@ def test_a_sigil_that_ends_lets_the_text_go_on() -> None:
 def test_notes_of_a_done_task_leave_patterns_and_conventions() -> None:
     changed = ["src/app/formats/__init__.py", "tests/test_errors.py"]
 
-    found = at_completion(NOTES, changed, AT)
+    found = extract_at_completion(NOTES, changed, AT)
 
     assert said(found) == [
         ("pattern", "Commands are thin here: every command parses its options, calls `Project` once and prints."),
@@ -316,34 +323,37 @@ def test_notes_of_a_done_task_leave_patterns_and_conventions() -> None:
 def test_a_file_that_is_only_named_is_the_changed_one_of_that_name() -> None:
     notes = "Commands use `open_project` from output.py instead of opening the store themselves."
 
-    (memory,) = at_completion(notes, ["src/ralph/cli/output.py"], AT)
+    (memory,) = extract_at_completion(notes, ["src/ralph/cli/output.py"], AT)
 
     assert memory.files == ("src/ralph/cli/output.py",)
 
 
 def test_a_report_of_deeds_leaves_nothing() -> None:
-    assert at_completion(NOTES_NOISE, ["export.py"], AT) == []
+    assert extract_at_completion(NOTES_NOISE, ["export.py"], AT) == []
 
 
 # --- a gate that passes again --------------------------------------------------
 
 
 def test_a_gate_that_passes_again_leaves_the_problem_and_the_fix() -> None:
-    memory = after_gate("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
+    memory = extract_gate_fix("uv run pytest -q", "test_tabs failed", "Accept tabs.", ["src/parser.py"], AT)
 
     assert (memory.kind, memory.title) == ("fix", "Fix for pytest failure: test_tabs failed")
     assert memory.body == "**Problem:** test_tabs failed (`uv run pytest -q`)\n\n**Fix:** Accept tabs."
     assert (memory.tags, memory.confidence) == (("pytest", "quality-gate"), 0.7)
-    assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), Source.AUTOMATIC, AT)
+    assert (memory.files, memory.source, memory.created_at) == (("src/parser.py",), MemorySource.AUTOMATIC, AT)
 
 
 def test_without_a_word_on_the_change_the_files_have_to_do() -> None:
-    assert after_gate("make", "", "", ["a.py", "b.py"], AT).body.endswith("**Fix:** Changed a.py, b.py.")
-    assert after_gate("make", "It broke", "", [], AT).body == "**Problem:** It broke (`make`)\n\n**Fix:** Not recorded."
+    assert extract_gate_fix("make", "", "", ["a.py", "b.py"], AT).body.endswith("**Fix:** Changed a.py, b.py.")
+    assert (
+        extract_gate_fix("make", "It broke", "", [], AT).body
+        == "**Problem:** It broke (`make`)\n\n**Fix:** Not recorded."
+    )
 
 
 def test_secrets_and_floods_do_not_get_into_a_fix() -> None:
-    memory = after_gate("make", "x" * 5000 + " token", "export API_KEY=abcdef123456789", [], AT)
+    memory = extract_gate_fix("make", "x" * 5000 + " token", "export API_KEY=abcdef123456789", [], AT)
 
     assert len(memory.body) < 1500
     assert "abcdef" not in memory.body
@@ -390,11 +400,11 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=40).map(" ".join))
 def test_whatever_the_text_only_short_plain_sentences_come_out(text: str) -> None:
-    found = at_handover("critic", "creator", text, AT) + at_handover("explorer", "planner", text, AT)
+    found = extract_at_handover("critic", "creator", text, AT) + extract_at_handover("explorer", "planner", text, AT)
 
     assert len(found) <= 8
     for memory in found:
-        assert SHORTEST <= len(memory.body) <= LONGEST
+        assert MIN_FINDING_LENGTH <= len(memory.body) <= MAX_FINDING_LENGTH
         assert "\n" not in memory.body
         assert "journal" not in memory.body
 
@@ -405,6 +415,6 @@ def test_whatever_the_text_only_short_plain_sentences_come_out(text: str) -> Non
 def test_a_megabyte_takes_no_time(piece: str) -> None:
     started = time.perf_counter()
 
-    at_handover("critic", "creator", piece * (1_000_000 // len(piece)), AT)
+    extract_at_handover("critic", "creator", piece * (1_000_000 // len(piece)), AT)
 
     assert time.perf_counter() - started < 5

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.records import Memory, Source, replace
+from ralph.core.records import Memory, MemorySource, replace
 from ralph.memory.lifecycle.confidence import (
-    CEILING,
-    LOWEST,
-    START,
-    after_use,
+    INITIAL_CONFIDENCE,
+    MAX_CONFIDENCE,
+    MIN_DECAYED_CONFIDENCE,
     cleanup_candidates,
+    current_confidence,
     days_between,
-    faded,
-    learned_again,
-    too_many,
+    needs_confirmation,
+    record_use,
+    reinforce,
 )
 from tests.make import a_memory
 
@@ -57,7 +57,7 @@ def test_a_date_alone_is_the_start_of_its_day() -> None:
 
 
 def test_a_memory_starts_as_sure_as_its_source() -> None:
-    assert START == {Source.EXPLICIT: 0.6, Source.AUTOMATIC: 0.5, Source.IMPORTED: 0.7}
+    assert INITIAL_CONFIDENCE == {MemorySource.EXPLICIT: 0.6, MemorySource.AUTOMATIC: 0.5, MemorySource.IMPORTED: 0.7}
 
 
 @pytest.mark.parametrize(
@@ -65,21 +65,21 @@ def test_a_memory_starts_as_sure_as_its_source() -> None:
     [(0, 0.5), (6.9, 0.5), (7, 0.48), (13.9, 0.48), (14, 0.46), (7 * 20, 0.1), (7 * 500, 0.1), (-30, 0.5)],
 )
 def test_every_week_without_use_takes_a_little_down_to_a_floor(days: float, confidence: float) -> None:
-    assert faded(born(), day(days)) == pytest.approx(confidence)
+    assert current_confidence(born(), day(days)) == pytest.approx(confidence)
 
 
 @pytest.mark.parametrize("field", ["used_at", "verified_at"])
 def test_use_and_verification_count_like_the_first_day(field: str) -> None:
-    assert faded(born(**{field: day(30)}), day(36)) == 0.5
-    assert faded(born(**{field: day(30)}), day(37)) == pytest.approx(0.48)
+    assert current_confidence(born(**{field: day(30)}), day(36)) == 0.5
+    assert current_confidence(born(**{field: day(30)}), day(37)) == pytest.approx(0.48)
 
 
 def test_what_is_below_the_floor_stays_there() -> None:
-    assert faded(born(confidence=0.05), day(700)) == 0.05
+    assert current_confidence(born(confidence=0.05), day(700)) == 0.05
 
 
 def test_a_use_is_counted_and_makes_surer() -> None:
-    used = after_use(born(), day(1))
+    used = record_use(born(), day(1))
 
     assert (used.uses, used.used_at) == (1, day(1))
     assert used.confidence == pytest.approx(0.52)
@@ -87,7 +87,7 @@ def test_a_use_is_counted_and_makes_surer() -> None:
 
 
 def test_a_use_after_weeks_starts_from_what_was_left() -> None:
-    assert after_use(born(), day(14)).confidence == pytest.approx(0.48)
+    assert record_use(born(), day(14)).confidence == pytest.approx(0.48)
 
 
 @given(st.floats(min_value=0, max_value=1), st.integers(min_value=0, max_value=200))
@@ -95,20 +95,20 @@ def test_a_use_never_makes_less_sure_and_passes_the_ceiling_for_none(confidence:
     memory = born(confidence=confidence)
     at = day(7 * weeks)
 
-    used = after_use(memory, at)
+    used = record_use(memory, at)
 
-    assert faded(memory, at) <= used.confidence <= max(CEILING, faded(memory, at))
-    assert faded(used, at) == used.confidence
+    assert current_confidence(memory, at) <= used.confidence <= max(MAX_CONFIDENCE, current_confidence(memory, at))
+    assert current_confidence(used, at) == used.confidence
 
 
 @given(st.floats(min_value=0, max_value=1), st.integers(min_value=0, max_value=500))
 def test_fading_only_goes_down_and_stops_at_the_floor(confidence: float, days: int) -> None:
     memory = born(confidence=confidence)
 
-    now, later = faded(memory, day(days)), faded(memory, day(days + 7))
+    now, later = current_confidence(memory, day(days)), current_confidence(memory, day(days + 7))
 
     assert later <= now <= confidence
-    assert later >= min(LOWEST, confidence)
+    assert later >= min(MIN_DECAYED_CONFIDENCE, confidence)
 
 
 # --- learned again -------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_learning_it_again_counts_confirms_and_unites() -> None:
     known = born(tags=("a",), files=("x.py",), origin_loops=("l1",))
     new = born(tags=("b", "a"), files=("y.py",), origin_loops=("l2",), id="mem-2")
 
-    again = learned_again(known, new, day(1))
+    again = reinforce(known, new, day(1))
 
     assert (again.support, again.verified_at, again.updated_at) == (2, day(1), day(1))
     assert (again.tags, again.files, again.origin_loops) == (("a", "b"), ("x.py", "y.py"), ("l1", "l2"))
@@ -130,16 +130,16 @@ def test_a_longer_text_that_starts_the_same_wins_and_another_does_not() -> None:
     longer = born("Parser wants tabs, four of them in a block.")
     other = born("Something quite different, and much longer than the old text.")
 
-    assert learned_again(born(), longer, day(1)).body == longer.body
-    assert learned_again(born(), other, day(1)).body == "The parser wants tabs."
-    assert learned_again(longer, born(), day(1)).body == longer.body
+    assert reinforce(born(), longer, day(1)).body == longer.body
+    assert reinforce(born(), other, day(1)).body == "The parser wants tabs."
+    assert reinforce(longer, born(), day(1)).body == longer.body
 
 
 def test_knowledge_gets_the_new_body_and_all_tags() -> None:
     known = a_memory("Tabs", "Old text that is long.", tags=("x",), created_at=BORN)
     new = a_memory("TABS", "New.", tags=("y",))
 
-    again = learned_again(known, new, day(1))
+    again = reinforce(known, new, day(1))
 
     assert (again.title, again.body, again.tags) == ("Tabs", "New.", ("x", "y"))
 
@@ -153,7 +153,7 @@ def test_a_structured_learning_is_put_together_and_worded_anew() -> None:
     )
     new = replace(known, success_rate=0.5, content='{"description":"Small steps","effectiveness":0.5,"iterations":2}')
 
-    again = learned_again(known, new, day(1))
+    again = reinforce(known, new, day(1))
 
     content = json.loads(again.content)
     assert (content["iterations"], content["effectiveness"]) == (4, 0.75)
@@ -166,19 +166,19 @@ def test_estimates_get_surer_with_every_loop() -> None:
     content = '{"avgIterationTime":1000,"totalIterations":1,"complexity":"low","successRate":1}'
     estimate = born(kind="estimate", task_type="feature", confidence=0.2, content=content)
 
-    twice = learned_again(estimate, estimate, day(1))
+    twice = reinforce(estimate, estimate, day(1))
     often = twice
     for _ in range(9):
-        often = learned_again(often, estimate, day(1))
+        often = reinforce(often, estimate, day(1))
 
     assert twice.confidence == pytest.approx(0.4)
-    assert 0.9 <= often.confidence <= CEILING
+    assert 0.9 <= often.confidence <= MAX_CONFIDENCE
 
 
 def test_content_that_is_no_json_changes_nothing() -> None:
     known = born(kind="strategy", content="broken")
 
-    again = learned_again(known, born(kind="strategy", content="{"), day(1))
+    again = reinforce(known, born(kind="strategy", content="{"), day(1))
 
     assert (again.content, again.body) == ("broken", known.body)
 
@@ -250,4 +250,4 @@ def test_all_reasons_are_named() -> None:
     [(0, 0, False), (5, 5, False), (6, 6, True), (20, 100, False), (21, 100, True), (6, 1000, False)],
 )
 def test_a_cleanup_may_not_take_a_fifth_of_the_store(removed: int, present: int, many: bool) -> None:
-    assert too_many(removed, present) is many
+    assert needs_confirmation(removed, present) is many

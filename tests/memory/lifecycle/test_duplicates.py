@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory
-from ralph.memory.lifecycle.confidence import faded
-from ralph.memory.lifecycle.duplicates import clusters, is_due, merge
+from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.memory.lifecycle.duplicates import find_duplicates, is_consolidation_due, merge_duplicates
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
@@ -21,7 +21,7 @@ def noted(body: str, **fields: object) -> Memory:
 
 
 def are_one(one: Memory, other: Memory) -> bool:
-    return bool(clusters([one, other], AT))
+    return bool(find_duplicates([one, other], AT))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_surest_survives_then_the_best_supported_then_the_oldest() -> None:
     older = noted(body, id="older", confidence=0.6, created_at="2026-02-27T00:00:00.000Z")
 
     def survivor(*memories: Memory) -> str:
-        return clusters(memories, AT)[0][0].id
+        return find_duplicates(memories, AT)[0][0].id
 
     assert survivor(plain, sure, faded_away) == "sure"
     assert survivor(plain, supported) == "supported"
@@ -113,7 +113,7 @@ def test_all_near_duplicates_of_a_survivor_are_in_its_cluster() -> None:
         noted("The lexer has its own buffer", id="d"),
     ]
 
-    ((survivor, others),) = clusters(memories, AT)
+    ((survivor, others),) = find_duplicates(memories, AT)
 
     assert (survivor.id, [other.id for other in others]) == ("a", ["b", "c"])
 
@@ -124,7 +124,7 @@ def test_merging_unites_and_counts_together() -> None:
     )
     other = noted("x", id="b", tags=("t", "u"), files=("g",), origin_loops=("2",), support=3, uses=2, losses=4)
 
-    merged = merge(survivor, [other], AT)
+    merged = merge_duplicates(survivor, [other], AT)
 
     assert (merged.id, merged.body) == ("a", "x")
     assert (merged.tags, merged.files, merged.origin_loops) == (("t", "u"), ("f", "g"), ("1", "2"))
@@ -135,7 +135,7 @@ def test_merging_unites_and_counts_together() -> None:
 def test_the_success_rate_is_that_of_all_of_them() -> None:
     memories = [noted("x", success_rate=1.0, support=3), noted("x", success_rate=0.0), noted("x", support=9)]
 
-    assert merge(memories[0], memories[1:], AT).success_rate == 0.75
+    assert merge_duplicates(memories[0], memories[1:], AT).success_rate == 0.75
 
 
 @given(
@@ -156,9 +156,9 @@ def test_nothing_gets_surer_by_being_merged(made: list[tuple[float, int, int | N
         for confidence, created, used in made
     ]
 
-    merged = merge(memories[0], memories[1:], AT)
+    merged = merge_duplicates(memories[0], memories[1:], AT)
 
-    assert faded(merged, AT) <= max(faded(one, AT) for one in memories) + 1e-6
+    assert current_confidence(merged, AT) <= max(current_confidence(one, AT) for one in memories) + 1e-6
     assert merged.confidence <= max(one.confidence for one in memories)
 
 
@@ -168,18 +168,18 @@ def test_nothing_gets_surer_by_being_merged(made: list[tuple[float, int, int | N
 def test_it_is_due_when_there_are_many_and_the_last_time_is_a_while_ago(
     active: int, iterations: int, due: bool
 ) -> None:
-    assert is_due(active, iterations) is due
+    assert is_consolidation_due(active, iterations) is due
 
 
 @given(st.lists(st.lists(st.sampled_from("tabs parser not 5432 wants in file".split()), max_size=6), max_size=12))
 def test_every_memory_is_in_at_most_one_cluster_and_none_is_made_up(bodies: list[list[str]]) -> None:
     memories = [noted(" ".join(words), id=str(place)) for place, words in enumerate(bodies)]
 
-    ids = [one.id for survivor, others in clusters(memories, AT) for one in (survivor, *others)]
+    ids = [one.id for survivor, others in find_duplicates(memories, AT) for one in (survivor, *others)]
 
     assert len(ids) == len(set(ids))
     assert set(ids) <= {memory.id for memory in memories}
-    assert all(others for _, others in clusters(memories, AT))
+    assert all(others for _, others in find_duplicates(memories, AT))
 
 
 def test_thousands_of_memories_take_no_time() -> None:
@@ -193,7 +193,7 @@ def test_thousands_of_memories_take_no_time() -> None:
     memories += [noted("The parser wants tabs", id=f"same-{place}") for place in range(2_000)]
     started = time.perf_counter()
 
-    found = clusters(memories, AT)
+    found = find_duplicates(memories, AT)
 
     assert time.perf_counter() - started < 5
     assert len(found) >= 101

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.memory.lifecycle.fingerprint import Echo, fingerprint, same_words
+from ralph.memory.lifecycle.fingerprint import EchoDetector, fingerprint, normalized_words
 from tests.make import a_memory
 
 
@@ -25,7 +25,7 @@ from tests.make import a_memory
     ],
 )
 def test_two_ways_to_say_the_same_have_the_same_words(one: str, other: str) -> None:
-    assert same_words(one) == same_words(other)
+    assert normalized_words(one) == normalized_words(other)
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,25 @@ def test_two_ways_to_say_the_same_have_the_same_words(one: str, other: str) -> N
     ],
 )
 def test_what_changes_the_meaning_changes_the_words(one: str, other: str) -> None:
-    assert same_words(one) != same_words(other)
+    assert normalized_words(one) != normalized_words(other)
 
 
 @given(st.text(max_size=200))
 def test_case_and_space_never_matter(text: str) -> None:
-    assert same_words(f"  {text}\n") == same_words(text)
-    assert same_words(text.replace(" ", "  \t")) == same_words(text)
+    assert normalized_words(f"  {text}\n") == normalized_words(text)
+    assert normalized_words(text.replace(" ", "  \t")) == normalized_words(text)
 
 
 @given(st.text(alphabet="ab.,`'*- \n", max_size=60))
 def test_any_text_with_words_has_some(text: str) -> None:
-    assert bool(same_words(text)) == bool(text.replace("**", " ").split())
+    assert bool(normalized_words(text)) == bool(text.replace("**", " ").split())
 
 
 def test_a_word_of_a_megabyte_takes_no_time() -> None:
     started = time.perf_counter()
 
     for piece in ("x", "a,", "'s", "n't", "`", "**", "it's "):
-        same_words(piece * (1_000_000 // len(piece)))
+        normalized_words(piece * (1_000_000 // len(piece)))
 
     assert time.perf_counter() - started < 5
 
@@ -128,21 +128,21 @@ SHOWN = """## Project Knowledge
     ],
 )
 def test_what_was_shown_is_recognised_when_it_comes_back(text: str, repeats: bool) -> None:
-    assert Echo(SHOWN).repeats(text) is repeats
+    assert EchoDetector(SHOWN).is_copied(text) is repeats
 
 
 @given(st.lists(st.sampled_from(["tabs", "port", "5432", "Parser", "not"]), min_size=1, max_size=30))
 def test_a_text_always_repeats_itself(words: list[str]) -> None:
     text = " ".join(words)
 
-    assert Echo(f"before {text} after").repeats(text)
-    assert not Echo("").repeats(text)
+    assert EchoDetector(f"before {text} after").is_copied(text)
+    assert not EchoDetector("").is_copied(text)
 
 
 def test_a_long_text_is_compared_in_no_time() -> None:
     text = "the same words again and " * 40_000
     started = time.perf_counter()
 
-    assert Echo(text).repeats(text)
+    assert EchoDetector(text).is_copied(text)
 
     assert time.perf_counter() - started < 3

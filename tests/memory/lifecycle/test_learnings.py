@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.memory.lifecycle.learnings import LEARNING_KINDS, content_of, described, identity, merged_content
+from ralph.memory.lifecycle.learnings import (
+    LEARNING_KINDS,
+    describe_learning,
+    learning_identity,
+    merge_content,
+    structured_content,
+)
 from tests.make import a_memory
 
 KINDS = st.sampled_from(["strategy", "antipattern", "estimate", "convention", "pattern", ""])
@@ -24,7 +30,7 @@ CONTENTS = st.dictionaries(FIELDS, ANYTHING, max_size=6)
 
 
 def merged(kind: str, old: object, new: object, old_support: int = 1) -> object:
-    return json.loads(merged_content(kind, json.dumps(old), json.dumps(new), old_support))
+    return json.loads(merge_content(kind, json.dumps(old), json.dumps(new), old_support))
 
 
 # --- in words ----------------------------------------------------------------------
@@ -77,13 +83,13 @@ def merged(kind: str, old: object, new: object, old_support: int = 1) -> object:
     ],
 )
 def test_a_learning_is_told_in_words(kind: str, content: dict[str, object], title: str, body: str) -> None:
-    assert described(kind, "test-fix", content) == (title, body)
+    assert describe_learning(kind, "test-fix", content) == (title, body)
 
 
 def test_a_long_description_is_whole_in_the_body() -> None:
     description = "Run the slow tests last. " + "They take long. " * 20
 
-    title, body = described("strategy", "feature", {"description": description, "iterations": 2})
+    title, body = describe_learning("strategy", "feature", {"description": description, "iterations": 2})
 
     assert title == "Run the slow tests last"
     assert body == description.strip() + " Over 2 iterations."
@@ -91,7 +97,7 @@ def test_a_long_description_is_whole_in_the_body() -> None:
 
 @given(KINDS, CONTENTS)
 def test_whatever_a_content_holds_it_has_a_title_and_a_body(kind: str, content: dict[str, object]) -> None:
-    title, body = described(kind, None, content)
+    title, body = describe_learning(kind, None, content)
 
     assert title.strip()
     assert body.strip()
@@ -102,8 +108,8 @@ def test_a_learning_in_plain_words_gets_a_content() -> None:
     strategy = a_memory("Tests first", "Tests first", kind="strategy")
     damaged = a_memory("Tests first", kind="strategy", content="[1]")
 
-    assert content_of(convention) == {"pattern": "Tabs, not spaces", "details": "Everywhere."}
-    assert content_of(strategy) == content_of(damaged) == {"description": "Tests first"}
+    assert structured_content(convention) == {"pattern": "Tabs, not spaces", "details": "Everywhere."}
+    assert structured_content(strategy) == structured_content(damaged) == {"description": "Tests first"}
 
 
 LINES = st.text("ab .:ü", min_size=1, max_size=20).map(lambda text: f"x{text}x")
@@ -112,14 +118,14 @@ TEXTS = st.text("ab .:ü\n", max_size=20).map(lambda text: f"x{text}x")
 
 @given(st.sampled_from(LEARNING_KINDS), LINES, TEXTS)
 def test_what_came_in_plain_words_is_told_in_the_same_words(kind: str, title: str, body: str) -> None:
-    assert described(kind, "feature", content_of(a_memory(title, body, kind=kind))) == (title, body)
-    assert described(kind, "feature", content_of(a_memory(title, title, kind=kind))) == (title, title)
+    assert describe_learning(kind, "feature", structured_content(a_memory(title, body, kind=kind))) == (title, body)
+    assert describe_learning(kind, "feature", structured_content(a_memory(title, title, kind=kind))) == (title, title)
 
 
 def test_a_text_beside_structured_fields_is_told_with_them() -> None:
     content = {"pattern": "Tabs, not spaces", "details": "Everywhere.", "examples": ["a.py"]}
 
-    assert described("convention", None, content) == (
+    assert describe_learning("convention", None, content) == (
         "Tabs, not spaces",
         "Tabs, not spaces. Everywhere. Examples: a.py",
     )
@@ -128,7 +134,7 @@ def test_a_text_beside_structured_fields_is_told_with_them() -> None:
 def test_a_body_that_begins_with_its_title_says_it_once() -> None:
     strategy = a_memory("Use tabs", "Use tabs. Always.", kind="strategy")
 
-    assert described("strategy", None, content_of(strategy)) == ("Use tabs", "Use tabs. Always.")
+    assert describe_learning("strategy", None, structured_content(strategy)) == ("Use tabs", "Use tabs. Always.")
 
 
 # --- compared ------------------------------------------------------------------------
@@ -145,22 +151,22 @@ def test_a_body_that_begins_with_its_title_says_it_once() -> None:
     ],
 )
 def test_equal_learnings_have_one_identity(kind: str, one: str, other: str) -> None:
-    assert identity(kind, "feature", one) == identity(kind, "Feature", other)
+    assert learning_identity(kind, "feature", one) == learning_identity(kind, "Feature", other)
 
 
 def test_kind_task_type_and_words_tell_learnings_apart() -> None:
     content = '{"description":"Tests first","complexity":"low"}'
     others = [
-        identity("antipattern", "feature", content),
-        identity("strategy", "bug-fix", content),
-        identity("strategy", None, content),
-        identity("strategy", "feature", '{"description":"Tests last"}'),
-        identity("strategy", "feature", '{"name":"Tests first"}'),
-        identity("strategy", "feature", '{"name":"Tests last"}'),
+        learning_identity("antipattern", "feature", content),
+        learning_identity("strategy", "bug-fix", content),
+        learning_identity("strategy", None, content),
+        learning_identity("strategy", "feature", '{"description":"Tests last"}'),
+        learning_identity("strategy", "feature", '{"name":"Tests first"}'),
+        learning_identity("strategy", "feature", '{"name":"Tests last"}'),
     ]
 
-    assert len({identity("strategy", "feature", content), *others}) == 7
-    assert identity("strategy", None, content) == identity("strategy", "general", content)
+    assert len({learning_identity("strategy", "feature", content), *others}) == 7
+    assert learning_identity("strategy", None, content) == learning_identity("strategy", "general", content)
 
 
 # --- put together ----------------------------------------------------------------------
@@ -225,9 +231,9 @@ def test_a_field_of_the_wrong_shape_counts_as_missing() -> None:
 
 
 def test_a_damaged_content_yields_to_a_sound_one() -> None:
-    assert merged_content("strategy", "{", '{"description":"ü"}', 1) == '{"description":"ü"}'
-    assert merged_content("strategy", '{"description":"ü"}', "[]", 1) == '{"description":"ü"}'
-    assert merged_content("strategy", "", "null", 1) == "{}"
+    assert merge_content("strategy", "{", '{"description":"ü"}', 1) == '{"description":"ü"}'
+    assert merge_content("strategy", '{"description":"ü"}', "[]", 1) == '{"description":"ü"}'
+    assert merge_content("strategy", "", "null", 1) == "{}"
 
 
 @given(KINDS, CONTENTS, CONTENTS, st.integers(-1, 10))

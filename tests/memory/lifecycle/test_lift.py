@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ralph.core.records import replace
-from ralph.memory.lifecycle.lift import Lift, Trial, Verdict, _t_quantile, lift
+from ralph.memory.lifecycle.lift import Lift, LiftVerdict, Trial, _t_quantile, measure_lift
 
 WORLDS = 300
 
@@ -67,33 +67,33 @@ def share_of_zero(worlds: list[Lift], name: str) -> float:
 def test_where_memory_does_nothing_the_interval_says_so_about_95_times_in_100(
     tasks: int, holdout: float, ease: float
 ) -> None:
-    worlds = [lift(a_world(seed, tasks=tasks, holdout=holdout, ease=ease)) for seed in range(WORLDS)]
+    worlds = [measure_lift(a_world(seed, tasks=tasks, holdout=holdout, ease=ease)) for seed in range(WORLDS)]
 
     for name in ("success", "attempts per done task", "tokens per done task", "cost per done task"):
         assert 91 <= share_of_zero(worlds, name) <= 98, name
 
 
 def test_where_memory_does_nothing_no_difference_is_seen() -> None:
-    found = lift(a_world(1, tasks=400))
+    found = measure_lift(a_world(1, tasks=400))
 
     assert found.is_enough
-    assert found.verdict is Verdict.NO_DIFFERENCE
+    assert found.verdict is LiftVerdict.NO_DIFFERENCE
     assert found.says.startswith("No measurable difference yet: ")
 
 
 def test_a_real_effect_is_found() -> None:
-    found = [lift(a_world(seed, tasks=400, helps_by=0.2, spares=0.3)) for seed in range(20)]
+    found = [measure_lift(a_world(seed, tasks=400, helps_by=0.2, spares=0.3)) for seed in range(20)]
 
-    assert all(one.verdict is Verdict.HELPS for one in found)
+    assert all(one.verdict is LiftVerdict.HELPS for one in found)
     assert all(one.measures[2].is_certain and one.measures[2].difference < 0 for one in found)
     assert "Memory helps: " in found[0].says
     assert "% fewer tokens." in found[0].says
 
 
 def test_harm_is_found_too() -> None:
-    found = lift(a_world(3, tasks=400, helps_by=-0.2))
+    found = measure_lift(a_world(3, tasks=400, helps_by=-0.2))
 
-    assert found.verdict is Verdict.HARMS
+    assert found.verdict is LiftVerdict.HARMS
     assert found.says.startswith("Memory hurts: ")
 
 
@@ -103,7 +103,7 @@ def test_the_interval_holds_the_true_effect_about_95_times_in_100() -> None:
 
     def world() -> Lift:
         sides = [(task, chance.random() >= 0.2) for task in range(60) for _ in range(3)]
-        return lift(
+        return measure_lift(
             [
                 Trial(task_id=f"t-{task}", with_memory=side, holdout=0.2, done=chance.random() < (0.7 if side else 0.5))
                 for task, side in sides
@@ -123,7 +123,7 @@ def test_attempts_at_one_task_are_not_counted_as_if_they_were_of_many() -> None:
     # The same attempts four times over tell nothing new.
     repeated = [trial for trial in one_each for _ in range(4)]
 
-    narrow, wide = lift(one_each).measures[0], lift(repeated).measures[0]
+    narrow, wide = measure_lift(one_each).measures[0], measure_lift(repeated).measures[0]
 
     assert narrow.difference == pytest.approx(wide.difference)
     assert wide.high - wide.low == pytest.approx(narrow.high - narrow.low, rel=0.1)
@@ -134,16 +134,16 @@ def test_runs_with_different_shares_are_put_together() -> None:
     easy = a_world(5, tasks=2000, holdout=0.1, ease=8.0)
     hard = [replace(one, task_id="hard " + one.task_id) for one in a_world(6, tasks=2000, holdout=0.8, ease=0.5)]
 
-    found = lift([*easy, *hard])
+    found = measure_lift([*easy, *hard])
 
-    assert found.verdict is Verdict.NO_DIFFERENCE
+    assert found.verdict is LiftVerdict.NO_DIFFERENCE
     assert abs(found.measures[0].difference) < 4
 
 
 def test_an_arm_in_which_all_went_well_is_not_taken_for_certain() -> None:
-    found = lift([*some(200, with_memory=True, done=190), *some(20, with_memory=False, done=20, start=200)])
+    found = measure_lift([*some(200, with_memory=True, done=190), *some(20, with_memory=False, done=20, start=200)])
 
-    assert found.verdict is Verdict.NO_DIFFERENCE
+    assert found.verdict is LiftVerdict.NO_DIFFERENCE
     assert found.measures[0].high - found.measures[0].low > 5
 
 
@@ -151,14 +151,14 @@ def test_a_hand_over_is_no_failure_but_costs_what_it_costs() -> None:
     trials = a_world(9)
     handed = [replace(one, done=False, is_handover=True) for one in trials]
 
-    alone, both = lift(trials), lift([*trials, *handed])
+    alone, both = measure_lift(trials), measure_lift([*trials, *handed])
 
     assert both.measures[0].with_memory == pytest.approx(alone.measures[0].with_memory)
     assert both.measures[2].with_memory == pytest.approx(2 * alone.measures[2].with_memory)
 
 
 def test_what_nobody_told_is_left_out() -> None:
-    found = lift([replace(one, tokens=0, cost_usd=0.0) for one in a_world(2)])
+    found = measure_lift([replace(one, tokens=0, cost_usd=0.0) for one in a_world(2)])
 
     assert [one.name for one in found.measures] == ["success", "attempts per done task"]
 
@@ -169,7 +169,7 @@ def test_what_nobody_told_is_left_out() -> None:
 def test_attempts_that_chance_had_no_say_in_do_not_count() -> None:
     trials = [replace(one, holdout=share) for one in a_world(1) for share in (0.0, 1.0, math.nan)]
 
-    found = lift(trials)
+    found = measure_lift(trials)
 
     assert not found.is_enough
     assert found.with_memory.attempts == found.without.attempts == 0
@@ -177,9 +177,9 @@ def test_attempts_that_chance_had_no_say_in_do_not_count() -> None:
 
 
 def test_too_few_attempts_are_said_plainly_with_how_long_it_takes() -> None:
-    found = lift([*some(30, with_memory=True, done=20), *some(3, with_memory=False, done=1, start=30)])
+    found = measure_lift([*some(30, with_memory=True, done=20), *some(3, with_memory=False, done=1, start=30)])
 
-    assert found.verdict is Verdict.NOT_ENOUGH
+    assert found.verdict is LiftVerdict.NOT_ENOUGH
     assert found.measures == ()
     assert found.says == (
         "Not enough data: 3 attempts without memory so far; each arm needs at least 20. "
@@ -188,7 +188,7 @@ def test_too_few_attempts_are_said_plainly_with_how_long_it_takes() -> None:
 
 
 def test_too_few_done_tasks_are_said_plainly_too() -> None:
-    found = lift([*some(200, with_memory=True, done=90), *some(40, with_memory=False, done=1, start=200)])
+    found = measure_lift([*some(200, with_memory=True, done=90), *some(40, with_memory=False, done=1, start=200)])
 
     assert found.says == (
         "Not enough data: 1 completed task without memory so far; each arm needs at least 5. "
@@ -219,17 +219,17 @@ def test_how_often_memories_were_really_shown_is_said(shown: int, says: str) -> 
     with_memory = some(30, with_memory=True, done=20)
     without = [replace(one, is_shown=True) for one in some(9, with_memory=False, done=1, start=30)]
 
-    found = lift([*(replace(one, is_shown=n < shown) for n, one in enumerate(with_memory)), *without])
+    found = measure_lift([*(replace(one, is_shown=n < shown) for n, one in enumerate(with_memory)), *without])
 
     assert (found.shown, found.shown_says) == (shown, says)
-    assert found.is_rarely_shown is (shown < 6)
-    assert found.in_short == (f"{found.says} {says}" if shown < 6 else found.says)
+    assert found.has_low_exposure is (shown < 6)
+    assert found.summary == (f"{found.says} {says}" if shown < 6 else found.says)
 
 
 def test_without_attempts_nothing_is_said_about_what_they_were_shown() -> None:
-    found = lift([])
+    found = measure_lift([])
 
-    assert (found.shown, found.shown_says, found.in_short) == (0, "", found.says)
+    assert (found.shown, found.shown_says, found.summary) == (0, "", found.says)
 
 
 def test_the_quantile_is_that_of_the_tables() -> None:

@@ -10,7 +10,7 @@ from ralph.core.records import Memory, replace
 from ralph.formats.learnings_json import read_learnings_json, write_learnings_json
 from ralph.formats.memories_csv import read_memories_csv, write_memories_csv
 from ralph.formats.memories_json import read_memories_json, write_memories_json
-from ralph.memory.lifecycle.merge_import import brought
+from ralph.memory.lifecycle.merge_import import merge_imported
 from tests.make import a_memory
 
 AT = "2026-05-01T00:00:00.000Z"
@@ -47,15 +47,15 @@ def test_what_was_exported_is_known_when_it_comes_back(known: Memory) -> None:
     (from_csv,), _ = read_memories_csv(write_memories_csv([known]), LATER)
     (from_json,), _ = read_memories_json(write_memories_json([known], "shop", AT), LATER)
 
-    assert brought(known, from_csv) == known
-    assert brought(known, from_json) == known
+    assert merge_imported(known, from_csv) == known
+    assert merge_imported(known, from_json) == known
 
 
 @pytest.mark.parametrize("known", [one for one in KNOWN if one is not FIX])
 def test_exported_learnings_are_known_when_they_come_back(known: Memory) -> None:
     (back,) = read_learnings_json(write_learnings_json([known]), LATER).memories
 
-    assert brought(known, back) == known
+    assert merge_imported(known, back) == known
 
 
 def test_a_table_without_structured_content_takes_none_away() -> None:
@@ -63,23 +63,23 @@ def test_a_table_without_structured_content_takes_none_away() -> None:
     (back,), _ = read_memories_csv(table, LATER)
 
     assert back.content == ""
-    assert brought(STRATEGY, back) == STRATEGY
+    assert merge_imported(STRATEGY, back) == STRATEGY
 
 
 def test_what_a_file_does_not_say_stays_when_its_text_is_another() -> None:
     edited = replace(STRATEGY, body="Tests first, always. Over 3 iterations.", content="", tags=(), files=())
 
-    after = brought(STRATEGY, edited)
+    after = merge_imported(STRATEGY, edited)
 
     assert after == replace(STRATEGY, body=edited.body)
     assert after is not None
-    assert brought(after, edited) == after
+    assert merge_imported(after, edited) == after
 
 
 def test_a_title_of_its_own_is_not_lost_to_a_file_without_titles() -> None:
     body = "Empty the cache when the server does not start at all."
 
-    after = brought(FIX, replace(FIX, title=body.removesuffix("."), body=body))
+    after = merge_imported(FIX, replace(FIX, title=body.removesuffix("."), body=body))
 
     assert after == replace(FIX, body=body)
 
@@ -88,7 +88,7 @@ def test_files_that_the_old_text_mentioned_go_with_it_and_named_ones_stay() -> N
     known = replace(FIX, body="Empty the cache in a.py when it does not start.", files=("a.py", "src/cache.py"))
     edited = replace(known, body="Empty the cache in b.py when it does not start.", files=("b.py",))
 
-    after = brought(known, edited)
+    after = merge_imported(known, edited)
 
     assert after is not None
     assert after.files == ("b.py", "src/cache.py")
@@ -97,7 +97,7 @@ def test_files_that_the_old_text_mentioned_go_with_it_and_named_ones_stay() -> N
 def test_files_that_a_file_names_are_taken_over_with_the_text() -> None:
     edited = replace(FIX, body="Empty the cache when the server does not start at all.", files=("src/store.py",))
 
-    after = brought(FIX, edited)
+    after = merge_imported(FIX, edited)
 
     assert after is not None
     assert after.files == ("src/store.py",)
@@ -106,26 +106,26 @@ def test_files_that_a_file_names_are_taken_over_with_the_text() -> None:
 def test_plain_words_gain_the_structured_content_that_says_more() -> None:
     plain = replace(STRATEGY, content="", origin_loops=())
 
-    assert brought(plain, replace(STRATEGY, origin_loops=())) == replace(STRATEGY, origin_loops=())
+    assert merge_imported(plain, replace(STRATEGY, origin_loops=())) == replace(STRATEGY, origin_loops=())
 
 
 def test_a_text_that_was_changed_here_yields_only_to_a_later_one() -> None:
     ours = replace(FIX, body="Empty the cache when the server starts too slowly.", updated_at=LATER)
 
-    assert brought(ours, FIX) == ours
-    assert brought(ours, replace(FIX, updated_at="2026-05-03T00:00:00.000Z")) == replace(
+    assert merge_imported(ours, FIX) == ours
+    assert merge_imported(ours, replace(FIX, updated_at="2026-05-03T00:00:00.000Z")) == replace(
         ours, body=FIX.body, updated_at="2026-05-03T00:00:00.000Z"
     )
 
 
 def test_two_texts_under_one_id_are_two_memories() -> None:
-    assert brought(FIX, replace(FIX, body="Config is TOML.")) is None
+    assert merge_imported(FIX, replace(FIX, body="Config is TOML.")) is None
 
 
 def test_another_loop_that_learned_the_same_makes_it_surer() -> None:
     new = replace(STRATEGY, origin_loops=("loop-1", "loop-2"), confidence=0.9, tags=("ci",))
 
-    after = brought(STRATEGY, new)
+    after = merge_imported(STRATEGY, new)
 
     assert after == replace(
         STRATEGY,
@@ -140,7 +140,7 @@ def test_another_loop_that_learned_the_same_makes_it_surer() -> None:
 
 
 def test_there_are_never_more_tags_than_a_memory_may_have() -> None:
-    after = brought(FIX, replace(FIX, tags=tuple(f"tag {number}" for number in range(50))))
+    after = merge_imported(FIX, replace(FIX, tags=tuple(f"tag {number}" for number in range(50))))
 
     assert after is not None
     assert len(after.tags) == 50
@@ -162,9 +162,9 @@ MEMORIES = st.builds(
 
 @given(MEMORIES, MEMORIES)
 def test_bringing_it_again_changes_nothing_and_nothing_is_emptied(known: Memory, new: Memory) -> None:
-    after = brought(known, new)
+    after = merge_imported(known, new)
 
     if after is not None:
-        assert brought(after, new) == after
+        assert merge_imported(after, new) == after
         for name in ("body", "content", "tags", "origin_loops"):
             assert getattr(after, name) or not getattr(known, name)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ralph.core.records import Memory
-from ralph.memory.lifecycle.staging import ENOUGH_SUPPORT, refusal, waits
+from ralph.memory.lifecycle.staging import DECISIVE_SUPPORT, needs_more_data, rejection_reason
 from tests.make import a_memory
 
 
@@ -17,11 +17,11 @@ def learning(kind: str = "strategy", **fields: object) -> Memory:
 
 @pytest.mark.parametrize("kind", ["strategy", "estimate", "convention"])
 def test_a_sound_learning_passes(kind: str) -> None:
-    assert refusal(learning(kind)) == ""
+    assert rejection_reason(learning(kind)) == ""
 
 
 def test_an_antipattern_passes_when_it_never_worked() -> None:
-    assert refusal(learning("antipattern", success_rate=0.0)) == ""
+    assert rejection_reason(learning("antipattern", success_rate=0.0)) == ""
 
 
 @pytest.mark.parametrize(
@@ -46,35 +46,38 @@ def test_an_antipattern_passes_when_it_never_worked() -> None:
     ],
 )
 def test_each_rule_names_its_reason(fields: dict[str, object], why: str) -> None:
-    assert refusal(learning(**fields)) == why  # type: ignore[arg-type]
+    assert rejection_reason(learning(**fields)) == why  # type: ignore[arg-type]
 
 
 def test_the_limits_themselves_pass() -> None:
-    assert refusal(learning(confidence=0.3, success_rate=0.5)) == ""
-    assert refusal(learning("antipattern", success_rate=0.2)) == ""
-    assert refusal(learning(success_rate=None)) == ""
+    assert rejection_reason(learning(confidence=0.3, success_rate=0.5)) == ""
+    assert rejection_reason(learning("antipattern", success_rate=0.2)) == ""
+    assert rejection_reason(learning(success_rate=None)) == ""
 
 
 def test_plain_memories_need_words_and_sound_numbers_only() -> None:
     plain = a_memory("Tabs", "The parser wants tabs.", kind="pitfall", confidence=0.1)
 
-    assert refusal(plain) == ""
-    assert refusal(a_memory("", "", kind="pitfall")) == "Missing required fields"
-    assert refusal(a_memory("Tabs", "x", kind="pitfall", confidence=math.inf)) == "Confidence must be between 0 and 1"
+    assert rejection_reason(plain) == ""
+    assert rejection_reason(a_memory("", "", kind="pitfall")) == "Missing required fields"
+    assert (
+        rejection_reason(a_memory("Tabs", "x", kind="pitfall", confidence=math.inf))
+        == "Confidence must be between 0 and 1"
+    )
 
 
 def test_an_estimate_of_one_iteration_waits_for_more() -> None:
     estimate = learning("estimate", confidence=0.2)
 
-    assert refusal(estimate) == "Confidence too low (< 0.3)"
-    assert waits(estimate)
+    assert rejection_reason(estimate) == "Confidence too low (< 0.3)"
+    assert needs_more_data(estimate)
 
 
 @pytest.mark.parametrize(
     "memory",
     [
         learning("estimate", confidence=0.4),
-        learning("estimate", confidence=0.2, support=ENOUGH_SUPPORT),
+        learning("estimate", confidence=0.2, support=DECISIVE_SUPPORT),
         learning("estimate", confidence=0.2, task_type=None),
         learning("estimate", confidence=math.nan),
         learning("estimate", confidence=-1.0),
@@ -82,4 +85,4 @@ def test_an_estimate_of_one_iteration_waits_for_more() -> None:
     ],
 )
 def test_nothing_else_waits(memory: Memory) -> None:
-    assert not waits(memory)
+    assert not needs_more_data(memory)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.memory.lifecycle.task_type import task_type
+from ralph.memory.lifecycle.task_type import classify_objective
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ from ralph.memory.lifecycle.task_type import task_type
     ],
 )
 def test_the_first_kind_that_a_word_speaks_of_is_the_type(objective: str, expected: str) -> None:
-    assert task_type(objective) == expected
+    assert classify_objective(objective) == expected
 
 
 @given(st.text(max_size=300))
 def test_any_text_has_a_type_whatever_its_case(text: str) -> None:
-    assert task_type(text)
-    assert task_type(f"test {text}") == "test-fix"
+    assert classify_objective(text)
+    assert classify_objective(f"test {text}") == "test-fix"

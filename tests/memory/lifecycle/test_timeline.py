@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory, MemoryEvent, replace, timestamp
-from ralph.memory.lifecycle.confidence import faded
-from ralph.memory.lifecycle.timeline import Point, Use, changed_fields, confidence_over_time
+from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.memory.lifecycle.timeline import ConfidenceAt, MemoryUse, changed_fields, confidence_over_time
 from tests.make import a_memory
 
 DAY = 86_400
@@ -37,7 +37,7 @@ def event(seq: int, at: str, what: str, was: object = None, became: object = Non
     )
 
 
-def seen(points: list[Point]) -> list[tuple[str, float, str]]:
+def seen(points: list[ConfidenceAt]) -> list[tuple[str, float, str]]:
     return [(one.at[:10], round(one.confidence, 3), one.what) for one in points]
 
 
@@ -71,7 +71,11 @@ def test_what_an_event_kept_is_what_is_told() -> None:
 
 def test_a_use_is_a_step_between_what_is_kept() -> None:
     events = [event(1, day(0), "added")]
-    uses = [Use(at=day(1), won=True), Use(at=day(2), won=True), Use(at=day(3), won=False)]
+    uses = [
+        MemoryUse(at=day(1), succeeded=True),
+        MemoryUse(at=day(2), succeeded=True),
+        MemoryUse(at=day(3), succeeded=False),
+    ]
     memory = a_life(confidence=0.62, used_at=day(3), wins=2, losses=1)
 
     points = confidence_over_time(memory, events, uses, day(4))
@@ -109,7 +113,7 @@ def test_a_damaged_history_says_what_it_can() -> None:
 
     points = confidence_over_time(a_life(confidence=0.5), [damaged, broken], [], day(2))
 
-    assert points[-1] == Point(at=day(2), confidence=0.5, what="now")
+    assert points[-1] == ConfidenceAt(at=day(2), confidence=0.5, what="now")
     assert changed_fields(broken) == {}
 
 
@@ -139,8 +143,8 @@ def test_any_life_is_told_in_order_within_bounds_and_up_to_what_holds_now(
     latest = max((at for at, _ in used), default=None)
     memory = a_life(confidence=kept[-1] if kept and not used else confidence, used_at=latest)
 
-    points = confidence_over_time(memory, events, [Use(at=at, won=won) for at, won in used], day(500))
+    points = confidence_over_time(memory, events, [MemoryUse(at=at, succeeded=won) for at, won in used], day(500))
 
     assert [one.at for one in points] == sorted(one.at for one in points)
     assert all(0 <= one.confidence <= 1 for one in points)
-    assert points[-1].confidence == faded(memory, day(500))
+    assert points[-1].confidence == current_confidence(memory, day(500))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.memory.recall.query import Context
+from ralph.memory.recall.query import RecallContext
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from tests.make import set_up_project
 
 MEGABYTE = 1_000_000
@@ -46,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def titles(project: Project, query: str) -> list[str]:
-    return [one.memory.body for one in project.memory.search(query, Wanted(), 20)]
+    return [one.memory.body for one in project.memory.search(query, MemoryFilter(), 20)]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ anything = st.one_of(
 @given(query=anything)
 @settings(deadline=None)
 def test_any_text_is_answered(project: Project, query: str) -> None:
-    found = project.memory.search(query, Wanted(), 20)
+    found = project.memory.search(query, MemoryFilter(), 20)
 
     assert {one.memory.body for one in found} <= set(TEXTS.values())
     assert len({one.memory.id for one in found}) == len(found)
@@ -109,7 +109,9 @@ def test_any_text_is_answered(project: Project, query: str) -> None:
 @given(title=anything, body=anything, error=anything, path=anything, name=anything)
 @settings(deadline=None, max_examples=50)
 def test_any_context_is_answered(project: Project, title: str, body: str, error: str, path: str, name: str) -> None:
-    context = Context(title=title, body=body, errors=(error,), files=(path,), feature=name, hat=name, task_type=name)
+    context = RecallContext(
+        title=title, body=body, errors=(error,), files=(path,), feature=name, hat=name, task_type=name
+    )
 
     found = project.memory.recall(context, 20)
 
@@ -119,7 +121,7 @@ def test_any_context_is_answered(project: Project, title: str, body: str, error:
 @given(text=anything)
 @settings(deadline=None, max_examples=50)
 def test_an_agent_may_be_primed_for_any_text(project: Project, text: str) -> None:
-    assert {one.body for one in project.memory.prime(Wanted(), 500, text=text)} <= set(TEXTS.values())
+    assert {one.body for one in project.memory.prime(MemoryFilter(), 500, text=text)} <= set(TEXTS.values())
 
 
 LARGE = {
@@ -159,11 +161,11 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_a_megabyte_of_anything_is_answered_soon(project: Project, name: str) -> None:
     query = (LARGE[name] * (MEGABYTE // len(LARGE[name]) + 1))[:MEGABYTE]
-    asked = Context(title="docker", body=query)
+    asked = RecallContext(title="docker", body=query)
 
     for ask in (
-        lambda: project.memory.search(query, Wanted(), 20),
-        lambda: project.memory.prime(Wanted(), 500, text=query),
+        lambda: project.memory.search(query, MemoryFilter(), 20),
+        lambda: project.memory.prime(MemoryFilter(), 500, text=query),
         lambda: project.memory.recall(asked, 20),
     ):
         assert any(seconds_of(ask) < SECONDS for _ in range(TRIES))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ralph.memory.recall import embeddings
-from ralph.memory.recall.embeddings import Encoder, Tokens, load, missing
+from ralph.memory.recall.embeddings import Encoder, Tokenizer, load_encoder, missing_extra_message
 
 SAME = [
     ("The connection pool runs dry under load", "We exhaust database connections when traffic is high"),
@@ -43,9 +43,9 @@ def similarities(query: bytes, vectors: list[bytes]) -> list[float]:
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    found = load()
+    found = load_encoder()
     if found is None:
-        pytest.skip(missing())
+        pytest.skip(missing_extra_message())
     return found
 
 
@@ -76,22 +76,22 @@ def test_importing_the_room_does_not_import_numpy() -> None:
 
 
 def test_a_model_nobody_knows_is_not_loaded() -> None:
-    assert load("no such model") is None
+    assert load_encoder("no such model") is None
 
 
 def test_pieces_are_joined_in_the_order_they_were_learned() -> None:
-    tokens = Tokens({"a": 3, "b": 4, "ab": 5, "Ġ": 6, "Ġab": 7, "bb": 8}, ["a b", "Ġ ab", "b b"])
+    tokens = Tokenizer({"a": 3, "b": 4, "ab": 5, "Ġ": 6, "Ġab": 7, "bb": 8}, ["a b", "Ġ ab", "b b"])
 
-    assert tokens.of("ab ab", 10) == [0, 5, 7, 2]
-    assert tokens.of("abb", 10) == [0, 5, 4, 2]
-    assert tokens.of("", 10) == [0, 2]
+    assert tokens.tokenize("ab ab", 10) == [0, 5, 7, 2]
+    assert tokens.tokenize("abb", 10) == [0, 5, 4, 2]
+    assert tokens.tokenize("", 10) == [0, 2]
 
 
 def test_a_text_has_no_more_tokens_than_asked_for() -> None:
-    tokens = Tokens({"a": 3, "Ġ": 4}, [])
+    tokens = Tokenizer({"a": 3, "Ġ": 4}, [])
 
-    assert len(tokens.of("a " * 1_000, 16)) == 16
-    assert len(tokens.of("a" * 1_000_000, 16)) == 16
+    assert len(tokens.tokenize("a " * 1_000, 16)) == 16
+    assert len(tokens.tokenize("a" * 1_000_000, 16)) == 16
 
 
 def test_texts_are_grouped_by_length_and_none_is_lost() -> None:
@@ -140,7 +140,7 @@ def test_texts_come_back_in_their_order_and_alone_as_together(encoder: Encoder) 
 
 
 def test_the_same_text_always_gives_the_same_bytes(encoder: Encoder) -> None:
-    again = load()
+    again = load_encoder()
     assert again is not None
 
     assert encoder.encode(["Settle once."]) == encoder.encode(["Settle once."]) == again.encode(["Settle once."])

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 from ralph.core.config import Config, ExecutionConfig, FilterConfig, MemoriesConfig, PromptConfig
-from ralph.core.records import Difficulty, Outcome, Prompt, Recollection, Status, TaskMetrics, replace
-from ralph.loop.prepare import prepare
-from ralph.memory.recall.gather import recollect
+from ralph.core.records import AttemptOutcome, Difficulty, Prompt, PromptContext, TaskMetrics, TaskStatus, replace
+from ralph.loop.prepare import prepare_attempt
+from ralph.memory.recall.gather import gather_context
 from ralph.project import Project
 from ralph.store import Store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory, a_report, begin, finish, remember
 
 
 def journal(store: Store, count: int, notes: str, task: str = "Something else") -> str:
     """Make a run of so many failed attempts with the same notes; give its id."""
     if task not in [one.title for one in store.tasks.all()]:
-        store.tasks.add(NewTask(title=task))
+        store.tasks.add(TaskDraft(title=task))
     run = store.attempts.start_run("test")
     for n in range(count):
-        finish(store, *begin(store, run.id), Outcome.FAILED, notes=f"{notes} {n}")
+        finish(store, *begin(store, run.id), AttemptOutcome.FAILED, notes=f"{notes} {n}")
     return run.id
 
 
-def known(store: Store, title: str, body: str = "", run_id: str = "", **config: object) -> Recollection:
-    task = store.tasks.add(NewTask(title=title, body=body))
-    return recollect(store, task, TaskMetrics(task_id=task.id), replace(Config(), **config), run_id=run_id)
+def known(store: Store, title: str, body: str = "", run_id: str = "", **config: object) -> PromptContext:
+    task = store.tasks.add(TaskDraft(title=title, body=body))
+    return gather_context(store, task, TaskMetrics(task_id=task.id), replace(Config(), **config), run_id=run_id)
 
 
 def test_the_last_five_of_the_run_come_in_order_then_five_matches_of_other_runs(store: Store) -> None:
@@ -58,14 +58,14 @@ def test_a_rare_word_far_down_in_a_task_finds_what_was_noted(store: Store) -> No
 
 
 def test_failures_of_other_tasks_are_told_when_they_are_the_same_or_about_the_same(store: Store) -> None:
-    other = store.tasks.add(NewTask(title="Export the ledger"))
+    other = store.tasks.add(TaskDraft(title="Export the ledger"))
     run = store.attempts.start_run("test")
     task, attempt = begin(store, run.id)
     report = replace(a_report(attempt), why="the ledger export loses umlauts", fingerprint="same")
-    finish(store, task, attempt, Outcome.FAILED, report=report)
+    finish(store, task, attempt, AttemptOutcome.FAILED, report=report)
 
-    assert [one.task_id for one in known(store, "Export the ledger as a table").elsewhere] == [other.id]
-    assert known(store, "Paint the fence").elsewhere == ()
+    assert [one.task_id for one in known(store, "Export the ledger as a table").similar_reports] == [other.id]
+    assert known(store, "Paint the fence").similar_reports == ()
 
 
 @pytest.mark.parametrize("inject", ["manual", "none"])
@@ -107,14 +107,14 @@ def test_a_memory_with_hardly_a_word_in_common_is_not_shown(store: Store) -> Non
 
 
 def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
-    first = store.tasks.add(NewTask(title="first"))
+    first = store.tasks.add(TaskDraft(title="first"))
     run = store.attempts.start_run("test")
-    finish(store, *begin(store, run.id), Outcome.DONE, Status.DONE, notes="Reads bytes.")
-    whole = store.tasks.add(NewTask(title="whole"))
-    task = store.tasks.add(NewTask(title="part", parent_id=whole.id, needs=(first.id,)))
+    finish(store, *begin(store, run.id), AttemptOutcome.DONE, TaskStatus.DONE, notes="Reads bytes.")
+    whole = store.tasks.add(TaskDraft(title="whole"))
+    task = store.tasks.add(TaskDraft(title="part", parent_id=whole.id, needs=(first.id,)))
 
-    seen = recollect(store, task, TaskMetrics(task_id=task.id), Config())
-    blind = recollect(store, task, TaskMetrics(task_id=task.id), Config(), with_memory=False)
+    seen = gather_context(store, task, TaskMetrics(task_id=task.id), Config())
+    blind = gather_context(store, task, TaskMetrics(task_id=task.id), Config(), with_memory=False)
 
     assert [(one.id, notes) for one, notes in seen.prerequisites] == [(first.id, "Reads bytes.")]
     assert seen.parent is not None
@@ -125,7 +125,7 @@ def test_parent_prerequisites_and_their_notes_are_known(store: Store) -> None:
 def prompt(project: Project, id: str, config: Config) -> Prompt:
     metrics = project.store.attempts.metrics(id)
     task = project.store.tasks.get(id)
-    return prepare(project.store, config, task, metrics, run_id="", iteration=1, attempt_number=2).prompt
+    return prepare_attempt(project.store, config, task, metrics, run_id="", iteration=1, attempt_number=2).prompt
 
 
 def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> None:
@@ -135,7 +135,7 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
         remember(project.store, memory)
     run = project.store.attempts.start_run("test")
     attempt = begin(project.store, run.id)[1]
-    finish(project.store, project.store.tasks.get(task.id), attempt, Outcome.FAILED, report=a_report(attempt))
+    finish(project.store, project.store.tasks.get(task.id), attempt, AttemptOutcome.FAILED, report=a_report(attempt))
 
     def tokens(config: Config) -> dict[str, int]:
         return {section.name: section.tokens for section in prompt(project, task.id, config).sections}
@@ -153,7 +153,7 @@ def test_budgets_and_thresholds_of_the_settings_are_kept(project: Project) -> No
 def test_loop_status_tells_how_it_has_been_going(project: Project) -> None:
     task = project.tasks.add("A")
     run = project.store.attempts.start_run("test")
-    for outcome in (Outcome.DONE, Outcome.FAILED, Outcome.FAILED, Outcome.FAILED):
+    for outcome in (AttemptOutcome.DONE, AttemptOutcome.FAILED, AttemptOutcome.FAILED, AttemptOutcome.FAILED):
         finish(project.store, *begin(project.store, run.id), outcome, difficulty=Difficulty.HARD)
 
     text = project.prompts.preview(task.id).text

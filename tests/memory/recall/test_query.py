@@ -4,31 +4,41 @@ import time
 
 import pytest
 
-from ralph.memory.recall.query import BODY, FILES, HINT, LONGEST, MOST_WORDS, TITLE, Context, parts_of, question
+from ralph.memory.recall.query import (
+    BODY_WEIGHT,
+    FILES_WEIGHT,
+    HINT_WEIGHT,
+    MAX_PART_LENGTH,
+    MAX_QUERY_WORDS,
+    TITLE_WEIGHT,
+    RecallContext,
+    build_query,
+    path_segments,
+)
 
 
 def test_a_word_counts_by_where_it_stands() -> None:
-    asked = question(
-        Context(title="Mend the parser", body="it eats tabs", files=("src/lexer.py",), recent=("docs/menu.md",))
+    asked = build_query(
+        RecallContext(title="Mend the parser", body="it eats tabs", files=("src/lexer.py",), recent=("docs/menu.md",))
     )
 
-    assert asked.words["parser"] == TITLE
-    assert asked.words["tab"] == BODY
-    assert asked.words["lexer"] == FILES
-    assert asked.words["menu"] == HINT
+    assert asked.words["parser"] == TITLE_WEIGHT
+    assert asked.words["tab"] == BODY_WEIGHT
+    assert asked.words["lexer"] == FILES_WEIGHT
+    assert asked.words["menu"] == HINT_WEIGHT
     assert "menu" in asked.hints
     assert "parser" not in asked.hints
 
 
 def test_a_name_in_code_counts_more_in_search_of_a_file() -> None:
-    asked = question(Context(body="rounding goes wrong in billing.money_math and elsewhere"))
+    asked = build_query(RecallContext(body="rounding goes wrong in billing.money_math and elsewhere"))
 
     assert asked.paths["money"] > asked.paths["wrong"]
 
 
 def test_files_and_modules_that_are_spoken_of_are_noted() -> None:
-    asked = question(
-        Context(body='File "/home/me/app/billing/money.py", line 3\nsee billing.vat', files=("src/main.rs",))
+    asked = build_query(
+        RecallContext(body='File "/home/me/app/billing/money.py", line 3\nsee billing.vat', files=("src/main.rs",))
     )
 
     assert ("home", "me", "app", "billing", "money") in asked.mentions
@@ -37,16 +47,16 @@ def test_files_and_modules_that_are_spoken_of_are_noted() -> None:
 
 
 def test_the_parts_of_a_path_have_no_ending() -> None:
-    assert parts_of("src/Store/index.py") == ("src", "store", "index")
-    assert parts_of("a\\b.ts") == ("a", "b")
+    assert path_segments("src/Store/index.py") == ("src", "store", "index")
+    assert path_segments("a\\b.ts") == ("a", "b")
 
 
 @pytest.mark.parametrize("piece", ["word ", "a.", "a/", "a-", "aB", "_", "数", "<!-- ", "\0"])
 def test_a_megabyte_is_asked_in_bounded_time_by_its_beginning_and_end(piece: str) -> None:
     began = time.monotonic()
-    asked = question(Context(title="first", body=f"alpha {piece * (1_000_000 // len(piece))} omega", at=""))
+    asked = build_query(RecallContext(title="first", body=f"alpha {piece * (1_000_000 // len(piece))} omega", at=""))
 
     assert time.monotonic() - began < 2
     assert {"first", "alpha", "omega"} <= asked.words.keys()
-    assert len(asked.words) <= MOST_WORDS
-    assert LONGEST < 1_000_000
+    assert len(asked.words) <= MAX_QUERY_WORDS
+    assert MAX_PART_LENGTH < 1_000_000

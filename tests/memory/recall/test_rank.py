@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ralph.core.tokenize import path_words, words
-from ralph.memory.recall.query import Context, question
-from ralph.memory.recall.rank import WEIGHTS, Ranking, Scored
+from ralph.core.tokenize import tokenize, tokenize_path
+from ralph.memory.recall.query import RecallContext, build_query
+from ralph.memory.recall.rank import WEIGHTS, Ranking, ScoredMemory
 
 NOW = "2026-06-01T12:00:00.000Z"
 
@@ -39,58 +39,62 @@ def row(seq: int, title: str, body: str = "", files: tuple[str, ...] = (), **mor
         "used_at": None,
         "verified_at": None,
         "created_at": "2026-05-31T12:00:00.000Z",
-        "title_words": " ".join(words(title)),
-        "body_words": " ".join(words(body)),
-        "path_words": " ".join(word for path in files for word in path_words(path)),
+        "title_words": " ".join(tokenize(title)),
+        "body_words": " ".join(tokenize(body)),
+        "path_words": " ".join(word for path in files for word in tokenize_path(path)),
         "tag_words": "",
         **more,
     }
 
 
-def ranked(context: Context, *rows: dict[str, Any], links: tuple[tuple[int, int], ...] = ()) -> list[Scored]:
+def ranked(
+    context: RecallContext, *rows: dict[str, Any], links: tuple[tuple[int, int], ...] = ()
+) -> list[ScoredMemory]:
     """Rank rows the way a recall does."""
-    asked = question(context)
+    asked = build_query(context)
     held = {
         word: sum(word in f"{one['title_words']} {one['body_words']} {one['path_words']}".split() for one in rows)
         for word in asked.words
     }
     ranking = Ranking(context, asked, held, len(rows))
     ranking.add(rows)
-    ranking.by_files()
-    ranking.by_record()
-    ranking.by_links(links)
-    ranking.by_neighbours([(seq, seq + 1) for seq in ranking.found])
-    return ranking.best(len(rows))
+    ranking.score_shared_files()
+    ranking.score_metadata()
+    ranking.score_links(links)
+    ranking.score_neighbors([(seq, seq + 1) for seq in ranking.hits])
+    return ranking.top(len(rows))
 
 
-def titles(found: list[Scored]) -> list[str]:
+def titles(found: list[ScoredMemory]) -> list[str]:
     return [one.row["title"] for one in found]
 
 
 def test_a_score_is_the_sum_of_its_shares_and_all_are_named() -> None:
     found = ranked(
-        Context(title="Mend the parser", files=("src/parser.py",), at=NOW, hat="creator", feature="core"),
+        RecallContext(title="Mend the parser", files=("src/parser.py",), at=NOW, hat="creator", feature="core"),
         row(1, "Parser wants tabs", "in the parser", ("src/parser.py",), hat="creator", feature="core"),
         row(2, "Fences", "paint", ("src/parser.py",), success_rate=0.9),
     )
 
     for one in found:
-        assert one.score == pytest.approx(sum(one.shares.values()), abs=1e-12)
-        assert one.shares.keys() <= WEIGHTS.keys()
+        assert one.score == pytest.approx(sum(one.components.values()), abs=1e-12)
+        assert one.components.keys() <= WEIGHTS.keys()
     assert titles(found) == ["Parser wants tabs", "Fences"]
-    assert {"hat", "feature", "named", "paths", "files"} <= found[0].shares.keys()
+    assert {"hat", "feature", "named", "paths", "files"} <= found[0].components.keys()
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
     common = [row(n, f"Test {n}", "the parser test") for n in range(3, 12)]
-    found = ranked(Context(title="parser xylophone", at=NOW), row(1, "Xylophone"), row(2, "Parser"), *common)
+    found = ranked(RecallContext(title="parser xylophone", at=NOW), row(1, "Xylophone"), row(2, "Parser"), *common)
 
     assert titles(found)[0] == "Xylophone"
 
 
 def test_a_word_in_the_title_counts_more_than_one_in_the_text() -> None:
     found = ranked(
-        Context(title="cache", at=NOW), row(1, "Other things", "the cache is here"), row(2, "Cache", "other things")
+        RecallContext(title="cache", at=NOW),
+        row(1, "Other things", "the cache is here"),
+        row(2, "Cache", "other things"),
     )
 
     assert titles(found) == ["Cache", "Other things"]
@@ -98,60 +102,60 @@ def test_a_word_in_the_title_counts_more_than_one_in_the_text() -> None:
 
 def test_what_touches_the_files_of_the_best_is_raised() -> None:
     found = ranked(
-        Context(title="rounding of invoices goes wrong", at=NOW),
+        RecallContext(title="rounding of invoices goes wrong", at=NOW),
         row(1, "Rounding of invoices", "half up", ("billing/money.py",)),
         row(2, "Cents", "a float loses half", ("billing/money.py",)),
         row(3, "Sense", "a flute gains half", ("music/wind.py",)),
     )
 
     assert titles(found) == ["Rounding of invoices", "Cents", "Sense"]
-    assert found[1].shares["files"] > 0
+    assert found[1].components["files"] > 0
 
 
 def test_a_file_that_the_task_names_counts() -> None:
     found = ranked(
-        Context(title="It fails", body="see django.db.models.query for more", at=NOW),
+        RecallContext(title="It fails", body="see django.db.models.query for more", at=NOW),
         row(1, "One", "more", ("django/forms/models.py",)),
         row(2, "Two", "more", ("django/db/models/query.py",)),
     )
 
     assert titles(found) == ["Two", "One"]
-    assert found[0].shares["named"] == pytest.approx(WEIGHTS["named"])
+    assert found[0].components["named"] == pytest.approx(WEIGHTS["named"])
 
 
 def test_what_was_learned_right_after_shares_in_the_score() -> None:
     found = ranked(
-        Context(title="When was the charity race", at=NOW),
+        RecallContext(title="When was the charity race", at=NOW),
         row(1, "Ann asked", "How was the charity race?", created_at="2026-01-01T10:00:00.000Z"),
         row(2, "Bob said", "Great, last Sunday!", created_at="2026-01-01T10:00:01.000Z"),
         row(3, "Bob wrote", "Great, last Monday!", created_at="2026-03-01T10:00:01.000Z"),
     )
 
     assert titles(found) == ["Ann asked", "Bob said", "Bob wrote"]
-    assert found[1].shares["together"] > 0
-    assert "together" not in found[2].shares
+    assert found[1].components["together"] > 0
+    assert "together" not in found[2].components
 
 
 def test_what_came_in_at_the_same_moment_does_not_share_unless_one_attempt_learned_it() -> None:
-    context = Context(title="charity race", at=NOW)
+    context = RecallContext(title="charity race", at=NOW)
     bulk = ranked(context, row(1, "Charity race"), row(2, "Other"))
     origin: dict[str, Any] = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 1}
     learned = ranked(context, row(1, "Charity race", **origin), row(2, "Other", **origin))
 
-    assert "together" not in bulk[1].shares
-    assert learned[1].shares["together"] > 0
+    assert "together" not in bulk[1].components
+    assert learned[1].components["together"] > 0
 
 
 def test_links_share() -> None:
     found = ranked(
-        Context(title="deploy", at=NOW), row(1, "Deploy", "by hand"), row(9, "Keys", "ring"), links=((1, 9),)
+        RecallContext(title="deploy", at=NOW), row(1, "Deploy", "by hand"), row(9, "Keys", "ring"), links=((1, 9),)
     )
 
-    assert found[1].shares["links"] > 0
+    assert found[1].components["links"] > 0
 
 
 def test_younger_and_surer_ones_go_first_when_all_else_is_the_same() -> None:
-    context = Context(title="cache", at=NOW)
+    context = RecallContext(title="cache", at=NOW)
     young = ranked(context, row(1, "Cache", created_at="2024-05-31T12:00:00.000Z"), row(5, "Cache"))
     sure = ranked(context, row(1, "Cache", confidence=0.9), row(5, "Cache", confidence=0.3))
     proven = ranked(context, row(1, "Cache", success_rate=0.9), row(5, "Cache", success_rate=0.1))
@@ -161,7 +165,7 @@ def test_younger_and_surer_ones_go_first_when_all_else_is_the_same() -> None:
 
 def test_a_tag_counts_when_its_word_stands_nowhere_else() -> None:
     found = ranked(
-        Context(title="parser", at=NOW), row(1, "Tabs break it", tag_words="parser"), row(2, "Spaces do not")
+        RecallContext(title="parser", at=NOW), row(1, "Tabs break it", tag_words="parser"), row(2, "Spaces do not")
     )
 
     assert titles(found)[0] == "Tabs break it"
@@ -171,7 +175,7 @@ def test_a_tag_counts_when_its_word_stands_nowhere_else() -> None:
 def test_evidence_tells_an_answer_from_a_chance_match() -> None:
     others = [row(n, f"About {word}", f"all of {word}") for n, word in enumerate("ships trees music paint".split(), 10)]
     answer = row(1, "The ledger export loses umlauts", "encode it")
-    long_task = Context(
+    long_task = RecallContext(
         title="Export the ledger", body="one line for each of the ships, in the order in which they came", at=NOW
     )
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.records import Memory
-from ralph.memory.recall.query import Context
-from ralph.memory.recall.rankers import PROFILES, estimate_for, overlaps
-from ralph.memory.recall.render_learnings import knowledge_base
+from ralph.memory.recall.query import RecallContext
+from ralph.memory.recall.rankers import PROFILES, estimate_for, paths_overlap
+from ralph.memory.recall.render_learnings import render_knowledge_base
 from tests.make import a_memory
 
 AT = "2026-03-01T00:00:00.000Z"
@@ -25,7 +25,7 @@ def noted(id: str, days: float = 0, **fields: object) -> Memory:
 
 
 def ranked(profile: str, *memories: Memory, **context: object) -> list[tuple[str, float]]:
-    found = PROFILES[profile](memories, Context(at=AT, **context))  # type: ignore[arg-type]
+    found = PROFILES[profile](memories, RecallContext(at=AT, **context))  # type: ignore[arg-type]
     return [(one.memory.id, round(one.score, 3)) for one in found]
 
 
@@ -45,7 +45,7 @@ def test_every_score_is_the_sum_of_its_shares_and_the_best_comes_first(
         noted(str(place), days, confidence=confidence, uses=uses, hat=hat, tags=("parser",), files=("src/a.py",))
         for place, (confidence, days, uses, hat) in enumerate(made)
     ]
-    context = Context(title="Fix the parser", files=("src/a.py",), hat="creator", at=AT)
+    context = RecallContext(title="Fix the parser", files=("src/a.py",), hat="creator", at=AT)
 
     found = PROFILES[profile](memories, context)
 
@@ -135,7 +135,7 @@ def test_a_hat_score_is_made_of_five_parts() -> None:
     memory = noted("m", confidence=0.5, hat="critic", files=("src/*.py",), tags=("parsers", "tabs", "x"), days=10)
 
     found = PROFILES["hats"](
-        [memory], Context(title="Fix parser tabs", files=("src/a.py",), hat="critic", session="s", at=AT)
+        [memory], RecallContext(title="Fix parser tabs", files=("src/a.py",), hat="critic", session="s", at=AT)
     )
 
     assert dict(found[0].because) == pytest.approx(
@@ -159,7 +159,7 @@ def test_a_hat_score_is_made_of_five_parts() -> None:
 def test_related_hats_count_a_little(theirs: str | None, ours: str | None, share: float) -> None:
     memory = noted("m", confidence=0.9, hat=theirs, tags=("parser",))
 
-    (found,) = PROFILES["hats"]([memory], Context(title="parser", hat=ours, at=AT))
+    (found,) = PROFILES["hats"]([memory], RecallContext(title="parser", hat=ours, at=AT))
 
     assert dict(found.because)["hat"] == share
 
@@ -210,7 +210,7 @@ def test_a_later_use_counts_as_recent() -> None:
     ],
 )
 def test_paths_meet_by_name_glob_and_directory(ref: str, path: str, expected: bool) -> None:
-    assert overlaps([ref], [path]) is expected
+    assert paths_overlap([ref], [path]) is expected
 
 
 # --- the plain ones ------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_learnings_go_by_use_and_success_and_the_unused_are_not_lost() -> None:
 
 
 def shown(*memories: Memory) -> str:
-    return knowledge_base(memories)
+    return render_knowledge_base(memories)
 
 
 def test_what_previous_loops_teach_has_four_sections() -> None:

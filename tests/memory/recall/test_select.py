@@ -2,33 +2,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from ralph.memory.recall.query import Context
-from ralph.memory.recall.rank import Scored
-from ralph.memory.recall.select import FLOOR, MOST, choose
+from ralph.memory.recall.query import RecallContext
+from ralph.memory.recall.rank import ScoredMemory
+from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE, select
 from tests.memory.recall.test_rank import row
 
 
-def scored(seq: int, score: float, title: str = "", evidence: float = 9.0, **more: Any) -> Scored:
-    one = Scored(row(seq, title or f"title{seq} alpha{seq} beta{seq}", **more))
+def scored(seq: int, score: float, title: str = "", evidence: float = 9.0, **more: Any) -> ScoredMemory:
+    one = ScoredMemory(row(seq, title or f"title{seq} alpha{seq} beta{seq}", **more))
     one.score, one.evidence = score, evidence
     return one
 
 
-def outcome(found: list[Scored], context: Context | None = None, **options: object) -> dict[int, str]:
-    choices = choose(found, context or Context(), **options)  # type: ignore[arg-type]
+def outcome(found: list[ScoredMemory], context: RecallContext | None = None, **options: object) -> dict[int, str]:
+    choices = select(found, context or RecallContext(), **options)  # type: ignore[arg-type]
     assert [choice.place for choice in choices] == list(range(1, len(found) + 1))
-    return {choice.scored.row["seq"]: choice.why_not for choice in choices}
+    return {choice.scored.row["seq"]: choice.excluded_because for choice in choices}
 
 
 def test_only_a_handful_is_shown_and_the_rest_has_a_reason() -> None:
     told = outcome([scored(n, 100.0 - n) for n in range(12)])
 
-    assert [seq for seq, why in told.items() if not why] == list(range(MOST))
-    assert set(told.values()) == {"", f"not among the top {MOST}"}
+    assert [seq for seq, why in told.items() if not why] == list(range(MAX_SHOWN))
+    assert set(told.values()) == {"", f"not among the top {MAX_SHOWN}"}
 
 
 def test_what_has_too_little_in_common_is_left_out_even_when_nothing_else_is_there() -> None:
-    told = outcome([scored(1, 5.0, evidence=FLOOR - 0.01)])
+    told = outcome([scored(1, 5.0, evidence=MIN_EVIDENCE - 0.01)])
 
     assert "too few distinctive words" in told[1]
 
@@ -50,12 +50,12 @@ def test_kinds_are_balanced_among_equally_good_ones() -> None:
     told = outcome([*fixes, scored(20, 1.9, kind="decision"), scored(21, 0.2, kind="context")])
 
     assert told[20] == ""
-    assert told[21] == f"not among the top {MOST}"
-    assert told[7] == f"not among the top {MOST}"
+    assert told[21] == f"not among the top {MAX_SHOWN}"
+    assert told[7] == f"not among the top {MAX_SHOWN}"
 
 
 def test_what_was_shown_already_or_is_the_sessions_own_stays_out() -> None:
-    context = Context(session="s-1", shown=frozenset({"mem-2"}))
+    context = RecallContext(session="s-1", shown=frozenset({"mem-2"}))
 
     told = outcome(
         [scored(1, 3.0, origin_session="s-1"), scored(2, 2.0), scored(3, 1.0, origin_session="s-2")], context
@@ -81,7 +81,7 @@ def test_what_says_the_contrary_is_no_duplicate() -> None:
 def test_memories_of_the_very_attempt_stay_out_too() -> None:
     origin: dict[str, Any] = {"origin_run": "run-1", "origin_task": "t-1", "origin_attempt": 2}
 
-    told = outcome([scored(1, 3.0, **origin)], Context(session="run-1/t-1/2"))
+    told = outcome([scored(1, 3.0, **origin)], RecallContext(session="run-1/t-1/2"))
 
     assert told == {1: "comes from this session"}
 

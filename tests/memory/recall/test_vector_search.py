@@ -13,14 +13,14 @@ import pytest
 
 from ralph.core.records import now
 from ralph.memory.recall import background, embeddings, vector_search
-from ralph.memory.recall.candidates import ranked
-from ralph.memory.recall.query import Context
+from ralph.memory.recall.candidates import rank_memories
+from ralph.memory.recall.query import RecallContext
 from ralph.store import Store, open_database
-from ralph.store.memories import Change
-from ralph.store.vectors import Vectors, compare_on_server
+from ralph.store.memories import ChangeInfo
+from ralph.store.vectors import VectorStore, enable_server_search
 from tests.make import a_memory, remember
 
-pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL}")
+pytestmark = pytest.mark.skipif(not embeddings.is_installed(), reason=f"no model here: {embeddings.INSTALL_COMMAND}")
 
 TEXTS = (
     "The login form drops the session when cookies are blocked",
@@ -42,13 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def way(request: pytest.FixtureRequest, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     if request.param == "on the server":
-        monkeypatch.setattr(vector_search, "MANY", len(TEXTS) - 1)
+        monkeypatch.setattr(vector_search, "MAX_LOADED_VECTORS", len(TEXTS) - 1)
     if request.param == "without pgvector":
         request.getfixturevalue("server").run("DROP EXTENSION vector CASCADE", "tests")
     yield request.param
     if request.param == "without pgvector":
         with closing(open_database(store_url)) as database:
-            assert compare_on_server(database)
+            assert enable_server_search(database)
 
 
 @pytest.fixture
@@ -59,60 +59,60 @@ def filled(store: Store, way: str) -> Store:
 
 
 def test_what_means_the_same_is_found_without_a_word_in_common(filled: Store) -> None:
-    context = Context(title="users get signed out all the time", at=now())
-    assert ranked(filled, context, by_meaning=True) == []
+    context = RecallContext(title="users get signed out all the time", at=now())
+    assert rank_memories(filled, context, by_meaning=True) == []
 
-    assert vector_search.make_missing(filled) == len(TEXTS)
-    found = ranked(filled, context, by_meaning=True)
+    assert vector_search.embed_missing(filled) == len(TEXTS)
+    found = rank_memories(filled, context, by_meaning=True)
 
     assert found[0].row["body"] == TEXTS[0]
-    assert found[0].shares["meaning"] > 0
-    assert ranked(filled, context) == []
+    assert found[0].components["meaning"] > 0
+    assert rank_memories(filled, context) == []
 
 
 def test_an_edited_text_loses_its_vector_until_it_is_made_anew(filled: Store) -> None:
-    vector_search.make_missing(filled)
-    filled.memories.change("mem-1-0000", "edited", Change(who="person", why=""), body="Invoices are printed in A4")
-    model = vector_search.encoder()
+    vector_search.embed_missing(filled)
+    filled.memories.update("mem-1-0000", "edited", ChangeInfo(who="person", why=""), body="Invoices are printed in A4")
+    model = vector_search.cached_encoder()
     assert model
-    vectors = Vectors(filled.scope, model.model, model.size)
+    vectors = VectorStore(filled.scope, model.model, model.size)
 
     assert len(vectors.missing(10)) == 1
-    assert vector_search.make_missing(filled) == 1
-    assert vector_search.make_missing(filled) == 0
-    near = vector_search.near(filled, Context(title="invoices are printed", at=now()))
+    assert vector_search.embed_missing(filled) == 1
+    assert vector_search.embed_missing(filled) == 0
+    near = vector_search.find_similar(filled, RecallContext(title="invoices are printed", at=now()))
     assert near
-    first = filled.memories.seqs_of(["mem-1-0000"])["mem-1-0000"]
+    first = filled.memories.seqs_by_id(["mem-1-0000"])["mem-1-0000"]
     assert near.nearest(1) == [first]
 
 
 def test_a_text_that_changed_while_it_was_read_gets_no_vector(filled: Store) -> None:
-    vectors = Vectors(filled.scope, "m", 8)
+    vectors = VectorStore(filled.scope, "m", 8)
     rows = vectors.missing(1)
-    filled.memories.change("mem-1-0005", "edited", Change(who="person", why=""), body="Something else")
+    filled.memories.update("mem-1-0005", "edited", ChangeInfo(who="person", why=""), body="Something else")
 
     vectors.put(rows, [b"\1" * 8])
 
-    assert vectors.after(0, 10) == []
+    assert vectors.created_after(0, 10) == []
 
 
 def test_vectors_of_another_model_count_as_missing(filled: Store) -> None:
-    other = Vectors(filled.scope, "another", 8)
+    other = VectorStore(filled.scope, "another", 8)
     other.put(other.missing(2), [b"\1" * 8, b"\2" * 8])
 
-    assert vector_search.make_missing(filled) == len(TEXTS)
-    assert other.after(0, 10) == []
+    assert vector_search.embed_missing(filled) == len(TEXTS)
+    assert other.created_after(0, 10) == []
 
 
 def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
     filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "FIRST_AFTER", 0.0)
-    model = vector_search.encoder()
+    monkeypatch.setattr(background, "FIRST_PASS_SECONDS", 0.0)
+    model = vector_search.cached_encoder()
     assert model
-    vectors = Vectors(filled.scope, model.model, model.size)
+    vectors = VectorStore(filled.scope, model.model, model.size)
 
-    with background.Embedding(open_again, is_wanted=True):
+    with background.EmbeddingThread(open_again, is_enabled=True):
         waited = threading.Event()
         for _ in range(300):
             if not vectors.missing(1):
@@ -126,40 +126,42 @@ def test_a_run_makes_missing_vectors_in_the_background_and_leaves_no_thread(
 def test_without_wish_or_extra_nothing_is_started(
     filled: Store, open_again: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "FIRST_AFTER", 0.0)
-    monkeypatch.setattr(embeddings, "PACKS", {})
+    monkeypatch.setattr(background, "FIRST_PASS_SECONDS", 0.0)
+    monkeypatch.setattr(embeddings, "MODEL_FILES", {})
     monkeypatch.setattr(vector_search, "_encoders", [])
 
-    with background.Embedding(open_again, is_wanted=True):
+    with background.EmbeddingThread(open_again, is_enabled=True):
         pass
-    with background.Embedding(open_again, is_wanted=False):
+    with background.EmbeddingThread(open_again, is_enabled=False):
         pass
 
-    assert vector_search.make_missing(filled) == 0
-    assert vector_search.near(filled, Context(title="login", at=now())) is None
+    assert vector_search.embed_missing(filled) == 0
+    assert vector_search.find_similar(filled, RecallContext(title="login", at=now())) is None
 
 
 def test_a_damaged_vector_is_passed_over_and_made_anew(filled: Store) -> None:
-    vector_search.make_missing(filled)
-    seqs = filled.memories.seqs_of(["mem-1-0001", "mem-1-0002"])
+    vector_search.embed_missing(filled)
+    seqs = filled.memories.seqs_by_id(["mem-1-0001", "mem-1-0002"])
     for seq, damage in zip(seqs.values(), (b"", b"\1\2"), strict=True):
         filled.scope.execute(
             "UPDATE memory_vectors SET vector = :v WHERE project_id = :project_id AND seq = :seq", v=damage, seq=seq
         )
 
-    near = vector_search.near(filled, Context(title="users get signed out", at=now()))
+    near = vector_search.find_similar(filled, RecallContext(title="users get signed out", at=now()))
 
     assert near
     assert len(near.nearest(10)) == len(TEXTS) - 2
-    assert vector_search.make_missing(filled) == 2
+    assert vector_search.embed_missing(filled) == 2
 
 
 def test_an_edited_text_is_not_found_by_what_it_meant_before(filled: Store) -> None:
-    vector_search.make_missing(filled)
-    context = Context(title="users get signed out all the time", at=now())
-    assert ranked(filled, context, by_meaning=True)[0].row["id"] == "mem-1-0000"
+    vector_search.embed_missing(filled)
+    context = RecallContext(title="users get signed out all the time", at=now())
+    assert rank_memories(filled, context, by_meaning=True)[0].row["id"] == "mem-1-0000"
 
-    filled.memories.change("mem-1-0000", "edited", Change(who="person", why=""), title="Bread", body="Bake it twice")
+    filled.memories.update(
+        "mem-1-0000", "edited", ChangeInfo(who="person", why=""), title="Bread", body="Bake it twice"
+    )
 
-    found = {one.row["id"]: one.shares for one in ranked(filled, context, by_meaning=True)}
+    found = {one.row["id"]: one.components for one in rank_memories(filled, context, by_meaning=True)}
     assert "meaning" not in found.get("mem-1-0000", {})

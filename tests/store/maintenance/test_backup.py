@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from ralph.core.errors import StoreError
 from ralph.store import open_store
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.maintenance.backup import backups, make_backup
-from ralph.store.maintenance.check import check
-from ralph.store.tasks import NewTask
+from ralph.store.maintenance.backup import make_backup, readable_backups
+from ralph.store.maintenance.check import check_database
+from ralph.store.tasks import TaskDraft
 from tests.store.make import a_database, damage, learn
 
 pytestmark = pytest.mark.sqlite
@@ -36,8 +36,8 @@ def test_a_backup_holds_what_the_database_holds_and_is_for_its_owner_alone(path:
     assert (made.memories, made.attempts, made.tasks, made.schema) == (20, 8, 30, SCHEMA_VERSION)
     assert made.reason == "by hand"
     assert made.bytes == Path(made.path).stat().st_size
-    assert check(made.path, deep=True).problems == ()
-    assert backups(str(path)) == [made]
+    assert check_database(made.path, deep=True).problems == ()
+    assert readable_backups(str(path)) == [made]
     assert stat.S_IMODE(Path(made.path).stat().st_mode) == 0o600
     assert stat.S_IMODE((path.parent / "backups").stat().st_mode) == 0o700
     assert (path.parent / "backups" / ".gitignore").read_text() == "*\n"
@@ -75,7 +75,7 @@ def test_a_backup_is_sound_while_somebody_writes_all_the_time(path: Path) -> Non
         nonlocal written
         store = open_store(str(path))
         while not stop.is_set():
-            store.tasks.add(NewTask(title=f"More {written}"))
+            store.tasks.add(TaskDraft(title=f"More {written}"))
             learn(store, f"More {written}")
             written += 1
         store.close()
@@ -87,11 +87,11 @@ def test_a_backup_is_sound_while_somebody_writes_all_the_time(path: Path) -> Non
     writer.join()
 
     assert written > 8
-    assert [check(one.path, deep=True).problems for one in made] == [()] * 8
+    assert [check_database(one.path, deep=True).problems for one in made] == [()] * 8
     assert [one.tasks for one in made] == sorted(one.tasks for one in made)
     assert made[-1].tasks <= 30 + written
-    assert [one.path for one in backups(str(path))] == [one.path for one in reversed(made)]
-    assert check(str(path), deep=True).problems == ()
+    assert [one.path for one in readable_backups(str(path))] == [one.path for one in reversed(made)]
+    assert check_database(str(path), deep=True).problems == ()
 
 
 def test_processes_that_make_backups_at_the_same_time_each_get_their_own(path: Path) -> None:
@@ -105,8 +105,8 @@ def test_processes_that_make_backups_at_the_same_time_each_get_their_own(path: P
     made = {process.communicate()[0].strip() for process in started}
 
     assert len(made) == 4
-    assert {one.path for one in backups(str(path))} == made
-    assert all(check(one).problems == () for one in made)
+    assert {one.path for one in readable_backups(str(path))} == made
+    assert all(check_database(one).problems == () for one in made)
 
 
 def test_only_the_newest_backups_are_kept_and_files_of_others_stay(path: Path) -> None:
@@ -116,7 +116,7 @@ def test_only_the_newest_backups_are_kept_and_files_of_others_stay(path: Path) -
 
     made = [make_backup(str(path), f"number {n}", keep=3) for n in range(5)]
 
-    kept = {Path(one.path).name for one in backups(str(path))}
+    kept = {Path(one.path).name for one in readable_backups(str(path))}
     assert kept == {Path(one.path).name for one in made[2:]} | {theirs.name}
     assert not Path(f"{first.path}.sha256").exists()
 
@@ -129,7 +129,7 @@ def test_the_backup_just_made_stays_even_when_the_clock_was_ahead(path: Path) ->
     newest = make_backup(str(path), "now", keep=2)
 
     assert Path(newest.path).exists()
-    assert len(backups(str(path))) == 2
+    assert len(readable_backups(str(path))) == 2
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -138,7 +138,7 @@ def test_any_reason_gives_a_name_that_is_listed(path: Path, reason: str) -> None
     made = make_backup(str(path), reason, keep=2)
 
     assert Path(made.path).parent == path.parent / "backups"
-    assert made in backups(str(path))
+    assert made in readable_backups(str(path))
 
 
 def test_a_damaged_database_is_not_backed_up_and_good_backups_stay(path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_damaged_database_is_not_backed_up_and_good_backups_stay(path: Path) -
     with pytest.raises(StoreError, match="ralph restore"):
         make_backup(str(path), "too late", keep=1)
 
-    assert backups(str(path)) == list(reversed(good))
+    assert readable_backups(str(path)) == list(reversed(good))
     assert [file.name for file in (path.parent / "backups").glob(".*.part")] == []
 
 
@@ -175,7 +175,7 @@ except StoreError as error:
     told = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
 
     assert "cannot be copied" in told.stdout
-    assert backups(str(path)) == [good]
+    assert readable_backups(str(path)) == [good]
     assert list((path.parent / "backups").glob(".*.part")) == []
 
 
@@ -197,7 +197,7 @@ def test_what_a_killed_backup_left_goes_with_a_later_one(path: Path) -> None:
 def test_links_are_not_followed(path: Path, tmp_path: Path) -> None:
     made = Path(make_backup(str(path), "by hand").path)
     (made.parent / "ralph-29990101-000000-link.db").symlink_to(made)
-    assert [one.path for one in backups(str(path))] == [str(made)]
+    assert [one.path for one in readable_backups(str(path))] == [str(made)]
     elsewhere = tmp_path / "elsewhere"
     made.parent.rename(elsewhere)
     (tmp_path / "backups").symlink_to(elsewhere)

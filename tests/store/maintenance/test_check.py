@@ -12,7 +12,7 @@ import pytest
 
 from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION
 from ralph.store.maintenance.backup import make_backup
-from ralph.store.maintenance.check import check, is_of_an_index
+from ralph.store.maintenance.check import check_database, is_index_problem
 from tests.store.make import a_database, contents, damage
 
 pytestmark = pytest.mark.sqlite
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_sound_database_is_said_to_be_sound_and_is_not_changed(path: Path) -> None:
     before = contents(path.parent)
 
-    shallow, deep = check(str(path)), check(str(path), deep=True)
+    shallow, deep = check_database(str(path)), check_database(str(path), deep=True)
 
     assert shallow.problems == deep.problems == ()
     assert contents(path.parent) == before
@@ -43,7 +43,7 @@ def test_a_flipped_byte_is_harmless_or_found(path: Path) -> None:
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
         path.write_bytes(content)
 
-        if check(str(path)).problems:
+        if check_database(str(path)).problems:
             found += 1
         else:
             assert all_rows(path) == rows
@@ -64,7 +64,7 @@ def test_any_flipped_byte_of_a_backup_is_found(path: Path) -> None:
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
         made.write_bytes(content)
 
-        assert check(str(made)).problems
+        assert check_database(str(made)).problems
 
 
 def test_any_missing_end_is_found(path: Path) -> None:
@@ -72,7 +72,7 @@ def test_any_missing_end_is_found(path: Path) -> None:
     for length in (1, 99, 4096, 4097, len(good) // 2, len(good) - 4096, len(good) - 1):
         path.write_bytes(good[:length])
 
-        assert check(str(path)).problems, length
+        assert check_database(str(path)).problems, length
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_any_missing_end_is_found(path: Path) -> None:
 def test_a_changed_byte_is_told_by_its_place(path: Path, old: bytes, new: bytes, said: str) -> None:
     damage(path, old, new)
 
-    assert said in [re.sub(r"(?:mem|t)-[\w-]+", "ID", problem) for problem in check(str(path)).problems]
+    assert said in [re.sub(r"(?:mem|t)-[\w-]+", "ID", problem) for problem in check_database(str(path)).problems]
 
 
 def test_what_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
@@ -103,27 +103,29 @@ def test_what_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.db"
     os.mkfifo(pipe)
 
-    assert check(str(noise)).problems == ("It cannot be read: file is not a database.",)
-    assert check(str(empty)).problems == ("It cannot be read: it is empty.",)
-    assert check(str(tmp_path)).problems == check(str(pipe)).problems == ("It is not a file.",)
-    assert check(str(tmp_path / "none.db")).problems[0].startswith("It cannot be read: No such file or directory")
-    assert check(str(tmp_path / "\udcff.db")).problems
+    assert check_database(str(noise)).problems == ("It cannot be read: file is not a database.",)
+    assert check_database(str(empty)).problems == ("It cannot be read: it is empty.",)
+    assert check_database(str(tmp_path)).problems == check_database(str(pipe)).problems == ("It is not a file.",)
+    assert (
+        check_database(str(tmp_path / "none.db")).problems[0].startswith("It cannot be read: No such file or directory")
+    )
+    assert check_database(str(tmp_path / "\udcff.db")).problems
 
 
 def test_an_overwritten_header_is_found(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(bytes(100) + content[100:])
 
-    assert check(str(path)).problems
+    assert check_database(str(path)).problems
 
 
 def test_another_programs_database_and_a_newer_one_are_not_sound(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.pragma("user_version", SCHEMA_VERSION + 3)
-    newer = check(str(path))
+    newer = check_database(str(path))
     connection.pragma("user_version", SCHEMA_VERSION)
     connection.pragma("application_id", 7)
-    foreign = check(str(path))
+    foreign = check_database(str(path))
     connection.close()
 
     assert [problem for problem in newer.problems if "newer Ralph" in problem]
@@ -138,8 +140,8 @@ def test_a_search_index_that_does_not_match_is_found_by_looking_deep(path: Path)
     )
     connection.close()
 
-    assert check(str(path)).problems == ()
-    assert check(str(path), deep=True).problems == ("The search index memory_index does not match its table.",)
+    assert check_database(str(path)).problems == ()
+    assert check_database(str(path), deep=True).problems == ("The search index memory_index does not match its table.",)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +178,10 @@ def test_an_index_that_is_not_of_the_texts_is_found_by_looking_deep_and_told_fro
     connection.execute(sql)
     connection.close()
 
-    problems = check(str(path), deep=True).problems
+    problems = check_database(str(path), deep=True).problems
 
     assert said in problems
-    assert all(map(is_of_an_index, problems))
+    assert all(map(is_index_problem, problems))
 
 
 def test_rows_indexed_by_other_rules_are_told_but_nothing_is_wrong(path: Path) -> None:
@@ -188,19 +190,19 @@ def test_rows_indexed_by_other_rules_are_told_but_nothing_is_wrong(path: Path) -
     connection.execute("UPDATE failure_words SET version = 0, body = 'old' WHERE seq = 1")
     connection.close()
 
-    found = check(str(path), deep=True)
+    found = check_database(str(path), deep=True)
 
     assert found.problems == ()
-    assert found.outdated == "3 memories and 1 failure report"
+    assert found.outdated_entries == "3 memories and 1 failure report"
 
 
 def test_a_text_that_cannot_be_read_is_told_by_its_checksum_and_not_as_a_fault_of_the_index(path: Path) -> None:
     damage(path, b"All about Fact 7.", b"All about \xff\xff\xff\xff 7.")
 
-    problems = check(str(path), deep=True).problems
+    problems = check_database(str(path), deep=True).problems
 
     assert [re.sub(r"mem-[\w-]+", "ID", one) for one in problems] == ["1 memory does not match its checksum: ID."]
-    assert not any(map(is_of_an_index, problems))
+    assert not any(map(is_index_problem, problems))
 
 
 def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
@@ -208,7 +210,7 @@ def test_a_row_that_names_one_that_is_gone_is_found(path: Path) -> None:
     connection.execute("DELETE FROM runs")
     connection.close()
 
-    assert check(str(path)).problems == ("In attempts, 8 rows refer to a missing row of runs.",)
+    assert check_database(str(path)).problems == ("In attempts, 8 rows refer to a missing row of runs.",)
 
 
 def test_a_missing_trigger_is_found(path: Path) -> None:
@@ -216,7 +218,7 @@ def test_a_missing_trigger_is_found(path: Path) -> None:
     connection.execute("DROP TRIGGER memory_words_added")
     connection.close()
 
-    assert check(str(path)).problems == ("The definition of memory_words_added is missing.",)
+    assert check_database(str(path)).problems == ("The definition of memory_words_added is missing.",)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -224,4 +226,4 @@ def test_a_database_in_a_place_that_cannot_be_written_to_is_checked(path: Path) 
     path.chmod(0o400)
     path.parent.chmod(0o500)
 
-    assert check(str(path), deep=True).problems == ()
+    assert check_database(str(path), deep=True).problems == ()

@@ -15,17 +15,17 @@ import pytest
 
 from ralph.core.config import Config
 from ralph.core.errors import ClaimLostError, StoreError, UsageError
-from ralph.core.records import AgentSession, Outcome, Status
+from ralph.core.records import AgentSession, AttemptOutcome, TaskStatus
 from ralph.projects import ProjectService
 from ralph.store import Store, create_store, open_database, open_store
-from ralph.store.database import Scope
-from ralph.store.maintenance.backup import back_up
-from ralph.store.maintenance.copy import copy_project, pages
-from ralph.store.maintenance.migrate import own_columns
-from ralph.store.maintenance.restore import restore_rows
+from ralph.store.database import ProjectScope
+from ralph.store.maintenance.backup import back_up_store
+from ralph.store.maintenance.copy import copy_project, iter_pages
+from ralph.store.maintenance.migrate import schema_columns
+from ralph.store.maintenance.restore import restore_project_rows
 from ralph.store.postgres import driver
-from ralph.store.tables import HELD, PARTS
-from ralph.store.tasks import NewTask
+from ralph.store.tables import ALL_PROJECT_TABLES, PROJECT_TABLES
+from ralph.store.tasks import TaskDraft
 from tests.make import begin, finish
 from tests.store.make import LEARNED, failures_found_by, fill, found_by, learn, notes_found_by
 
@@ -52,18 +52,18 @@ def there(store_url: str) -> Iterator[Database]:
 
 def fill_all(store: Store) -> None:
     fill(store)
-    first = store.tasks.add(NewTask(title="First", body="日本語 and 'quotes'\n\ttabs"))
-    later = store.tasks.add(NewTask(title="Added later", needs=(first.id,)))
-    store.tasks.update(first.id, parent_id=store.tasks.add(NewTask(title="Parent of one added before")).id)
+    first = store.tasks.add(TaskDraft(title="First", body="日本語 and 'quotes'\n\ttabs"))
+    later = store.tasks.add(TaskDraft(title="Added later", needs=(first.id,)))
+    store.tasks.update(first.id, parent_id=store.tasks.add(TaskDraft(title="Parent of one added before")).id)
     store.tasks.log(later.id, "Half of it.", "test")
     memory = store.memories.all()[0]
-    store.memories.change(
+    store.memories.update(
         memory.id, "edited", LEARNED, body="See [[Fact 2]] in src/a.py.", files=("src/a.py", "src/b.py")
     )
     store.memories.undo(memory.id, LEARNED)
-    store.memories.change(memory.id, "edited", LEARNED, body="See [[Fact 3]].", files=("src/c.py",))
+    store.memories.update(memory.id, "edited", LEARNED, body="See [[Fact 3]].", files=("src/c.py",))
     at = "2026-11-01T10:00:00.000Z"
-    store.sessions.put(AgentSession(id="s1", agent="claude", shown=(memory.id,), started_at=at, last_at=at))
+    store.sessions.save(AgentSession(id="s1", agent="claude", shown=(memory.id,), started_at=at, last_at=at))
     store.database.execute(
         "INSERT INTO memory_vectors (project_id, seq, model, vector) SELECT project_id, seq, 'm', :v FROM memory",
         v=bytes(range(256)),
@@ -71,12 +71,15 @@ def fill_all(store: Store) -> None:
 
 
 def rows_of(database: Database, project: str) -> dict[str, list[Row]]:
-    from ralph.store.projects import Projects
+    from ralph.store.projects import ProjectStore
 
-    one = Projects(database).get(project)
+    one = ProjectStore(database).get(project)
     return {
         "projects": [{"id": one.id, "created_at": one.created_at, "copying": one.copying}],
-        **{part.table: [row for page in pages(Scope(database, one.id), part) for row in page] for part in PARTS},
+        **{
+            part.table: [row for page in iter_pages(ProjectScope(database, one.id), part) for row in page]
+            for part in PROJECT_TABLES
+        },
     }
 
 
@@ -103,13 +106,13 @@ def test_a_copy_is_worked_on_as_the_original_was(file: Store, there: Database, s
 
     with_copy = open_store(store_url, "alpha")
 
-    assert with_copy.damaged() == []
+    assert with_copy.damaged_rows() == []
     again = found_by(with_copy, "all about Fact 7"), notes_found_by(with_copy, "looked part")
     assert (*again, failures_found_by(with_copy, "broke")) == found
     learn(with_copy, "Learned there")
-    with_copy.tasks.add(NewTask(title="Added there"))
+    with_copy.tasks.add(TaskDraft(title="Added there"))
     task, attempt = begin(with_copy, with_copy.attempts.start_run("test").id)
-    finish(with_copy, task, attempt, Outcome.DONE, Status.DONE)
+    finish(with_copy, task, attempt, AttemptOutcome.DONE, TaskStatus.DONE)
     assert found_by(with_copy, "learned there")[0] == "Learned there"
     with_copy.close()
 
@@ -141,7 +144,7 @@ def test_a_project_is_copied_beside_others_under_another_name(file: Store, there
     assert once_more.was_there
     assert len(theirs.projects.all()) == 3
     gamma = open_store(store_url, "gamma")
-    assert gamma.damaged() == []
+    assert gamma.damaged_rows() == []
     assert found_by(gamma, "all about Fact 7") == found_by(file, "all about Fact 7")
     undone = [event.undoes for memory in gamma.memories.all() for event in gamma.memories.history(memory.id)]
     numbers = {row["seq"] for row in rows_of(there, "gamma")["memory_events"]}
@@ -149,7 +152,7 @@ def test_a_project_is_copied_beside_others_under_another_name(file: Store, there
     learn(gamma, "Learned in gamma")
     learn(theirs, "Learned in beta")
     for store in (gamma, theirs):
-        assert store.damaged() == []
+        assert store.damaged_rows() == []
         store.close()
 
 
@@ -159,7 +162,7 @@ def test_a_project_that_is_there_but_empty_is_filled(file: Store, there: Databas
     copied = copy_project(file.database, "alpha", there)
 
     assert copied.id == empty.project_id != file.project_id
-    assert empty.damaged() == []
+    assert empty.damaged_rows() == []
     assert len(empty.memories.all()) == len(file.memories.all())
     empty.close()
 
@@ -190,7 +193,7 @@ copy.copy_project(source, "alpha", target, tell=tell)
 
 
 def killed_at(table: str, source: Store, url: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", COPIER, source.database.where, url, table], check=False)
+    ran = subprocess.run([sys.executable, "-c", COPIER, source.database.display_url, url, table], check=False)
     assert ran.returncode == 9
 
 
@@ -281,15 +284,15 @@ def test_a_copy_that_another_one_has_finished_leaves_what_was_added_since(
 
     def tell(table: str, done: int, total: int) -> None:
         if table == "memory_links" and next(waiting, False):
-            again = open_database(file.database.where), open_database(store_url)
+            again = open_database(file.database.display_url), open_database(store_url)
             copy_project(again[0], "alpha", again[1])
             worker = open_store(store_url, "alpha")
-            worker.tasks.add(NewTask(title="Added since"))
+            worker.tasks.add(TaskDraft(title="Added since"))
             for one in (*again, worker):
                 one.close()
 
     with pytest.raises(StoreError, check=lambda error: error.code == "copy-taken-over"):
-        copy_project(file.database, "alpha", there, tell=tell)
+        copy_project(file.database, "alpha", there, report_progress=tell)
 
     worker = open_store(store_url, "alpha")
     assert "Added since" in [task.title for task in worker.tasks.all()]
@@ -304,13 +307,13 @@ def test_a_copy_that_another_one_has_begun_anew_stops_before_its_next_page(
 
     def tell(table: str, done: int, total: int) -> None:
         if table == "memory" and next(waiting, False):
-            source = open_store(file.database.where)
+            source = open_store(file.database.display_url)
             learn(source, "Learned since")
             source.close()
             killed_at("features", file, store_url)
 
     with pytest.raises(StoreError, check=lambda error: error.code == "copy-taken-over"):
-        copy_project(file.database, "alpha", there, tell=tell)
+        copy_project(file.database, "alpha", there, report_progress=tell)
     copy_project(file.database, "alpha", there)
 
     assert rows_of(there, "alpha") == rows_of(file.database, "alpha")
@@ -325,7 +328,7 @@ def test_a_task_added_just_before_a_project_is_filled_stays(
     begin_copy = copy._begin
 
     def begin_late(*given: Any) -> Any:
-        worker.tasks.add(NewTask(title="Mine"))
+        worker.tasks.add(TaskDraft(title="Mine"))
         return begin_copy(*given)
 
     monkeypatch.setattr(copy, "_begin", begin_late)
@@ -345,10 +348,10 @@ def test_a_task_added_while_a_project_is_filled_stays(
 
     def tell(table: str, done: int, total: int) -> None:
         if table == "memory" and next(waiting, False):
-            worker.tasks.add(NewTask(title="Mine"))
+            worker.tasks.add(TaskDraft(title="Mine"))
 
     with pytest.raises(StoreError, check=lambda error: error.code == "copy-target-changed"):
-        copy_project(file.database, "alpha", there, tell=tell)
+        copy_project(file.database, "alpha", there, report_progress=tell)
     for _ in range(2):
         with pytest.raises(StoreError, check=lambda error: error.code == "project-in-use"):
             copy_project(file.database, "alpha", there)
@@ -382,10 +385,10 @@ def test_two_copies_that_begin_at_once_do_not_harm_each_other(
 
 
 def test_all_tables_with_rows_of_a_project_are_known(there: Database) -> None:
-    tables = {name for name, columns in own_columns().items() if "project_id" in columns}
+    tables = {name for name, columns in schema_columns().items() if "project_id" in columns}
 
-    assert set(HELD) == tables
-    assert len(HELD) == len(tables)
+    assert set(ALL_PROJECT_TABLES) == tables
+    assert len(ALL_PROJECT_TABLES) == len(tables)
 
 
 # --- taking time ---------------------------------------------------------------------------
@@ -404,13 +407,13 @@ def test_a_copy_from_a_server_may_take_its_time_to_compare(
     from ralph.store.maintenance import copy
 
     copy_project(file.database, "alpha", there)
-    compare = copy.tally
+    compare = copy.tally_rows
 
     def slowly(*given: Any) -> Any:
         time.sleep(0.5)
         return compare(*given)
 
-    monkeypatch.setattr(copy, "tally", slowly)
+    monkeypatch.setattr(copy, "tally_rows", slowly)
     copied = copy_project(there, "alpha", file.database, "beta")
     again = copy_project(file.database, "alpha", there)
 
@@ -432,9 +435,9 @@ def test_a_restore_and_a_removal_may_take_their_time(
 
     for module in (backup, restore):
         monkeypatch.setattr(module, "publish", slowly)
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     learn(server_store, "Learned since")
-    restore_rows(server_store)
+    restore_project_rows(server_store)
     (tmp_path / ".ralph").mkdir()
     removed = ProjectService(tmp_path, Config(), server_store.database).remove("alpha")
 
@@ -449,8 +452,8 @@ def server_store(file: Store, there: Database, store_url: str, tmp_path: Path) -
     """Give a filled project on a server, with a working copy."""
     copy_project(file.database, "alpha", there)
     store = open_store(store_url, "alpha")
-    store.home = str(tmp_path / "home")
-    Path(store.home).mkdir()
+    store.data_dir = str(tmp_path / "home")
+    Path(store.data_dir).mkdir()
     yield store
     store.close()
 
@@ -458,34 +461,34 @@ def server_store(file: Store, there: Database, store_url: str, tmp_path: Path) -
 @pytest.mark.postgres
 def test_a_restore_on_a_server_brings_every_row_back(server_store: Store, there: Database) -> None:
     before = rows_of(there, "alpha")
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     learn(server_store, "Learned since")
     server_store.tasks.delete(server_store.tasks.all()[0].id)
 
-    restore_rows(server_store)
+    restore_project_rows(server_store)
 
     after = rows_of(there, "alpha")
     made = [row.pop("made") for row in after["memory_vectors"]]
     assert min(made) > max(row.pop("made") for row in before["memory_vectors"])
     assert after == before
     learn(server_store, "Learned afterwards")
-    assert server_store.damaged() == []
+    assert server_store.damaged_rows() == []
 
 
 @pytest.mark.postgres
 def test_who_works_on_a_task_while_it_is_restored_cannot_settle_it(server_store: Store) -> None:
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     task, _ = begin(server_store, server_store.attempts.start_run("test").id)
 
-    restore_rows(server_store)
+    restore_project_rows(server_store)
     server_store.attempts.start_run("test")
     again, _ = begin(server_store, server_store.attempts.start_run("test").id)
 
     assert again.id == task.id
     assert again.claim_token > task.claim_token
     with pytest.raises(ClaimLostError):
-        server_store.tasks.settle(task.id, task.claim_token, Status.DONE)
-    assert server_store.damaged() == []
+        server_store.tasks.settle(task.id, task.claim_token, TaskStatus.DONE)
+    assert server_store.damaged_rows() == []
 
 
 @pytest.mark.postgres
@@ -494,24 +497,24 @@ def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_k
 ) -> None:
     from ralph.store.maintenance import restore
 
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     other = open_store(store_url, "alpha")
     look = restore._gap
     waiting = iter([True])
 
-    def look_slowly(*given: Any) -> restore.Gap | None:
+    def look_slowly(*given: Any) -> restore.DataLoss | None:
         if next(waiting, False):
             learn(other, "Learned meanwhile")
         return look(*given)
 
     monkeypatch.setattr(restore, "_gap", look_slowly)
     monkeypatch.setitem(driver._SETTINGS, "lock_timeout", "1s")
-    other.database.rest()
-    restored = restore_rows(server_store)
+    other.database.release_connection()
+    restored = restore_project_rows(server_store)
 
     assert "Learned meanwhile" not in [memory.title for memory in other.memories.all()]
-    assert "1 memory added" in restored.lost
-    with closing(apsw.Connection(restored.kept)) as kept:
+    assert "1 memory added" in restored.loss_message
+    with closing(apsw.Connection(restored.saved_to)) as kept:
         assert ("Learned meanwhile",) in kept.execute("SELECT title FROM memory").fetchall()
     other.close()
 
@@ -520,7 +523,7 @@ def test_others_need_not_wait_while_a_restore_is_prepared_and_what_they_add_is_k
 def test_others_see_the_old_or_the_new_while_a_restore_goes_on(
     server_store: Store, there: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     learn(server_store, "Learned since")
     before = rows_of(there, "alpha")
     seen = []
@@ -532,7 +535,7 @@ def test_others_see_the_old_or_the_new_while_a_restore_goes_on(
             seen.append(rows_of(there, "alpha") == before)
 
     monkeypatch.setattr(server_store.database, "insert_many", look)
-    restore_rows(server_store)
+    restore_project_rows(server_store)
 
     assert seen == [True, True]
     assert rows_of(there, "alpha") != before
@@ -544,7 +547,7 @@ def test_a_restore_that_fails_changes_nothing(
 ) -> None:
     from ralph.store.maintenance import copy
 
-    back_up(server_store, "by hand")
+    back_up_store(server_store, "by hand")
     learn(server_store, "Learned since")
     before = rows_of(there, "alpha")
 
@@ -553,7 +556,7 @@ def test_a_restore_that_fails_changes_nothing(
 
     monkeypatch.setattr(copy, "_invalidate_claims", fail)
     with pytest.raises(StoreError, match="gone"):
-        restore_rows(server_store)
+        restore_project_rows(server_store)
 
     assert rows_of(there, "alpha") == before
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from ralph.core.errors import NotFoundError, StoreError
-from ralph.core.records import Status
+from ralph.core.records import TaskStatus
 from ralph.store import open_store
 from ralph.store.maintenance.backup import make_backup
-from ralph.store.maintenance.check import check, open_read_only
-from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, restore, salvage
-from ralph.store.tasks import NewTask
+from ralph.store.maintenance.check import check_database, open_read_only
+from ralph.store.maintenance.restore import _prepared, _swap, _write_lock, preview_restore, recover_memories, restore
+from ralph.store.tasks import TaskDraft
 from tests.make import a_memory
 from tests.store.make import (
     LEARNED,
@@ -51,13 +51,13 @@ def test_the_newest_backup_comes_back_and_the_damaged_original_is_kept(path: Pat
     done = restore(str(path))
 
     assert done.backup == newest
-    assert Path(done.kept, "ralph.db").read_bytes() == damaged
+    assert Path(done.saved_to, "ralph.db").read_bytes() == damaged
     (problem,) = done.problems
     assert problem.startswith("In tasks, 1 row does not match its checksum: t-")
-    assert done.passed_over == ()
-    assert check(str(path), deep=True).problems == ()
+    assert done.skipped == ()
+    assert check_database(str(path), deep=True).problems == ()
     store = open_store(str(path))
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
     assert sorted(task.title for task in store.tasks.all()) == sorted(f"Task {n}" for n in range(30))
     store.close()
 
@@ -71,9 +71,9 @@ def test_every_kind_of_damage_is_kept_as_it_was_and_the_backup_comes_back(path: 
 
         done = restore(str(path))
 
-        assert Path(done.kept, "ralph.db").read_bytes() == content
+        assert Path(done.saved_to, "ralph.db").read_bytes() == content
         assert done.problems
-        assert check(str(path), deep=True).problems == ()
+        assert check_database(str(path), deep=True).problems == ()
         assert len(titles(path)) == 20
     assert len(list((path.parent / "damaged").glob("2*"))) == 6
 
@@ -85,8 +85,8 @@ def test_a_database_that_is_gone_comes_back(path: Path) -> None:
 
     done = restore(str(path))
 
-    assert done.kept == ""
-    assert "nobody knows how much" in done.lost
+    assert done.saved_to == ""
+    assert "nobody knows how much" in done.loss_message
     assert len(titles(path)) == 20
 
 
@@ -97,8 +97,8 @@ def test_the_log_of_a_database_that_is_gone_does_not_get_into_the_restored_one(p
 
     done = restore(str(path))
 
-    assert Path(done.kept, "ralph.db-wal").stat().st_size > 0
-    assert check(str(path), deep=True).problems == ()
+    assert Path(done.saved_to, "ralph.db-wal").stat().st_size > 0
+    assert check_database(str(path), deep=True).problems == ()
     store = open_store(str(path))
     assert len(store.tasks.all()) == 30
     store.close()
@@ -130,11 +130,11 @@ make_backup(sys.argv[1], "by hand")
 os._exit(9)
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert check(str(path)).problems == ()
+    assert check_database(str(path)).problems == ()
     for end in ("-wal", "-shm"):
         Path(f"{path}{end}").unlink()
 
-    assert check(str(path)).problems
+    assert check_database(str(path)).problems
     restore(str(path))
 
     store = open_store(str(path))
@@ -149,11 +149,11 @@ def test_the_write_ahead_log_of_the_original_is_kept_with_it(path: Path) -> None
 
     done = restore(str(path))
 
-    assert Path(done.kept, "ralph.db-wal").read_bytes() == log
-    kept = open_store(str(Path(done.kept) / "ralph.db"))
+    assert Path(done.saved_to, "ralph.db-wal").read_bytes() == log
+    kept = open_store(str(Path(done.saved_to) / "ralph.db"))
     assert len(kept.tasks.all()) == 31
     kept.close()
-    assert "1 task added" in done.lost
+    assert "1 task added" in done.loss_message
     store = open_store(str(path))
     assert len(store.tasks.all()) == 30
     store.close()
@@ -170,7 +170,7 @@ def test_a_damaged_backup_is_passed_over(path: Path) -> None:
     done = restore(str(path))
 
     assert done.backup == good
-    assert [text.split()[0] for text in done.passed_over] == [Path(gone.path).name, Path(bad.path).name]
+    assert [text.split()[0] for text in done.skipped] == [Path(gone.path).name, Path(bad.path).name]
     assert len(titles(path)) == 20
 
 
@@ -216,8 +216,8 @@ def test_a_preview_tells_what_a_restore_does_and_changes_nothing(path: Path) -> 
     make_backup(str(path), "good")
     store = open_store(str(path))
     learn(store, "Fact 20", "Fact 21")
-    store.tasks.add(NewTask(title="New"))
-    store.tasks.move(store.tasks.all()[0].id, Status.DONE, tuple(Status), "")
+    store.tasks.add(TaskDraft(title="New"))
+    store.tasks.set_status(store.tasks.all()[0].id, TaskStatus.DONE, tuple(TaskStatus), "")
     store.close()
     before = contents(path.parent)
 
@@ -225,9 +225,9 @@ def test_a_preview_tells_what_a_restore_does_and_changes_nothing(path: Path) -> 
 
     assert contents(path.parent) == before
     done = restore(str(path))
-    assert planned.kept == ""
-    assert done.lost.startswith("Lost: 2 memories and 1 task added and changes to 1 task after 20")
-    assert planned.lost.partition(" (")[0] == done.lost.partition(" (")[0]
+    assert planned.saved_to == ""
+    assert done.loss_message.startswith("Lost: 2 memories and 1 task added and changes to 1 task after 20")
+    assert planned.loss_message.partition(" (")[0] == done.loss_message.partition(" (")[0]
 
 
 def test_intact_memories_are_taken_over_from_a_damaged_database_with_their_history(path: Path) -> None:
@@ -239,16 +239,16 @@ def test_intact_memories_are_taken_over_from_a_damaged_database_with_their_histo
 
     done = restore(str(path))
 
-    assert done.brought_back == 2
-    assert "Lost: 1 memory added" in done.lost
-    assert check(str(path), deep=True).problems == ()
+    assert done.recovered == 2
+    assert "Lost: 1 memory added" in done.loss_message
+    assert check_database(str(path), deep=True).problems == ()
     assert titles(path)[-2:] == ["Fact 20", "Fact 22"]
     store = open_store(str(path))
     newest = store.memories.all()[-1]
     assert [event.what for event in store.memories.history(newest.id)] == ["added"]
     assert found_by(store, "22") == ["Fact 22"]
     learn(store, "Fact 23")
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
     store.close()
 
 
@@ -267,9 +267,9 @@ def test_memories_on_both_sides_of_a_lost_page_are_taken_over(path: Path) -> Non
     found = titles(path)
     assert {"Fact 100", "Fact 199"} <= set(found)
     assert "Fact 150" not in found
-    assert 90 <= done.brought_back < 100
-    assert done.lost.startswith("Lost: unreadable data") or "added" in done.lost
-    assert check(str(path), deep=True).problems == ()
+    assert 90 <= done.recovered < 100
+    assert done.loss_message.startswith("Lost: unreadable data") or "added" in done.loss_message
+    assert check_database(str(path), deep=True).problems == ()
 
 
 def test_a_named_backup_comes_back_exactly_as_it_is(path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_named_backup_comes_back_exactly_as_it_is(path: Path) -> None:
 
     done = restore(str(path), Path(made.path).stem)
 
-    assert done.brought_back == 0
+    assert done.recovered == 0
     assert "Unwanted" not in titles(path)
 
 
@@ -293,16 +293,16 @@ def test_a_sound_database_gives_nothing_back_when_an_older_one_is_wanted(path: P
 
     done = restore(str(path))
 
-    assert (done.problems, done.brought_back) == ((), 0)
+    assert (done.problems, done.recovered) == ((), 0)
     assert "Unwanted" not in titles(path)
-    assert "Unwanted" in titles(Path(done.kept) / "ralph.db")
+    assert "Unwanted" in titles(Path(done.saved_to) / "ralph.db")
 
 
 def test_nothing_is_taken_from_what_cannot_be_read(path: Path, tmp_path: Path) -> None:
     noise = tmp_path / "noise.db"
     noise.write_bytes(random.Random(1).randbytes(20_000))
 
-    assert salvage(str(noise), str(path)) == 0
+    assert recover_memories(str(noise), str(path)) == 0
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -310,7 +310,7 @@ def test_a_database_of_an_older_version_is_checked_backed_up_and_brought_back(tm
     path = tmp_path / "ralph.db"
     an_old_database(path, version, 20)
 
-    assert check(str(path), deep=True).problems == ()
+    assert check_database(str(path), deep=True).problems == ()
     made = make_backup(str(path), "by hand")
     path.unlink()
     restore(str(path))
@@ -318,12 +318,12 @@ def test_a_database_of_an_older_version_is_checked_backed_up_and_brought_back(tm
     assert made.schema == version
     store = open_store(str(path))
     assert store.memories.count() == 20
-    assert store.damaged() == []
+    assert store.damaged_rows() == []
     assert found_by(store, "Title 7", 1) == ["Title 7"]
     assert notes_found_by(store, "zebra") == ["The zebra is in the export."]
     assert failures_found_by(store, "semicolons") == ["The semicolon was missing."]
     store.close()
-    assert check(str(path), deep=True).problems == ()
+    assert check_database(str(path), deep=True).problems == ()
 
 
 def test_memories_taken_over_into_a_backup_of_an_older_version_are_found(tmp_path: Path) -> None:
@@ -339,12 +339,12 @@ def test_memories_taken_over_into_a_backup_of_an_older_version_are_found(tmp_pat
 
     done = restore(str(path))
 
-    assert (done.backup.schema, done.brought_back) == (2, 2)
+    assert (done.backup.schema, done.recovered) == (2, 2)
     store = open_store(str(path))
     assert found_by(store, "Fact 21")[0] == "Fact 21"
     assert found_by(store, "Title 7", 1) == ["Title 7"]
     store.close()
-    assert check(str(path), deep=True).problems == ()
+    assert check_database(str(path), deep=True).problems == ()
 
 
 def test_a_process_that_had_the_old_database_open_is_refused_and_harms_nothing(path: Path) -> None:
@@ -372,15 +372,15 @@ store.close()
 
     done = restore(str(path))
     store = open_store(str(path))
-    store.tasks.add(NewTask(title="In the restored one"))
+    store.tasks.add(TaskDraft(title="In the restored one"))
     told, _ = other.communicate("\n")
 
     assert "was moved or deleted while it was in use" in told
-    assert "1 task added" in done.lost
+    assert "1 task added" in done.loss_message
     assert "In the restored one" in {task.title for task in store.tasks.all()}
     store.close()
-    assert check(str(path), deep=True).problems == ()
-    assert check(str(Path(done.kept) / "ralph.db")).problems == ()
+    assert check_database(str(path), deep=True).problems == ()
+    assert check_database(str(Path(done.saved_to) / "ralph.db")).problems == ()
     store = open_store(str(path))
     assert len(store.tasks.all()) == 31
     store.close()
@@ -395,7 +395,7 @@ def test_a_writer_that_queues_during_a_restore_is_refused(path: Path) -> None:
         other = open_store(str(path))
         is_open.set()
         try:
-            other.tasks.add(NewTask(title="Acknowledged"))
+            other.tasks.add(TaskDraft(title="Acknowledged"))
         except StoreError as error:
             refused.append(error)
         other.close()
@@ -422,7 +422,7 @@ def test_a_restore_waits_for_writers_but_not_for_ever(path: Path, monkeypatch: p
         restore(str(path))
     store.close()
 
-    assert restore(str(path)).kept
+    assert restore(str(path)).saved_to
 
 
 def test_a_restore_killed_at_any_moment_can_be_run_again(path: Path) -> None:
@@ -436,7 +436,7 @@ def test_a_restore_killed_at_any_moment_can_be_run_again(path: Path) -> None:
         done = restore(str(path))
 
         assert len(titles(path)) == 20
-        assert check(done.backup.path).problems == ()
+        assert check_database(done.backup.path).problems == ()
         path.write_bytes(b"damaged")
 
 
@@ -468,7 +468,7 @@ def test_who_writes_without_a_turn_is_waited_for_or_refused(path: Path) -> None:
     assert said.startswith("acknowledged\n")
     assert "moved or deleted while it was in use" in said
     # All that was acknowledged is in the file that is kept, and none of it came after that was looked at.
-    with closing(open_read_only(Path(done.kept, "ralph.db"))) as kept:
+    with closing(open_read_only(Path(done.saved_to, "ralph.db"))) as kept:
         assert kept.execute("SELECT title, priority FROM tasks WHERE seq = 1").fetchall() == [
             ("Written aside", said.count("again"))
         ]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sqlite
 
 
 def test_the_schema_version_is_that_of_the_newest_migration() -> None:
-    assert max(int(path.name[:3]) for path in migrate.SCHEMA.glob("*.sql")) == SCHEMA_VERSION
+    assert max(int(path.name[:3]) for path in migrate.SCHEMA_DIR.glob("*.sql")) == SCHEMA_VERSION
 
 
 def test_a_database_is_durable_by_its_settings(tmp_path: Path) -> None:
@@ -50,15 +50,17 @@ def test_many_processes_may_make_the_same_database_at_once(tmp_path: Path) -> No
 
     assert len(answers) == 1
     assert all(process.returncode == 0 for process in started)
-    assert open_store(str(tmp_path / "r.db")).damaged() == []
+    assert open_store(str(tmp_path / "r.db")).damaged_rows() == []
 
 
 def test_a_migration_that_fails_changes_nothing_and_can_be_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.db"
-    good = migrate.scripts
-    monkeypatch.setattr(migrate, "scripts", lambda *a: [*good(*a), "CREATE TABLE half (a); SELECT * FROM nowhere;"])
+    good = migrate.migration_scripts
+    monkeypatch.setattr(
+        migrate, "migration_scripts", lambda *a: [*good(*a), "CREATE TABLE half (a); SELECT * FROM nowhere;"]
+    )
     with pytest.raises(StatementError):
         open_sqlite(str(path), create=True)
     monkeypatch.undo()
@@ -141,4 +143,4 @@ except StoreError as error:
     assert int(acknowledged) > 5
     store = open_store(str(tmp_path / "r.db"))
     assert len(store.tasks.all()) == int(acknowledged)
-    assert store.damaged() == []
+    assert store.damaged_rows() == []

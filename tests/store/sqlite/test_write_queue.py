@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.store.sqlite.write_queue import STILL_SECONDS, Queue
+from ralph.store.sqlite.write_queue import STALL_SECONDS, WriterQueue
 
 pytestmark = pytest.mark.sqlite
 
@@ -38,13 +38,13 @@ def holder(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def in_line(queues: list[Queue], order: list[int]) -> list[threading.Thread]:
+def in_line(queues: list[WriterQueue], order: list[int]) -> list[threading.Thread]:
     """Let each queue up after the one before it, and note when it has its turn."""
 
     def wait(number: int) -> None:
-        assert queues[number].enter(10)
+        assert queues[number].acquire(10)
         order.append(number)
-        queues[number].leave()
+        queues[number].release()
 
     threads = [threading.Thread(target=wait, args=(number,)) for number in range(len(queues))]
     for thread in threads:
@@ -55,12 +55,12 @@ def in_line(queues: list[Queue], order: list[int]) -> list[threading.Thread]:
 
 def test_who_came_first_goes_first(tmp_path: Path) -> None:
     path = str(tmp_path / "ralph.db")
-    first, queues, order = Queue(path), [Queue(path) for _ in range(12)], list[int]()
-    assert first.enter(1)
+    first, queues, order = WriterQueue(path), [WriterQueue(path) for _ in range(12)], list[int]()
+    assert first.acquire(1)
     threads = in_line(queues, order)
 
-    first.leave()
-    assert first.enter(10)
+    first.release()
+    assert first.acquire(10)
     order.append(-1)
     first.close()
     for thread in threads:
@@ -74,71 +74,71 @@ def test_who_came_first_goes_first(tmp_path: Path) -> None:
 
 
 def test_a_turn_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
-    process, queue = holder(tmp_path / "ralph.db"), Queue(str(tmp_path / "ralph.db"))
+    process, queue = holder(tmp_path / "ralph.db"), WriterQueue(str(tmp_path / "ralph.db"))
 
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
-    assert queue.enter(5)
+    assert queue.acquire(5)
     queue.close()
 
 
 def test_nobody_waits_for_ever_for_one_that_is_stopped_and_it_can_go_on(tmp_path: Path) -> None:
-    process, queue = holder(tmp_path / "ralph.db"), Queue(str(tmp_path / "ralph.db"))
+    process, queue = holder(tmp_path / "ralph.db"), WriterQueue(str(tmp_path / "ralph.db"))
     os.kill(process.pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        assert not queue.enter(30)
-        assert not queue.enter(30)
-        assert STILL_SECONDS <= time.monotonic() - began < 5
+        assert not queue.acquire(30)
+        assert not queue.acquire(30)
+        assert STALL_SECONDS <= time.monotonic() - began < 5
     finally:
         os.kill(process.pid, signal.SIGCONT)
 
     # Those that gave up pass their turns on: both can have theirs again.
     output, _ = process.communicate("\n\n", timeout=10)
     assert output == "True\n"
-    assert queue.enter(5)
+    assert queue.acquire(5)
     queue.close()
 
 
 def test_one_that_is_stopped_while_it_waits_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "ralph.db"
-    first = Queue(str(path))
-    assert first.enter(5)
+    first = WriterQueue(str(path))
+    assert first.acquire(5)
     waiting = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(0.3)
     os.kill(waiting.pid, signal.SIGSTOP)
     try:
-        first.leave()  # the one that is stopped has the turn now, and does nothing with it
+        first.release()  # the one that is stopped has the turn now, and does nothing with it
         began = time.monotonic()
-        assert not first.enter(30)
-        assert not first.enter(30)
+        assert not first.acquire(30)
+        assert not first.acquire(30)
         assert time.monotonic() - began < 5
     finally:
         os.kill(waiting.pid, signal.SIGKILL)
         waiting.communicate()
 
     deadline = time.monotonic() + 5
-    while not first.enter(1):
+    while not first.acquire(1):
         assert time.monotonic() < deadline
     first.close()
 
 
 def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
     path = str(tmp_path / "ralph.db")
-    busy, waiting = Queue(path), Queue(path)
-    assert busy.enter(1)
+    busy, waiting = WriterQueue(path), WriterQueue(path)
+    assert busy.acquire(1)
 
     def write() -> None:
         for number in range(8):
-            busy.note(f"{number}".encode())
-            time.sleep(STILL_SECONDS / 3)
-        busy.leave()
+            busy.record_change(f"{number}".encode())
+            time.sleep(STALL_SECONDS / 3)
+        busy.release()
 
     thread = threading.Thread(target=write)
     thread.start()
 
-    assert waiting.enter(30)
+    assert waiting.acquire(30)
 
     thread.join()
     busy.close()
@@ -148,8 +148,8 @@ def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
 def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path: Path) -> None:
     process, aside, late = (
         holder(tmp_path / "ralph.db"),
-        Queue(str(tmp_path / "ralph.db")),
-        Queue(str(tmp_path / "ralph.db")),
+        WriterQueue(str(tmp_path / "ralph.db")),
+        WriterQueue(str(tmp_path / "ralph.db")),
     )
     os.kill(process.pid, signal.SIGSTOP)
     ended = threading.Event()
@@ -158,15 +158,15 @@ def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path
         number = 0
         while not ended.wait(0.1):
             number += 1
-            aside.note(f"{number} ".encode())
+            aside.record_change(f"{number} ".encode())
 
     thread = threading.Thread(target=write)
     try:
-        assert not aside.enter(30)
+        assert not aside.acquire(30)
         thread.start()
         began = time.monotonic()
 
-        assert not late.enter(30)
+        assert not late.acquire(30)
 
         assert time.monotonic() - began < 5
     finally:
@@ -180,28 +180,28 @@ def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path
 
 def test_without_a_thread_to_wait_in_nobody_keeps_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "ralph.db")
-    first, second, third = Queue(path), Queue(path), Queue(path)
-    assert first.enter(1)
+    first, second, third = WriterQueue(path), WriterQueue(path), WriterQueue(path)
+    assert first.acquire(1)
 
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
         patched.setattr("_thread.start_new_thread", refuse)
-        assert not second.enter(1)
-    first.leave()
+        assert not second.acquire(1)
+    first.release()
 
-    assert third.enter(1)
+    assert third.acquire(1)
     for queue in (first, second, third):
         queue.close()
 
 
 def test_who_gave_up_keeps_no_file_open(tmp_path: Path) -> None:
-    queue = Queue(str(tmp_path / "ralph.db"))
+    queue = WriterQueue(str(tmp_path / "ralph.db"))
     with (tmp_path / "ralph.db.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         for _ in range(3):
-            assert not queue.enter(0.05)
+            assert not queue.acquire(0.05)
         assert sum(str(tmp_path) in target for target in _open_files()) == 3
         queue.close()
     deadline = time.monotonic() + 5

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from ralph.agents.supervisor import reaper
 from ralph.core.errors import AgentUnavailableError
-from ralph.core.git import ELSEWHERE, at_work, births
-from ralph.core.records import Ending, record
+from ralph.core.git import REDIRECTING_VARIABLES, process_start_lock, running_git_pids
+from ralph.core.records import SessionEnding, record
 from ralph.core.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 
     from ralph.agents import Limits
 
-KEEP_BYTES = 2 * 1024 * 1024
+MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 """Default amount of output kept in memory, in bytes."""
 HEAD_SHARE = 0.25
 """Share of the kept output taken from the start; the rest is the end, where the sigils are."""
-STDERR_BYTES = 16 * 1024
+MAX_STDERR_BYTES = 16 * 1024
 """Amount of stderr kept, in bytes."""
 CHUNK_BYTES = 64 * 1024
-TICK_SECONDS = 0.1
+POLL_INTERVAL_SECONDS = 0.1
 """Interval at which limits are checked, in seconds."""
 DRAIN_SECONDS = 0.5
 """Time descendants may keep the output of an exited program open, in seconds."""
 QUIET_SECONDS = 0.1
 """Time without new strays before all count as found, in seconds; they may fork faster than we look."""
-GUARD_SECONDS = reaper.POLITE_SECONDS + reaper.KILL_SECONDS + 2.0
+GUARD_SECONDS = reaper.TERMINATE_SECONDS + reaper.KILL_SECONDS + 2.0
 """Time the guard has to terminate everything before we do it ourselves, in seconds."""
 
 
 @record
-class Ended:
+class ProcessResult:
     """Ending and output of a program."""
 
     text: str
@@ -61,7 +61,7 @@ class Ended:
     """Last part of stderr; empty when it was merged into the text."""
     exit_code: int | None
     """Negative when killed by a signal, None when unknown."""
-    ending: Ending
+    ending: SessionEnding
     detail: str
     """One sentence for an ending other than `finished`."""
     seconds: float
@@ -75,10 +75,10 @@ def run_program(
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    heard: Callable[[str], None] | None = None,
+    on_output: Callable[[str], None] | None = None,
     merge_stderr: bool = False,
-    keep_bytes: int = KEEP_BYTES,
-) -> Ended:
+    max_output_bytes: int = MAX_OUTPUT_BYTES,
+) -> ProcessResult:
     """Run a program to its end; no process it started is left when this returns.
 
     `environment` is the full environment of the program, by default our own without the variables that would redirect
@@ -86,15 +86,15 @@ def run_program(
 
     """
     started = time.monotonic()
-    with guarded(
+    with guarded_process(
         argv, directory=directory, environment=environment, with_stdin=bool(stdin), merge_stderr=merge_stderr
     ) as program:
-        monitor = _ProcessMonitor(program, stdin, limits, should_stop, heard, keep_bytes)
+        monitor = _ProcessMonitor(program, stdin, limits, should_stop, on_output, max_output_bytes)
         monitor.until_the_end()
     program.check_started()
     stderr = monitor.stderr.text()
     ending, detail = monitor.verdict(stderr)
-    return Ended(
+    return ProcessResult(
         text=monitor.stdout.text(),
         stderr=stderr,
         exit_code=program.exit_code,
@@ -105,14 +105,14 @@ def run_program(
 
 
 @contextmanager
-def guarded(
+def guarded_process(
     argv: Sequence[str],
     *,
     directory: Path,
     environment: Mapping[str, str] | None = None,
     with_stdin: bool = True,
     merge_stderr: bool = False,
-) -> Iterator[Guarded]:
+) -> Iterator[GuardedProcess]:
     """Yield a running program with open pipes; no process it started is left when the block exits.
 
     `environment` is as for `run_program`. Raises `AgentUnavailableError` if the program does not exist; whether the
@@ -120,15 +120,15 @@ def guarded(
 
     """
     inherited = os.environ if environment is None else environment
-    variables = {name: value for name, value in inherited.items() if name not in ELSEWHERE}
+    variables = {name: value for name, value in inherited.items() if name not in REDIRECTING_VARIABLES}
     path = find_program(argv[0], directory, variables.get("PATH", os.defpath))
     _count_running(+1)
     try:
-        program = Guarded(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
+        program = GuardedProcess(path, argv, directory, variables, with_stdin=with_stdin, merge_stderr=merge_stderr)
         try:
             yield program
         finally:
-            program.end()
+            program.wait_for_end()
             program.close()
     finally:
         _count_running(-1)
@@ -179,7 +179,7 @@ _guards: set[int] = set()
 """Process ids of running guards in all threads; any other process handed to us is an orphan."""
 
 
-class Guarded:
+class GuardedProcess:
     """A program behind its guard: pipes to both, and methods to terminate them."""
 
     def __init__(
@@ -196,9 +196,9 @@ class Guarded:
         control_read, control_write = os.pipe()
         status_read, status_write = os.pipe()
         self._control_pipe = io.FileIO(control_write, "w")
-        self.news = io.FileIO(status_read)
+        self.status_pipe = io.FileIO(status_read)
         try:
-            with births:
+            with process_start_lock:
                 self._guard = subprocess.Popen(
                     [
                         *(sys.executable, "-I", "-S", reaper.__file__, str(control_read), str(status_write)),
@@ -210,14 +210,14 @@ class Guarded:
                     bufsize=0,
                     cwd=directory,
                     # Some programs trust PWD, which would otherwise be our own directory.
-                    env={**environment, "PWD": str(directory.absolute()), reaper.TAG: self._tag},
+                    env={**environment, "PWD": str(directory.absolute()), reaper.TAG_VARIABLE: self._tag},
                     start_new_session=True,
                     pass_fds=(control_read, status_write),
                 )
                 _guards.add(self._guard.pid)
         except OSError as error:
             self._control_pipe.close()
-            self.news.close()
+            self.status_pipe.close()
             raise AgentUnavailableError(f"{program} cannot be started in {directory}: {error.strerror}.") from error
         finally:
             os.close(control_read)
@@ -231,12 +231,12 @@ class Guarded:
         self._start_error = 0
         self._is_guard_killed = False
         self._partial_status = b""
-        self._started = reaper.started(self._guard.pid)
+        self._started = reaper.process_start_time(self._guard.pid)
         self.stdin = self._guard.stdin
         self.stdout = self._guard.stdout
         self.stderr = self._guard.stderr
 
-    def hear_news(self, chunk: bytes) -> None:
+    def handle_status(self, chunk: bytes) -> None:
         """Process status lines from the guard."""
         *lines, self._partial_status = (self._partial_status + chunk).split(b"\n")
         for line in lines:
@@ -253,7 +253,7 @@ class Guarded:
         if self._start_error:
             raise AgentUnavailableError(_start_error_message(self._path, self._start_error))
 
-    def death(self, stderr: str) -> str:
+    def describe_exit(self, stderr: str) -> str:
         """Return a sentence about an unexpected exit."""
         if self.exit_code is None:
             return f"{self.name} was terminated because its Ralph guard process was killed."
@@ -264,7 +264,7 @@ class Guarded:
         last_line = one_line(stderr.rstrip().rpartition("\n")[2])
         return f"{description}: {last_line}" if last_line else f"{description}."
 
-    def ask_to_end(self) -> None:
+    def request_termination(self) -> None:
         """Request termination of all processes; the status pipe closes when that is done."""
         try:
             self._control_pipe.write(b".")
@@ -276,7 +276,7 @@ class Guarded:
         self._is_guard_killed = True
         self._guard.kill()
 
-    def end(self) -> None:
+    def wait_for_end(self) -> None:
         """Return when every process of this program is gone."""
         if self._control_pipe.closed:
             return
@@ -294,7 +294,7 @@ class Guarded:
 
     def close(self) -> None:
         """Close all pipes."""
-        for pipe in (self.news, self.stdin, self.stdout, self.stderr):
+        for pipe in (self.status_pipe, self.stdin, self.stdout, self.stderr):
             if pipe:
                 pipe.close()
 
@@ -306,9 +306,9 @@ def _kill_strays(tag: str, session_id: int, since: int) -> None:
     now = time.monotonic()
     deadline, quiet_at = now + reaper.KILL_SECONDS, now + QUIET_SECONDS
     while (now := time.monotonic()) < deadline:
-        with births:
-            found = reaper.strays(tag, sessions) | (
-                reaper.adopted(since, besides=_guards | at_work) if since else set()
+        with process_start_lock:
+            found = reaper.find_strays(tag, sessions) | (
+                reaper.find_adopted(since, exclude=_guards | running_git_pids) if since else set()
             )
             reaper.kill(found)
         sessions |= {session for _, _, _, session in found} - {0, os.getsid(0)}
@@ -350,7 +350,7 @@ def _count_running(change: int) -> None:
 # --- input and output --------------------------------------------------------------
 
 
-class Kept:
+class OutputBuffer:
     """Head and tail of a byte stream, and the number of bytes dropped in between."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
@@ -409,7 +409,7 @@ class _TextForwarder:
         self.add(b"")
 
 
-class Allowance:
+class LimitTracker:
     """Limits of a session and how much of them is used."""
 
     def __init__(self, limits: Limits, should_stop: Callable[[], bool]) -> None:
@@ -423,33 +423,33 @@ class Allowance:
         """Whether the output limit is exceeded."""
         return self._output_bytes > self._limits.output_bytes
 
-    def took(self, output_bytes: int) -> None:
+    def count_output(self, output_bytes: int) -> None:
         """Count printed bytes."""
         self._output_bytes += output_bytes
         self._last_output = time.monotonic()
 
-    def passed(self, now: float) -> Ending | None:
+    def exceeded_limit(self, now: float) -> SessionEnding | None:
         """Return the limit that is exceeded, if any."""
         if now - self._started_at > self._limits.seconds:
-            return Ending.TIMED_OUT
+            return SessionEnding.TIMED_OUT
         if now - self._last_output > self._limits.idle_seconds:
-            return Ending.WENT_SILENT
+            return SessionEnding.WENT_SILENT
         if self.is_flooded:
-            return Ending.FLOODED
-        if now - self._last_stop_check >= TICK_SECONDS:
+            return SessionEnding.FLOODED
+        if now - self._last_stop_check >= POLL_INTERVAL_SECONDS:
             self._last_stop_check = now
             if self._should_stop():
-                return Ending.STOPPED
+                return SessionEnding.STOPPED
         return None
 
-    def sentence(self, name: str, limit: Ending) -> str:
+    def describe_limit(self, name: str, limit: SessionEnding) -> str:
         """Return a sentence that names the exceeded limit."""
         limits = self._limits
         description = {
-            Ending.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
-            Ending.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
-            Ending.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
-            Ending.STOPPED: "was stopped",
+            SessionEnding.TIMED_OUT: f"was still running after {limits.seconds:g} s and was terminated",
+            SessionEnding.WENT_SILENT: f"printed nothing for {limits.idle_seconds:g} s and was terminated",
+            SessionEnding.FLOODED: f"printed more than {limits.output_bytes:,} bytes and was terminated",
+            SessionEnding.STOPPED: "was stopped",
         }[limit]
         return f"{name} {description}."
 
@@ -459,7 +459,7 @@ class _ProcessMonitor:
 
     def __init__(
         self,
-        program: Guarded,
+        program: GuardedProcess,
         stdin: str,
         limits: Limits,
         should_stop: Callable[[], bool],
@@ -467,20 +467,20 @@ class _ProcessMonitor:
         keep_bytes: int,
     ) -> None:
         head_bytes = int(keep_bytes * HEAD_SHARE)
-        self.stdout = Kept(head_bytes, keep_bytes - head_bytes)
-        self.stderr = Kept(0, STDERR_BYTES)
+        self.stdout = OutputBuffer(head_bytes, keep_bytes - head_bytes)
+        self.stderr = OutputBuffer(0, MAX_STDERR_BYTES)
 
         self._program = program
-        self._allowance = Allowance(limits, should_stop)
+        self._allowance = LimitTracker(limits, should_stop)
         self._should_stop = should_stop
         self._forwarder = _TextForwarder(on_output) if on_output else None
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
-        self._limit: Ending | None = None
+        self._limit: SessionEnding | None = None
         self._exited_at: float | None = None
         self._termination_requested_at: float | None = None
 
         self._selector = selectors.DefaultSelector()
-        self._watch_pipe(program.news, selectors.EVENT_READ, self._read_status)
+        self._watch_pipe(program.status_pipe, selectors.EVENT_READ, self._read_status)
         self._watch_pipe(program.stdin, selectors.EVENT_WRITE, self._write_stdin)
         self._watch_pipe(program.stdout, selectors.EVENT_READ, self._read_stdout)
         self._watch_pipe(program.stderr, selectors.EVENT_READ, self._read_stderr)
@@ -488,33 +488,33 @@ class _ProcessMonitor:
     def until_the_end(self) -> None:
         """Process I/O until the program and all its descendants are gone."""
         with self._selector:
-            while not self._program.news.closed:
-                for key, _ in self._selector.select(TICK_SECONDS):
+            while not self._program.status_pipe.closed:
+                for key, _ in self._selector.select(POLL_INTERVAL_SECONDS):
                     key.data()
                 self._check_limits(time.monotonic())
-            self._program.end()
+            self._program.wait_for_end()
             while not self._allowance.is_flooded and (self._read_stdout() or self._read_stderr()):
                 pass
         if self._forwarder:
             self._forwarder.finish()
 
-    def verdict(self, stderr: str) -> tuple[Ending, str]:
+    def verdict(self, stderr: str) -> tuple[SessionEnding, str]:
         """Return the ending and a sentence about it."""
         ending, detail = self._classify(stderr)
         if self._program.survivors:
             detail = f"{detail} These processes could not be terminated: {self._program.survivors}.".lstrip()
         return ending, detail
 
-    def _classify(self, stderr: str) -> tuple[Ending, str]:
+    def _classify(self, stderr: str) -> tuple[SessionEnding, str]:
         program = self._program
         if self._limit:
-            return self._limit, self._allowance.sentence(program.name, self._limit)
+            return self._limit, self._allowance.describe_limit(program.name, self._limit)
         if program.exit_code == 0:
-            return Ending.FINISHED, ""
+            return SessionEnding.FINISHED, ""
         if program.exit_code is None and self._should_stop():
             # Ctrl+C also reaches a guard that has not left our session yet.
-            return Ending.STOPPED, self._allowance.sentence(program.name, Ending.STOPPED)
-        return Ending.CRASHED, program.death(stderr)
+            return SessionEnding.STOPPED, self._allowance.describe_limit(program.name, SessionEnding.STOPPED)
+        return SessionEnding.CRASHED, program.describe_exit(stderr)
 
     def _watch_pipe(self, pipe: IO[bytes] | None, events: int, react: Callable[[], object]) -> None:
         if pipe:
@@ -547,10 +547,10 @@ class _ProcessMonitor:
     def _read_stderr(self) -> bool:
         return self._store(self._read(self._program.stderr), self.stderr)
 
-    def _store(self, chunk: bytes, output: Kept) -> bool:
+    def _store(self, chunk: bytes, output: OutputBuffer) -> bool:
         if chunk:
             output.add(chunk)
-            self._allowance.took(len(chunk))
+            self._allowance.count_output(len(chunk))
         return bool(chunk)
 
     def _write_stdin(self) -> None:
@@ -566,7 +566,7 @@ class _ProcessMonitor:
             self._close(stdin)
 
     def _read_status(self) -> None:
-        self._program.hear_news(self._read(self._program.news))
+        self._program.handle_status(self._read(self._program.status_pipe))
         if self._program.exit_code is not None and self._exited_at is None:
             self._exited_at = time.monotonic()
 
@@ -578,16 +578,16 @@ class _ProcessMonitor:
         elif self._exited_at is not None:
             if not stdout or stdout.closed or now - self._exited_at > DRAIN_SECONDS:
                 self._request_end(now)
-        elif limit := self._allowance.passed(now):
+        elif limit := self._allowance.exceeded_limit(now):
             self._limit = limit
-            if limit is Ending.FLOODED:
+            if limit is SessionEnding.FLOODED:
                 self._close(stdout)
                 self._close(self._program.stderr)
             self._request_end(now)
 
     def _request_end(self, now: float) -> None:
         self._termination_requested_at = now
-        self._program.ask_to_end()
+        self._program.request_termination()
 
 
 def _signal_name(number: int) -> str:

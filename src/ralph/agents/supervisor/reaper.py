@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 else:
     from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
 
-POLITE_SECONDS = 2.0
+TERMINATE_SECONDS = 2.0
 """Time a program has to obey SIGTERM, in seconds."""
-HASTY_SECONDS = 0.5
+ORPHANED_TERMINATE_SECONDS = 0.5
 """The same when Ralph is no longer there to wait for it."""
 KILL_SECONDS = 5.0
 """Time SIGKILL is repeated before a process counts as impossible to kill, in seconds."""
-TAG = "RALPH_SESSION"
-LINUX = sys.platform == "linux"
+TAG_VARIABLE = "RALPH_SESSION"
+IS_LINUX = sys.platform == "linux"
 
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,55 +36,55 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 # --- finding processes -----------------------------------------------------------
 
-Seen = tuple[int, int, int, int]
+ProcessInfo = tuple[int, int, int, int]
 """A process: its id, parent, group and session."""
 
 
-def adopt_orphans(yes: bool) -> None:
+def adopt_orphans(enabled: bool) -> None:
     """Make this process the parent of orphaned descendants instead of init, where supported."""
-    if LINUX:
+    if IS_LINUX:
         import ctypes
 
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
 
 
-def descendants(root: int) -> set[Seen]:
+def find_descendants(root: int) -> set[ProcessInfo]:
     """Return all descendants of a process."""
     processes = _all_processes()
     return _with_children({process for process in processes if process[1] == root}, processes)
 
 
-def strays(tag: str, sessions: set[int]) -> set[Seen]:
+def find_strays(tag: str, sessions: set[int]) -> set[ProcessInfo]:
     """Return processes that carry the tag or belong to one of the sessions, with their descendants."""
     processes = _all_processes()
     known = {process for process in processes if process[3] in sessions or _tag_of(process[0]) == tag}
     return {process for process in _with_children(known, processes) if process[0] != os.getpid()}
 
 
-def adopted(since: int, besides: set[int]) -> set[Seen]:
+def find_adopted(since: int, exclude: set[int]) -> set[ProcessInfo]:
     """Return children of this process that started after `since`, with their descendants.
 
     This finds orphans of a killed guard even if they hide their origin.
 
     """
     processes = _all_processes()
-    children = {process for process in processes if process[1] == os.getpid() and process[0] not in besides}
-    return _with_children({process for process in children if started(process[0]) > since}, processes)
+    children = {process for process in processes if process[1] == os.getpid() and process[0] not in exclude}
+    return _with_children({process for process in children if process_start_time(process[0]) > since}, processes)
 
 
-def started(pid: int) -> int:
+def process_start_time(pid: int) -> int:
     """Return the start time of a process, in clock ticks since boot; 0 where unknown."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split() if LINUX else []
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split() if IS_LINUX else []
     return int(fields[19]) if fields else 0
 
 
-def terminate(processes: set[Seen]) -> None:
+def terminate(processes: set[ProcessInfo]) -> None:
     """Send SIGTERM to each process."""
     for pid, *_ in processes:
         _signal_process(os.kill, pid, SIGTERM)
 
 
-def kill(processes: set[Seen]) -> None:
+def kill(processes: set[ProcessInfo]) -> None:
     """Kill the processes and their groups: a group dies at once, however fast its members fork."""
     for group in {group for _, _, group, _ in processes} - {0, os.getpgrp()}:
         _signal_process(os.killpg, group, SIGKILL)
@@ -99,8 +99,8 @@ def _signal_process(send: "Callable[[int, int], None]", target: int, number: int
         pass
 
 
-def _with_children(roots: set[Seen], processes: list[Seen]) -> set[Seen]:
-    children: dict[int, list[Seen]] = {}
+def _with_children(roots: set[ProcessInfo], processes: list[ProcessInfo]) -> set[ProcessInfo]:
+    children: dict[int, list[ProcessInfo]] = {}
     for process in processes:
         children.setdefault(process[1], []).append(process)
     found = set(roots)
@@ -112,9 +112,9 @@ def _with_children(roots: set[Seen], processes: list[Seen]) -> set[Seen]:
     return found
 
 
-def _all_processes() -> list[Seen]:
+def _all_processes() -> list[ProcessInfo]:
     """Return all processes, newest first."""
-    if not LINUX:
+    if not IS_LINUX:
         return _all_processes_by_psutil()
     found = []
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):  # noqa: PTH208
@@ -126,10 +126,10 @@ def _all_processes() -> list[Seen]:
 
 
 def _tag_of(pid: int) -> str | None:
-    if not LINUX:
+    if not IS_LINUX:
         return _tag_by_psutil(pid)
     for variable in _read(f"/proc/{pid}/environ").split(b"\0"):
-        if variable.startswith(TAG.encode() + b"="):
+        if variable.startswith(TAG_VARIABLE.encode() + b"="):
             return variable.partition(b"=")[2].decode(errors="replace")
     return None
 
@@ -151,7 +151,7 @@ def _read(path: str) -> bytes:
         os.close(file)
 
 
-def _all_processes_by_psutil() -> list[Seen]:
+def _all_processes_by_psutil() -> list[ProcessInfo]:
     _enable_site_packages()
     import psutil
 
@@ -169,7 +169,7 @@ def _tag_by_psutil(pid: int) -> str | None:
     import psutil
 
     try:
-        return psutil.Process(pid).environ().get(TAG)
+        return psutil.Process(pid).environ().get(TAG_VARIABLE)
     except (psutil.Error, OSError):
         return None
 
@@ -184,7 +184,7 @@ def _enable_site_packages() -> None:
 # --- the guard -------------------------------------------------------------------
 
 
-class Guard:
+class ProcessGuard:
     """Starts one program and terminates all its descendants."""
 
     def __init__(self, orders: int, news: int) -> None:
@@ -201,7 +201,7 @@ class Guard:
         for number in (SIGHUP, SIGINT, SIGTERM):
             signal(number, SIG_IGN)
 
-    def watch(self, path: str, argv: list[str]) -> None:
+    def supervise(self, path: str, argv: list[str]) -> None:
         """Start the program and return when it and all its descendants have ended."""
         adopt_orphans(True)
         try:
@@ -218,13 +218,13 @@ class Guard:
             return
         self._release_stdio()
 
-        grace_seconds = POLITE_SECONDS
+        grace_seconds = TERMINATE_SECONDS
         while self._reap():
             ready, _, _ = select.select([self._orders, self._wakeup_fd], [], [])
             if self._wakeup_fd in ready:
                 os.read(self._wakeup_fd, 4096)
             if self._orders in ready:
-                grace_seconds = POLITE_SECONDS if os.read(self._orders, 1) else HASTY_SECONDS
+                grace_seconds = TERMINATE_SECONDS if os.read(self._orders, 1) else ORPHANED_TERMINATE_SECONDS
                 break
         self._terminate_all(grace_seconds)
 
@@ -265,11 +265,11 @@ class Guard:
 
     def _has_descendants(self) -> bool:
         # As the subreaper, we have no descendants once we have no children; other systems need a search.
-        return self._reap() or (not LINUX and bool(self._find_descendants()))
+        return self._reap() or (not IS_LINUX and bool(self._find_descendants()))
 
-    def _find_descendants(self) -> set[Seen]:
-        found = descendants(os.getpid())
-        return found if LINUX else found | strays(os.environ[TAG], {os.getpid()})
+    def _find_descendants(self) -> set[ProcessInfo]:
+        found = find_descendants(os.getpid())
+        return found if IS_LINUX else found | find_strays(os.environ[TAG_VARIABLE], {os.getpid()})
 
     def _report(self, line: str) -> None:
         try:
@@ -280,7 +280,7 @@ class Guard:
 
 def _set_process_name() -> None:
     """Appear as ralph-guard in process lists."""
-    if LINUX:
+    if IS_LINUX:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_NAME, b"ralph-guard", 0, 0, 0)
@@ -290,7 +290,7 @@ def main() -> None:
     """Guard the program named on the command line."""
     orders, news, path, *argv = sys.argv[1:]
     _set_process_name()
-    Guard(int(orders), int(news)).watch(path, argv)
+    ProcessGuard(int(orders), int(news)).supervise(path, argv)
     os._exit(0)  # Skipping interpreter shutdown saves milliseconds.
 
 

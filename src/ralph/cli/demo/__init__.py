@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 
-from ralph.cli.output import bold, directory_of, print_json, safe, use_colour
+from ralph.cli.output import bold, print_json, printable, use_color, working_directory
 from ralph.core.text import one_line
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ralph.cli.demo.story import Figures, Result, Told
+    from ralph.cli.demo.story import DemoAttempt, DemoResult, DemoTotals
 
 EPILOG = """\
 Needs git, but no network. To keep the two projects and look around:
@@ -58,18 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and compare the results without and with memory."""
-    from ralph.cli.demo.story import make_room, tell_story
+    from ralph.cli.demo.story import prepare_directory, run_demo
 
-    keep = directory_of(args) / args.keep if args.keep else None
+    keep = working_directory(args) / args.keep if args.keep else None
     if keep:
-        make_room(keep)
+        prepare_directory(keep)
     if args.format == "json":
-        result = tell_story(Silence(), keep)
+        result = run_demo(Silence(), keep)
         print_json(result)
     else:
         print(INTRODUCTION)
         with Narrator() as narrator:
-            result = tell_story(narrator, keep)
+            result = run_demo(narrator, keep)
         print("\n" + "\n".join([*table(result), "", *conclusion(result), "", *next_steps(keep)]))
     return 0 if result.without_memory.done == result.with_memory.done == len(result.tasks) else 1
 
@@ -80,16 +80,16 @@ def run(args: argparse.Namespace) -> int:
 class Silence:
     """A watcher that prints nothing, for JSON output."""
 
-    def begin_telling(self, with_memory: bool) -> None:
+    def start_build(self, with_memory: bool) -> None:
         """Ignore the event."""
 
-    def begin_run(self, name: str) -> None:
+    def start_run(self, name: str) -> None:
         """Ignore the event."""
 
-    def see_doing(self, title: str, number: int, doing: str) -> None:
+    def show_stage(self, title: str, number: int, doing: str) -> None:
         """Ignore the event."""
 
-    def see_attempt(self, told: Told) -> None:
+    def show_attempt(self, told: DemoAttempt) -> None:
         """Ignore the event."""
 
 
@@ -107,31 +107,31 @@ class Narrator:
     def __exit__(self, *_: object) -> None:
         self._clear_line()
 
-    def begin_telling(self, with_memory: bool) -> None:
+    def start_build(self, with_memory: bool) -> None:
         """Print the heading."""
         self._with_memory = with_memory
         name, text = HEADINGS[with_memory]
         print(("\n" if with_memory else "") + bold(name) + paint(DIM, f": {text}"), flush=True)
 
-    def begin_run(self, name: str) -> None:
+    def start_run(self, name: str) -> None:
         """Print the name of the run."""
         self._print_line(DIM, f"  {name}", "")
 
-    def see_doing(self, title: str, number: int, doing: str) -> None:
+    def show_stage(self, title: str, number: int, doing: str) -> None:
         """Show the current activity until the next line is printed."""
         if self._is_live:
             self._clear_line()
             print(paint(CYAN, "    … ") + _attempt(title, number) + paint(DIM, doing), end="", flush=True)
 
-    def see_attempt(self, told: Told) -> None:
+    def show_attempt(self, told: DemoAttempt) -> None:
         """Print the result of an attempt, and what it recalled and learned."""
-        mark, code, result = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, safe(told.why))
+        mark, code, result = ("✓", GREEN, "tests pass") if told.done else ("✗", RED, printable(told.error))
         self._print_line(
             code, f"    {mark} ", _attempt(told.task.title if told.number == 1 else "", told.number) + result
         )
         if self._with_memory:
-            failed = "1 failed try" if told.failures == 1 else f"{told.failures} failed tries"
-            self._note(CYAN, "recalled  ", [failed] * bool(told.failures) + list(told.recalled))
+            failed = "1 failed try" if told.previous_failures == 1 else f"{told.previous_failures} failed tries"
+            self._note(CYAN, "recalled  ", [failed] * bool(told.previous_failures) + list(told.recalled))
             self._note(GREEN, "learned   ", told.learned)
 
     def _note(self, code: str, verb: str, titles: Sequence[str]) -> None:
@@ -155,23 +155,23 @@ def _attempt(title: str, number: int) -> str:
 
 def _fit_titles(titles: Sequence[str]) -> str:
     """Return the titles that fit on a line, and the number of the others."""
-    shown = one_line(safe(titles[0]), NOTE_WIDTH)
+    shown = one_line(printable(titles[0]), NOTE_WIDTH)
     for count, title in enumerate(titles[1:], 1):
         if len(shown) + len(title) > NOTE_WIDTH:
             return f"{shown} · +{len(titles) - count}"
-        shown += f" · {safe(title)}"
+        shown += f" · {printable(title)}"
     return shown
 
 
 def paint(code: str, text: str) -> str:
     """Return text in a color if colors are on."""
-    return f"\x1b[{code}m{text}\x1b[0m" if use_colour() else text
+    return f"\x1b[{code}m{text}\x1b[0m" if use_color() else text
 
 
 # --- results -----------------------------------------------------------------------
 
 
-def table(result: Result) -> list[str]:
+def table(result: DemoResult) -> list[str]:
     """Return a table of the results per task, without and with memory."""
     before, after = result.without_memory, result.with_memory
     columns = "Task".ljust(24) + " without  with   without    with   without   with"
@@ -186,7 +186,7 @@ def table(result: Result) -> list[str]:
     ]
 
 
-def _row(title: str, before: Figures, after: Figures) -> str:
+def _row(title: str, before: DemoTotals, after: DemoTotals) -> str:
     return (
         f"{title:24}{before.attempts:8}{_color_change(before.attempts, after.attempts, f'{after.attempts:6}')}"
         f"{before.tokens:10,}{_color_change(before.tokens, after.tokens, f'{after.tokens:8,}')}"
@@ -199,7 +199,7 @@ def _color_change(before: float, after: float, text: str) -> str:
     return text if after == before else paint(GREEN if after < before else YELLOW, text)
 
 
-def conclusion(result: Result) -> list[str]:
+def conclusion(result: DemoResult) -> list[str]:
     """Return a summary of the results in words."""
     before, after = result.without_memory, result.with_memory
     helped = [task.title for task in result.tasks if task.with_memory.attempts < task.without_memory.attempts]

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from ralph.agents.rehearsal import PLAYBOOK
 from ralph.core.config import TOML_NAME, load_config
 from ralph.core.errors import RalphError, UsageError
-from ralph.core.records import Outcome, record
-from ralph.loop.options import Order, RunEnding
+from ralph.core.records import AttemptOutcome, record
+from ralph.loop.options import RunEnding, RunOptions
 from ralph.project import Project
 from ralph.store import open_store
 from ralph.workspace import DATABASE, FOLDER, init_project
@@ -31,50 +31,50 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ralph.core.records import Attempt, Task
-    from ralph.loop.progress import Event
+    from ralph.loop.progress import ProgressEvent
 
-    class Watcher(Protocol):
+    class DemoWatcher(Protocol):
         """Callbacks for the progress of the demo."""
 
-        def begin_telling(self, with_memory: bool) -> None:
+        def start_build(self, with_memory: bool) -> None:
             """Handle the start of one of the two builds."""
 
-        def begin_run(self, name: str) -> None:
+        def start_run(self, name: str) -> None:
             """Handle the start of a run."""
 
-        def see_doing(self, title: str, number: int, doing: str) -> None:
+        def show_stage(self, title: str, number: int, doing: str) -> None:
             """Handle the next stage of an attempt."""
 
-        def see_attempt(self, told: Told) -> None:
+        def show_attempt(self, told: DemoAttempt) -> None:
             """Handle the end of an attempt."""
 
 
-HERE = Path(__file__).parent
-NAMES = {False: "without-memory", True: "with-memory"}
-PLANS = {"First run": "plan/first-run.jsonl", "Later run": "plan/later-run.jsonl"}
-MOST_ATTEMPTS = 100
+DEMO_DIRECTORY = Path(__file__).parent
+BUILD_DIRECTORIES = {False: "without-memory", True: "with-memory"}
+RUN_TASK_FILES = {"First run": "plan/first-run.jsonl", "Later run": "plan/later-run.jsonl"}
+MAX_ATTEMPTS_READ = 100
 """Maximum number of attempts read per task."""
 
 
 @record
-class Told:
+class DemoAttempt:
     """An attempt, as shown to the watcher."""
 
     task: Task
     number: int
     done: bool
-    why: str
+    error: str
     """First error, if the attempt failed."""
     recalled: tuple[str, ...]
     """Titles of the memories in the prompt."""
-    failures: int
+    previous_failures: int
     """Number of earlier failed attempts described in the prompt."""
     learned: tuple[str, ...]
     """Titles of the memories it added."""
 
 
 @record
-class Figures:
+class DemoTotals:
     """Attempts, tokens and time used by a set of tasks."""
 
     tasks: int
@@ -86,27 +86,27 @@ class Figures:
 
 
 @record
-class Row:
+class DemoTaskResult:
     """Results of one task, without and with memory."""
 
     id: str
     title: str
-    without_memory: Figures
-    with_memory: Figures
+    without_memory: DemoTotals
+    with_memory: DemoTotals
 
 
 @record
-class Result:
+class DemoResult:
     """Results of the whole demo."""
 
-    tasks: tuple[Row, ...]
-    without_memory: Figures
-    with_memory: Figures
+    tasks: tuple[DemoTaskResult, ...]
+    without_memory: DemoTotals
+    with_memory: DemoTotals
     seconds: float
     """Wall-clock time of the demo, in seconds."""
 
 
-def tell_story(watcher: Watcher, keep: Path | None = None) -> Result:
+def run_demo(watcher: DemoWatcher, keep: Path | None = None) -> DemoResult:
     """Build the sample project without and with memory, in `keep` or in a temporary directory."""
     if shutil.which("git") is None:
         raise RalphError("The demo needs git, which was not found. Install git and try again.")
@@ -116,7 +116,7 @@ def tell_story(watcher: Watcher, keep: Path | None = None) -> Result:
     return _compare(keep.absolute(), watcher)
 
 
-def make_room(keep: Path) -> None:
+def prepare_directory(keep: Path) -> None:
     """Create the directory for the projects. Raise UsageError if it exists and is not empty."""
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise UsageError(f"{keep} is not empty. Use --keep with a new or empty directory.")
@@ -126,13 +126,17 @@ def make_room(keep: Path) -> None:
         raise UsageError(f"Cannot create {keep}: {error.strerror}.") from error
 
 
-def _compare(directory: Path, watcher: Watcher) -> Result:
+def _compare(directory: Path, watcher: DemoWatcher) -> DemoResult:
     started = time.monotonic()
-    results = {with_memory: _build(directory / name, with_memory, watcher) for with_memory, name in NAMES.items()}
+    results = {
+        with_memory: _build(directory / name, with_memory, watcher) for with_memory, name in BUILD_DIRECTORIES.items()
+    }
     pairs = zip(results[False], results[True], strict=True)
-    return Result(
+    return DemoResult(
         tasks=tuple(
-            Row(id=task.id, title=task.title, without_memory=_figures([before]), with_memory=_figures([after]))
+            DemoTaskResult(
+                id=task.id, title=task.title, without_memory=_figures([before]), with_memory=_figures([after])
+            )
             for (task, before), (_, after) in pairs
         ),
         without_memory=_figures([attempts for _, attempts in results[False]]),
@@ -141,35 +145,35 @@ def _compare(directory: Path, watcher: Watcher) -> Result:
     )
 
 
-def _build(directory: Path, with_memory: bool, watcher: Watcher) -> list[tuple[Task, list[Attempt]]]:
+def _build(directory: Path, with_memory: bool, watcher: DemoWatcher) -> list[tuple[Task, list[Attempt]]]:
     """Build the project run by run. Return each task with its attempts."""
-    watcher.begin_telling(with_memory)
-    make_sample(directory)
+    watcher.start_build(with_memory)
+    create_sample_project(directory)
     # Ignore settings from the user's environment.
     store = open_store(str(directory / FOLDER / DATABASE))
     with Project(directory, store, load_config(directory, environment={})) as project:
         tasks: list[Task] = []
-        for name, plan in PLANS.items():
-            watcher.begin_run(name)
+        for name, plan in RUN_TASK_FILES.items():
+            watcher.start_run(name)
             tasks += project.tasks.import_((directory / plan).read_text(encoding="utf-8"), plan).added
-            summary = project.runs.start(Order(with_memory=with_memory), _Listener(project, watcher).hear)
+            summary = project.runs.start(RunOptions(with_memory=with_memory), _Listener(project, watcher).handle)
             if summary.ending is RunEnding.INTERRUPTED:
                 raise KeyboardInterrupt
             _commit(directory, name)
-        return [(task, store.attempts.latest(MOST_ATTEMPTS, task=task.id)) for task in tasks]
+        return [(task, store.attempts.latest(MAX_ATTEMPTS_READ, task=task.id)) for task in tasks]
 
 
 class _Listener:
     """Adapter from loop events to watcher callbacks."""
 
-    def __init__(self, project: Project, watcher: Watcher) -> None:
+    def __init__(self, project: Project, watcher: DemoWatcher) -> None:
         self._project = project
         self._watcher = watcher
         self._attempt: dict[str, object] = {}
         self._failures = 0
         self._learned: list[str] = []
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: ProgressEvent) -> None:
         """Pass an event on to the watcher."""
         details = event.details
         if event.what == "attempt_started":
@@ -182,25 +186,25 @@ class _Listener:
         elif event.what == "learned":
             self._learned.append(str(details["title"]))
         elif event.what == "attempt_ended":
-            self._watcher.see_attempt(self._describe_attempt())
+            self._watcher.show_attempt(self._describe_attempt())
 
     def _report_stage(self, doing: str) -> None:
-        self._watcher.see_doing(str(self._attempt["title"]), int(str(self._attempt["attempt"])), doing)
+        self._watcher.show_stage(str(self._attempt["title"]), int(str(self._attempt["attempt"])), doing)
 
-    def _describe_attempt(self) -> Told:
+    def _describe_attempt(self) -> DemoAttempt:
         store = self._project.store
         attempt = store.attempts.latest(1)[0]
         assert attempt.task_id is not None
-        reports = store.attempts.reports(MOST_ATTEMPTS, task=attempt.task_id)
+        reports = store.attempts.reports(MAX_ATTEMPTS_READ, task=attempt.task_id)
         shown = [store.memories.get(id) for id in attempt.shown]
         why = [_first_error(report.why) for report in reports if report.attempt_number == attempt.number]
-        return Told(
+        return DemoAttempt(
             task=store.tasks.get(attempt.task_id),
             number=attempt.number or 1,
-            done=attempt.outcome is Outcome.DONE,
-            why=why[0] if why else attempt.reason,
+            done=attempt.outcome is AttemptOutcome.DONE,
+            error=why[0] if why else attempt.reason,
             recalled=tuple(memory.title for memory in sorted(shown, key=lambda one: one.kind != "knowledge")),
-            failures=self._failures,
+            previous_failures=self._failures,
             learned=tuple(self._learned),
         )
 
@@ -215,11 +219,11 @@ def _first_error(report: str) -> str:
 # --- results -----------------------------------------------------------------------
 
 
-def _figures(tasks: Sequence[Sequence[Attempt]]) -> Figures:
+def _figures(tasks: Sequence[Sequence[Attempt]]) -> DemoTotals:
     """Sum up the attempts of a set of tasks."""
     attempts = [attempt for task in tasks for attempt in task]
-    done = [attempt for attempt in attempts if attempt.outcome is Outcome.DONE]
-    return Figures(
+    done = [attempt for attempt in attempts if attempt.outcome is AttemptOutcome.DONE]
+    return DemoTotals(
         tasks=len(tasks),
         done=len(done),
         done_at_first=sum(1 for attempt in done if attempt.number == 1),
@@ -239,12 +243,12 @@ def _seconds(attempt: Attempt) -> float:
 # --- sample project ----------------------------------------------------------------
 
 
-def make_sample(directory: Path) -> None:
+def create_sample_project(directory: Path) -> None:
     """Create the sample project: initial code, failing tests, a playbook for the agent and a git repository."""
-    shutil.copytree(HERE / "sample", directory, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(DEMO_DIRECTORY / "sample", directory, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (directory / TOML_NAME).write_text(_settings(), encoding="utf-8")
     (directory / PLAYBOOK).parent.mkdir()
-    shutil.copyfile(HERE / "playbook.toml", directory / PLAYBOOK)
+    shutil.copyfile(DEMO_DIRECTORY / "playbook.toml", directory / PLAYBOOK)
     init_project(directory, environment={})
     _git(directory, "init", "--quiet")
     _commit(directory, "Start")

@@ -7,7 +7,7 @@ and any other text is preserved. If neither side has changed, a sync costs a few
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.store.memories import Change, change_id
+from ralph.store.memories import ChangeInfo, change_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,81 +16,81 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
-PASSES = 3
+MAX_PASSES = 3
 """Maximum number of passes over the files in one sync."""
 
 
 @record
-class Outcome:
+class SyncResult:
     """The result of a sync."""
 
-    taken: int = 0
+    imported_count: int = 0
     """Number of memories added, changed or deleted because of the files."""
     written: int = 0
     """Number of entries added, changed or removed in the files."""
     problems: tuple[str, ...] = ()
-    is_unwritten: bool = False
+    has_unwritten: bool = False
     """Whether a file could not be written; the next sync retries."""
 
 
-def mark(store: Store, root: Path | str) -> str:
+def files_fingerprint(store: Store, root: Path | str) -> str:
     """Return a fingerprint of the synced files of a working copy."""
-    from ralph.formats.sync.disk import Disk
-    from ralph.formats.sync.location import place_of
+    from ralph.formats.sync.disk import SyncedFiles
+    from ralph.formats.sync.location import working_copy_id
 
-    return Disk(store, root, place_of(store, root)).files_mark()
+    return SyncedFiles(store, root, working_copy_id(store, root)).fingerprint()
 
 
-def is_unwritten(store: Store, root: Path | str) -> bool:
+def has_unwritten_files(store: Store, root: Path | str) -> bool:
     """Return whether the last sync failed to write a file."""
     from ralph.formats.sync.disk import UNWRITTEN
-    from ralph.formats.sync.location import place_of
-    from ralph.store.sync_state import Synced
+    from ralph.formats.sync.location import working_copy_id
+    from ralph.store.sync_state import SyncState
 
-    return Synced(store.scope, place_of(store, root)).mark()[1] == UNWRITTEN
+    return SyncState(store.scope, working_copy_id(store, root)).last_sync()[1] == UNWRITTEN
 
 
-def written_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
+def synced_memory_ids(store: Store, kinds: tuple[str, ...]) -> dict[str, bool]:
     """Return the ids of active memories of the given kinds that were written to the files of this working copy.
 
     The value says whether the memory is held: it vanished from the files together with too many others to be deleted.
     """
-    from ralph.store.sync_state import Synced
+    from ralph.store.sync_state import SyncState
 
     # In a shared store, missing entries are normal: they are written with the next memory command.
-    if store.has_copies:
+    if store.has_multiple_checkouts:
         return {}
-    written = Synced(store.scope).held()
-    return {row["id"]: written[row["id"]] for row in store.memories.texts(kinds) if row["id"] in written}
+    written = SyncState(store.scope).synced_memories()
+    return {row["id"]: written[row["id"]] for row in store.memories.texts_of_kinds(kinds) if row["id"] in written}
 
 
-def sync(store: Store, root: Path | str) -> Outcome:
+def sync(store: Store, root: Path | str) -> SyncResult:
     """Sync the files of a working copy with the store; problems are returned, never raised."""
-    from ralph.formats.sync.disk import Disk
-    from ralph.formats.sync.location import place_of
+    from ralph.formats.sync.disk import SyncedFiles
+    from ralph.formats.sync.location import working_copy_id
 
-    disk = Disk(store, root, place_of(store, root))
+    disk = SyncedFiles(store, root, working_copy_id(store, root))
     if not disk.is_stale():
-        return Outcome()
-    from ralph.formats.sync.knowledge_folder import KnowledgeFolder
-    from ralph.formats.sync.memories_file import MemoriesFile
+        return SyncResult()
+    from ralph.formats.sync.knowledge_folder import KnowledgeFolderSync
+    from ralph.formats.sync.memories_file import MemoriesFileSync
 
-    change = Change(who="file", why="", id=change_id())
-    done: list[KnowledgeFolder | MemoriesFile] = []
+    change = ChangeInfo(who="file", why="", id=change_id())
+    done: list[KnowledgeFolderSync | MemoriesFileSync] = []
     # The transaction also keeps other Ralph processes from writing the files.
     with store.transaction():
-        for _ in range(PASSES):
-            before = store.memories.last_event()
-            targets = [target(store, disk, change) for target in (MemoriesFile, KnowledgeFolder)]
+        for _ in range(MAX_PASSES):
+            before = store.memories.last_event_seq()
+            targets = [target(store, disk, change) for target in (MemoriesFileSync, KnowledgeFolderSync)]
             for target in targets:
                 target.sync()
             done += targets
-            if store.memories.last_event() == before:
+            if store.memories.last_event_seq() == before:
                 break  # otherwise an edit in one file may have moved a memory to the other
-        disk.settle()
-    return Outcome(
-        taken=sum(target.taken for target in done),
+        disk.finish()
+    return SyncResult(
+        imported_count=sum(target.imported_count for target in done),
         written=sum(target.written for target in done),
         problems=tuple(dict.fromkeys(problem for target in done for problem in target.problems)),
-        is_unwritten=disk.is_unwritten,
+        has_unwritten=disk.has_unwritten,
     )

@@ -6,51 +6,51 @@ import json
 import os
 import re
 
-from ralph.core.records import Memory, Source, State, now, record, replace
-from ralph.core.text import paths_in
+from ralph.core.records import Memory, MemorySource, MemoryState, now, record, replace
+from ralph.core.text import find_paths
 from ralph.formats.imported import InvalidEntryError
-from ralph.formats.knowledge_md import Note, file_name, new_note, read_note, rewritten
-from ralph.formats.sync.disk import KNOWLEDGE, MANY_FILES, FileUnusableError
-from ralph.formats.sync.three_way import Step, decide, is_too_much
-from ralph.memory.lifecycle.confidence import START
+from ralph.formats.knowledge_md import KnowledgeNote, format_note, parse_note, unused_file_name, update_note
+from ralph.formats.sync.disk import BULK_FLUSH_FILES, KNOWLEDGE_DIR, UnusableFileError
+from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
+from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 from ralph.memory.lifecycle.knowledge import title_key
-from ralph.store.memories import Change
-from ralph.store.memory_queries import Wanted
-from ralph.store.sync_state import HELD
+from ralph.store.memories import ChangeInfo
+from ralph.store.memory_queries import MemoryFilter
+from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralph.formats.sync.disk import Content, Disk
+    from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
 
 
 @record
-class NoteFile:
+class ParsedKnowledgeFile:
     """A valid knowledge file."""
 
-    content: Content
-    note: Note
+    content: FileContent
+    note: KnowledgeNote
 
 
-class KnowledgeFolder:
+class KnowledgeFolderSync:
     """One sync of the directory, inside a store transaction."""
 
-    def __init__(self, store: Store, disk: Disk, change: Change) -> None:
+    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
         self._memories = store.memories
         self._disk = disk
         self._change = change
-        agreed = disk.synced.entries_under(KNOWLEDGE)
-        self._base = {path: (id, text.removeprefix(HELD)) for path, (id, text) in agreed.items()}
+        agreed = disk.sync_state.entries_under(KNOWLEDGE_DIR)
+        self._base = {path: (id, text.removeprefix(HELD_PREFIX)) for path, (id, text) in agreed.items()}
         """Memory id and text of each file at the last sync, by path."""
-        self._held = {path for path, (_, text) in agreed.items() if text.startswith(HELD)}
+        self._held = {path for path, (_, text) in agreed.items() if text.startswith(HELD_PREFIX)}
         """Files that vanished together with too many others to count as deleted."""
         self._unmatched: dict[str, Memory] = {}
         """Entries that have not been matched with a file yet, by id."""
         self._without_file: dict[str, str] = {}
         """Ids of the unmatched entries that never had a file, by title key."""
-        self.taken = self.written = 0
+        self.imported_count = self.written = 0
         self.problems: list[str] = []
 
     def sync(self) -> None:
@@ -59,15 +59,15 @@ class KnowledgeFolder:
         if (
             set(paths) == set(self._base) - self._held
             and not any(map(self._disk.has_changed, paths))
-            and self._disk.is_untouched(("knowledge",), KNOWLEDGE)
+            and self._disk.is_unchanged(("knowledge",), KNOWLEDGE_DIR)
         ):
             return
-        entries = self._memories.find(Wanted(kinds=("knowledge",)))
+        entries = self._memories.find(MemoryFilter(kinds=("knowledge",)))
         self._unmatched = {memory.id: memory for memory in entries if memory.tags}
         # A missing directory does not mean that everything should be deleted.
-        if self._base and not self._disk.exists(KNOWLEDGE):
+        if self._base and not self._disk.exists(KNOWLEDGE_DIR):
             for path in self._base:
-                self._disk.synced.forget(path)
+                self._disk.sync_state.delete_file(path)
             self._base = {}
         changed = self._read_changed(paths)
         self._follow_renames(changed, set(paths))
@@ -82,27 +82,27 @@ class KnowledgeFolder:
             if id in self._unmatched and _comparable_memory(self._unmatched[id]) == base:
                 del self._unmatched[id]
             else:  # deleted, or changed and therefore written to a new file
-                self._disk.synced.forget(path)
+                self._disk.sync_state.delete_file(path)
         vanished = sorted(set(self._base) - set(paths) - self._held)
-        if is_too_much(len(vanished), len(set(self._base) - self._held)) and not self._disk.is_shared:
+        if is_suspicious_deletion(len(vanished), len(set(self._base) - self._held)) and not self._disk.is_shared:
             self.problems.append(
-                f"{len(vanished)} of {len(self._base)} files vanished from {KNOWLEDGE}, too many for a deliberate"
+                f"{len(vanished)} of {len(self._base)} files vanished from {KNOWLEDGE_DIR}, too many for a deliberate"
                 " deletion. Their entries were kept. Delete the directory to restore the files, or delete the entries"
                 " with: ralph memory delete ID"
             )
             for path in vanished:
                 id, base = self._base[path]
                 self._unmatched.pop(id, None)
-                self._disk.synced.forget(path)
-                self._disk.synced.agree(path, {id: HELD + base})
+                self._disk.sync_state.delete_file(path)
+                self._disk.sync_state.save_entries(path, {id: HELD_PREFIX + base})
         else:
             for path in vanished:
                 self._delete_vanished(path)
-        self._write_new({path.removeprefix(KNOWLEDGE) for path in paths})
+        self._write_new({path.removeprefix(KNOWLEDGE_DIR) for path in paths})
 
-    def _read_changed(self, paths: list[str]) -> dict[str, NoteFile]:
+    def _read_changed(self, paths: list[str]) -> dict[str, ParsedKnowledgeFile]:
         """Return the files that may differ from their entry, and mark the other entries as matched."""
-        changed: dict[str, NoteFile] = {}
+        changed: dict[str, ParsedKnowledgeFile] = {}
         for path in paths:
             id, agreed = self._base.get(path, ("", ""))
             memory = self._unmatched.get(id)
@@ -114,18 +114,18 @@ class KnowledgeFolder:
             try:
                 if content := self._disk.read(path):
                     _refuse_conflict(content.text)
-                    changed[path] = NoteFile(content=content, note=read_note(content.text))
-            except FileUnusableError as error:
+                    changed[path] = ParsedKnowledgeFile(content=content, note=parse_note(content.text))
+            except UnusableFileError as error:
                 self._unmatched.pop(id, None)
                 self.problems.append(str(error))
             except InvalidEntryError as error:
                 self._unmatched.pop(id, None)
                 self.problems.append(f"Skipped {path}: {error}.")
                 if content:
-                    self._disk.note(content)  # not read again until it changes; `ralph doctor` reports it
+                    self._disk.mark_synced(content)  # not read again until it changes; `ralph doctor` reports it
         return changed
 
-    def _follow_renames(self, changed: dict[str, NoteFile], paths: set[str]) -> None:
+    def _follow_renames(self, changed: dict[str, ParsedKnowledgeFile], paths: set[str]) -> None:
         """Match new files that have the text or title of a missing file with its memory."""
         gone = {path: base for path, base in self._base.items() if path not in paths}
         by_text = {agreed: path for path, (_, agreed) in gone.items()}
@@ -137,59 +137,59 @@ class KnowledgeFolder:
             if old and old in gone:
                 self._base[path] = gone.pop(old)
                 del self._base[old]
-                self._disk.synced.forget(old)
+                self._disk.sync_state.delete_file(old)
 
-    def _sync_file(self, path: str, file: NoteFile) -> None:
+    def _sync_file(self, path: str, file: ParsedKnowledgeFile) -> None:
         id, base = self._base.get(path) or (self._find_entry(file.note), None)
         memory = self._unmatched.pop(id, None)
         file_text, store_text = _comparable(file.note), _comparable_memory(memory) if memory else None
-        action, is_conflict = decide(
+        action, is_conflict = decide_sync(
             base,
             file_text,
             store_text,
             is_shared=self._disk.is_shared,
-            is_out_of_use=bool(id) and memory is None,
+            is_inactive=bool(id) and memory is None,
         )
         if self._disk.is_restored and memory and file_text != store_text:
             self._record_file_version(memory, file.note, path)
-            action = Step.WRITE
-        content: Content | None = file.content
+            action = SyncAction.EXPORT
+        content: FileContent | None = file.content
         try:
-            if action is Step.TAKE:
+            if action is SyncAction.IMPORT:
                 id = self._import(id, file.note, path, is_conflict)
-            elif action is Step.WRITE and memory:
-                content = self._disk.write(path, rewritten(file.content.text, _note(memory)), file.content)
+            elif action is SyncAction.EXPORT and memory:
+                content = self._disk.write(path, update_note(file.content.text, _note(memory)), file.content)
                 self.written += content is not None
-                self._disk.is_unwritten |= content is None
-            elif action is Step.REMOVE:
+                self._disk.has_unwritten |= content is None
+            elif action is SyncAction.REMOVE:
                 self.written += self._disk.delete(path, file.content)
-                self._disk.synced.forget(path)
+                self._disk.sync_state.delete_file(path)
                 return
-        except FileUnusableError as error:
+        except UnusableFileError as error:
             self.problems.append(str(error))
             return
         if content:
-            self._disk.synced.agree(path, {id: file_text if action is not Step.WRITE else store_text})
-            self._disk.note(content)
+            self._disk.sync_state.save_entries(path, {id: file_text if action is not SyncAction.EXPORT else store_text})
+            self._disk.mark_synced(content)
 
-    def _find_entry(self, note: Note) -> str:
+    def _find_entry(self, note: KnowledgeNote) -> str:
         """Return the id of an entry without a file that has this title, even a pruned one, or an empty string."""
         key = title_key(note.title)
         if key in self._without_file:
             return self._without_file.pop(key)
-        known = self._memories.by_title(note.title, State.PRUNED)
+        known = self._memories.by_title(note.title, MemoryState.PRUNED)
         return known.id if known else ""
 
-    def _record_file_version(self, restored: Memory, note: Note, path: str) -> None:
+    def _record_file_version(self, restored: Memory, note: KnowledgeNote, path: str) -> None:
         """Record the text of the file in the history of a restored entry, which keeps its own text."""
         self._import(restored.id, note, path, is_conflict=True)
         names = ("kind", "title", "body", "tags", "feature", "files", "state", "state_reason")
         fields = {name: getattr(restored, name) for name in names}
-        self._memories.change(restored.id, "restored", replace(self._change, why=path), **fields, updated_at=now())
+        self._memories.update(restored.id, "restored", replace(self._change, why=path), **fields, updated_at=now())
 
-    def _import(self, id: str, note: Note, path: str, is_conflict: bool) -> str:
+    def _import(self, id: str, note: KnowledgeNote, path: str, is_conflict: bool) -> str:
         """Import the text of a file; return the id of its memory."""
-        self.taken += 1
+        self.imported_count += 1
         at = now()
         change = replace(self._change, why=path)
         fields: dict[str, Any] = {
@@ -197,53 +197,59 @@ class KnowledgeFolder:
             "body": note.body,
             "tags": note.tags,
             "feature": note.feature,
-            "files": paths_in(note.body),
+            "files": find_paths(note.body),
         }
         if id:
             what = "conflict" if is_conflict else "edited"
-            state = {"kind": "knowledge", "state": State.ACTIVE, "state_reason": "", "updated_at": at}
-            self._memories.change(id, what, change, **fields, **state)
+            state = {"kind": "knowledge", "state": MemoryState.ACTIVE, "state_reason": "", "updated_at": at}
+            self._memories.update(id, what, change, **fields, **state)
             return id
-        source = Source.EXPLICIT
+        source = MemorySource.EXPLICIT
         memory = Memory(
             id="",
             kind="knowledge",
             source=source,
-            confidence=START[source],
+            confidence=INITIAL_CONFIDENCE[source],
             created_at=note.created_at or at,
             updated_at=at,
             verified_at=at,
             **fields,
         )
-        return self._memories.insert(memory, change).id
+        return self._memories.insert_unchecked(memory, change).id
 
     def _delete_vanished(self, path: str) -> None:
         """Delete the entry of a deleted file, unless it has changed since the last sync."""
         id, base = self._base[path]
-        self._disk.synced.forget(path)
+        self._disk.sync_state.delete_file(path)
         memory = self._unmatched.get(id)
-        if memory and decide(base, None, _comparable_memory(memory), is_shared=self._disk.is_shared)[0] is Step.DELETE:
-            self.taken += 1
+        if (
+            memory
+            and decide_sync(base, None, _comparable_memory(memory), is_shared=self._disk.is_shared)[0]
+            is SyncAction.DELETE
+        ):
+            self.imported_count += 1
             del self._unmatched[id]
             reason = f"{path} was deleted"
             change = replace(self._change, why=path)
-            self._memories.change(id, "deleted", change, state=State.PRUNED, state_reason=reason, updated_at=now())
+            self._memories.update(
+                id, "deleted", change, state=MemoryState.PRUNED, state_reason=reason, updated_at=now()
+            )
 
     def _write_new(self, taken: set[str]) -> None:
         """Write the entries without a file, oldest first."""
-        durably = len(self._unmatched) < MANY_FILES
+        durably = len(self._unmatched) < BULK_FLUSH_FILES
         for id, memory in reversed(self._unmatched.items()):
-            name = file_name(memory.title, taken)
+            name = unused_file_name(memory.title, taken)
             try:
-                content = self._disk.write(KNOWLEDGE + name, new_note(_note(memory)), None, durably=durably)
-            except FileUnusableError as error:
+                content = self._disk.write(KNOWLEDGE_DIR + name, format_note(_note(memory)), None, is_durable=durably)
+            except UnusableFileError as error:
                 self.problems.append(str(error))
                 return
             taken.add(name)
             if content:
                 self.written += 1
-                self._disk.synced.agree(content.path, {id: _comparable_memory(memory)})
-                self._disk.note(content)
+                self._disk.sync_state.save_entries(content.path, {id: _comparable_memory(memory)})
+                self._disk.mark_synced(content)
         if not durably:
             os.sync()
 
@@ -254,7 +260,7 @@ def _refuse_conflict(text: str) -> None:
         raise InvalidEntryError("it has git conflict markers; resolve them")
 
 
-def _comparable(note: Note) -> str:
+def _comparable(note: KnowledgeNote) -> str:
     """Return a file's content in a form that can be compared."""
     return json.dumps([note.title, list(note.tags), note.feature, note.body], ensure_ascii=False)
 
@@ -263,8 +269,8 @@ def _comparable_memory(memory: Memory) -> str:
     return _comparable(_note(memory))
 
 
-def _note(memory: Memory) -> Note:
-    return Note(
+def _note(memory: Memory) -> KnowledgeNote:
+    return KnowledgeNote(
         title=memory.title,
         tags=memory.tags,
         body=memory.body,

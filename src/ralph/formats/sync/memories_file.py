@@ -4,63 +4,70 @@ from __future__ import annotations
 
 import json
 
-from ralph.core.limits import MOST_TAGS
-from ralph.core.records import Memory, Source, State, memory_id, now, replace
-from ralph.core.text import accept, paths_in, title_of
-from ralph.formats.imported import InvalidEntryError, moment_of
-from ralph.formats.memories_md import SECTIONS, Entry, clean_tags, edited, header_id, read_document
-from ralph.formats.sync.disk import FileUnusableError
-from ralph.formats.sync.three_way import Step, decide, is_too_much
-from ralph.memory.lifecycle.confidence import START
-from ralph.store.memories import Change
-from ralph.store.sync_state import HELD
+from ralph.core.limits import MAX_TAGS
+from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id, now, replace
+from ralph.core.text import extract_title, find_paths, sanitize
+from ralph.formats.imported import InvalidEntryError, parse_timestamp
+from ralph.formats.memories_md import (
+    SECTION_HEADINGS,
+    MarkdownEntry,
+    clean_tags,
+    edit_document,
+    header_id,
+    parse_document,
+)
+from ralph.formats.sync.disk import UnusableFileError
+from ralph.formats.sync.three_way import SyncAction, decide_sync, is_suspicious_deletion
+from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
+from ralph.store.memories import ChangeInfo
+from ralph.store.sync_state import HELD_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ralph.formats.memories_md import Document
-    from ralph.formats.sync.disk import Content, Disk
+    from ralph.formats.memories_md import MemoriesDocument
+    from ralph.formats.sync.disk import FileContent, SyncedFiles
     from ralph.store import Store
     from ralph.store.database import Row
 
-TRIES = 5
+MAX_WRITE_ATTEMPTS = 5
 """Number of attempts to write the file while others keep changing it."""
 
 
-class MemoriesFile:
+class MemoriesFileSync:
     """One sync of the file, inside a store transaction."""
 
-    def __init__(self, store: Store, disk: Disk, change: Change) -> None:
+    def __init__(self, store: Store, disk: SyncedFiles, change: ChangeInfo) -> None:
         self._memories = store.memories
         self._disk = disk
         self._path = disk.memories
         self._change = replace(change, why=self._path)
-        self._base = disk.synced.entries(self._path)
+        self._base = disk.sync_state.entries(self._path)
         self._imported_texts: dict[str, str | None] = {}
         """Texts imported by an attempt that has to be repeated because the file changed meanwhile, by id."""
-        self.taken = self.written = 0
+        self.imported_count = self.written = 0
         self.problems: list[str] = []
 
     def sync(self) -> None:
         """Import changes from the file, then write what it lacks."""
-        if not self._disk.has_changed(self._path) and self._disk.is_untouched(tuple(SECTIONS), self._path):
+        if not self._disk.has_changed(self._path) and self._disk.is_unchanged(tuple(SECTION_HEADINGS), self._path):
             return
         try:
-            for _ in range(TRIES):
+            for _ in range(MAX_WRITE_ATTEMPTS):
                 content = self._disk.read(self._path)
                 if self._sync_once(content):
                     return
-            self._disk.is_unwritten = True
+            self._disk.has_unwritten = True
             self.problems.append(f"{self._path} kept changing; it will be synced later.")
-        except FileUnusableError as error:
+        except UnusableFileError as error:
             self.problems.append(str(error))
 
-    def _sync_once(self, content: Content | None) -> bool:
+    def _sync_once(self, content: FileContent | None) -> bool:
         """Sync the file in its current form; return False if it changed meanwhile."""
         text = content.text if content else ""
-        document = read_document(text)
+        document = parse_document(text)
         self.problems = [f"{self._path}, line {problem.line}: {problem.why}" for problem in document.problems]
         if document.has_conflict:
             self._import_both_sides(document)
@@ -71,50 +78,52 @@ class MemoriesFile:
         entries, new_ids = self._entries_by_id(document)
         # A missing or empty file does not mean that everything should be deleted.
         is_emptied = not text.strip()
-        unread = {*document.unread_ids, *(entry.id for entry in document.entries)} - set(entries)
+        unread = {*document.ids_without_text, *(entry.id for entry in document.entries)} - set(entries)
         synced_texts, put, remove = self._decide(entries, unread, is_emptied)
         written = content
-        after = edited(text, put=put, remove=remove, rename=new_ids) if put or remove or new_ids else text
-        while remove and (again := {entry.id for entry in read_document(after).entries} & set(remove)):
-            after = edited(after, remove=again)  # the file had the same entry twice
+        after = edit_document(text, put=put, remove=remove, rename=new_ids) if put or remove or new_ids else text
+        while remove and (again := {entry.id for entry in parse_document(after).entries} & set(remove)):
+            after = edit_document(after, remove=again)  # the file had the same entry twice
         if after != text:
             written = self._disk.write(self._path, after, content)
             if written is None:
                 return False
             self.written += len(put) + len(remove)
-        self._disk.synced.agree(self._path, synced_texts)
+        self._disk.sync_state.save_entries(self._path, synced_texts)
         if written:
-            self._disk.note(written)
+            self._disk.mark_synced(written)
         return True
 
-    def _entries_by_id(self, document: Document) -> tuple[dict[str, Entry], dict[int, str]]:
+    def _entries_by_id(self, document: MemoriesDocument) -> tuple[dict[str, MarkdownEntry], dict[int, str]]:
         """Return the entries by id, and new ids for entries whose id is already used with another text."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, MarkdownEntry] = {}
         new_ids: dict[int, str] = {}
         for index, entry in enumerate(document.entries):
-            if not accept(entry.body) or accept(entry.id) != entry.id:
+            if not sanitize(entry.body) or sanitize(entry.id) != entry.id:
                 continue
             first = entries.get(entry.id)
             if first is None:
                 entries[entry.id] = entry
             elif _comparable(first) != _comparable(entry):
-                new_ids[index] = memory_id()
+                new_ids[index] = new_memory_id()
                 entries[new_ids[index]] = replace(entry, id=new_ids[index])
         return entries, new_ids
 
     def _decide(
-        self, entries: dict[str, Entry], unread: set[str], is_emptied: bool
-    ) -> tuple[dict[str, str | None], list[Entry], list[str]]:
+        self, entries: dict[str, MarkdownEntry], unread: set[str], is_emptied: bool
+    ) -> tuple[dict[str, str | None], list[MarkdownEntry], list[str]]:
         """Update the store; return the synced texts by id, the entries to write and the ids to remove from the file."""
-        known = {header_id(row["id"]): row for row in self._memories.texts(tuple(SECTIONS))}
+        known = {header_id(row["id"]): row for row in self._memories.texts_of_kinds(tuple(SECTION_HEADINGS))}
         synced_texts: dict[str, str | None] = {}
-        put: list[Entry] = []
+        put: list[MarkdownEntry] = []
         remove: list[str] = []
-        new: list[Entry] = []
-        bases = {header_id(id): (id, text.removeprefix(HELD)) for id, text in self._base.items()}
-        held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD)}
+        new: list[MarkdownEntry] = []
+        bases = {header_id(id): (id, text.removeprefix(HELD_PREFIX)) for id, text in self._base.items()}
+        held = {header_id(id) for id, text in self._base.items() if text.startswith(HELD_PREFIX)}
         gone = [key for key in bases if key not in entries and key not in unread and key in known and key not in held]
-        is_held = not is_emptied and not self._disk.is_shared and is_too_much(len(gone), len(bases) - len(held))
+        is_held = (
+            not is_emptied and not self._disk.is_shared and is_suspicious_deletion(len(gone), len(bases) - len(held))
+        )
         if is_held:
             self.problems.append(
                 f"{len(gone)} of {len(bases)} entries vanished from {self._path}, too many for a deliberate deletion."
@@ -129,72 +138,80 @@ class MemoriesFile:
             file_text = _comparable(entry, base) if entry else None
             store_text = _comparable_row(row) if row else None
             is_new = entry is not None and row is None and base is None
-            known_before = self._memories.find_one(id) if is_new else None
-            action, is_conflict = decide(
+            known_before = self._memories.find_by_id(id) if is_new else None
+            action, is_conflict = decide_sync(
                 None if is_emptied else self._imported_texts.get(id, base),
                 file_text,
                 store_text,
                 is_shared=self._disk.is_shared,
-                is_out_of_use=known_before is not None,
+                is_inactive=known_before is not None,
             )
-            if action is Step.DELETE and base and (is_held or key in held):
-                synced_texts[id] = HELD + base
+            if action is SyncAction.DELETE and base and (is_held or key in held):
+                synced_texts[id] = HELD_PREFIX + base
                 continue
             if self._disk.is_restored and entry is not None and row is not None and file_text != store_text:
                 self._record_file_version(id, entry)
-                action = Step.WRITE
-            if action is Step.TAKE and entry is not None:
+                action = SyncAction.EXPORT
+            if action is SyncAction.IMPORT and entry is not None:
                 if is_new and known_before is None:
                     new.append(entry)
                 else:
                     self._import(id, entry, is_conflict)
-            elif action is Step.DELETE:
+            elif action is SyncAction.DELETE:
                 self._delete(id)
-            elif action is Step.WRITE and row is not None:
+            elif action is SyncAction.EXPORT and row is not None:
                 put.append(_entry(row))
-            elif action is Step.REMOVE:
+            elif action is SyncAction.REMOVE:
                 remove.append(key)
-            if action in (Step.TAKE, Step.DELETE):
+            if action in (SyncAction.IMPORT, SyncAction.DELETE):
                 self._imported_texts[id] = file_text
-            result = file_text if action in (Step.TAKE, Step.NOTHING) else store_text if action is Step.WRITE else None
+            result = (
+                file_text
+                if action in (SyncAction.IMPORT, SyncAction.NOTHING)
+                else store_text
+                if action is SyncAction.EXPORT
+                else None
+            )
             if result != base or key in held:
                 synced_texts[id] = result
-        self._memories.insert_all([_memory(entry) for entry in new], self._change)
-        self.taken += len(new)
+        self._memories.insert_all_unchecked([_memory(entry) for entry in new], self._change)
+        self.imported_count += len(new)
         return synced_texts, put, remove
 
-    def _import(self, id: str, entry: Entry, is_conflict: bool) -> None:
-        self.taken += 1
+    def _import(self, id: str, entry: MarkdownEntry, is_conflict: bool) -> None:
+        self.imported_count += 1
         fields = _fields(entry)
-        known = self._memories.find_one(id)
+        known = self._memories.find_by_id(id)
         if known is None:
-            self._memories.insert(_memory(entry), self._change)
+            self._memories.insert_unchecked(_memory(entry), self._change)
             return
-        if known.title != title_of(known.body):
+        if known.title != extract_title(known.body):
             fields.pop("title")  # the file has no custom titles
         what = "conflict" if is_conflict else "edited"
-        self._memories.change(
-            known.id, what, self._change, **fields, state=State.ACTIVE, state_reason="", updated_at=now()
+        self._memories.update(
+            known.id, what, self._change, **fields, state=MemoryState.ACTIVE, state_reason="", updated_at=now()
         )
 
-    def _record_file_version(self, id: str, entry: Entry) -> None:
+    def _record_file_version(self, id: str, entry: MarkdownEntry) -> None:
         """Record the text of the file in the history of a restored memory, which keeps its own text."""
         restored = self._memories.get(id)
         self._import(id, entry, is_conflict=True)
         fields = {name: getattr(restored, name) for name in (*_fields(entry), "state", "state_reason")}
-        self._memories.change(id, "restored", self._change, **fields, updated_at=now())
+        self._memories.update(id, "restored", self._change, **fields, updated_at=now())
 
     def _delete(self, id: str) -> None:
-        self.taken += 1
+        self.imported_count += 1
         reason = f"removed from {self._path}"
-        self._memories.change(id, "deleted", self._change, state=State.PRUNED, state_reason=reason, updated_at=now())
+        self._memories.update(
+            id, "deleted", self._change, state=MemoryState.PRUNED, state_reason=reason, updated_at=now()
+        )
 
-    def _import_both_sides(self, document: Document) -> None:
+    def _import_both_sides(self, document: MemoriesDocument) -> None:
         """Import both sides of a merge conflict: theirs into the history, ours as the current text."""
-        sides: dict[str, list[Entry]] = {}
+        sides: dict[str, list[MarkdownEntry]] = {}
         for entry in document.entries:
             sides.setdefault(entry.id, []).append(entry)
-        bases = {header_id(id): text.removeprefix(HELD) for id, text in self._base.items()}
+        bases = {header_id(id): text.removeprefix(HELD_PREFIX) for id, text in self._base.items()}
         for id, entries in sides.items():
             base = bases.get(id)
             if all(_comparable(entry, base) == base for entry in entries):
@@ -202,14 +219,14 @@ class MemoriesFile:
             theirs = [entry for entry in entries if entry.side == "theirs"]
             ours = [entry for entry in entries if entry.side != "theirs"]
             for entry in (*theirs, *ours[:1]):
-                known = self._memories.find_one(id)
+                known = self._memories.find_by_id(id)
                 if known is None or (
                     _encode_fields(known.kind, known.body, known.tags) != _comparable(entry)
                     and not self._is_in_history(id, entry, entry in ours)
                 ):
                     self._import(id, entry, is_conflict=True)
 
-    def _is_in_history(self, id: str, entry: Entry, is_ours: bool) -> bool:
+    def _is_in_history(self, id: str, entry: MarkdownEntry, is_ours: bool) -> bool:
         """Return whether the history already has this text; always False for ours, which must be the current text."""
         if is_ours:
             return False
@@ -217,11 +234,11 @@ class MemoriesFile:
         return any(json.loads(event.became or "{}").get("body") == body for event in self._memories.history(id))
 
 
-def _comparable(entry: Entry, base: str | None = None) -> str:
+def _comparable(entry: MarkdownEntry, base: str | None = None) -> str:
     """Return an entry in a form that can be compared; an unchanged one is not cleaned again."""
     if base is not None and _encode([entry.kind, entry.body, list(entry.tags)]) == base:
         return base
-    return _encode_fields(entry.kind, accept(entry.body), map(accept, entry.tags))
+    return _encode_fields(entry.kind, sanitize(entry.body), map(sanitize, entry.tags))
 
 
 def _comparable_row(row: Row) -> str:
@@ -243,8 +260,8 @@ def _strip_lines(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.split("\n")).strip()
 
 
-def _entry(row: Row) -> Entry:
-    return Entry(
+def _entry(row: Row) -> MarkdownEntry:
+    return MarkdownEntry(
         id=header_id(row["id"]),
         kind=row["kind"],
         body=row["body"],
@@ -253,28 +270,28 @@ def _entry(row: Row) -> Entry:
     )
 
 
-def _fields(entry: Entry) -> dict[str, Any]:
-    body = _strip_lines(accept(entry.body))
+def _fields(entry: MarkdownEntry) -> dict[str, Any]:
+    body = _strip_lines(sanitize(entry.body))
     return {
         "kind": entry.kind,
-        "title": title_of(body),
+        "title": extract_title(body),
         "body": body,
-        "tags": clean_tags(accept(tag).lower() for tag in entry.tags)[:MOST_TAGS],
-        "files": paths_in(body),
+        "tags": clean_tags(sanitize(tag).lower() for tag in entry.tags)[:MAX_TAGS],
+        "files": find_paths(body),
     }
 
 
-def _memory(entry: Entry) -> Memory:
+def _memory(entry: MarkdownEntry) -> Memory:
     at = now()
     try:
-        created = moment_of(entry.created) or at
+        created = parse_timestamp(entry.created) or at
     except InvalidEntryError:
         created = at
-    source = Source.EXPLICIT
+    source = MemorySource.EXPLICIT
     return Memory(
         id=entry.id,
         source=source,
-        confidence=START[source],
+        confidence=INITIAL_CONFIDENCE[source],
         created_at=created,
         updated_at=at,
         verified_at=at,

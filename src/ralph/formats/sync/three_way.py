@@ -11,48 +11,48 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ralph.memory.lifecycle.confidence import too_many
+from ralph.memory.lifecycle.confidence import needs_confirmation
 
 
-class Step(StrEnum):
+class SyncAction(StrEnum):
     """Action that brings one entry in sync."""
 
     NOTHING = "nothing"
-    TAKE = "import the text from the file into the store"
-    WRITE = "write the text from the store to the file"
+    IMPORT = "import the text from the file into the store"
+    EXPORT = "write the text from the store to the file"
     REMOVE = "remove the entry from the file"
     DELETE = "delete the memory in the store"
 
 
-def is_too_much(gone: int, known: int) -> bool:
+def is_suspicious_deletion(gone: int, known: int) -> bool:
     """Return whether so many entries vanished at once that the file is probably damaged or from another branch."""
-    return too_many(gone, known) or (gone > 1 and gone == known)
+    return needs_confirmation(gone, known) or (gone > 1 and gone == known)
 
 
-def decide(
-    base: str | None, file: str | None, store: str | None, *, is_shared: bool = False, is_out_of_use: bool = False
-) -> tuple[Step, bool]:
+def decide_sync(
+    base: str | None, file: str | None, store: str | None, *, is_shared: bool = False, is_inactive: bool = False
+) -> tuple[SyncAction, bool]:
     """Return the action that syncs file and store, and whether both had changed.
 
     `base` is the text at the last sync. `is_shared` means that other working copies use the same store, `is_out_of_use`
     that the store has the memory but it is no longer active.
     """
     if file == store:
-        return Step.NOTHING, False
+        return SyncAction.NOTHING, False
     if is_shared and base is None and store is not None:
-        return Step.WRITE, False
-    if is_shared and base is None and is_out_of_use:
-        return Step.REMOVE, False
+        return SyncAction.EXPORT, False
+    if is_shared and base is None and is_inactive:
+        return SyncAction.REMOVE, False
     if file is None:
         # Deleted in the file, unless the memory is new or has changed since the last sync.
         if base is None or is_shared:
-            return Step.WRITE, False
-        return (Step.DELETE, False) if store == base else (Step.WRITE, True)
+            return SyncAction.EXPORT, False
+        return (SyncAction.DELETE, False) if store == base else (SyncAction.EXPORT, True)
     if store is None:
         # Deleted in the store, unless a person added or changed the entry since the last sync.
         if base is None:
-            return Step.TAKE, False
-        return (Step.REMOVE, False) if file == base else (Step.TAKE, True)
+            return SyncAction.IMPORT, False
+        return (SyncAction.REMOVE, False) if file == base else (SyncAction.IMPORT, True)
     if file == base:
-        return Step.WRITE, False
-    return Step.TAKE, base != store
+        return SyncAction.EXPORT, False
+    return SyncAction.IMPORT, base != store

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
     Schema = dict[str, Any]
 
-LONGEST_ERROR = 1000
+MAX_ERROR_CHARS = 1000
 """Maximum length of an error message, in characters."""
-HALF = "contains an unpaired surrogate"
-SAME = {"kind": "type", "kinds": "types"}
+UNPAIRED_SURROGATE = "contains an unpaired surrogate"
+ARGUMENT_ALIASES = {"kind": "type", "kinds": "types"}
 """Aliases for argument names that models tend to use, because results contain both names."""
 
 
-def checked(tool: str, schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
+def validate_arguments(tool: str, schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     """Validate the arguments of a call and return them without nulls.
 
     Raises:
         UsageError: If an argument is unknown, missing or does not match the schema.
     """
     known: dict[str, Schema] = schema["properties"]
-    given = {SAME.get(name, name): value for name, value in given.items()}
+    given = {ARGUMENT_ALIASES.get(name, name): value for name, value in given.items()}
     if unknown := [name for name in given if name not in known]:
         raise UsageError(f"{tool} has no argument {unknown[0][:100]!r}. Arguments: {', '.join(known)}.")
     arguments = {name: value for name, value in given.items() if value is not None}
@@ -41,7 +41,7 @@ def checked(tool: str, schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def is_whole(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return whether a string can be encoded as UTF-8: JSON can escape unpaired surrogates, which no store accepts."""
     try:
         text.encode()
@@ -58,8 +58,8 @@ def _problem(schema: Schema, value: Any) -> str:
 def _string_problem(schema: Schema, value: Any) -> str:
     if not isinstance(value, str):
         return "must be a string"
-    if not is_whole(value):
-        return HALF
+    if not is_encodable(value):
+        return UNPAIRED_SURROGATE
     if "enum" in schema and value not in schema["enum"]:
         return f"must be one of {', '.join(schema['enum'])}"
     if not value.strip() and schema.get("minLength"):
@@ -89,6 +89,6 @@ def _array_problem(schema: Schema, value: Any) -> str:
 _CHECKS = {"string": _string_problem, "integer": _integer_problem, "array": _array_problem}
 
 
-def worded(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the message of an error on one line, without control characters a client may have sent."""
-    return one_line(clean(str(error)), LONGEST_ERROR)
+    return one_line(clean(str(error)), MAX_ERROR_CHARS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ralph.integrations.mcp.arguments import worded
+from ralph.integrations.mcp.arguments import error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from ralph.integrations.project_handle import ProjectHandle
 
-    Answer = dict[str, Any] | list[dict[str, Any]] | None
+    JsonRpcResponse = dict[str, Any] | list[dict[str, Any]] | None
 
-WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Protocol versions that begin with `initialize`, oldest first."""
-WITHOUT_HANDSHAKE = ("2026-07-28",)
+STATELESS_VERSIONS = ("2026-07-28",)
 """Protocol versions in which every request names its version."""
-VERSIONS = WITH_HANDSHAKE + WITHOUT_HANDSHAKE
+PROTOCOL_VERSIONS = HANDSHAKE_VERSIONS + STATELESS_VERSIONS
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -38,11 +38,11 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 
 _INFINITIES = (float("inf"), float("-inf"))
 """Results of parsing numbers with huge exponents; JSON cannot represent them."""
-MOST_IN_BATCH = 100
+MAX_BATCH_SIZE = 100
 """Maximum number of messages in a batch."""
-LIST_MILLISECONDS = 300_000
+LIST_TTL_MS = 300_000
 """Time a client may cache a list, in milliseconds; lists only change with the program."""
-CANCELLED = "notifications/cancelled"
+CANCELLED_NOTIFICATION = "notifications/cancelled"
 
 INSTRUCTIONS = (
     "Ralph stores what was learned in this project and manages its tasks. At the start of work, call prime, or"
@@ -52,7 +52,7 @@ INSTRUCTIONS = (
 )
 
 
-class Fault(Exception):
+class JsonRpcError(Exception):
     """JSON-RPC error response."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
@@ -61,7 +61,7 @@ class Fault(Exception):
         self.data = data
 
 
-def read(raw: bytes) -> object:
+def parse_message(raw: bytes) -> object:
     """Parse a message.
 
     Raises:
@@ -70,7 +70,7 @@ def read(raw: bytes) -> object:
     try:
         return json.loads(raw.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise Fault(PARSE_ERROR, f"Invalid JSON: {_parse_problem(error)}.") from None
+        raise JsonRpcError(PARSE_ERROR, f"Invalid JSON: {_parse_problem(error)}.") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -83,25 +83,25 @@ def _parse_problem(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def write(answer: Answer) -> bytes:
+def encode_response(response: JsonRpcResponse) -> bytes:
     """Encode a response as one line of ASCII, which survives any stream encoding."""
-    return json.dumps(answer, separators=(",", ":"), default=str).encode() + b"\n"
+    return json.dumps(response, separators=(",", ":"), default=str).encode() + b"\n"
 
 
-def fault_answer(fault: Fault, id: object = None) -> dict[str, Any]:
+def error_response(fault: JsonRpcError, id: object = None) -> dict[str, Any]:
     """Return the error response for a fault."""
-    error: dict[str, Any] = {"code": fault.code, "message": worded(fault)}
+    error: dict[str, Any] = {"code": fault.code, "message": error_text(fault)}
     if fault.data is not None:
         error["data"] = fault.data
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
-def answer(message: object, opened: ProjectHandle) -> Answer:
+def handle_message(message: object, opened: ProjectHandle) -> JsonRpcResponse:
     """Handle a message or a batch; return None if it needs no response."""
     if not isinstance(message, list):
         return _answer_one(message, opened)
-    if not 0 < len(message) <= MOST_IN_BATCH:
-        return fault_answer(Fault(INVALID_REQUEST, f"A batch must have 1 to {MOST_IN_BATCH} messages."))
+    if not 0 < len(message) <= MAX_BATCH_SIZE:
+        return error_response(JsonRpcError(INVALID_REQUEST, f"A batch must have 1 to {MAX_BATCH_SIZE} messages."))
     responses = [response for item in message if (response := _answer_one(item, opened)) is not None]
     return responses or None
 
@@ -114,7 +114,7 @@ def request_id(message: object) -> object:
     return None if id in _INFINITIES else id
 
 
-def envelope(message: object) -> dict[str, Any]:
+def request_meta(message: object) -> dict[str, Any]:
     """Return the `_meta` object of a request, or an empty one."""
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
@@ -125,40 +125,40 @@ def _answer_one(message: object, opened: ProjectHandle) -> dict[str, Any] | None
     id = request_id(message)
     try:
         if not isinstance(message, dict):
-            raise Fault(INVALID_REQUEST, "A message must be a JSON object.")
+            raise JsonRpcError(INVALID_REQUEST, "A message must be a JSON object.")
         if "method" not in message and ("result" in message or "error" in message):
             return None  # a response to a request we never sent
         _check(message)
         if "id" not in message:
             return None  # no notification requires an action
         if id is None:
-            raise Fault(INVALID_REQUEST, "The id of a request must be a string or a number.")
+            raise JsonRpcError(INVALID_REQUEST, "The id of a request must be a string or a number.")
         return {"jsonrpc": "2.0", "id": id, "result": _result(message, opened)}
-    except Fault as fault:
-        return fault_answer(fault, id)
+    except JsonRpcError as fault:
+        return error_response(fault, id)
 
 
 def _check(message: dict[str, Any]) -> None:
     if message.get("jsonrpc") != "2.0":
-        raise Fault(INVALID_REQUEST, 'A message must contain "jsonrpc": "2.0".')
+        raise JsonRpcError(INVALID_REQUEST, 'A message must contain "jsonrpc": "2.0".')
     if not isinstance(message.get("method"), str):
-        raise Fault(INVALID_REQUEST, "The method of a message must be a string.")
+        raise JsonRpcError(INVALID_REQUEST, "The method of a message must be a string.")
     if not isinstance(message.get("params") or {}, dict):
-        raise Fault(INVALID_PARAMS, "The params of a message must be an object.")
+        raise JsonRpcError(INVALID_PARAMS, "The params of a message must be an object.")
 
 
 def _result(message: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     method, params = message["method"], message.get("params") or {}
-    meta = envelope(message)
+    meta = request_meta(message)
     is_stateless = VERSION_KEY in meta or method == "server/discover"
     if is_stateless:
         _check_envelope(meta)
     handler = (_STATELESS_METHODS if is_stateless else _HANDSHAKE_METHODS).get(method)
     if handler is None:
-        raise Fault(METHOD_NOT_FOUND, f"Method not found: {method[:100]!r}.")
+        raise JsonRpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]!r}.")
     try:
         result = handler(params, opened)
-    except Fault as fault:
+    except JsonRpcError as fault:
         if is_stateless and fault.code == RESOURCE_NOT_FOUND:
             fault.code = INVALID_PARAMS
         raise
@@ -167,20 +167,20 @@ def _result(message: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
 
 def _check_envelope(meta: dict[str, Any]) -> None:
     if missing := [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]:
-        raise Fault(INVALID_PARAMS, f"The _meta of this request must contain {' and '.join(missing)}.")
+        raise JsonRpcError(INVALID_PARAMS, f"The _meta of this request must contain {' and '.join(missing)}.")
     version = meta[VERSION_KEY]
     if not isinstance(version, str):
-        raise Fault(INVALID_PARAMS, f"{VERSION_KEY} must be a string.")
-    if version not in WITHOUT_HANDSHAKE:
-        data = {"supported": list(VERSIONS), "requested": version}
-        raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version.", data)
+        raise JsonRpcError(INVALID_PARAMS, f"{VERSION_KEY} must be a string.")
+    if version not in STATELESS_VERSIONS:
+        data = {"supported": list(PROTOCOL_VERSIONS), "requested": version}
+        raise JsonRpcError(UNSUPPORTED_VERSION, "Unsupported protocol version.", data)
 
 
 def _with_result_fields(method: str, result: dict[str, Any]) -> dict[str, Any]:
     """Add the fields that versions without a handshake require, including the cache lifetime."""
     complete = {**result, "resultType": "complete", "_meta": {SERVER_KEY: _server_info()}}
     if method != "tools/call":
-        ttl = 0 if method == "resources/read" else LIST_MILLISECONDS
+        ttl = 0 if method == "resources/read" else LIST_TTL_MS
         complete |= {"ttlMs": ttl, "cacheScope": "private"}
     return complete
 
@@ -201,13 +201,13 @@ def _capabilities() -> dict[str, Any]:
 def _initialize(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
-        raise Fault(INVALID_PARAMS, "initialize requires protocolVersion, a string.")
-    version = requested if requested in WITH_HANDSHAKE else WITH_HANDSHAKE[-1]
+        raise JsonRpcError(INVALID_PARAMS, "initialize requires protocolVersion, a string.")
+    version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     return {"protocolVersion": version, "serverInfo": _server_info(), **_capabilities()}
 
 
 def _discover(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
-    return {"supportedVersions": list(reversed(VERSIONS)), **_capabilities()}
+    return {"supportedVersions": list(reversed(PROTOCOL_VERSIONS)), **_capabilities()}
 
 
 def _ping(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
@@ -215,23 +215,25 @@ def _ping(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
 
 
 def _list_tools(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
-    from ralph.integrations.mcp.tools import listing
+    from ralph.integrations.mcp.tools import list_tools
 
     _reject_cursor(params)
-    return {"tools": listing()}
+    return {"tools": list_tools()}
 
 
 def _call_tool(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
-    from ralph.integrations.mcp.tools import call
+    from ralph.integrations.mcp.tools import call_tool
 
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
-        raise Fault(INVALID_PARAMS, "tools/call requires name, a string.")
+        raise JsonRpcError(INVALID_PARAMS, "tools/call requires name, a string.")
     if not isinstance(arguments, dict | None):
-        raise Fault(INVALID_PARAMS, "The arguments of a tool must be an object.")
-    result = call(opened, name, arguments or {})
+        raise JsonRpcError(INVALID_PARAMS, "The arguments of a tool must be an object.")
+    result = call_tool(opened, name, arguments or {})
     if result is None:
-        raise Fault(INVALID_PARAMS, f"Tool not found: {name[:100]!r}. Use tools/list to see the available tools.")
+        raise JsonRpcError(
+            INVALID_PARAMS, f"Tool not found: {name[:100]!r}. Use tools/list to see the available tools."
+        )
     return result
 
 
@@ -243,10 +245,10 @@ def _list_resources(params: dict[str, Any], opened: ProjectHandle) -> dict[str, 
 
 
 def _list_templates(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
-    from ralph.integrations.mcp.resources import TEMPLATES
+    from ralph.integrations.mcp.resources import RESOURCE_TEMPLATES
 
     _reject_cursor(params)
-    return {"resourceTemplates": TEMPLATES}
+    return {"resourceTemplates": RESOURCE_TEMPLATES}
 
 
 def _read_resource(params: dict[str, Any], opened: ProjectHandle) -> dict[str, Any]:
@@ -254,13 +256,13 @@ def _read_resource(params: dict[str, Any], opened: ProjectHandle) -> dict[str, A
 
     uri = params.get("uri")
     if not isinstance(uri, str):
-        raise Fault(INVALID_PARAMS, "resources/read requires uri, a string.")
+        raise JsonRpcError(INVALID_PARAMS, "resources/read requires uri, a string.")
     return {"contents": [read_resource(opened, uri)]}
 
 
 def _reject_cursor(params: dict[str, Any]) -> None:
     if params.get("cursor") is not None:
-        raise Fault(INVALID_PARAMS, "Invalid cursor: this list is not paginated.")
+        raise JsonRpcError(INVALID_PARAMS, "Invalid cursor: this list is not paginated.")
 
 
 _COMMON_METHODS = {

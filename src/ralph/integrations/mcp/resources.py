@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ralph.core.errors import NotFoundError, RalphError
-from ralph.integrations.mcp.arguments import HALF, is_whole
-from ralph.integrations.mcp.protocol import RESOURCE_NOT_FOUND, Fault
+from ralph.integrations.mcp.arguments import UNPAIRED_SURROGATE, is_encodable
+from ralph.integrations.mcp.protocol import RESOURCE_NOT_FOUND, JsonRpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ralph.integrations.project_handle import ProjectHandle
     from ralph.project import Project
 
-CANNOT_READ = -32603
-PRIME = "ralph://prime"
+INTERNAL_ERROR = -32603
+PRIME_URI = "ralph://prime"
 _MEMORY = "ralph://memory/"
 _TASK = "ralph://task/"
 _MARKDOWN = "text/markdown"
-LONGEST_URI = 200
+MAX_URI_CHARS = 200
 
 RESOURCES: list[dict[str, Any]] = [
     {
-        "uri": PRIME,
+        "uri": PRIME_URI,
         "name": "prime",
         "title": "Key memories",
         "description": "The most important memories of this project, under 8,000 characters.",
@@ -30,7 +30,7 @@ RESOURCES: list[dict[str, Any]] = [
         "annotations": {"audience": ["assistant"], "priority": 0.9},
     }
 ]
-TEMPLATES: list[dict[str, Any]] = [
+RESOURCE_TEMPLATES: list[dict[str, Any]] = [
     {
         "uriTemplate": _MEMORY + "{id}",
         "name": "memory",
@@ -50,25 +50,25 @@ TEMPLATES: list[dict[str, Any]] = [
 
 def read_resource(opened: ProjectHandle, uri: str) -> dict[str, Any]:
     """Return the contents of the resource at a URI."""
-    if len(uri) > LONGEST_URI:
-        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")
-    if not is_whole(uri):
-        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: the URI {HALF}.")
+    if len(uri) > MAX_URI_CHARS:
+        raise JsonRpcError(RESOURCE_NOT_FOUND, f"Resource not found: the URI has {len(uri):,} characters.")
+    if not is_encodable(uri):
+        raise JsonRpcError(RESOURCE_NOT_FOUND, f"Resource not found: the URI {UNPAIRED_SURROGATE}.")
     try:
-        text = opened.use(lambda project: _read(project, uri))
+        text = opened.call_with_project(lambda project: _read(project, uri))
     except NotFoundError as error:
-        raise Fault(RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
+        raise JsonRpcError(RESOURCE_NOT_FOUND, str(error), {"uri": uri}) from error
     except RalphError as error:
-        raise Fault(CANNOT_READ, str(error)) from error
+        raise JsonRpcError(INTERNAL_ERROR, str(error)) from error
     if text is None:
-        raise Fault(RESOURCE_NOT_FOUND, f"Resource not found: {uri!r}.", {"uri": uri})
+        raise JsonRpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri!r}.", {"uri": uri})
     return {"uri": uri, "mimeType": _MARKDOWN, "text": text}
 
 
 def _read(project: Project, uri: str) -> str | None:
     from ralph.integrations.mcp.tools import memory_text, prime_text, task_text
 
-    if uri == PRIME:
+    if uri == PRIME_URI:
         return prime_text(project)
     if uri.startswith(_MEMORY):
         return memory_text(project, uri.removeprefix(_MEMORY))

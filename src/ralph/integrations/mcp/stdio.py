@@ -10,14 +10,14 @@ import os
 import sys
 
 from ralph.integrations.mcp.protocol import (
-    CANCELLED,
+    CANCELLED_NOTIFICATION,
     INVALID_REQUEST,
-    Fault,
-    answer,
-    fault_answer,
-    read,
+    JsonRpcError,
+    encode_response,
+    error_response,
+    handle_message,
+    parse_message,
     request_id,
-    write,
 )
 from ralph.integrations.project_handle import ProjectHandle
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ralph.core.actor import Actor
-    from ralph.integrations.mcp.protocol import Answer
+    from ralph.integrations.mcp.protocol import JsonRpcResponse
 
-LONGEST_LINE = 8_000_000
+MAX_LINE_BYTES = 8_000_000
 """Maximum size of a message, in bytes: above the limit of any argument, so that those are reported per call."""
-READ_AT_ONCE = 65_536
+READ_SIZE = 65_536
 """Size of a read, in bytes."""
-IDLE_SECONDS = 60.0
+STDIO_IDLE_TIMEOUT = 60.0
 """Time without messages after which store resources are released, in seconds."""
 
 
-def serve(directory: str, actor: Actor) -> None:
+def serve_stdio(directory: str, actor: Actor) -> None:
     """Handle messages from standard input until it ends."""
     into, out = _take_over_streams()
-    Line(ProjectHandle(directory, actor), into, out).serve()
+    StdioServer(ProjectHandle(directory, actor), into, out).serve()
 
 
 def _take_over_streams() -> tuple[int, int]:
@@ -53,7 +53,7 @@ def _take_over_streams() -> tuple[int, int]:
     return into, out
 
 
-class Line:
+class StdioServer:
     """Server for one client connected by two pipes."""
 
     def __init__(self, opened: ProjectHandle, into: int, out: int) -> None:
@@ -87,14 +87,14 @@ class Line:
         from queue import Empty
 
         try:
-            return self._queue.get(timeout=IDLE_SECONDS)
+            return self._queue.get(timeout=STDIO_IDLE_TIMEOUT)
         except Empty:
-            self._opened.rest()
+            self._opened.release()
             return self._queue.get()
 
     def _handle(self, message: object) -> None:
         id = request_id(message)
-        response = None if id in self._cancelled else answer(message, self._opened)
+        response = None if id in self._cancelled else handle_message(message, self._opened)
         with self._lock:
             is_cancelled = id in self._cancelled
             self._cancelled.discard(id)
@@ -102,10 +102,10 @@ class Line:
         if not is_cancelled:
             self._send(response)
 
-    def _send(self, response: Answer) -> None:
+    def _send(self, response: JsonRpcResponse) -> None:
         if response is None:
             return
-        line = memoryview(write(response))
+        line = memoryview(encode_response(response))
         with self._lock:
             while line:
                 line = line[os.write(self._out, line) :]
@@ -125,37 +125,39 @@ class Line:
         """Yield input lines; discard lines over the limit and answer them with an error."""
         buffer = bytearray()
         is_too_long = False
-        while chunk := os.read(self._into, READ_AT_ONCE):
+        while chunk := os.read(self._into, READ_SIZE):
             *ends, rest = chunk.split(b"\n")
             for end in ends:
-                if is_too_long or len(buffer) + len(end) > LONGEST_LINE:
+                if is_too_long or len(buffer) + len(end) > MAX_LINE_BYTES:
                     self._refuse_long()
                 else:
                     yield bytes(buffer) + end
                 buffer, is_too_long = bytearray(), False
             buffer += rest
-            if is_too_long or len(buffer) > LONGEST_LINE:
+            if is_too_long or len(buffer) > MAX_LINE_BYTES:
                 buffer, is_too_long = bytearray(), True
         if is_too_long:
             self._refuse_long()
         yield bytes(buffer)
 
     def _refuse_long(self) -> None:
-        self._send(fault_answer(Fault(INVALID_REQUEST, f"A message may have at most {LONGEST_LINE:,} bytes.")))
+        self._send(
+            error_response(JsonRpcError(INVALID_REQUEST, f"A message may have at most {MAX_LINE_BYTES:,} bytes."))
+        )
 
     def _receive(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
-            message = read(line)
-        except Fault as fault:
-            self._send(fault_answer(fault))
+            message = parse_message(line)
+        except JsonRpcError as fault:
+            self._send(error_response(fault))
             return
         method = message.get("method") if isinstance(message, dict) else None
-        if method == CANCELLED:
+        if method == CANCELLED_NOTIFICATION:
             self._cancel(message)
         elif method == "ping" or message is None:  # None in the queue marks the end of input
-            self._send(answer(message, self._opened))
+            self._send(handle_message(message, self._opened))
         else:
             if (id := request_id(message)) is not None:
                 self._pending.add(id)

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from ralph.core.errors import RalphError
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import KINDS, Status, record
+from ralph.core.records import MEMORY_KINDS, TaskStatus, record
 from ralph.core.text import one_line
-from ralph.integrations.mcp.arguments import checked, worded
+from ralph.integrations.mcp.arguments import error_text, validate_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ralph.core.records import Memory, Recalled, Task
+    from ralph.core.records import Memory, RecalledMemory, Task
     from ralph.integrations.project_handle import ProjectHandle
     from ralph.loop.tasks import TaskView
     from ralph.project import Project
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     ToolResult = tuple[str, dict[str, Any] | None]
     """Text of a result, and the same as fields if it is structured."""
 
-PRIME_TOKENS = 1_900
+PRIME_BUDGET_TOKENS = 1_900
 """Token budget of `prime`, which keeps its text under 8,000 characters, where some clients truncate."""
-LONGEST_TEXT = 20_000
+MAX_TEXT_CHARS = 20_000
 """Maximum length of the text of a memory or task, in characters."""
-WIDEST = 160
+MAX_LINE_CHARS = 160
 """Maximum length of a memory in a list, in characters."""
-SHOWN_REPORTS = 3
+MAX_SHOWN_REPORTS = 3
 """Number of failure reports shown with a task."""
-SHOWN_ATTEMPTS = 5
+MAX_SHOWN_ATTEMPTS = 5
 """Number of attempts shown with a task."""
-FOUND = 10
+DEFAULT_SEARCH_LIMIT = 10
 """Default number of memories in a search result."""
-LISTED = 20
+DEFAULT_TASK_LIMIT = 20
 """Default number of tasks in a list."""
 OPEN = "open"
 READY = "ready"
@@ -75,28 +75,28 @@ class Tool:
     name: str
     title: str
     description: str
-    takes: dict[str, dict[str, Any]]
-    needs: tuple[str, ...] = ()
-    reads: bool = False
+    properties: dict[str, dict[str, Any]]
+    required: tuple[str, ...] = ()
+    is_read_only: bool = False
     """Whether the tool changes nothing."""
-    repeats: bool = False
+    is_idempotent: bool = False
     """Whether the tool is idempotent."""
-    act: Callable[[Project, Arguments], ToolResult]
+    handler: Callable[[Project, Arguments], ToolResult]
 
     @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
-        schema: dict[str, Any] = {"type": "object", "properties": self.takes, "additionalProperties": False}
-        return {**schema, "required": list(self.needs)} if self.needs else schema
+        schema: dict[str, Any] = {"type": "object", "properties": self.properties, "additionalProperties": False}
+        return {**schema, "required": list(self.required)} if self.required else schema
 
     @property
-    def listed(self) -> dict[str, Any]:
+    def listing_entry(self) -> dict[str, Any]:
         """Entry of the tool in `tools/list`."""
         hints = {
             "title": self.title,
-            "readOnlyHint": self.reads,
+            "readOnlyHint": self.is_read_only,
             "destructiveHint": False,
-            "idempotentHint": self.reads or self.repeats,
+            "idempotentHint": self.is_read_only or self.is_idempotent,
             "openWorldHint": False,
         }
         return {
@@ -108,21 +108,21 @@ class Tool:
         }
 
 
-def listing() -> list[dict[str, Any]]:
+def list_tools() -> list[dict[str, Any]]:
     """Return the entries of all tools for `tools/list`."""
-    return [tool.listed for tool in TOOLS]
+    return [tool.listing_entry for tool in TOOLS]
 
 
-def call(opened: ProjectHandle, name: str, arguments: Arguments) -> dict[str, Any] | None:
+def call_tool(opened: ProjectHandle, name: str, arguments: Arguments) -> dict[str, Any] | None:
     """Call a tool and return its result, which may describe an error; return None if there is no such tool."""
     tool = next((one for one in TOOLS if one.name == name), None)
     if tool is None:
         return None
     try:
-        arguments = checked(name, tool.schema, arguments)
-        text, fields = opened.use(lambda project: tool.act(project, arguments))
+        arguments = validate_arguments(name, tool.schema, arguments)
+        text, fields = opened.call_with_project(lambda project: tool.handler(project, arguments))
     except RalphError as error:
-        return {"content": [{"type": "text", "text": worded(error)}], "isError": True}
+        return {"content": [{"type": "text", "text": error_text(error)}], "isError": True}
     result = {"content": [{"type": "text", "text": text}], "isError": False}
     return {**result, "structuredContent": fields} if fields is not None else result
 
@@ -148,10 +148,10 @@ def _remember(project: Project, arguments: Arguments) -> ToolResult:
 
 
 def _search(project: Project, arguments: Arguments) -> ToolResult:
-    from ralph.store.memory_queries import Wanted
+    from ralph.store.memory_queries import MemoryFilter
 
-    filters = Wanted(kinds=tuple(arguments.get("types", ())), tags=tuple(arguments.get("tags", ())))
-    limit, query = arguments.get("limit", FOUND), arguments.get("query", "")
+    filters = MemoryFilter(kinds=tuple(arguments.get("types", ())), tags=tuple(arguments.get("tags", ())))
+    limit, query = arguments.get("limit", DEFAULT_SEARCH_LIMIT), arguments.get("query", "")
     hits = project.memory.search(query, filters, limit, task_id=arguments.get("task"))
     fields = {"memories": [_hit_fields(hit) for hit in hits]}
     if not hits:
@@ -161,7 +161,7 @@ def _search(project: Project, arguments: Arguments) -> ToolResult:
     return "\n".join([head, *map(_hit_line, hits)]), fields
 
 
-def _hit_fields(hit: Recalled) -> dict[str, Any]:
+def _hit_fields(hit: RecalledMemory) -> dict[str, Any]:
     fields = {
         "id": hit.memory.id,
         "kind": hit.memory.kind,
@@ -171,20 +171,22 @@ def _hit_fields(hit: Recalled) -> dict[str, Any]:
     return {**fields, "check_first": _staleness(hit.memory)} if hit.memory.stale else fields
 
 
-def _hit_line(hit: Recalled) -> str:
+def _hit_line(hit: RecalledMemory) -> str:
     staleness = f" (check first: {_staleness(hit.memory)})" if hit.memory.stale else ""
     score = f" (score {hit.score:.2f})" if hit.score else ""
     return f"- {hit.memory.id} [{_escape(hit.memory.kind)}] {_summary_line(hit.memory)}{score}{staleness}"
 
 
 def _staleness(memory: Memory) -> str:
-    return _escape(one_line(memory.stale, WIDEST))
+    return _escape(one_line(memory.stale, MAX_LINE_CHARS))
 
 
 def _summary_line(memory: Memory) -> str:
     """Return a memory on one line: its body, preceded by the title unless the body starts with it."""
     start = memory.title.removesuffix("...")
-    return _escape(one_line(memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}", WIDEST))
+    return _escape(
+        one_line(memory.body if memory.body.startswith(start) else f"{memory.title}: {memory.body}", MAX_LINE_CHARS)
+    )
 
 
 def _brief(memory: Memory) -> dict[str, Any]:
@@ -197,7 +199,7 @@ def _show_memory(project: Project, arguments: Arguments) -> ToolResult:
 
 def memory_text(project: Project, id: str) -> str:
     """Return a memory with its details as text."""
-    from ralph.core.records import State
+    from ralph.core.records import MemoryState
 
     view = project.memory.show(id)
     memory = view.memory
@@ -205,7 +207,7 @@ def memory_text(project: Project, id: str) -> str:
     success = "" if memory.success_rate is None else f", success rate {memory.success_rate:.0%}"
     links = [id for _, id in view.links if id] + [other.id for other in view.linked_from]
     facts = {
-        "State": "" if memory.state is State.ACTIVE else f"{memory.state}{reason} (not in use)",
+        "State": "" if memory.state is MemoryState.ACTIVE else f"{memory.state}{reason} (not in use)",
         "Check first": _escape(memory.stale),
         "Confidence": f"{view.confidence:.2f}, used {_count(memory.uses, 'time', 'times')}{success}",
         "Learned": memory.created_at[:10] + (f", in {memory.origin_task}" if memory.origin_task else ""),
@@ -219,20 +221,20 @@ def memory_text(project: Project, id: str) -> str:
 
 def _prime(project: Project, arguments: Arguments) -> ToolResult:
     return prime_text(
-        project, arguments.get("budget_tokens", PRIME_TOKENS), arguments.get("task"), arguments.get("text")
+        project, arguments.get("budget_tokens", PRIME_BUDGET_TOKENS), arguments.get("task"), arguments.get("text")
     ), None
 
 
 def prime_text(
-    project: Project, budget_tokens: int = PRIME_TOKENS, task: str | None = None, text: str | None = None
+    project: Project, budget_tokens: int = PRIME_BUDGET_TOKENS, task: str | None = None, text: str | None = None
 ) -> str:
     """Return the most important memories, or those relevant to a task or text, as Markdown."""
-    from ralph.memory.recall.prime import primed
-    from ralph.store.memory_queries import Wanted
+    from ralph.memory.recall.prime import render_primer
+    from ralph.store.memory_queries import MemoryFilter
 
-    memories = project.memory.prime(Wanted(), budget_tokens, task_id=task, text=text)
+    memories = project.memory.prime(MemoryFilter(), budget_tokens, task_id=task, text=text)
     empty = "Nothing relevant is remembered." if task or text else "Nothing is remembered yet."
-    return primed(memories) or empty
+    return render_primer(memories) or empty
 
 
 def _report_failure(project: Project, arguments: Arguments) -> ToolResult:
@@ -265,11 +267,11 @@ def _report_failure(project: Project, arguments: Arguments) -> ToolResult:
 
 def _list_tasks(project: Project, arguments: Arguments) -> ToolResult:
     which = arguments.get("status", OPEN)
-    status = None if which in (OPEN, READY, ALL) else Status(which)
+    status = None if which in (OPEN, READY, ALL) else TaskStatus(which)
     tasks = project.tasks.list(status=status, feature=arguments.get("feature"), ready=which == READY or None)
     if which == OPEN:
-        tasks = ResultList(task for task in tasks if task.status is not Status.DONE)
-    shown = tasks[: arguments.get("limit", LISTED)]
+        tasks = ResultList(task for task in tasks if task.status is not TaskStatus.DONE)
+    shown = tasks[: arguments.get("limit", DEFAULT_TASK_LIMIT)]
     fields = {"tasks": [_task_fields(task) for task in shown], "total": len(tasks)}
     if not tasks:
         return f"No task is {which}." if which != ALL else "There are no tasks.", fields
@@ -322,7 +324,7 @@ def task_text(project: Project, id: str) -> str:
     lines = [f"{task.id} [{task.status}] {_escape(task.title)}", *_fact_lines(facts)]
     if task.body:
         lines += ["", _escape(_truncate(task.body))]
-    if reports := project.journal.failures(Page(limit=SHOWN_REPORTS), task=id):
+    if reports := project.journal.failures(Page(limit=MAX_SHOWN_REPORTS), task=id):
         lines += ["", "Previous failures, latest first:", "", *map(report_text, reports)]
     return "\n".join(lines).rstrip()
 
@@ -332,7 +334,9 @@ def _task_names(tasks: Sequence[Task]) -> str:
 
 
 def _attempts(view: TaskView) -> str:
-    latest = "; ".join(f"{attempt.number} {attempt.outcome or 'running'}" for attempt in view.attempts[:SHOWN_ATTEMPTS])
+    latest = "; ".join(
+        f"{attempt.number} {attempt.outcome or 'running'}" for attempt in view.attempts[:MAX_SHOWN_ATTEMPTS]
+    )
     return f"{view.metrics.total_attempts}, latest first: {latest}" if latest else ""
 
 
@@ -357,15 +361,15 @@ def _finish_task(project: Project, arguments: Arguments) -> ToolResult:
 
 
 def _escape(text: str) -> str:
-    from ralph.memory.recall.render import quoted
+    from ralph.memory.recall.render import escape_untrusted
 
-    return quoted(text)
+    return escape_untrusted(text)
 
 
 def _truncate(text: str) -> str:
-    from ralph.core.text import cut
+    from ralph.core.text import truncate
 
-    return cut(text, LONGEST_TEXT)
+    return truncate(text, MAX_TEXT_CHARS)
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -383,60 +387,60 @@ TOOLS = (
         description="Store something learned about this project that the next session should know: a fix, a pitfall,"
         " a convention, a decision. One thing per call, in one or two plain sentences. Storing it again raises its"
         " confidence.",
-        takes={
+        properties={
             "content": _string("What to remember.", 20_000),
-            "type": _string(f"One of {', '.join(KINDS)}. Default: pattern.", 50),
+            "type": _string(f"One of {', '.join(MEMORY_KINDS)}. Default: pattern.", 50),
             "title": _string("Title. Default: the first sentence."),
             "tags": _strings("Keywords to find it by.", 20, 64),
             "files": _strings("Related files, as project paths. Default: those named in the content."),
         },
-        needs=("content",),
-        repeats=True,
-        act=_remember,
+        required=("content",),
+        is_idempotent=True,
+        handler=_remember,
     ),
     Tool(
         name="search_memories",
         title="Search memories",
         description="Find memories about a topic, best match first. Use it before you start work, when you see an error"
         " and before a decision. Returns one line per memory with its ID.",
-        takes={
+        properties={
             "query": _string("Any words, an error message or a path. Default: the newest memories.", 2_000),
             "types": _strings("Only memories of these types.", 20, 50),
             "tags": _strings("Only memories with any of these tags.", 20, 64),
             "task": _string(f"{_TASK} Its text is added to the query."),
-            "limit": _integer("Maximum number of results.", 1, 50, FOUND),
+            "limit": _integer("Maximum number of results.", 1, 50, DEFAULT_SEARCH_LIMIT),
         },
-        reads=True,
-        act=_search,
+        is_read_only=True,
+        handler=_search,
     ),
     Tool(
         name="show_memory",
         title="Show a memory",
         description="Show one memory in full: its text, confidence and related files.",
-        takes={"id": _string(_MEMORY)},
-        needs=("id",),
-        reads=True,
-        act=_show_memory,
+        properties={"id": _string(_MEMORY)},
+        required=("id",),
+        is_read_only=True,
+        handler=_show_memory,
     ),
     Tool(
         name="prime",
         title="Load key memories",
         description="Get the most important memories as Markdown, at the start of work or after the context was"
         " compacted. With a task or a text, only those relevant to it.",
-        takes={
+        properties={
             "task": _string(_TASK),
             "text": _string("What the work is about.", 20_000),
-            "budget_tokens": _integer("Maximum size, in tokens.", 50, PRIME_TOKENS, PRIME_TOKENS),
+            "budget_tokens": _integer("Maximum size, in tokens.", 50, PRIME_BUDGET_TOKENS, PRIME_BUDGET_TOKENS),
         },
-        reads=True,
-        act=_prime,
+        is_read_only=True,
+        handler=_prime,
     ),
     Tool(
         name="report_failure",
         title="Report a failure",
         description="Record an approach that failed, so that the next attempt does not repeat it. With a task, it"
         " counts as a failed attempt; without one, it is remembered as a pitfall.",
-        takes={
+        properties={
             "tried": _string("What you tried, in a sentence or two.", 4_000),
             "why": _string("Why it did not work.", 4_000),
             "task": _string(_TASK),
@@ -444,41 +448,41 @@ TOOLS = (
             "files": _strings("Related files, as project paths."),
             "trace": _string("The most informative part of the error output.", 4_000),
         },
-        needs=("tried", "why"),
-        act=_report_failure,
+        required=("tried", "why"),
+        handler=_report_failure,
     ),
     Tool(
         name="list_tasks",
         title="List tasks",
         description="List the tasks of this project, ordered by priority.",
-        takes={
+        properties={
             "status": _string(
                 f"Which tasks: {OPEN} are all that are not done, {READY} those that can start now.",
                 20,
-                enum=[OPEN, READY, *(status.value for status in Status), ALL],
+                enum=[OPEN, READY, *(status.value for status in TaskStatus), ALL],
                 default=OPEN,
             ),
             "feature": _string("Only tasks of this feature, by name or ID."),
-            "limit": _integer("Maximum number of results.", 1, 200, LISTED),
+            "limit": _integer("Maximum number of results.", 1, 200, DEFAULT_TASK_LIMIT),
         },
-        reads=True,
-        act=_list_tasks,
+        is_read_only=True,
+        handler=_list_tasks,
     ),
     Tool(
         name="show_task",
         title="Show a task",
         description="Show a task in full: what to do, what it depends on, and what failed before. Read this before you"
         " work on it.",
-        takes={"id": _string(_TASK)},
-        needs=("id",),
-        reads=True,
-        act=_show_task,
+        properties={"id": _string(_TASK)},
+        required=("id",),
+        is_read_only=True,
+        handler=_show_task,
     ),
     Tool(
         name="add_task",
         title="Add a task",
         description="Add a task for later, for example work you noticed that is outside the current task.",
-        takes={
+        properties={
             "title": _string("What to do, in one line."),
             "body": _string("Everything needed to do it.", 50_000),
             "priority": _integer("Tasks with a higher priority run first.", -1_000, 1_000, 0),
@@ -486,16 +490,16 @@ TOOLS = (
             "needs": _strings("IDs of tasks that must be done first.", 50, 64),
             "feature": _string("Feature it belongs to, by name or ID."),
         },
-        needs=("title",),
-        act=_add_task,
+        required=("title",),
+        handler=_add_task,
     ),
     Tool(
         name="finish_task",
         title="Finish a task",
         description="Mark a task as done once its work is complete and verified. Do not use it in a session started by"
         " Ralph's loop: there the loop decides.",
-        takes={"id": _string(_TASK)},
-        needs=("id",),
-        act=_finish_task,
+        properties={"id": _string(_TASK)},
+        required=("id",),
+        handler=_finish_task,
     ),
 )

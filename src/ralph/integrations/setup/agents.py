@@ -1,6 +1,6 @@
 """Settings of each supported agent: files, hook events, MCP servers and skills.
 
-To add an agent, add a function here and an entry in `AGENTS`. docs/setup.md lists the versions this was tested with.
+To add an agent, add a function here and an entry in `EDITS_BY_AGENT`. docs/setup.md lists the versions this was tested with.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from ralph.integrations.setup.edits import Edit
 
-SECONDS = 10
+HOOK_TIMEOUT_SECONDS = 10
 """Timeout of a hook, in seconds. `ralph hook` always answers within 8."""
-CODEX_END_SECONDS = 3
+CODEX_SESSION_END_TIMEOUT_SECONDS = 3
 """Timeout of the SessionEnd hook of Codex, in seconds. Codex warns at every start about a longer one."""
-VARIABLES = ("RALPH_SESSION", "RALPH_TASK_ID", "RALPH_RUN_ID", "RALPH_ATTEMPT", "RALPH_STORE")
+SERVER_ENV_VARIABLES = ("RALPH_SESSION", "RALPH_TASK_ID", "RALPH_RUN_ID", "RALPH_ATTEMPT", "RALPH_STORE")
 """Environment variables that the MCP server needs. Codex passes on only those that are listed."""
-CONFIG_NAMES = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+OPENCODE_CONFIG_NAMES = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
 """Possible settings files of opencode, by precedence."""
 
 _CLAUDE = {
@@ -57,7 +57,7 @@ _CURSOR = {
 
 
 @record
-class Wish:
+class SetupOptions:
     """Options of a setup: what to connect, and where."""
 
     root: Path | None
@@ -68,11 +68,13 @@ class Wish:
     with_hooks: bool = True
     with_server: bool = True
 
-    def folder(self, variable: str, name: str) -> Path:
+    def user_directory(self, variable: str, name: str) -> Path:
         """Return the user settings directory of an agent."""
         return Path(self.environment[variable]) if self.environment.get(variable) else self.home / name
 
-    def hooks(self, agent: str, events: Mapping[str, str], timeout: int, **more: Any) -> dict[str, dict[str, Any]]:
+    def hook_entries(
+        self, agent: str, events: Mapping[str, str], timeout: int, **more: Any
+    ) -> dict[str, dict[str, Any]]:
         """Return a hook for each event, or none if hooks are off."""
         if not self.with_hooks:
             return {}
@@ -82,13 +84,13 @@ class Wish:
             for event, name in events.items()
         }
 
-    def server(self, *before: str, **more: Any) -> dict[str, Any]:
+    def server_entry(self, *before: str, **more: Any) -> dict[str, Any]:
         """Return the entry of our MCP server. `before` holds arguments to put before `mcp`."""
         command, *arguments = self.program
         return {"command": command, "args": [*arguments, *before, "mcp"], **more}
 
 
-def program(executable: str = sys.executable) -> tuple[str, ...]:
+def ralph_command(executable: str = sys.executable) -> tuple[str, ...]:
     """Return the command that starts this installation of ralph, with its absolute path.
 
     A bare name could start another installation, or a slow shim.
@@ -99,18 +101,21 @@ def program(executable: str = sys.executable) -> tuple[str, ...]:
 
 
 def _skill(folder: Path) -> FileEdit:
-    path = folder / skill.NAME / "SKILL.md"
+    path = folder / skill.SKILL_NAME / "SKILL.md"
     return FileEdit(
-        path=path, content=skill.FILE.encode(), says="add the skill that explains how to use the memory", is_prose=True
+        path=path,
+        content=skill.SKILL_FILE.encode(),
+        description="add the skill that explains how to use the memory",
+        is_prose=True,
     )
 
 
-def _claude(wish: Wish) -> list[Edit]:
-    hooks = wish.hooks("claude", _CLAUDE, SECONDS, type="command")
+def _claude(wish: SetupOptions) -> list[Edit]:
+    hooks = wish.hook_entries("claude", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
     # Without this permission, Claude Code asks before each tool call and denies it in headless mode.
     words: dict[tuple[str, ...], str] = {("permissions", "allow"): "mcp__ralph"}
     if wish.root is None:
-        folder = wish.folder("CLAUDE_CONFIG_DIR", ".claude")
+        folder = wish.user_directory("CLAUDE_CONFIG_DIR", ".claude")
         servers = (folder if wish.environment.get("CLAUDE_CONFIG_DIR") else wish.home) / ".claude.json"
         settings = folder / "settings.json"
     else:
@@ -123,100 +128,100 @@ def _claude(wish: Wish) -> list[Edit]:
             path=settings,
             agent="claude",
             hooks=hooks,
-            words=words,
-            with_words=wish.with_server,
-            says_without_words=_describe(hooks),
-            says=_describe(hooks, "allow the tools of the MCP server ralph" if wish.with_server else ""),
+            list_items=words,
+            with_list_items=wish.with_server,
+            description_without_items=_describe(hooks),
+            description=_describe(hooks, "allow the tools of the MCP server ralph" if wish.with_server else ""),
         ),
         JsonEdit(
             path=servers,
             agent="claude",
-            servers="mcpServers",
-            server=wish.server(),
+            servers_key="mcpServers",
+            server=wish.server_entry(),
             with_server=wish.with_server,
-            says="add the MCP server ralph",
+            description="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
 
 
-def _codex(wish: Wish) -> list[Edit]:
-    hooks = wish.hooks("codex", _CLAUDE, SECONDS, type="command")
+def _codex(wish: SetupOptions) -> list[Edit]:
+    hooks = wish.hook_entries("codex", _CLAUDE, HOOK_TIMEOUT_SECONDS, type="command")
     if hooks:
-        hooks["SessionEnd"]["timeout"] = CODEX_END_SECONDS
-    folder = wish.root / ".codex" if wish.root else wish.folder("CODEX_HOME", ".codex")
+        hooks["SessionEnd"]["timeout"] = CODEX_SESSION_END_TIMEOUT_SECONDS
+    folder = wish.root / ".codex" if wish.root else wish.user_directory("CODEX_HOME", ".codex")
     return [
-        JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, says=_describe(hooks)),
+        JsonEdit(path=folder / "hooks.json", agent="codex", hooks=hooks, description=_describe(hooks)),
         TomlEdit(
             path=folder / "config.toml",
-            server=wish.server(env_vars=list(VARIABLES)),
+            server=wish.server_entry(env_vars=list(SERVER_ENV_VARIABLES)),
             is_wanted=wish.with_server,
-            says="add the MCP server ralph",
+            description="add the MCP server ralph",
         ),
         _skill((wish.root or wish.home) / ".agents" / "skills"),
     ]
 
 
-def _gemini(wish: Wish) -> list[Edit]:
-    hooks = wish.hooks("gemini", _GEMINI, SECONDS * 1000, name="ralph", type="command")
-    folder = (wish.root or wish.folder("GEMINI_CLI_HOME", "")) / ".gemini"
+def _gemini(wish: SetupOptions) -> list[Edit]:
+    hooks = wish.hook_entries("gemini", _GEMINI, HOOK_TIMEOUT_SECONDS * 1000, name="ralph", type="command")
+    folder = (wish.root or wish.user_directory("GEMINI_CLI_HOME", "")) / ".gemini"
     settings = JsonEdit(
         path=folder / "settings.json",
         agent="gemini",
         hooks=hooks,
-        servers="mcpServers",
+        servers_key="mcpServers",
         with_server=wish.with_server,
         # Without trust, Gemini asks before each tool call and omits the tools in headless mode.
-        server=wish.server(trust=True),
-        says=_describe(hooks, "add the MCP server ralph and trust its tools" if wish.with_server else ""),
+        server=wish.server_entry(trust=True),
+        description=_describe(hooks, "add the MCP server ralph and trust its tools" if wish.with_server else ""),
     )
     return [settings, _skill(folder / "skills")]
 
 
-def _cursor(wish: Wish) -> list[Edit]:
-    hooks = wish.hooks("cursor", _CURSOR, SECONDS)
+def _cursor(wish: SetupOptions) -> list[Edit]:
+    hooks = wish.hook_entries("cursor", _CURSOR, HOOK_TIMEOUT_SECONDS)
     folder = (wish.root or wish.home) / ".cursor"
     # The working directory of MCP servers is undefined in Cursor, but it substitutes the workspace folder.
-    server = wish.server("-C", "${workspaceFolder}") if wish.root else wish.server()
+    server = wish.server_entry("-C", "${workspaceFolder}") if wish.root else wish.server_entry()
     return [
         JsonEdit(
             path=folder / "hooks.json",
             agent="cursor",
             hooks=hooks,
-            in_groups=False,
+            has_hook_groups=False,
             defaults={"version": 1} if hooks else {},
-            says=_describe(hooks),
+            description=_describe(hooks),
         ),
         JsonEdit(
             path=folder / "mcp.json",
             agent="cursor",
-            servers="mcpServers",
+            servers_key="mcpServers",
             server=server,
             with_server=wish.with_server,
-            says="add the MCP server ralph",
+            description="add the MCP server ralph",
         ),
         _skill(folder / "skills"),
     ]
 
 
-def _opencode(wish: Wish) -> list[Edit]:
+def _opencode(wish: SetupOptions) -> list[Edit]:
     if wish.root:
         folder = wish.root / ".opencode"
-        config = next((wish.root / name for name in CONFIG_NAMES if (wish.root / name).exists()), None)
-        config = config or wish.root / CONFIG_NAMES[0]
+        config = next((wish.root / name for name in OPENCODE_CONFIG_NAMES if (wish.root / name).exists()), None)
+        config = config or wish.root / OPENCODE_CONFIG_NAMES[0]
     else:
-        folder = wish.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+        folder = wish.user_directory("XDG_CONFIG_HOME", ".config") / "opencode"
         config = next(
-            (folder / name for name in CONFIG_NAMES[:2] if (folder / name).exists()), folder / "opencode.json"
+            (folder / name for name in OPENCODE_CONFIG_NAMES[:2] if (folder / name).exists()), folder / "opencode.json"
         )
     edits: list[Edit] = [
         JsonEdit(
             path=config,
             agent="opencode",
-            servers="mcp",
+            servers_key="mcp",
             server={"type": "local", "command": [*wish.program, "mcp"], "enabled": True},
             with_server=wish.with_server,
-            says="add the MCP server ralph",
+            description="add the MCP server ralph",
         ),
     ]
     template = Path(__file__).with_name("opencode.js").read_text(encoding="utf-8")
@@ -225,7 +230,7 @@ def _opencode(wish: Wish) -> list[Edit]:
         path=folder / "plugin" / "ralph.js",
         content=written.encode(errors="surrogateescape"),
         is_wanted=wish.with_hooks,
-        says="add the plugin that calls the hooks",
+        description="add the plugin that calls the hooks",
         is_private=True,
     )
     return [*edits, plugin, _skill(folder / "skills")]
@@ -235,33 +240,33 @@ def _describe(hooks: Mapping[str, Any], more: str = "") -> str:
     return ", and ".join(filter(None, (f"add hooks for {', '.join(hooks)}" if hooks else "", more)))
 
 
-AGENTS: dict[str, Callable[[Wish], list[Edit]]] = {
+EDITS_BY_AGENT: dict[str, Callable[[SetupOptions], list[Edit]]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,
     "cursor": _cursor,
     "opencode": _opencode,
 }
-PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "cursor": "Cursor", "opencode": "opencode"}
+PROGRAM_NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini", "cursor": "Cursor", "opencode": "opencode"}
 """Name of the program to start, by agent."""
-THEN = {
+EXTRA_INSTRUCTIONS = {
     "codex": "Codex asks once whether to trust the hooks; review them with /hooks.",
     "gemini": "Gemini only reads the settings of trusted folders.",
 }
 """Additional instructions after setup, by agent."""
 
 
-def edits_for(agent: str, wish: Wish) -> list[Edit]:
+def file_edits(agent: str, wish: SetupOptions) -> list[Edit]:
     """Return the file edits that connect an agent."""
-    return AGENTS[agent](wish)
+    return EDITS_BY_AGENT[agent](wish)
 
 
-def places_for(agent: str, wish: Wish) -> list[Edit]:
+def all_file_edits(agent: str, wish: SetupOptions) -> list[Edit]:
     """Return edits of all files that setup may have written for an agent."""
-    edits = edits_for(agent, wish)
+    edits = file_edits(agent, wish)
     first = edits[0]
     if agent == "opencode" and isinstance(first, JsonEdit):
         folder = wish.root or first.path.parent
-        others = [folder / name for name in CONFIG_NAMES if folder / name != first.path]
+        others = [folder / name for name in OPENCODE_CONFIG_NAMES if folder / name != first.path]
         edits += [replace(first, path=path) for path in others]
     return edits

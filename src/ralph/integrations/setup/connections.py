@@ -12,28 +12,28 @@ from typing import Any
 from ralph.core.errors import RalphError
 from ralph.core.records import replace
 from ralph.integrations.doctor import Finding
-from ralph.integrations.setup import kept_for, wish_for
-from ralph.integrations.setup.agents import AGENTS, PROGRAMS, edits_for, places_for
-from ralph.integrations.setup.edits import FileEdit, Found, JsonEdit
-from ralph.integrations.setup.reading import settings_in
+from ralph.integrations.setup import originals_for, setup_options
+from ralph.integrations.setup.agents import EDITS_BY_AGENT, PROGRAM_NAMES, all_file_edits, file_edits
+from ralph.integrations.setup.edits import FileEdit, JsonEdit, OurEntries
+from ralph.integrations.setup.reading import read_settings_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ralph.integrations.setup.agents import Wish
+    from ralph.integrations.setup.agents import SetupOptions
     from ralph.integrations.setup.edits import Edit
 
-WITHOUT_PROGRAM = ("cursor",)
+AGENTS_WITHOUT_COMMAND = ("cursor",)
 """Agents whose program need not be in the PATH, because it is started from a menu."""
 
 
-def examine_connections(root: Path, environment: Mapping[str, str] = os.environ) -> list[Finding]:
+def check_connections(root: Path, environment: Mapping[str, str] = os.environ) -> list[Finding]:
     """Return findings about each agent that is connected to this project or for the user."""
-    here = wish_for(root, environment=environment)
+    here = setup_options(root, environment=environment)
     found: list[Finding] = []
-    for agent in AGENTS:
+    for agent in EDITS_BY_AGENT:
         for wish in (here, replace(here, root=None)):
             try:
                 found += _check_connection(agent, wish, root)
@@ -44,11 +44,12 @@ def examine_connections(root: Path, environment: Mapping[str, str] = os.environ)
     return found
 
 
-def _check_connection(agent: str, wish: Wish, root: Path) -> Iterator[Finding]:
-    kept = kept_for(agent, wish)
-    known, damage = kept.read(), kept.damage
+def _check_connection(agent: str, wish: SetupOptions, root: Path) -> Iterator[Finding]:
+    kept = originals_for(agent, wish)
+    known, damage = kept.read(), kept.damage_message
     places = [
-        (edit, _display_name(edit, wish), _find_entries(edit, is_known=bool(known))) for edit in places_for(agent, wish)
+        (edit, _display_name(edit, wish), _find_entries(edit, is_known=bool(known)))
+        for edit in all_file_edits(agent, wish)
     ]
     hooks = [one for _, _, found in places for one in found.hooks]
     server = next((found.server for _, _, found in places if found.server), ())
@@ -76,22 +77,22 @@ def _check_connection(agent: str, wish: Wish, root: Path) -> Iterator[Finding]:
         yield Finding(about=agent, is_fine=True, says=says)
 
 
-def _find_entries(edit: Edit, *, is_known: bool) -> Found:
+def _find_entries(edit: Edit, *, is_known: bool) -> OurEntries:
     try:
-        now = settings_in(edit.path)
-        return edit.found(now[0]) if now else Found()
+        now = read_settings_file(edit.path)
+        return edit.find_entries(now[0]) if now else OurEntries()
     except RalphError:
         if is_known:
             raise
-        return Found()  # problems in files that setup never wrote are not ours to report
+        return OurEntries()  # problems in files that setup never wrote are not ours to report
 
 
-def _display_name(edit: Edit, wish: Wish) -> str:
+def _display_name(edit: Edit, wish: SetupOptions) -> str:
     is_inside = wish.root and edit.path.is_relative_to(wish.root)
     return str(edit.path.relative_to(wish.root)) if wish.root and is_inside else str(edit.path)
 
 
-def _command(agent: str, wish: Wish) -> str:
+def _command(agent: str, wish: SetupOptions) -> str:
     return f"ralph setup {agent}" if wish.root else f"ralph setup {agent} --user"
 
 
@@ -107,8 +108,8 @@ def _count_hooks(agent: str, hooks: list[str]) -> str:
     return "plugin" if agent == "opencode" else f"{len(hooks)} hook{'s' * (len(hooks) > 1)}"
 
 
-def _missing_hooks(agent: str, wish: Wish, hooks: list[str]) -> Iterator[str]:
-    expected = sum(len(edit.hooks) for edit in edits_for(agent, wish) if isinstance(edit, JsonEdit))
+def _missing_hooks(agent: str, wish: SetupOptions, hooks: list[str]) -> Iterator[str]:
+    expected = sum(len(edit.hooks) for edit in file_edits(agent, wish) if isinstance(edit, JsonEdit))
     if 0 < len(hooks) < expected:
         yield f"only {len(hooks)} of its {expected} hooks are installed"
 
@@ -138,15 +139,15 @@ def _is_runnable(command: str, environment: Mapping[str, str]) -> bool:
 
 
 def _missing_agent_note(agent: str, environment: Mapping[str, str]) -> str:
-    if agent in WITHOUT_PROGRAM or _is_runnable(PROGRAMS[agent], environment):
+    if agent in AGENTS_WITHOUT_COMMAND or _is_runnable(PROGRAM_NAMES[agent], environment):
         return ""
-    return f"; {PROGRAMS[agent]} is not in the PATH"
+    return f"; {PROGRAM_NAMES[agent]} is not in the PATH"
 
 
 # --- disabled hooks ------------------------------------------------------------------------
 
 
-def _disabled_hooks(agent: str, wish: Wish) -> Iterator[tuple[str, str]]:
+def _disabled_hooks(agent: str, wish: SetupOptions) -> Iterator[tuple[str, str]]:
     """Yield the settings that disable our hooks, and how to fix them. `wish.root` is the current project."""
     if agent == "claude":
         yield from _disabled_in_claude(wish)
@@ -154,14 +155,14 @@ def _disabled_hooks(agent: str, wish: Wish) -> Iterator[tuple[str, str]]:
         yield from _disabled_in_gemini(wish)
 
 
-def _disabled_in_claude(wish: Wish) -> Iterator[tuple[str, str]]:
+def _disabled_in_claude(wish: SetupOptions) -> Iterator[tuple[str, str]]:
     assert wish.root
     folder = wish.root / ".claude"
     # The first file with this setting takes precedence.
     for path in (
         folder / "settings.local.json",
         folder / "settings.json",
-        wish.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
+        wish.user_directory("CLAUDE_CONFIG_DIR", ".claude") / "settings.json",
     ):
         value = _settings(path).get("disableAllHooks")
         if value is not None:
@@ -170,9 +171,9 @@ def _disabled_in_claude(wish: Wish) -> Iterator[tuple[str, str]]:
             return
 
 
-def _disabled_in_gemini(wish: Wish) -> Iterator[tuple[str, str]]:
+def _disabled_in_gemini(wish: SetupOptions) -> Iterator[tuple[str, str]]:
     assert wish.root
-    paths = [folder / ".gemini" / "settings.json" for folder in (wish.root, wish.folder("GEMINI_CLI_HOME", ""))]
+    paths = [folder / ".gemini" / "settings.json" for folder in (wish.root, wish.user_directory("GEMINI_CLI_HOME", ""))]
     switches = [(path, found) for path in paths if isinstance(found := _settings(path).get("hooksConfig"), dict)]
     decisive = next(((path, found) for path, found in switches if "enabled" in found), None)
     if decisive and decisive[1]["enabled"] is False:
@@ -187,7 +188,7 @@ def _settings(path: Path) -> dict[str, Any]:
     from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
 
     try:
-        found = settings_in(path)
+        found = read_settings_file(path)
         value = JsonText((found[0] if found else b"{}").decode("utf-8-sig")).value
     except (InvalidJsonError, UnicodeDecodeError, RalphError):
         return {}

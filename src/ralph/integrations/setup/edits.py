@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.config import toml_in
+from ralph.core.config import parse_toml
 from ralph.core.errors import UsageError
 from ralph.core.records import record
 from ralph.integrations.setup.jsontext import InvalidJsonError, JsonText
@@ -18,55 +18,55 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-NAME = "ralph"
+SERVER_NAME = "ralph"
 """Name of our MCP server in the settings of every agent."""
 _BOM = "\ufeff"
-HOOKS = "hooks"
+HOOKS_KEY = "hooks"
 """Key of the hooks in JSON settings."""
-PASSED_ON = "env_vars"
+ENV_VARS_KEY = "env_vars"
 """Key of the environment variables of a server in the settings of Codex."""
 _USER_KEYS = ("trust",)
 """Keys of our server entry that keep the value set by the user."""
 
 
 @record
-class Found:
+class OurEntries:
     """Our entries in a settings file."""
 
     hooks: tuple[str, ...] = ()
     """Command of each hook."""
     server: tuple[str, ...] = ()
     """Command of the server."""
-    has_more: bool = False
+    has_other: bool = False
     """Whether there are other entries of ours."""
 
     def __bool__(self) -> bool:
         """Return whether there are any entries."""
-        return bool(self.hooks or self.server or self.has_more)
+        return bool(self.hooks or self.server or self.has_other)
 
 
-def calls_us(words: object, last: str) -> bool:
+def calls_ralph(words: object, last_argument: str) -> bool:
     """Return whether a command starts ralph with this last argument."""
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         return False
-    return words[-1] == last and _starts_ralph(words)
+    return words[-1] == last_argument and _starts_ralph(words)
 
 
 def _starts_ralph(words: list[str]) -> bool:
     program = re.split(r"[/\\]", words[0])[-1]
-    return program in (NAME, f"{NAME}.exe") or _without_safe_path(words)[1:3] == ["-m", NAME]
+    return program in (SERVER_NAME, f"{SERVER_NAME}.exe") or _without_safe_path(words)[1:3] == ["-m", SERVER_NAME]
 
 
 def _without_safe_path(words: list[Any]) -> list[Any]:
     """Return a command without `-P`, which earlier versions of setup did not write."""
-    return [words[0], *words[2:]] if words[1:4] == ["-P", "-m", NAME] else words
+    return [words[0], *words[2:]] if words[1:4] == ["-P", "-m", SERVER_NAME] else words
 
 
 def is_our_server(entry: object) -> bool:
     """Return whether a server entry starts our MCP server."""
     if not isinstance(entry, dict):
         return False
-    return calls_us(_command_of(entry), "mcp")
+    return calls_ralph(_command_of(entry), "mcp")
 
 
 def _command_of(entry: Mapping[str, Any]) -> list[Any]:
@@ -75,7 +75,7 @@ def _command_of(entry: Mapping[str, Any]) -> list[Any]:
     return command if isinstance(command, list) else [command, *(arguments if isinstance(arguments, list) else [])]
 
 
-def is_what_setup_writes(entry: object, wanted: Mapping[str, Any]) -> bool:
+def matches_setup_entry(entry: object, wanted: Mapping[str, Any]) -> bool:
     """Return whether an entry has the command and only keys that setup would write."""
     if not isinstance(entry, dict) or not is_our_server(entry) or not set(entry) <= set(wanted):
         return False
@@ -88,7 +88,7 @@ def is_our_hook(hook: object, agent: str) -> bool:
     return len(words) > 4 and _is_hook_command(words, agent) and re.search(r"[/\\]", words[0]) is not None
 
 
-def is_hook_by_hand(hook: object, agent: str) -> bool:
+def is_manual_hook(hook: object, agent: str) -> bool:
     """Return whether a person wrote a hook that calls ralph."""
     words = _hook_command(hook)
     return words[1:2] == ["hook"] and _starts_ralph(words) and not is_our_hook(hook, agent)
@@ -111,7 +111,7 @@ def _is_hook_command(words: list[str], agent: str) -> bool:
 
 
 @record
-class Past:
+class FileHistory:
     """The known state of a file before setup."""
 
     original: bytes | None
@@ -120,7 +120,7 @@ class Past:
     """Whether the original was kept."""
 
 
-UNKNOWN = Past(original=b"", is_known=False)
+UNKNOWN_HISTORY = FileHistory(original=b"", is_known=False)
 
 
 @record
@@ -129,32 +129,34 @@ class JsonEdit:
 
     path: Path
     agent: str
-    says: str
+    description: str
     is_private: bool = True
     """Whether the file contains paths of this machine and must not be committed."""
     hooks: Mapping[str, Mapping[str, Any]] = {}
     """Hooks by the agent's name of the event."""
-    in_groups: bool = True
+    has_hook_groups: bool = True
     """Whether the hooks of an event are nested in groups."""
-    servers: str = ""
+    servers_key: str = ""
     """Key of the servers."""
     server: Mapping[str, Any] | None = None
     with_server: bool = True
     """Whether to add the server (True) or to remove it (False)."""
-    words: Mapping[tuple[str, ...], str] = {}
+    list_items: Mapping[tuple[str, ...], str] = {}
     """Items to have in a list, by the path of the list."""
-    with_words: bool = True
+    with_list_items: bool = True
     """Whether to add the items (True) or to remove them (False)."""
-    says_without_words: str = ""
+    description_without_items: str = ""
     defaults: Mapping[str, Any] = {}
     """Required keys with the values to set if they are missing."""
 
     @property
     def is_wanted(self) -> bool:
         """Whether the file should contain any entries of ours."""
-        return bool(self.hooks or (self.server and self.with_server) or (self.words and self.with_words))
+        return bool(self.hooks or (self.server and self.with_server) or (self.list_items and self.with_list_items))
 
-    def merged(self, before: bytes | None, *, force: bool, was_written: bool, past: Past = UNKNOWN) -> bytes:
+    def with_entries(
+        self, before: bytes | None, *, force: bool, was_written: bool, past: FileHistory = UNKNOWN_HISTORY
+    ) -> bytes:
         """Return the file with our entries added or updated, and unwanted ones removed."""
         mark, text = self._read(before)
         is_ours = self._has_our_entries(text, past)
@@ -162,32 +164,32 @@ class JsonEdit:
             if key not in text.value:
                 text = text.with_value((key,), value)
         text = self._with_server(self._with_hooks(text), past, force=force, was_written=was_written)
-        for path, word in self.words.items():
+        for path, word in self.list_items.items():
             there = self._container(text, path, list)
-            if not self.with_words:
+            if not self.with_list_items:
                 text = self._without_word(text, path, word, self._original_text(past)) if is_ours else text
             elif word not in there:
                 text = text.with_value((*path, len(there)), word)
         return (mark + text.text).encode()
 
-    def stripped(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
+    def without_entries(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
         """Return the file without our entries, or None if setup created it and nothing else is left.
 
         If it is not known what setup wrote, only unmistakable entries are removed.
         """
         mark, text = self._read(now)
-        past = Past(original=original, is_known=is_known)
+        past = FileHistory(original=original, is_known=is_known)
         before, found = self._original_text(past), text.text
         is_ours = self._has_our_entries(text, past)
         for place in reversed(list(self._our_hooks(text))):
-            text = _pruned(text.without(place), (HOOKS, place[1]), before)
-        if self.servers and self._is_ours(text.get(self.servers, NAME), past, was_written=False):
-            had = before.get(self.servers, NAME) if before else None
+            text = _pruned(text.without(place), (HOOKS_KEY, place[1]), before)
+        if self.servers_key and self._is_ours(text.get(self.servers_key, SERVER_NAME), past, was_written=False):
+            had = before.get(self.servers_key, SERVER_NAME) if before else None
             if had is None:
-                text = _pruned(text.without((self.servers, NAME)), (self.servers,), before)
+                text = _pruned(text.without((self.servers_key, SERVER_NAME)), (self.servers_key,), before)
             else:
-                text = text.with_value((self.servers, NAME), had)
-        for path, word in self.words.items():
+                text = text.with_value((self.servers_key, SERVER_NAME), had)
+        for path, word in self.list_items.items():
             text = self._without_word(text, path, word, before) if is_ours else text
         if original is None and all(self.defaults.get(key) == value for key, value in text.value.items()):
             return None
@@ -197,47 +199,48 @@ class JsonEdit:
             return original  # an empty file
         return (mark + text.text).encode()
 
-    def says_of_others(self, now: bytes, past: Past, *, was_written: bool) -> Iterator[tuple[str, str]]:
+    def foreign_entries(self, now: bytes, past: FileHistory, *, was_written: bool) -> Iterator[tuple[str, str]]:
         """Yield the entries that call ralph but were written by a person, each with advice."""
         text = self._read(now)[1]
-        server = text.get(self.servers, NAME) if self.servers else None
+        server = text.get(self.servers_key, SERVER_NAME) if self.servers_key else None
         if is_our_server(server) and not self._is_ours(server, past, was_written=was_written):
-            yield f'a server "{NAME}"', "--force replaces it."
-        events = text.get(HOOKS)
+            yield f'a server "{SERVER_NAME}"', "--force replaces it."
+        events = text.get(HOOKS_KEY)
         groups = (
             [one for entries in events.values() if isinstance(entries, list) for one in entries]
             if isinstance(events, dict)
             else []
         )
-        if any(is_hook_by_hand(hook, self.agent) for group in groups for hook in (group, *_group_hooks(group))):
+        if any(is_manual_hook(hook, self.agent) for group in groups for hook in (group, *_group_hooks(group))):
             yield "hooks that call ralph", "They run in addition to ours. Remove them."
 
-    def _has_our_entries(self, text: JsonText, past: Past) -> bool:
+    def _has_our_entries(self, text: JsonText, past: FileHistory) -> bool:
         """Return whether setup has changed the file. A list item alone may be from a person."""
         return past.is_known or next(self._our_hooks(text), None) is not None
 
-    def _original_text(self, past: Past) -> JsonText | None:
+    def _original_text(self, past: FileHistory) -> JsonText | None:
         return self._read(past.original)[1] if past.original is not None else None
 
-    def _is_ours(self, entry: object, past: Past, *, was_written: bool) -> bool:
+    def _is_ours(self, entry: object, past: FileHistory, *, was_written: bool) -> bool:
         """Return whether setup wrote a server entry."""
         before = self._original_text(past)
-        had = before.get(self.servers, NAME) if before else None
+        had = before.get(self.servers_key, SERVER_NAME) if before else None
         return _is_written_by_setup(entry, had, self.server or {}, past, was_written=was_written)
 
-    def found(self, now: bytes) -> Found:
+    def find_entries(self, now: bytes) -> OurEntries:
         """Return our entries in the file."""
         text = self._read(now)[1]
         places = [
-            (*place, HOOKS, 0) if self.in_groups and len(place) == 3 else place for place in self._our_hooks(text)
+            (*place, HOOKS_KEY, 0) if self.has_hook_groups and len(place) == 3 else place
+            for place in self._our_hooks(text)
         ]
         single = [text.get(*place) for place in places]
-        server = text.get(self.servers, NAME) if self.servers else None
-        return Found(
+        server = text.get(self.servers_key, SERVER_NAME) if self.servers_key else None
+        return OurEntries(
             hooks=tuple(str(one["command"]) for one in single),
             server=tuple(_command_of(server)) if server and is_our_server(server) else (),
-            has_more=any(
-                isinstance(there := text.get(*path), list) and word in there for path, word in self.words.items()
+            has_other=any(
+                isinstance(there := text.get(*path), list) and word in there for path, word in self.list_items.items()
             ),
         )
 
@@ -275,49 +278,51 @@ class JsonEdit:
             event = str(place[1])
             wanted = self.hooks.get(event)
             if wanted is None or event in renewed:
-                text = _pruned(text.without(place), (HOOKS, event), None)
+                text = _pruned(text.without(place), (HOOKS_KEY, event), None)
                 continue
             renewed.add(event)
-            if self.in_groups and len(place) == 3:
-                place = (*place, HOOKS, 0)
+            if self.has_hook_groups and len(place) == 3:
+                place = (*place, HOOKS_KEY, 0)
             there = text.get(*place)
             if there != {**there, **wanted}:
                 text = text.with_value(place, {**there, **wanted})
         for event, hook in self.hooks.items():
-            entries = self._container(text, (HOOKS, event), list)
-            if self.in_groups and any(not isinstance(_hooks_of(one), list) for one in entries):
+            entries = self._container(text, (HOOKS_KEY, event), list)
+            if self.has_hook_groups and any(not isinstance(_hooks_of(one), list) for one in entries):
                 raise UsageError(
-                    f'"{HOOKS}.{event}" in {self.path} has an entry without a list of hooks. Fix it first. '
+                    f'"{HOOKS_KEY}.{event}" in {self.path} has an entry without a list of hooks. Fix it first. '
                     "Nothing was changed."
                 )
             if event not in renewed:
                 count = len(entries)
-                text = text.with_value((HOOKS, event, count), {HOOKS: [hook]} if self.in_groups else hook)
+                text = text.with_value((HOOKS_KEY, event, count), {HOOKS_KEY: [hook]} if self.has_hook_groups else hook)
         return text
 
     def _our_hooks(self, text: JsonText) -> Iterator[tuple[str | int, ...]]:
         """Yield the paths of our hooks, or of their group if it contains nothing else."""
-        events = text.get(HOOKS)
+        events = text.get(HOOKS_KEY)
         for event, entries in events.items() if isinstance(events, dict) else ():
             for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-                if not self.in_groups:
+                if not self.has_hook_groups:
                     if is_our_hook(entry, self.agent):
-                        yield HOOKS, event, number
+                        yield HOOKS_KEY, event, number
                     continue
                 inner = _group_hooks(entry)
                 ours = [at for at, one in enumerate(inner) if is_our_hook(one, self.agent)]
                 if ours and len(ours) == len(inner) == 1:
-                    yield HOOKS, event, number
+                    yield HOOKS_KEY, event, number
                 else:
-                    yield from ((HOOKS, event, number, HOOKS, at) for at in ours)
+                    yield from ((HOOKS_KEY, event, number, HOOKS_KEY, at) for at in ours)
 
-    def _with_server(self, text: JsonText, past: Past, *, force: bool, was_written: bool) -> JsonText:
-        if not self.servers or self.server is None:
+    def _with_server(self, text: JsonText, past: FileHistory, *, force: bool, was_written: bool) -> JsonText:
+        if not self.servers_key or self.server is None:
             return text
-        there = self._container(text, (self.servers,), dict).get(NAME)
+        there = self._container(text, (self.servers_key,), dict).get(SERVER_NAME)
         is_ours = self._is_ours(there, past, was_written=was_written)
         if not self.with_server:
-            return _pruned(text.without((self.servers, NAME)), (self.servers,), None) if is_ours else text
+            return (
+                _pruned(text.without((self.servers_key, SERVER_NAME)), (self.servers_key,), None) if is_ours else text
+            )
         if there is not None and not is_ours and not force:
             if is_our_server(there):
                 return text
@@ -325,7 +330,7 @@ class JsonEdit:
         # Keep what the user added to our entry.
         kept = {key: there[key] for key in _USER_KEYS if key in there} if is_ours and there else {}
         wanted = {**there, **self.server, **kept} if is_ours and there else dict(self.server)
-        return text if there == wanted else text.with_value((self.servers, NAME), wanted)
+        return text if there == wanted else text.with_value((self.servers_key, SERVER_NAME), wanted)
 
     def _without_word(self, text: JsonText, path: tuple[str, ...], word: str, before: JsonText | None) -> JsonText:
         there = text.get(*path)
@@ -336,7 +341,7 @@ class JsonEdit:
 
 
 def _hooks_of(group: object) -> Any:
-    return group.get(HOOKS) if isinstance(group, dict) else None
+    return group.get(HOOKS_KEY) if isinstance(group, dict) else None
 
 
 def _group_hooks(group: object) -> list[Any]:
@@ -346,19 +351,19 @@ def _group_hooks(group: object) -> list[Any]:
 
 
 def _is_written_by_setup(
-    entry: object, had: object, wanted: Mapping[str, Any], past: Past, *, was_written: bool
+    entry: object, had: object, wanted: Mapping[str, Any], past: FileHistory, *, was_written: bool
 ) -> bool:
     """Return whether setup wrote a server entry. `had` is the entry before setup."""
     if not is_our_server(entry):
         return False
     if past.is_known and (had is None or was_written):
         return had != entry
-    return had != entry and is_what_setup_writes(entry, wanted)
+    return had != entry and matches_setup_entry(entry, wanted)
 
 
 def _foreign_server_error(path: Path) -> UsageError:
     return UsageError(
-        f'{path} has a server "{NAME}" that setup did not write. Rename it, or use --force to replace it.'
+        f'{path} has a server "{SERVER_NAME}" that setup did not write. Rename it, or use --force to replace it.'
     )
 
 
@@ -375,13 +380,15 @@ class TomlEdit:
     """An edit of an MCP server table in the TOML settings of Codex."""
 
     path: Path
-    says: str
+    description: str
     is_private: bool = True
     server: Mapping[str, Any]
     is_wanted: bool = True
     """Whether to add the server (True) or to remove it (False)."""
 
-    def merged(self, before: bytes | None, *, force: bool, was_written: bool, past: Past = UNKNOWN) -> bytes:
+    def with_entries(
+        self, before: bytes | None, *, force: bool, was_written: bool, past: FileHistory = UNKNOWN_HISTORY
+    ) -> bytes:
         """Return the file with our table appended or updated."""
         text, value = self._read(before)
         there = self._server_in(value)
@@ -396,48 +403,48 @@ class TomlEdit:
         if there is not None:
             text = self._without_table(text)
         new = self._appended(text, wanted)
-        value.setdefault("mcp_servers", {})[NAME] = wanted
+        value.setdefault("mcp_servers", {})[SERVER_NAME] = wanted
         if not self._has_value(new, value):
             raise self._unsupported_form()
         return new.encode()
 
     def _with_user_keys(self, there: Mapping[str, Any]) -> dict[str, Any]:
         wanted = {**there, **self.server}
-        if isinstance(named := there.get(PASSED_ON), list):
-            wanted[PASSED_ON] = [*named, *(one for one in self.server.get(PASSED_ON, ()) if one not in named)]
+        if isinstance(named := there.get(ENV_VARS_KEY), list):
+            wanted[ENV_VARS_KEY] = [*named, *(one for one in self.server.get(ENV_VARS_KEY, ()) if one not in named)]
         return wanted
 
-    def stripped(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
+    def without_entries(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
         """Return the file without our table, or None if setup created it and nothing else is left."""
         text, value = self._read(now)
-        past = Past(original=original, is_known=is_known)
+        past = FileHistory(original=original, is_known=is_known)
         if self._is_ours(self._server_in(value), past, was_written=False):
             text = self._without_table(text)
             if had := self._original_server(past):
                 text = self._appended(text, had)
         return None if original is None and not text.strip() else text.encode()
 
-    def found(self, now: bytes) -> Found:
+    def find_entries(self, now: bytes) -> OurEntries:
         """Return our entries in the file."""
         there = self._server_in(self._read(now)[1])
-        return Found(server=tuple(_command_of(there)) if is_our_server(there) else ())
+        return OurEntries(server=tuple(_command_of(there)) if is_our_server(there) else ())
 
-    def says_of_others(self, now: bytes, past: Past, *, was_written: bool) -> Iterator[tuple[str, str]]:
+    def foreign_entries(self, now: bytes, past: FileHistory, *, was_written: bool) -> Iterator[tuple[str, str]]:
         """Yield the entry that calls ralph but was written by a person, with advice."""
         there = self._server_in(self._read(now)[1])
         if is_our_server(there) and not self._is_ours(there, past, was_written=was_written):
-            yield f'a server "{NAME}"', "--force replaces it."
+            yield f'a server "{SERVER_NAME}"', "--force replaces it."
 
-    def _original_server(self, past: Past) -> Any:
+    def _original_server(self, past: FileHistory) -> Any:
         return self._server_in(self._read(past.original)[1]) if past.is_known and past.original is not None else None
 
-    def _is_ours(self, entry: object, past: Past, *, was_written: bool) -> bool:
+    def _is_ours(self, entry: object, past: FileHistory, *, was_written: bool) -> bool:
         return _is_written_by_setup(entry, self._original_server(past), self.server, past, was_written=was_written)
 
     def _read(self, raw: bytes | None) -> tuple[str, dict[str, Any]]:
         try:
             text = (raw or b"").decode()
-            return text, toml_in(text.replace("\r\n", "\n").removeprefix(_BOM))
+            return text, parse_toml(text.replace("\r\n", "\n").removeprefix(_BOM))
         except ValueError as error:
             raise UsageError(f"{self.path} is not valid TOML ({error}). Fix it first. Nothing was changed.") from error
 
@@ -445,14 +452,14 @@ class TomlEdit:
         servers = value.get("mcp_servers", {})
         if not isinstance(servers, dict):
             raise UsageError(f'"mcp_servers" in {self.path} is not a table. Fix it first. Nothing was changed.')
-        return servers.get(NAME)
+        return servers.get(SERVER_NAME)
 
     def _appended(self, text: str, server: Mapping[str, Any]) -> str:
         import json
 
         newline = "\r\n" if "\r\n" in text else "\n"
         start = text if not text or text.endswith("\n") else text + newline
-        lines = [f"[mcp_servers.{NAME}]"]
+        lines = [f"[mcp_servers.{SERVER_NAME}]"]
         for key, value in server.items():
             if not isinstance(value, (str, list, bool, int, float)):
                 raise UsageError(f"Cannot keep {key!r} of our server in {self.path}. Remove it, then run setup again.")
@@ -462,8 +469,8 @@ class TomlEdit:
     def _without_table(self, text: str) -> str:
         """Remove our table and the empty line before it."""
         _, value = self._read(text.encode())
-        del value["mcp_servers"][NAME]
-        for found in re.finditer(rf"(?m)^[ \t]*\[mcp_servers\.{NAME}\][^\n]*(?:\n|\Z)", text):
+        del value["mcp_servers"][SERVER_NAME]
+        for found in re.finditer(rf"(?m)^[ \t]*\[mcp_servers\.{SERVER_NAME}\][^\n]*(?:\n|\Z)", text):
             rest = text[found.end() :]
             end = re.search(r"(?m)^[ \t]*(?:\[|#|\r?$)", rest)
             start = re.sub(r"(\A|\n)\r?\n\Z", r"\1", text[: found.start()])
@@ -475,14 +482,14 @@ class TomlEdit:
     def _has_value(self, text: str, value: dict[str, Any]) -> bool:
         """Return whether a text has the expected value: TOML has many spellings of the same table."""
         try:
-            parsed = toml_in(text.replace("\r\n", "\n").removeprefix(_BOM))
+            parsed = parse_toml(text.replace("\r\n", "\n").removeprefix(_BOM))
         except ValueError:
             parsed = {}
         return _without_empty(parsed) == _without_empty(value)
 
     def _unsupported_form(self) -> UsageError:
         return UsageError(
-            f"{self.path} spells mcp_servers in a way that setup cannot change. Edit [mcp_servers.{NAME}] yourself."
+            f"{self.path} spells mcp_servers in a way that setup cannot change. Edit [mcp_servers.{SERVER_NAME}] yourself."
         )
 
 
@@ -498,7 +505,7 @@ class LinesEdit:
     heading: str
     """Heading, which names the project because several may share the file."""
     lines: Sequence[str]
-    says: str
+    description: str
     old_heading: str = ""
     """Heading of earlier versions, shared by projects. Only known lines below it are ours."""
     old_lines: Sequence[str] = ()
@@ -509,24 +516,26 @@ class LinesEdit:
         """Whether the file should contain any entries of ours."""
         return bool(self.lines)
 
-    def merged(self, before: bytes | None, *, force: bool, was_written: bool, past: Past = UNKNOWN) -> bytes:
+    def with_entries(
+        self, before: bytes | None, *, force: bool, was_written: bool, past: FileHistory = UNKNOWN_HISTORY
+    ) -> bytes:
         """Return the file with our lines appended."""
-        there = (self.stripped(before, before) or b"") if before else b""
+        there = (self.without_entries(before, before) or b"") if before else b""
         start = there if not there or there.endswith(b"\n") else there + b"\n"
         new = start + b"\n".join([*map(_encode, [self.heading, *self.lines]), b""])
         is_done = before and self._our_lines(before) == [*map(_encode, self.lines)] and not self._old_lines(before)
         return before if before and is_done else new
 
-    def stripped(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
+    def without_entries(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
         """Return the file without our lines."""
         lines = now.splitlines(keepends=True)
         ours = {*self._lines_under(lines, self.heading), *self._old_lines(now)}
         kept = [line for number, line in enumerate(lines) if number not in ours]
         return None if original is None and not kept else b"".join(kept)
 
-    def found(self, now: bytes) -> Found:
+    def find_entries(self, now: bytes) -> OurEntries:
         """Return our entries in the file."""
-        return Found(has_more=bool(self._our_lines(now) or self._old_lines(now)))
+        return OurEntries(has_other=bool(self._our_lines(now) or self._old_lines(now)))
 
     def _our_lines(self, now: bytes) -> list[bytes]:
         lines = now.splitlines()
@@ -561,30 +570,32 @@ class FileEdit:
 
     path: Path
     content: bytes
-    says: str
+    description: str
     is_private: bool = False
     is_wanted: bool = True
     is_prose: bool = False
     """Whether the file is prose for agents, of which only the length is shown."""
 
-    def merged(self, before: bytes | None, *, force: bool, was_written: bool, past: Past = UNKNOWN) -> bytes:
+    def with_entries(
+        self, before: bytes | None, *, force: bool, was_written: bool, past: FileHistory = UNKNOWN_HISTORY
+    ) -> bytes:
         """Return our content, or the existing file if a person wrote or edited it (unless `force`)."""
         return self.content if before is None or was_written or force else before
 
-    def stripped(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
+    def without_entries(self, now: bytes, original: bytes | None, *, is_known: bool = True) -> bytes | None:
         """Return the original if the file is ours, or the file unchanged if it was edited."""
         return original if now == self.content else now
 
-    def found(self, now: bytes) -> Found:
+    def find_entries(self, now: bytes) -> OurEntries:
         """Return our entries in the file. A plugin has the command of its hooks in `PROGRAM`."""
         import json
         import shlex
 
         calls = re.search(r"^const PROGRAM = (\[.*\])$", now.decode("utf-8", "replace"), re.MULTILINE)
         try:
-            return Found(hooks=(shlex.join(json.loads(calls[1])),)) if calls else Found(has_more=True)
+            return OurEntries(hooks=(shlex.join(json.loads(calls[1])),)) if calls else OurEntries(has_other=True)
         except (ValueError, TypeError):  # edited by hand
-            return Found(has_more=True)
+            return OurEntries(has_other=True)
 
 
 Edit = JsonEdit | TomlEdit | LinesEdit | FileEdit

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     """Path to a value: keys and list indexes."""
 
-DEEPEST = 200
+MAX_DEPTH = 200
 """Maximum nesting depth."""
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Maximum number of values in a text."""
 _WHITESPACE = re.compile(r"[ \t\r\n]*")
 _WHITESPACE_AND_COMMENTS = re.compile(r"[ \t\r\n]*(?:(?://[^\n]*|/\*[\s\S]*?\*/)[ \t\r\n]*)*")
@@ -32,21 +32,21 @@ class InvalidJsonError(ValueError):
 # Named tuples, because records are four times slower to create and the user file of Claude Code can be megabytes.
 
 
-class Child(NamedTuple):
+class JsonChild(NamedTuple):
     """A value in an object or a list, with the offset of its key or, in a list, of the value."""
 
     key: str | int
     start: int
-    node: Node
+    node: JsonNode
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """A value and its position in the text."""
 
     start: int
     end: int
     value: Any
-    children: tuple[Child, ...] = ()
+    children: tuple[JsonChild, ...] = ()
 
 
 class JsonText:
@@ -113,7 +113,7 @@ class JsonText:
             return self
         return self._spliced((node.start + 1, node.end - 1, ""))
 
-    def _find(self, path: Path) -> Node | None:
+    def _find(self, path: Path) -> JsonNode | None:
         node = self._root
         for key in path:
             kind = dict if isinstance(key, str) else list
@@ -123,7 +123,7 @@ class JsonText:
             node = found[-1]  # the last of several equal keys wins
         return node
 
-    def _with_added(self, holder: Node, key: str | int, value: Any) -> JsonText:
+    def _with_added(self, holder: JsonNode, key: str | int, value: Any) -> JsonText:
         name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
         outer = self._indent_of(holder.start)
         if not holder.children:
@@ -152,14 +152,14 @@ class JsonText:
 
     def _format(self, value: Any, indent: str, *, is_compact: bool) -> str:
         written = json.dumps(value, ensure_ascii=False, indent=None if is_compact else self._unit)
-        if not is_text(written):  # a lone surrogate, which must be escaped
+        if not is_encodable(written):  # a lone surrogate, which must be escaped
             written = json.dumps(value, indent=None if is_compact else self._unit)
         if is_compact:
             return written
         lines = written.split("\n")
         return (self._newline + indent).join(lines)
 
-    def _is_inline(self, node: Node) -> bool:
+    def _is_inline(self, node: JsonNode) -> bool:
         if not node.children:
             return self._is_compact
         return "\n" not in self.text[node.start : node.children[-1].node.end]
@@ -191,7 +191,7 @@ class JsonText:
         return JsonText("".join([*pieces, self.text[done:]]))
 
 
-def is_text(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return whether a text can be encoded as UTF-8."""
     try:
         text.encode()
@@ -208,7 +208,7 @@ class _JsonParser:
         self._at = 0
         self._values = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> JsonNode:
         """Parse the parse text."""
         self._skip()
         node = self._value(0)
@@ -224,12 +224,12 @@ class _JsonParser:
     def _skip(self) -> None:
         self._at = _skip_comments(self._text, self._at)
 
-    def _value(self, depth: int) -> Node:
-        if depth > DEEPEST:
+    def _value(self, depth: int) -> JsonNode:
+        if depth > MAX_DEPTH:
             raise self._error("nested too deeply")
         self._values += 1
-        if self._values > MOST_VALUES:
-            raise self._error(f"more than {MOST_VALUES:,} values")
+        if self._values > MAX_VALUES:
+            raise self._error(f"more than {MAX_VALUES:,} values")
         start = self._at
         mark = self._text[start : start + 1]
         if mark in ("{", "["):
@@ -238,17 +238,17 @@ class _JsonParser:
         if not found:
             raise self._error("missing value" if mark in ("", ",", "}", "]") else "invalid value")
         self._at = found.end()
-        return Node(start, self._at, self._decode(found.group()))
+        return JsonNode(start, self._at, self._decode(found.group()))
 
-    def _parse_container(self, start: int, mark: str, depth: int) -> Node:
+    def _parse_container(self, start: int, mark: str, depth: int) -> JsonNode:
         closing = "}" if mark == "{" else "]"
-        children: list[Child] = []
+        children: list[JsonChild] = []
         self._at += 1
         self._skip()
         while self._text[self._at : self._at + 1] != closing:
             begin = self._at
             key: str | int = self._parse_key() if mark == "{" else len(children)
-            children.append(Child(key, begin, self._value(depth + 1)))
+            children.append(JsonChild(key, begin, self._value(depth + 1)))
             self._skip()
             if self._text[self._at : self._at + 1] == ",":
                 self._at += 1
@@ -258,7 +258,7 @@ class _JsonParser:
         self._at += 1
         value: Any
         value = {child.key: child.node.value for child in children} if mark == "{" else [c.node.value for c in children]
-        return Node(start, self._at, value, tuple(children))
+        return JsonNode(start, self._at, value, tuple(children))
 
     def _parse_key(self) -> str:
         found = _STRING.match(self._text, self._at)

@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ralph.core.files import Size
+    from ralph.core.files import FileStamp
 
-MOST_MEGABYTES = 16
+MAX_SETTINGS_MEGABYTES = 16
 """Maximum size of a settings file, in megabytes. The user file of Claude Code can be a few megabytes long."""
 
 
-def settings_in(path: Path) -> tuple[bytes, Size] | None:
+def read_settings_file(path: Path) -> tuple[bytes, FileStamp] | None:
     """Return the content of a file with its size and modification time, or None if there is no file.
 
     Anything but a regular file is rejected: a device may be endless, and opening a pipe may block forever.
@@ -29,14 +29,14 @@ def settings_in(path: Path) -> tuple[bytes, Size] | None:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise _read_error(path, "it is not a regular file")
-            content = file.read(MOST_MEGABYTES * 2**20 + 1)
+            content = file.read(MAX_SETTINGS_MEGABYTES * 2**20 + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _read_error(path, reason) from error
-    if len(content) > MOST_MEGABYTES * 2**20:
-        raise _read_error(path, f"it is larger than {MOST_MEGABYTES} MB")
+    if len(content) > MAX_SETTINGS_MEGABYTES * 2**20:
+        raise _read_error(path, f"it is larger than {MAX_SETTINGS_MEGABYTES} MB")
     return content, (found.st_size, found.st_mtime_ns)
 
 

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.core.files import content_of
-from ralph.core.git import ask_git, run_git
+from ralph.core.files import read_bytes_or_none
+from ralph.core.git import query_git, run_git
 from ralph.core.records import record
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 SNAPSHOT_SECONDS = 120.0
 """Timeout for adding all files to the snapshot, in seconds."""
-AT_ONCE = 200
+RESTORE_BATCH_SIZE = 200
 """Number of files restored by one git command."""
-SOME_LEFT_OUT = 1
+ADD_SKIPPED_EXIT_CODE = 1
 """Exit code of `git add` when it skipped an unreadable file or a repository without a commit."""
 _OWN_FILES = (".ralph", ".agent")
 _IDENTITY = ("-c", "user.name=Ralph", "-c", "user.email=ralph@localhost")
-KEPT = "refs/ralph/taken-back"
+REVERTED_REFS = "refs/ralph/taken-back"
 
 
 @record
@@ -42,29 +42,29 @@ class _RepositoryState:
     """Empty when there is no commit yet."""
 
 
-class Frozen:
+class ReadOnlyWorktree:
     """Context manager that reverts changes made to a working tree inside the block."""
 
-    def __init__(self, directory: Path, *, takes_back: bool = True) -> None:
+    def __init__(self, directory: Path, *, reverts: bool = True) -> None:
         """Without `takes_back` nothing is reverted, because another run works in the same directory."""
-        top = ask_git(directory, "rev-parse", "--show-toplevel")
-        prefix = (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
-        self._top = Path(top.strip("\n")) if top and takes_back else None
+        top = query_git(directory, "rev-parse", "--show-toplevel")
+        prefix = (query_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
+        self._top = Path(top.strip("\n")) if top and reverts else None
         self._files = (".", *(f":(exclude,top,literal){prefix}{name}" for name in _OWN_FILES))
         self._before = _RepositoryState(tree="", branch="", commit="")
         self._index: bytes | None = None
         self._rules: dict[Path, bytes | None] = {}
         """Contents of the files that decide which paths git looks at."""
-        self.taken_back: tuple[str, ...] = ()
+        self.reverted: tuple[str, ...] = ()
         """Files that were changed and reverted, and HEAD if it was moved."""
-        self.kept_as = ""
+        self.saved_ref = ""
         """Ref under which the reverted changes are saved; a person may have made them."""
 
     def __enter__(self) -> Self:
         if self._top:
-            self._index = content_of(_index_path(self._top))
+            self._index = read_bytes_or_none(_index_path(self._top))
             self._before = self._read_state(self._top)
-            self._rules = {path: content_of(path) for path in _rule_paths(self._top)}
+            self._rules = {path: read_bytes_or_none(path) for path in _rule_paths(self._top)}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,22 +73,22 @@ class Frozen:
         changed_rules = self._restore_rules()
         after = self._read_state(self._top)
         if not after.tree:
-            self.taken_back = ("the repository, which git can no longer read",)
+            self.reverted = ("the repository, which git can no longer read",)
             return
         if after.tree != self._before.tree:
-            self.kept_as = self._save_tree(self._top, after.tree)
-            self.taken_back = self._restore(self._top, after.tree)
+            self.saved_ref = self._save_tree(self._top, after.tree)
+            self.reverted = self._restore(self._top, after.tree)
         if (after.branch, after.commit) != (self._before.branch, self._before.commit):
             self._restore_head(self._top)
-            self.taken_back += ("HEAD",)
+            self.reverted += ("HEAD",)
         index = _index_path(self._top)
-        if self._index is not None and content_of(index) != self._index:
+        if self._index is not None and read_bytes_or_none(index) != self._index:
             index.write_bytes(self._index)
-        self.taken_back += changed_rules
+        self.reverted += changed_rules
 
     def _restore_rules(self) -> tuple[str, ...]:
         """Restore git's ignore rules, which could hide a change, and return those that were changed."""
-        changed = [path for path, before in self._rules.items() if content_of(path) != before]
+        changed = [path for path, before in self._rules.items() if read_bytes_or_none(path) != before]
         for path in changed:
             before = self._rules[path]
             try:
@@ -98,8 +98,8 @@ class Frozen:
         return tuple(f".git/{path.name}" for path in changed)
 
     def _read_state(self, top: Path) -> _RepositoryState:
-        branch = ask_git(top, "symbolic-ref", "-q", "HEAD") or ""
-        commit = ask_git(top, "rev-parse", "-q", "--verify", "HEAD") or ""
+        branch = query_git(top, "symbolic-ref", "-q", "HEAD") or ""
+        commit = query_git(top, "rev-parse", "-q", "--verify", "HEAD") or ""
         return _RepositoryState(tree=self._write_tree(top), branch=branch.strip(), commit=commit.strip())
 
     def _write_tree(self, top: Path) -> str:
@@ -109,18 +109,18 @@ class Frozen:
             if self._index is not None:  # the one from before: a later one may mark files as unchanged
                 Path(copy["GIT_INDEX_FILE"]).write_bytes(self._index)
             add = ("add", "-A", "--ignore-errors", "--", *self._files)
-            added = run_git(top, *add, seconds=SNAPSHOT_SECONDS, environment=copy)
+            added = run_git(top, *add, timeout_seconds=SNAPSHOT_SECONDS, environment=copy)
             written = run_git(top, "write-tree", environment=copy)
-        return written.out.strip() if added.code in (0, SOME_LEFT_OUT) and written.ok else ""
+        return written.stdout.strip() if added.exit_code in (0, ADD_SKIPPED_EXIT_CODE) and written.ok else ""
 
     def _save_tree(self, top: Path, after: str) -> str:
         """Save a tree under a ref and return the ref's name."""
         commit = run_git(top, *_IDENTITY, "commit-tree", after, "-m", "Taken back after a verification")
-        name = f"{KEPT}/{commit.out.strip()[:12]}"
-        return name if commit.ok and run_git(top, "update-ref", name, commit.out.strip()).ok else ""
+        name = f"{REVERTED_REFS}/{commit.stdout.strip()[:12]}"
+        return name if commit.ok and run_git(top, "update-ref", name, commit.stdout.strip()).ok else ""
 
     def _restore(self, top: Path, after: str) -> tuple[str, ...]:
-        diff = ask_git(top, "diff", "--name-status", "--no-renames", "-z", self._before.tree, after) or ""
+        diff = query_git(top, "diff", "--name-status", "--no-renames", "-z", self._before.tree, after) or ""
         fields = diff.split("\0")
         changes = list(zip(fields[::2], fields[1::2], strict=False))
         for status, path in changes:
@@ -130,8 +130,10 @@ class Frozen:
         with tempfile.TemporaryDirectory(prefix="ralph-") as folder:
             copy = {"GIT_INDEX_FILE": f"{folder}/index"}
             run_git(top, "read-tree", self._before.tree, environment=copy)
-            for start in range(0, len(changed), AT_ONCE):
-                run_git(top, "checkout-index", "-f", "--", *changed[start : start + AT_ONCE], environment=copy)
+            for start in range(0, len(changed), RESTORE_BATCH_SIZE):
+                run_git(
+                    top, "checkout-index", "-f", "--", *changed[start : start + RESTORE_BATCH_SIZE], environment=copy
+                )
         return tuple(path for _, path in changes)
 
     def _restore_head(self, top: Path) -> None:
@@ -146,14 +148,14 @@ class Frozen:
 
 
 def _index_path(top: Path) -> Path:
-    return top / (ask_git(top, "rev-parse", "--git-path", "index") or "").strip("\n")
+    return top / (query_git(top, "rev-parse", "--git-path", "index") or "").strip("\n")
 
 
 def _rule_paths(top: Path) -> list[Path]:
     # A linked worktree shares its config with the other worktrees.
     own = ("config",) if (top / ".git").is_dir() else ()
     names = (*own, "info/exclude", "info/attributes")
-    return [top / (ask_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in names]
+    return [top / (query_git(top, "rev-parse", "--git-path", name) or "").strip("\n") for name in names]
 
 
 def _remove(path: Path) -> None:

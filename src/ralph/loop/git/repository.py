@@ -21,25 +21,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ralph.core.git import Ran
+    from ralph.core.git import GitResult
 
-OLDEST_GIT = (2, 23)
+MIN_GIT_VERSION = (2, 23)
 """Minimum supported version of git."""
-GIT_SECONDS = 300.0
+GIT_TIMEOUT_SECONDS = 300.0
 """Timeout of one git command, in seconds."""
-LOCK_SECONDS = 4 * 3600.0
+LOCK_TIMEOUT_SECONDS = 4 * 3600.0
 """Timeout for the merge lock, in seconds; long, because others run their gates while they hold it."""
 LOCK_POLL_SECONDS = 0.005
 """Poll interval for the merge lock, in seconds."""
-BUSY_SECONDS = 5.0
+INDEX_LOCK_TIMEOUT_SECONDS = 5.0
 """Time to wait for another git command in the same tree, in seconds."""
-BUSY_POLL_SECONDS = 0.02
+INDEX_LOCK_POLL_SECONDS = 0.02
 """Poll interval while another git command holds a lock, in seconds."""
-TRIES = 5
+GIT_RETRIES = 5
 """Number of attempts to run a git command that met a half-made worktree."""
-LONGEST_WORDS = 500
+MAX_GIT_ERROR_LENGTH = 500
 """Maximum length of a quoted git error, in characters."""
-NOBODY = (("user.name", "Ralph"), ("user.email", "ralph@localhost"))
+DEFAULT_IDENTITY = (("user.name", "Ralph"), ("user.email", "ralph@localhost"))
 """Identity for commits where none is configured."""
 
 _OPTIONS = (
@@ -58,17 +58,17 @@ _UNFINISHED = {
 
 
 @record
-class Ref:
+class BranchRef:
     """Current state of a branch."""
 
     commit: str
     tree: str
-    top: str
+    worktree: str
     """Worktree in which it is checked out; empty if none."""
 
 
 @record
-class State:
+class WorktreeStatus:
     """Status of a working tree."""
 
     head: str
@@ -87,84 +87,96 @@ class StopRequestedError(WorktreeError):
 class Repository:
     """Git repository, seen from one of its worktrees; safe to share between threads."""
 
-    def __init__(self, *, top: Path, prefix: str, own: Path, common: Path, version: tuple[int, ...]) -> None:
+    def __init__(
+        self, *, top: Path, prefix: str, git_directory: Path, common_git_directory: Path, version: tuple[int, ...]
+    ) -> None:
         """Use `at` instead."""
         self.top = top
         self.prefix = prefix
         """Path from the top to the project, empty or with a trailing slash."""
-        self.own = own
+        self.git_directory = git_directory
         """Git directory of this worktree."""
-        self.common = common
+        self.common_git_directory = common_git_directory
         """Common git directory of the repository."""
         self.version = version
         self._identity = _missing_identity(top)
 
     @classmethod
-    def at(cls, root: Path) -> Repository:
+    def open(cls, root: Path) -> Repository:
         """Return the repository that contains a directory; raise WorktreeError if it cannot be used."""
         version = _git_version(root)
         ran = run_git(root, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
         if not ran.ok:
-            if "not a git repository" in ran.error:
+            if "not a git repository" in ran.stderr:
                 raise WorktreeError(
                     "--parallel needs a git repository. Run git init and make a first commit.", code="no-repository"
                 )
-            raise WorktreeError(f"--parallel needs git, which failed in {root}: {words(ran)}")
-        top, own, common, prefix = (*ran.out.split("\n"), "")[:4]
+            raise WorktreeError(f"--parallel needs git, which failed in {root}: {git_error(ran)}")
+        top, own, common, prefix = (*ran.stdout.split("\n"), "")[:4]
         real = Path(os.path.realpath(root / common))
-        return cls(top=Path(top), prefix=prefix, own=Path(own), common=real, version=version)
+        return cls(top=Path(top), prefix=prefix, git_directory=Path(own), common_git_directory=real, version=version)
 
     # --- commands and queries ----------------------------------------------------------
 
-    def attempt(self, directory: Path, *arguments: str, **environment: str) -> Ran:
+    def try_git(self, directory: Path, *arguments: str, **environment: str) -> GitResult:
         """Run a git command and return its result, failed or not."""
-        for retry in range(TRIES):
+        for retry in range(GIT_RETRIES):
             ran = run_git(
-                directory, *_OPTIONS, *self._identity, *arguments, seconds=GIT_SECONDS, environment=environment
+                directory,
+                *_OPTIONS,
+                *self._identity,
+                *arguments,
+                timeout_seconds=GIT_TIMEOUT_SECONDS,
+                environment=environment,
             )
             # Git fails, before it changes anything, when it meets a worktree that is being created or removed.
-            if ran.ok or not ("commondir" in ran.error or ("Invalid path" in ran.error and "/worktrees/" in ran.error)):
+            if ran.ok or not (
+                "commondir" in ran.stderr or ("Invalid path" in ran.stderr and "/worktrees/" in ran.stderr)
+            ):
                 break
             time.sleep(0.01 * 2**retry)
         return ran
 
-    def git(self, directory: Path, *arguments: str) -> str:
+    def run_git_checked(self, directory: Path, *arguments: str) -> str:
         """Run a git command and return its output; raise WorktreeError if it fails."""
-        ran = self.attempt(directory, *arguments)
+        ran = self.try_git(directory, *arguments)
         if not ran.ok:
-            raise WorktreeError(f"git failed in {directory}: {words(ran)}")
-        return ran.out.rstrip("\n")
+            raise WorktreeError(f"git failed in {directory}: {git_error(ran)}")
+        return ran.stdout.rstrip("\n")
 
-    def when_free(self, directory: Path, *arguments: str, **environment: str) -> Ran:
+    def try_git_when_unlocked(self, directory: Path, *arguments: str, **environment: str) -> GitResult:
         """Run a git command, retrying while another one holds the lock of the same tree."""
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + INDEX_LOCK_TIMEOUT_SECONDS
         while True:
-            ran = self.attempt(directory, *arguments, **environment)
-            if ran.ok or "index.lock" not in ran.error or time.monotonic() > deadline:
+            ran = self.try_git(directory, *arguments, **environment)
+            if ran.ok or "index.lock" not in ran.stderr or time.monotonic() > deadline:
                 return ran
-            time.sleep(BUSY_POLL_SECONDS)
+            time.sleep(INDEX_LOCK_POLL_SECONDS)
 
-    def branches(self, *names: str, merged_into: str = "") -> dict[str, Ref]:
+    def find_branches(self, *names: str, merged_into: str = "") -> dict[str, BranchRef]:
         """Return the existing branches among the given names or prefixes."""
-        merged = [f"--merged={ref(merged_into)}"] if merged_into else []
-        ran = self.attempt(self.top, "for-each-ref", f"--format={_REF}", *merged, *map(ref, names))
+        merged = [f"--merged={full_ref(merged_into)}"] if merged_into else []
+        ran = self.try_git(self.top, "for-each-ref", f"--format={_REF}", *merged, *map(full_ref, names))
         if not ran.ok:
-            raise WorktreeError(f"git could not list the branches: {words(ran)}")
-        lines = (line.split("\0") for line in ran.out.split("\n") if line)
-        return {name.removeprefix(ref("")): Ref(commit=commit, tree=tree, top=top) for name, commit, tree, top in lines}
+            raise WorktreeError(f"git could not list the branches: {git_error(ran)}")
+        lines = (line.split("\0") for line in ran.stdout.split("\n") if line)
+        return {
+            name.removeprefix(full_ref("")): BranchRef(commit=commit, tree=tree, worktree=top)
+            for name, commit, tree, top in lines
+        }
 
-    def state(self, top: Path, *options: str) -> State:
+    def status(self, top: Path, *options: str) -> WorktreeStatus:
         """Return the status of a working tree."""
-        ran = self.when_free(top, *_STATUS, *options)
+        ran = self.try_git_when_unlocked(top, *_STATUS, *options)
         if not ran.ok:
-            raise WorktreeError(f"git could not list the changes in {top}: {words(ran)}")
-        return _parse_status(ran.out)
+            raise WorktreeError(f"git could not list the changes in {top}: {git_error(ran)}")
+        return _parse_status(ran.stdout)
 
-    def has(self, top: Path, commit: str) -> bool:
+    def is_ancestor(self, top: Path, commit: str) -> bool:
         """Return whether a commit is an ancestor of what is checked out in a tree."""
-        return self.attempt(top, "merge-base", "--is-ancestor", commit, "HEAD").ok
+        return self.try_git(top, "merge-base", "--is-ancestor", commit, "HEAD").ok
 
-    def shown(self, path: str) -> str:
+    def relative_path(self, path: str) -> str:
         """Return a path relative to the project's directory."""
         if path.startswith(self.prefix):
             return path.removeprefix(self.prefix)
@@ -173,60 +185,60 @@ class Repository:
     # --- locks -------------------------------------------------------------------------
 
     @contextmanager
-    def alone(self, should_stop: Callable[[], bool] = lambda: False, name: str = "merge.lock") -> Iterator[None]:
+    def lock(self, should_stop: Callable[[], bool] = lambda: False, name: str = "merge.lock") -> Iterator[None]:
         """Hold a lock of the repository, across threads and processes."""
-        path = self.common / worktrees.ROOM / name
+        path = self.common_git_directory / worktrees.ADMIN_DIRECTORY / name
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise WorktreeError(f"Could not write {path}: {error.strerror}.") from error
-        deadline = time.monotonic() + LOCK_SECONDS
+        deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
         try:
             while not _try_lock(handle):
                 if should_stop():
                     raise StopRequestedError("The run was stopped before the work was merged.")
                 if time.monotonic() > deadline:
-                    raise WorktreeError(f"{path} has been locked by another process for {LOCK_SECONDS:.0f} s.")
+                    raise WorktreeError(f"{path} has been locked by another process for {LOCK_TIMEOUT_SECONDS:.0f} s.")
                 time.sleep(LOCK_POLL_SECONDS)
             yield
         finally:
             os.close(handle)
 
 
-def ref(branch: str) -> str:
+def full_ref(branch: str) -> str:
     """Return the full ref name of a branch."""
     return f"refs/heads/{branch}"
 
 
-def unfinished(folder: Path) -> str:
+def operation_in_progress(folder: Path) -> str:
     """Return the operation in progress (merge, rebase, ...) in a git directory, or an empty string."""
     return next((name for file, name in _UNFINISHED.items() if (folder / file).exists()), "")
 
 
-def without_locks(folder: Path) -> None:
+def remove_stale_locks(folder: Path) -> None:
     """Remove locks left by git commands that were killed with their agent."""
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + INDEX_LOCK_TIMEOUT_SECONDS
     locks = [folder / "index.lock", folder / "HEAD.lock"]
     while any(lock.exists() for lock in locks) and time.monotonic() < deadline:
-        time.sleep(BUSY_POLL_SECONDS)
+        time.sleep(INDEX_LOCK_POLL_SECONDS)
     for lock in locks:
         lock.unlink(missing_ok=True)
 
 
-def words(ran: Ran) -> str:
+def git_error(ran: GitResult) -> str:
     """Return the error message of a git command in one line."""
-    message = " ".join((ran.error.strip() or ran.out.strip() or f"exit code {ran.code}").split())
-    return message if len(message) <= LONGEST_WORDS else f"{message[:LONGEST_WORDS]}…"
+    message = " ".join((ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.exit_code}").split())
+    return message if len(message) <= MAX_GIT_ERROR_LENGTH else f"{message[:MAX_GIT_ERROR_LENGTH]}…"
 
 
 def _git_version(root: Path) -> tuple[int, ...]:
     """Return the version of git; raise WorktreeError if it is missing or too old."""
     ran = run_git(root, "version")
     if not ran.ok:
-        raise WorktreeError(f"--parallel needs git: {words(ran)}")
-    version = tuple(int(part) for part in re.findall(r"\d+", ran.out)[:2])
-    if version < OLDEST_GIT:
-        oldest, found = (".".join(map(str, one)) for one in (OLDEST_GIT, version))
+        raise WorktreeError(f"--parallel needs git: {git_error(ran)}")
+    version = tuple(int(part) for part in re.findall(r"\d+", ran.stdout)[:2])
+    if version < MIN_GIT_VERSION:
+        oldest, found = (".".join(map(str, one)) for one in (MIN_GIT_VERSION, version))
         raise WorktreeError(
             f"--parallel needs git {oldest} or newer; this is {found}. Upgrade git.", code="git-too-old"
         )
@@ -236,13 +248,13 @@ def _git_version(root: Path) -> tuple[int, ...]:
 def _missing_identity(top: Path) -> tuple[str, ...]:
     """Return git options for the parts of the committer identity that are not configured."""
     ran = run_git(top, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
-    known = {name for name, _, value in (entry.partition("\n") for entry in ran.out.split("\0")) if value}
+    known = {name for name, _, value in (entry.partition("\n") for entry in ran.stdout.split("\0")) if value}
     if os.environ.get("EMAIL"):
         known.add("user.email")
-    return tuple(part for name, value in NOBODY if name not in known for part in ("-c", f"{name}={value}"))
+    return tuple(part for name, value in DEFAULT_IDENTITY if name not in known for part in ("-c", f"{name}={value}"))
 
 
-def _parse_status(status: str) -> State:
+def _parse_status(status: str) -> WorktreeStatus:
     head = branch = ""
     changed, unmerged = [], []
     for field in status.split("\0"):
@@ -256,7 +268,7 @@ def _parse_status(status: str) -> State:
             changed.append(field[2:])
         elif field.startswith("u "):
             unmerged.append((field.split(" ", 10)[10], field[2:4]))
-    return State(head=head, branch=branch, changed=tuple(changed), unmerged=tuple(unmerged))
+    return WorktreeStatus(head=head, branch=branch, changed=tuple(changed), unmerged=tuple(unmerged))
 
 
 def _try_lock(handle: int) -> bool:

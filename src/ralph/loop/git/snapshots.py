@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from ralph.core.git import ask_git
+from ralph.core.git import query_git
 from ralph.core.records import record
-from ralph.loop.stuck import NOTHING
+from ralph.loop.stuck import NO_CHANGE_MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-MOST_FILES = 200
+MAX_RECORDED_FILES = 200
 """Maximum number of changed files recorded."""
 _OWN_FILES = (".ralph/",)
-LARGEST_READ = 5 * 1024 * 1024
+MAX_HASHED_BYTES = 5 * 1024 * 1024
 """Size of a file up to which its content is hashed, in bytes."""
 
 
 @record
-class Snapshot:
+class WorktreeSnapshot:
     """State of a working tree at one moment."""
 
     commit: str
@@ -30,9 +30,9 @@ class Snapshot:
     """Path, status, size and modification time of each file that differs from the commit."""
 
 
-def snapshot(directory: Path) -> Snapshot | None:
+def take_snapshot(directory: Path) -> WorktreeSnapshot | None:
     """Return the state of the working tree, or None without git."""
-    status = ask_git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
+    status = query_git(directory, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".")
     if status is None:
         return None
     prefix = _prefix(directory)
@@ -50,29 +50,31 @@ def snapshot(directory: Path) -> Snapshot | None:
                 next(fields, "")  # old path of a renamed file
             if not path.startswith(_OWN_FILES):
                 changed.append((path, state, *_stamp(directory / path)))
-    return Snapshot(commit=commit, changed=tuple(changed))
+    return WorktreeSnapshot(commit=commit, changed=tuple(changed))
 
 
-def changed_between(directory: Path, before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]:
+def changed_between(
+    directory: Path, before: WorktreeSnapshot | None, after: WorktreeSnapshot | None
+) -> tuple[str, ...]:
     """Return the files that changed between two snapshots, including committed changes."""
     if before is None or after is None:
         return ()
     paths = {entry[0] for entry in set(before.changed) ^ set(after.changed)}
     if before.commit != after.commit:
         base = before.commit if before.commit != "(initial)" else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-        committed = ask_git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
+        committed = query_git(directory, "diff", "--name-only", "--relative", "-z", base, after.commit) or ""
         paths |= {path for path in committed.split("\0") if path and not path.startswith(_OWN_FILES)}
-    return tuple(sorted(paths)[:MOST_FILES])
+    return tuple(sorted(paths)[:MAX_RECORDED_FILES])
 
 
-def mark_of(directory: Path, files: Sequence[str]) -> str:
+def change_hash(directory: Path, files: Sequence[str]) -> str:
     """Return a hash that is equal for attempts that left the same content in the same files."""
     import hashlib
 
     if not files:
-        return NOTHING
+        return NO_CHANGE_MARK
     digest = hashlib.sha256()
-    for file in files[:MOST_FILES]:
+    for file in files[:MAX_RECORDED_FILES]:
         digest.update(f"{file}\0{_content_hash(directory / file)}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:16]
 
@@ -82,7 +84,7 @@ def _content_hash(path: Path) -> str:
 
     try:
         size = os.lstat(path).st_size
-        if size > LARGEST_READ or path.is_symlink():
+        if size > MAX_HASHED_BYTES or path.is_symlink():
             return f"{size}"
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
@@ -92,7 +94,7 @@ def _content_hash(path: Path) -> str:
 @lru_cache(64)
 def _prefix(directory: Path) -> str:
     """Return the path from the top of the repository, to which git's paths are relative."""
-    return (ask_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
+    return (query_git(directory, "rev-parse", "--show-prefix") or "").strip("\n")
 
 
 def _stamp(path: Path) -> tuple[int, int]:

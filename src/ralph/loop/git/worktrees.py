@@ -16,17 +16,17 @@ from pathlib import Path
 from ralph.core.errors import WorktreeError
 from ralph.core.git import run_git
 
-ROOM = "ralph"
+ADMIN_DIRECTORY = "ralph"
 """Directory inside the git directory for locks and for worktrees being created or removed."""
-GONE = ".gone-"
+REMOVED_PREFIX = ".gone-"
 """Name prefix of worktrees that are being removed."""
-LITTER_SECONDS = 3600.0
+LEFTOVER_SECONDS = 3600.0
 """Age from which leftovers of killed processes are deleted, in seconds."""
-TRIES = 5
+WORKTREE_ADD_RETRIES = 5
 """Number of attempts to run `git worktree add`."""
 
 
-def registered(top: Path) -> Path | None:
+def worktree_git_directory(top: Path) -> Path | None:
     """Return git's administrative directory of a worktree, or None if it is not registered."""
     try:
         text = (top / ".git").read_text(encoding="utf-8", errors="surrogateescape")
@@ -36,13 +36,13 @@ def registered(top: Path) -> Path | None:
     return folder if (folder / "HEAD").is_file() else None
 
 
-def register(common: Path, top: Path, branch: str) -> None:
+def create_worktree(common: Path, top: Path, branch: str) -> None:
     """Create a worktree without files, on a branch that may not exist yet."""
     top.mkdir(exist_ok=True)
     if (common / "reftable").is_dir():
         _register_by_git(common, top, branch)
         return
-    new = common / ROOM / f"new-{os.urandom(6).hex()}"
+    new = common / ADMIN_DIRECTORY / f"new-{os.urandom(6).hex()}"
     new.mkdir(parents=True)
     _write(new / "commondir", "../..\n")
     _write(new / "HEAD", f"ref: refs/heads/{branch}\n")
@@ -58,26 +58,26 @@ def register(common: Path, top: Path, branch: str) -> None:
 
 def _register_by_git(common: Path, top: Path, branch: str) -> None:
     """Create a worktree with git itself, as reftable repositories require."""
-    for retry in range(TRIES):
+    for retry in range(WORKTREE_ADD_RETRIES):
         ran = run_git(common, "worktree", "add", "-q", "-f", "--no-checkout", "--detach", str(top), "HEAD")
-        if ran.ok or "commondir" not in ran.error:
+        if ran.ok or "commondir" not in ran.stderr:
             break
         time.sleep(0.01 * 2**retry)
     if ran.ok:
         ran = run_git(top, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
     if not ran.ok:
-        raise WorktreeError(f"git could not create the worktree {top}: {ran.error.strip()}")
+        raise WorktreeError(f"git could not create the worktree {top}: {ran.stderr.strip()}")
 
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-def forget(common: Path, top: Path) -> None:
+def remove_worktree(common: Path, top: Path) -> None:
     """Remove a worktree, even if its directory no longer exists; its branch stays."""
-    folders = [registered(top)] if registered(top) else _registered_at(common, top)
+    folders = [worktree_git_directory(top)] if worktree_git_directory(top) else _registered_at(common, top)
     if os.path.lexists(top):
-        gone = top.with_name(f"{GONE}{os.urandom(6).hex()}")
+        gone = top.with_name(f"{REMOVED_PREFIX}{os.urandom(6).hex()}")
         top.rename(gone)
         _delete(gone)
     for folder in folders:
@@ -100,7 +100,7 @@ def _registered_at(common: Path, top: Path) -> list[Path | None]:
 
 
 def _discard(common: Path, folder: Path) -> None:
-    gone = common / ROOM / f"gone-{os.urandom(6).hex()}"
+    gone = common / ADMIN_DIRECTORY / f"gone-{os.urandom(6).hex()}"
     gone.parent.mkdir(exist_ok=True)
     try:
         folder.rename(gone)
@@ -126,13 +126,16 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep(common: Path, folder: Path) -> None:
+def delete_leftovers(common: Path, folder: Path) -> None:
     """Delete leftovers of processes that were killed while creating or removing a worktree."""
-    leftovers = [*folder.glob(f"{GONE}*"), *(path for path in (common / ROOM).glob("*-*") if path.is_dir())]
+    leftovers = [
+        *folder.glob(f"{REMOVED_PREFIX}*"),
+        *(path for path in (common / ADMIN_DIRECTORY).glob("*-*") if path.is_dir()),
+    ]
     for path in leftovers:
         try:
             age_seconds = time.time() - path.stat().st_mtime
         except OSError:
             continue
-        if age_seconds > LITTER_SECONDS:
+        if age_seconds > LEFTOVER_SECONDS:
             _delete(path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ralph.core.records import FAILURES, Outcome
-from ralph.memory.capture.extract import is_strategy
+from ralph.core.records import FAILED_OUTCOMES, AttemptOutcome
+from ralph.memory.capture.extract import is_known_strategy
 from ralph.memory.capture.statements import NO_REASON
-from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
-from ralph.memory.lifecycle.task_type import type_of_work
+from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
+from ralph.memory.lifecycle.task_type import task_type_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from ralph.store import Store
 
 
-def histories(store: Store, run_id: str) -> list[LoopHistory]:
+def run_histories(store: Store, run_id: str) -> list[LoopHistory]:
     """Return the history of a run, one for each type of task it worked on."""
     run = store.attempts.run(run_id)
-    groups: dict[str, tuple[list[str], list[Iteration]]] = {}
+    groups: dict[str, tuple[list[str], list[LoopIteration]]] = {}
     for attempt in store.attempts.recent(run_id, max(run.iterations, 1)):
-        if attempt.task_id is None or attempt.outcome is Outcome.INTERRUPTED or attempt.handed_to:
+        if attempt.task_id is None or attempt.outcome is AttemptOutcome.INTERRUPTED or attempt.handed_to:
             continue
         task = store.tasks.get(attempt.task_id)
         objective = f"{task.title}\n{task.body}"
-        kind = type_of_work(task.title, task.body)
+        kind = task_type_of(task.title, task.body)
         objectives, iterations = groups.setdefault(kind, ([], []))
         iterations.append(_iteration(store, attempt))
         if objective not in objectives:
@@ -41,17 +41,17 @@ def histories(store: Store, run_id: str) -> list[LoopHistory]:
     ]
 
 
-def _iteration(store: Store, attempt: Attempt) -> Iteration:
-    failed = attempt.outcome in FAILURES
+def _iteration(store: Store, attempt: Attempt) -> LoopIteration:
+    failed = attempt.outcome in FAILED_OUTCOMES
     report = store.attempts.report_of(attempt) if failed else None
-    learned = store.memories.learned_in(attempt.run_id, attempt.task_id or "", attempt.number or 0)
-    return Iteration(
+    learned = store.memories.learned_in_attempt(attempt.run_id, attempt.task_id or "", attempt.number or 0)
+    return LoopIteration(
         number=attempt.iteration,
-        succeeded=attempt.outcome is Outcome.DONE,
+        succeeded=attempt.outcome is AttemptOutcome.DONE,
         failed=failed,
         seconds=attempt.seconds,
         # What an attempt stated is a memory already; only its strategies are extracted here.
-        learnings=tuple(filter(is_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
+        learnings=tuple(filter(is_known_strategy, [*(memory.body for memory in learned), *attempt.notes.splitlines()])),
         files=attempt.files,
         error=_error(attempt, report) if failed else "",
     )

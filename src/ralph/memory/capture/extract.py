@@ -10,53 +10,53 @@ import math
 import re
 from collections import Counter
 
-from ralph.core.records import Memory, Source, State, record
-from ralph.core.text import accept, one_line, title_of
-from ralph.memory.lifecycle.confidence import SUREST_ESTIMATE
-from ralph.memory.lifecycle.fingerprint import same_words
-from ralph.memory.lifecycle.learnings import GENERAL, described
-from ralph.memory.lifecycle.task_type import task_type
+from ralph.core.records import Memory, MemorySource, MemoryState, record
+from ralph.core.text import extract_title, one_line, sanitize
+from ralph.memory.lifecycle.confidence import MAX_ESTIMATE_CONFIDENCE
+from ralph.memory.lifecycle.fingerprint import normalized_words
+from ralph.memory.lifecycle.learnings import GENERAL_TASK_TYPE, describe_learning
+from ralph.memory.lifecycle.task_type import classify_objective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from typing import TypeVar
 
-    from ralph.memory.lifecycle.loop_history import Iteration, LoopHistory
+    from ralph.memory.lifecycle.loop_history import LoopHistory, LoopIteration
 
     K = TypeVar("K", bound=Hashable)
 
-SHARE = 0.5
+MIN_STRATEGY_SHARE = 0.5
 """Share of successful iterations a strategy must be used in, exclusive."""
-SUREST_STRATEGY = 0.9
+MAX_STRATEGY_CONFIDENCE = 0.9
 """Maximum confidence of a strategy."""
-LEAST_OCCURRENCES = 2
+MIN_OCCURRENCES = 2
 """Number of failures from which an error counts as an antipattern."""
-SUREST_ANTIPATTERN = 0.8
+MAX_ANTIPATTERN_CONFIDENCE = 0.8
 """Maximum confidence of an antipattern."""
-ENOUGH_COMPLETED = 5
+FULL_CONFIDENCE_ITERATIONS = 5
 """Number of completed iterations at which an estimate reaches full confidence."""
-TESTS, MODULES, LAYOUT = 0.7, 0.8, 0.6
+TESTS_CONFIDENCE, MODULES_CONFIDENCE, LAYOUT_CONFIDENCE = 0.7, 0.8, 0.6
 """Confidence of conventions about tests, modules and source layout."""
-LEAST_FILES = 2
+MIN_FILES = 2
 """Minimum number of files that must show a convention."""
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
 """Maximum number of example files kept with a convention."""
-MOST_ROOTS = 3
+MAX_ROOTS = 3
 """Maximum number of source directories reported."""
-LONGEST_TEXT = 4000
+MAX_TEXT_LENGTH = 4000
 """Number of characters of a learning or an error that are examined."""
-LONGEST_PATH = 300
+MAX_PATH_LENGTH = 300
 """Length above which a path is ignored, in characters."""
 
 
-def is_strategy(text: str) -> bool:
+def is_known_strategy(text: str) -> bool:
     """Return whether a text describes one of the known strategies."""
     strategy = _strategy(text)
     return strategy is not None and strategy[0] == strategy[1]
 
 
-def extract(history: LoopHistory, at: str) -> list[Memory]:
+def extract_learnings(history: LoopHistory, at: str) -> list[Memory]:
     """Return the learnings of a loop, ready for staging."""
     drafts = [
         *_find_strategies(history),
@@ -64,8 +64,11 @@ def extract(history: LoopHistory, at: str) -> list[Memory]:
         *_estimate(history),
         *_find_conventions(history),
     ]
-    kind = history.task_type or task_type(history.objective)
-    return [_memory(draft, GENERAL if draft.kind == "convention" else kind, history.loop_id, at) for draft in drafts]
+    kind = history.task_type or classify_objective(history.objective)
+    return [
+        _memory(draft, GENERAL_TASK_TYPE if draft.kind == "convention" else kind, history.loop_id, at)
+        for draft in drafts
+    ]
 
 
 @record
@@ -82,7 +85,7 @@ class _Draft:
 
 def _memory(draft: _Draft, task_type: str, loop_id: str, at: str) -> Memory:
     content = {name: _as_int(value) for name, value in draft.content.items()}
-    title, body = described(draft.kind, task_type, content)
+    title, body = describe_learning(draft.kind, task_type, content)
     return Memory(
         id="",
         kind=draft.kind,
@@ -92,8 +95,8 @@ def _memory(draft: _Draft, task_type: str, loop_id: str, at: str) -> Memory:
         tags=draft.tags,
         files=draft.files,
         task_type=task_type,
-        source=Source.AUTOMATIC,
-        state=State.STAGED,
+        source=MemorySource.AUTOMATIC,
+        state=MemoryState.STAGED,
         confidence=draft.confidence,
         success_rate=draft.success_rate,
         origin_loops=(loop_id,),
@@ -157,24 +160,24 @@ def _find_strategies(history: LoopHistory) -> Iterator[_Draft]:
         names = {**strategies, **names}
     for key, count in used.items():
         share = count / len(successes)
-        if share > SHARE:
+        if share > MIN_STRATEGY_SHARE:
             yield _Draft(
                 kind="strategy",
                 content={"description": names[key], "effectiveness": share, "iterations": count},
-                confidence=min(share, SUREST_STRATEGY),
+                confidence=min(share, MAX_STRATEGY_CONFIDENCE),
                 success_rate=share,
             )
 
 
 def _strategy(learning: str) -> tuple[str, str] | None:
     """Return the key and name of the strategy in a learning: a known one, or its own first sentence."""
-    text = accept(learning[:LONGEST_TEXT])
+    text = sanitize(learning[:MAX_TEXT_LENGTH])
     if not re.search(_NEGATION, text, re.IGNORECASE):
         for name, pattern in _STRATEGIES:
             if re.search(pattern, text, re.IGNORECASE):
                 return name, name
-    sentence = one_line(title_of(text, 200), 200)
-    return (same_words(sentence), sentence) if sentence else None
+    sentence = one_line(extract_title(text, 200), 200)
+    return (normalized_words(sentence), sentence) if sentence else None
 
 
 # --- antipatterns ------------------------------------------------------------------
@@ -247,7 +250,7 @@ _ERROR_CATEGORIES = (
 _ERROR_WORD = re.compile(r"(?:error|exception|failure|failed|panic\w*)\b", re.IGNORECASE)
 
 
-def trouble(error: str) -> tuple[str, str]:
+def classify_error(error: str) -> tuple[str, str]:
     """Return the category of an error and the advice for it; both are empty for an unknown error."""
     lines = _top_level_lines(error)
     # The error name is more reliable than the code and the stack frames printed with it.
@@ -260,8 +263,8 @@ def trouble(error: str) -> tuple[str, str]:
 
 def _top_level_lines(error: str) -> list[str]:
     """Return the unindented lines at the start and end of an error, which excludes quoted code."""
-    half = LONGEST_TEXT // 2
-    text = accept(error if len(error) <= LONGEST_TEXT else f"{error[:half]}\n{error[-half:]}")
+    half = MAX_TEXT_LENGTH // 2
+    text = sanitize(error if len(error) <= MAX_TEXT_LENGTH else f"{error[:half]}\n{error[-half:]}")
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return [line for line in lines if not line[0].isspace()] or lines
 
@@ -271,17 +274,17 @@ def _find_antipatterns(history: LoopHistory) -> Iterator[_Draft]:
     names: dict[str, tuple[str, str]] = {}
     for iteration in history.iterations:
         if iteration.failed and (line := _error_line(iteration.error)):
-            name, avoid = trouble(iteration.error)
+            name, avoid = classify_error(iteration.error)
             key = name or _normalized(line)
             seen[key] += 1
             names.setdefault(key, (name, avoid or f"Avoid: {line}"))
     for key, count in seen.items():
-        if count >= LEAST_OCCURRENCES:
+        if count >= MIN_OCCURRENCES:
             name, avoid = names[key]
             yield _Draft(
                 kind="antipattern",
                 content={"description": avoid, "occurrences": count, "impact": "high" if count > 2 else "medium"},
-                confidence=min(SUREST_ANTIPATTERN, round(0.4 + 0.1 * count, 6)),
+                confidence=min(MAX_ANTIPATTERN_CONFIDENCE, round(0.4 + 0.1 * count, 6)),
                 success_rate=0.0,
                 tags=(name,) if name else (),
             )
@@ -320,7 +323,7 @@ def _estimate(history: LoopHistory) -> Iterator[_Draft]:
             ),
             "successRate": rate,
         },
-        confidence=min(len(completed) / ENOUGH_COMPLETED, SUREST_ESTIMATE),
+        confidence=min(len(completed) / FULL_CONFIDENCE_ITERATIONS, MAX_ESTIMATE_CONFIDENCE),
         success_rate=rate,
     )
 
@@ -378,33 +381,37 @@ def _find_conventions(history: LoopHistory) -> Iterator[_Draft]:
     sources = [path for path in files if path not in tests and _extension(path) in _MODULES and not _is_in_tests(path)]
     yield from _test_conventions(tests, sources)
     for extension, group in _grouped(sources, _extension).items():
-        yield from _convention(f"Modules are {_MODULES[extension]} ({extension})", group, MODULES, f"*{extension}")
+        yield from _convention(
+            f"Modules are {_MODULES[extension]} ({extension})", group, MODULES_CONFIDENCE, f"*{extension}"
+        )
     for name, pattern in _PACKAGES.items():
-        yield from _convention(pattern, [path for path in sources if _name(path) == name], MODULES, f"*/{name}")
+        yield from _convention(
+            pattern, [path for path in sources if _name(path) == name], MODULES_CONFIDENCE, f"*/{name}"
+        )
     for root, group in _source_roots(sources):
-        yield from _convention(f"Source is in {root}/", group, LAYOUT, f"{root}/*")
+        yield from _convention(f"Source is in {root}/", group, LAYOUT_CONFIDENCE, f"{root}/*")
 
 
 def _convention(
-    pattern: str, examples: list[str], confidence: float, glob: str, least: int = LEAST_FILES
+    pattern: str, examples: list[str], confidence: float, glob: str, least: int = MIN_FILES
 ) -> Iterator[_Draft]:
     if len(examples) >= least:
         yield _Draft(
             kind="convention",
-            content={"pattern": pattern, "examples": examples[:MOST_EXAMPLES]},
+            content={"pattern": pattern, "examples": examples[:MAX_EXAMPLES]},
             confidence=confidence,
             success_rate=1.0,
             files=(glob,),
         )
 
 
-def _changed_files(iterations: Iterable[Iteration]) -> list[str]:
+def _changed_files(iterations: Iterable[LoopIteration]) -> list[str]:
     """Return the distinct files the iterations changed, with forward slashes."""
     paths = dict.fromkeys(
-        accept(path).replace("\\", "/").removeprefix("./")
+        sanitize(path).replace("\\", "/").removeprefix("./")
         for iteration in iterations
         for path in iteration.files
-        if len(path) <= LONGEST_PATH
+        if len(path) <= MAX_PATH_LENGTH
     )
     return [path for path in paths if path and not any(part in _IGNORED_DIRECTORIES for part in _directories(path))]
 
@@ -455,7 +462,11 @@ def _test_conventions(tests: Mapping[str, str], sources: list[str]) -> Iterator[
         for (where, glob, pattern), group in places.items():
             if 2 * len(group) >= len(paths):
                 yield from _convention(
-                    f"Tests are {where} {pattern}", group, TESTS, (glob + pattern).replace("**", "*"), least=1
+                    f"Tests are {where} {pattern}",
+                    group,
+                    TESTS_CONFIDENCE,
+                    (glob + pattern).replace("**", "*"),
+                    least=1,
                 )
 
 
@@ -475,7 +486,7 @@ def _source_roots(paths: list[str]) -> list[tuple[str, list[str]]]:
     """Return the directories that contain most of the source."""
     groups = _grouped(paths, _source_root)
     groups.pop("", None)
-    return sorted(groups.items(), key=lambda item: -len(item[1]))[:MOST_ROOTS]
+    return sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_ROOTS]
 
 
 def _source_root(path: str) -> str:

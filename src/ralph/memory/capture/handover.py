@@ -10,40 +10,40 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ralph.core.records import Memory, Source, record, replace
-from ralph.core.text import SIGIL_NAMES, accept, cut, one_line, paths_in, title_of
-from ralph.memory.lifecycle.confidence import CRITIC, GATE_FIX, START
-from ralph.memory.lifecycle.fingerprint import same_words
+from ralph.core.records import Memory, MemorySource, record, replace
+from ralph.core.text import SIGIL_NAMES, extract_title, find_paths, one_line, sanitize, truncate
+from ralph.memory.lifecycle.confidence import CRITIC_CONFIDENCE, GATE_FIX_CONFIDENCE, INITIAL_CONFIDENCE
+from ralph.memory.lifecycle.fingerprint import normalized_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HANDOVERS = {
+HANDOVER_KINDS = {
     ("explorer", "planner"): ("architecture", "dependency"),
     ("planner", "creator"): ("decision", "constraint"),
     ("critic", "creator"): ("pitfall",),
 }
 """Memory kinds extracted from the output of one role when it hands over to another."""
-COMPLETION = ("pattern", "convention")
+COMPLETION_KINDS = ("pattern", "convention")
 """Memory kinds extracted from completion notes."""
-MOST = 3
+MAX_FINDINGS = 3
 """Maximum number of findings per handover."""
-MOST_FROM_CRITIC = 5
+MAX_CRITIC_FINDINGS = 5
 """Maximum number of findings per review."""
-SHORTEST, LONGEST = 20, 300
+MIN_FINDING_LENGTH, MAX_FINDING_LENGTH = 20, 300
 """Minimum and maximum length of a finding, in characters."""
-ENOUGH = 2
+MIN_CUE_WEIGHT = 2
 """Minimum weight of a finding: one strong cue or two weak ones."""
-SAME = 0.8
+MAX_WORD_OVERLAP = 0.8
 """Share of common words above which the weaker of two findings is dropped."""
-LONGEST_TEXT = 100_000
+MAX_TEXT_LENGTH = 100_000
 """Number of characters examined, from the end of the text."""
-LONGEST_PART = 600
+MAX_EXCERPT_LENGTH = 600
 """Maximum length of the problem and of the fix in a gate memory, in characters."""
-LONGEST_TITLE = 100
+MAX_TITLE_LENGTH = 100
 """Maximum length of a gate memory title, in characters."""
-MOST_FILES = 20
+MAX_FILES = 20
 """Maximum number of files per memory."""
 
 # Strong and weak cues in the wording of each kind of finding; a weak cue needs a second one.
@@ -243,22 +243,22 @@ class _Finding:
     place: int
 
 
-def at_handover(from_hat: str, to_hat: str, text: str, at: str) -> list[Memory]:
+def extract_at_handover(from_hat: str, to_hat: str, text: str, at: str) -> list[Memory]:
     """Return the memories in the output of one role when it hands over to another."""
-    kinds = HANDOVERS.get((from_hat, to_hat), ())
+    kinds = HANDOVER_KINDS.get((from_hat, to_hat), ())
     if from_hat == "critic":
         tags = ("review", "critic-finding")
-        findings = _findings(text, kinds, MOST_FROM_CRITIC)
-        return [_memory(finding, at, hat=from_hat, confidence=CRITIC, tags=tags) for finding in findings]
-    return [_memory(finding, at, hat=from_hat) for finding in _findings(text, kinds, MOST)]
+        findings = _findings(text, kinds, MAX_CRITIC_FINDINGS)
+        return [_memory(finding, at, hat=from_hat, confidence=CRITIC_CONFIDENCE, tags=tags) for finding in findings]
+    return [_memory(finding, at, hat=from_hat) for finding in _findings(text, kinds, MAX_FINDINGS)]
 
 
-def at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
+def extract_at_completion(notes: str, files: Sequence[str], at: str) -> list[Memory]:
     """Return the patterns and conventions in the notes of a completed task.
 
     A file named without its directory is resolved to the changed file of that name in `files`, if there is one.
     """
-    memories = [_memory(finding, at) for finding in _findings(notes, COMPLETION, MOST, strict=True)]
+    memories = [_memory(finding, at) for finding in _findings(notes, COMPLETION_KINDS, MAX_FINDINGS, strict=True)]
     return [replace(memory, files=tuple(_resolve_path(path, files) for path in memory.files)) for memory in memories]
 
 
@@ -266,28 +266,28 @@ def _resolve_path(named: str, files: Sequence[str]) -> str:
     return next((path for path in files if path == named or path.endswith(f"/{named}")), named)
 
 
-def after_gate(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
+def extract_gate_fix(gate: str, problem: str, change: str, files: Sequence[str], at: str) -> Memory:
     """Return a memory of what fixed a failing gate: the problem and the change."""
-    changed = ", ".join(one_line(path, 120) for path in files[:MOST_FILES])
+    changed = ", ".join(one_line(path, 120) for path in files[:MAX_FILES])
     fix = _excerpt(change) or (f"Changed {changed}." if changed else "Not recorded.")
-    command = one_line(accept(gate), 80)
+    command = one_line(sanitize(gate), 80)
     body = f"**Problem:** {_excerpt(problem) or 'It failed without output.'} (`{command}`)\n\n**Fix:** {fix}"
     return Memory(
         id="",
         kind="fix",
-        title=one_line(f"Fix for {program_of(gate)} failure: {_excerpt(problem)}".removesuffix(": "), LONGEST_TITLE),
+        title=one_line(f"Fix for {program_of(gate)} failure: {_excerpt(problem)}".removesuffix(": "), MAX_TITLE_LENGTH),
         body=body,
         tags=(program_of(gate), "quality-gate"),
-        files=tuple(files[:MOST_FILES]) or paths_in(body, MOST_FILES),
-        source=Source.AUTOMATIC,
-        confidence=GATE_FIX,
+        files=tuple(files[:MAX_FILES]) or find_paths(body, MAX_FILES),
+        source=MemorySource.AUTOMATIC,
+        confidence=GATE_FIX_CONFIDENCE,
         created_at=at,
         updated_at=at,
     )
 
 
 def _excerpt(text: str) -> str:
-    return cut(accept(text[:LONGEST_TEXT]), LONGEST_PART)
+    return truncate(sanitize(text[:MAX_TEXT_LENGTH]), MAX_EXCERPT_LENGTH)
 
 
 _LAUNCHERS = frozenset(
@@ -299,7 +299,7 @@ _LAUNCHERS = frozenset(
 def program_of(gate: str) -> str:
     """Return the name of the program a gate runs, without launchers: `pytest` for `uv run pytest -q`."""
     names = []
-    for word in accept(gate[:1000]).split():
+    for word in sanitize(gate[:1000]).split():
         name = word.strip("\"'()").rsplit("/", 1)[-1].lower()
         if name and not word.startswith("-") and "=" not in word and not name.isdigit():
             names.append(name)
@@ -313,13 +313,13 @@ def _memory(
     return Memory(
         id="",
         kind=finding.kind,
-        title=title_of(finding.text),
+        title=extract_title(finding.text),
         body=finding.text,
         tags=tags,
-        files=paths_in(finding.text, MOST_FILES),
+        files=find_paths(finding.text, MAX_FILES),
         hat=hat,
-        source=Source.AUTOMATIC,
-        confidence=START[Source.AUTOMATIC] if confidence is None else confidence,
+        source=MemorySource.AUTOMATIC,
+        confidence=INITIAL_CONFIDENCE[MemorySource.AUTOMATIC] if confidence is None else confidence,
         created_at=at,
         updated_at=at,
     )
@@ -336,15 +336,17 @@ def _findings(text: str, kinds: Sequence[str], most: int, *, strict: bool = Fals
     if not kinds:
         return []
     sentences = [
-        sentence for sentence in _sentences(accept(text[-LONGEST_TEXT:])) if not (strict and _EPISODE.search(sentence))
+        sentence
+        for sentence in _sentences(sanitize(text[-MAX_TEXT_LENGTH:]))
+        if not (strict and _EPISODE.search(sentence))
     ]
     candidates = (_finding(sentence, kinds, index, strict) for index, sentence in enumerate(sentences))
     findings: list[_Finding] = []
     words: list[set[str]] = []
     for finding in sorted(filter(None, candidates), key=lambda finding: (-finding.strength, finding.place)):
-        own_words = set(same_words(finding.text).split())
+        own_words = set(normalized_words(finding.text).split())
         if len(findings) < most and not any(
-            len(own_words & other) > SAME * min(len(own_words), len(other)) for other in words
+            len(own_words & other) > MAX_WORD_OVERLAP * min(len(own_words), len(other)) for other in words
         ):
             findings.append(finding)
             words.append(own_words)
@@ -353,11 +355,15 @@ def _findings(text: str, kinds: Sequence[str], most: int, *, strict: bool = Fals
 
 def _finding(sentence: str, kinds: Sequence[str], place: int, strict: bool) -> _Finding | None:
     text = _without_introduction(sentence)
-    if not SHORTEST <= len(text) <= LONGEST or text.endswith(("?", ":", ",")) or not _is_lasting(text, kinds):
+    if (
+        not MIN_FINDING_LENGTH <= len(text) <= MAX_FINDING_LENGTH
+        or text.endswith(("?", ":", ","))
+        or not _is_lasting(text, kinds)
+    ):
         return None
     concrete = len(set(_CONCRETE.findall(text)))
     cues, kind = max(((_cue_weight(text, kind, strict), kind) for kind in kinds), key=lambda item: item[0])
-    if cues < ENOUGH or not concrete:
+    if cues < MIN_CUE_WEIGHT or not concrete:
         return None
     return _Finding(kind=kind, text=text, strength=cues + min(concrete, 3), place=place)
 
@@ -367,7 +373,7 @@ def _cue_weight(text: str, kind: str, strict: bool) -> int:
     strong, weak = _patterns(kind)
     if strict and not any(cue.search(text) for cue in strong):
         return 0
-    return ENOUGH * sum(1 for cue in strong if cue.search(text)) + sum(1 for cue in weak if cue.search(text))
+    return MIN_CUE_WEIGHT * sum(1 for cue in strong if cue.search(text)) + sum(1 for cue in weak if cue.search(text))
 
 
 @cache

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Source, State, now, record
-from ralph.memory.capture.extract import extract
-from ralph.memory.lifecycle.staging import refusal, waits
-from ralph.store.memory_queries import Wanted
+from ralph.core.records import MemorySource, MemoryState, now, record
+from ralph.memory.capture.extract import extract_learnings
+from ralph.memory.lifecycle.staging import needs_more_data, rejection_reason
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
     from ralph.memory.lifecycle.loop_history import LoopHistory
     from ralph.store import Store
-    from ralph.store.memories import Change
+    from ralph.store.memories import ChangeInfo
 
 
 @record
-class Counts:
+class LearningCounts:
     """Numbers of learnings by what happened to them."""
 
     extracted: int = 0
@@ -31,65 +31,69 @@ class Counts:
     promoted: int = 0
 
 
-def stage(store: Store, histories: Iterable[LoopHistory], change: Change) -> Counts:
+def stage_learnings(store: Store, histories: Iterable[LoopHistory], change: ChangeInfo) -> LearningCounts:
     """Extract learnings from histories and stage them; known ones gain support instead."""
     with store.transaction():
         at = now()
-        results = [store.memories.add(one, change) for history in histories for one in extract(history, at)]
-    return Counts(extracted=len(results), merged=sum(result.what != "added" for result in results))
+        results = [store.memories.add(one, change) for history in histories for one in extract_learnings(history, at)]
+    return LearningCounts(extracted=len(results), merged=sum(result.what != "added" for result in results))
 
 
-def staged(store: Store) -> list[Memory]:
+def staged_learnings(store: Store) -> list[Memory]:
     """Return staged memories, oldest first."""
-    return list(store.memories.find(Wanted(states=(State.STAGED,))))[::-1]
+    return list(store.memories.find(MemoryFilter(states=(MemoryState.STAGED,))))[::-1]
 
 
-def validate(store: Store, change: Change, *, only_extracted: bool = False) -> Counts:
+def validate_learnings(store: Store, change: ChangeInfo, *, only_extracted: bool = False) -> LearningCounts:
     """Validate or reject pending learnings by the rules."""
     validated = rejected = waiting = 0
     with store.transaction():
         at = now()
-        for memory in staged(store):
-            if memory.validated_at or (only_extracted and memory.source is not Source.AUTOMATIC):
+        for memory in staged_learnings(store):
+            if memory.validated_at or (only_extracted and memory.source is not MemorySource.AUTOMATIC):
                 continue
-            reason = refusal(memory)
-            if reason and waits(memory):
+            reason = rejection_reason(memory)
+            if reason and needs_more_data(memory):
                 waiting += 1
             elif reason:
                 rejected += 1
-                store.memories.change(
-                    memory.id, "rejected", change, state=State.REJECTED, state_reason=reason, updated_at=at
+                store.memories.update(
+                    memory.id, "rejected", change, state=MemoryState.REJECTED, state_reason=reason, updated_at=at
                 )
             else:
                 validated += 1
-                store.memories.change(memory.id, "validated", change, validated_at=at, updated_at=at)
-    return Counts(validated=validated, rejected=rejected, waiting=waiting)
+                store.memories.update(memory.id, "validated", change, validated_at=at, updated_at=at)
+    return LearningCounts(validated=validated, rejected=rejected, waiting=waiting)
 
 
-def promote(store: Store, change: Change, ids: Sequence[str] = (), *, only_extracted: bool = False) -> Counts:
+def promote_learnings(
+    store: Store, change: ChangeInfo, ids: Sequence[str] = (), *, only_extracted: bool = False
+) -> LearningCounts:
     """Activate validated learnings: all of them, or those with the given ids."""
     with store.transaction():
         at = now()
         ready = [
             one
-            for one in staged(store)
+            for one in staged_learnings(store)
             if one.validated_at
             and (not ids or one.id in ids)
-            and (not only_extracted or one.source is Source.AUTOMATIC)
+            and (not only_extracted or one.source is MemorySource.AUTOMATIC)
         ]
         for memory in ready:
-            store.memories.change(memory.id, "promoted", change, state=State.ACTIVE, updated_at=at)
-    return Counts(promoted=len(ready))
+            store.memories.update(memory.id, "promoted", change, state=MemoryState.ACTIVE, updated_at=at)
+    return LearningCounts(promoted=len(ready))
 
 
-def learn_from(store: Store, histories: Sequence[LoopHistory], change: Change, *, review: bool) -> Counts:
+def learn_from_histories(
+    store: Store, histories: Sequence[LoopHistory], change: ChangeInfo, *, review: bool
+) -> LearningCounts:
     """Stage, validate and promote learnings; with `review`, leave the promotion to a person."""
     with store.transaction():
-        staging = stage(store, histories, change)
+        staging = stage_learnings(store, histories, change)
         # Learnings that a person staged wait for a person.
-        validation = validate(store, change, only_extracted=True)
-        promoted = 0 if review else promote(store, change, only_extracted=True).promoted
-    return Counts(
+        validation = validate_learnings(store, change, only_extracted=True)
+        promoted = 0 if review else promote_learnings(store, change, only_extracted=True).promoted
+    return LearningCounts(
         extracted=staging.extracted,
         merged=staging.merged,
         validated=validation.validated,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ralph.core.records import Memory, Source, State, memory_id
-from ralph.core.text import paths_in, title_of
-from ralph.memory.lifecycle.confidence import START
+from ralph.core.records import Memory, MemorySource, MemoryState, new_memory_id
+from ralph.core.text import extract_title, find_paths
+from ralph.memory.lifecycle.confidence import INITIAL_CONFIDENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ NO_REASON = "the agent gave no reason"
 def stated(sigils: Sigils, at: str) -> list[Memory]:
     """Return the memories stated in sigils, without an origin."""
     statements = [("knowledge", one.title, one.body, one.tags) for one in sigils.knowledge]
-    statements += [(one.category, title_of(one.content), one.content, one.tags) for one in sigils.learnings]
+    statements += [(one.category, extract_title(one.content), one.content, one.tags) for one in sigils.learnings]
     statements += [(one.kind, one.title, one.content, ()) for one in sigils.signals]
     return [statement(kind, title, body, tags, at) for kind, title, body, tags in statements]
 
@@ -25,15 +25,15 @@ def stated(sigils: Sigils, at: str) -> list[Memory]:
 def statement(kind: str, title: str, body: str, tags: tuple[str, ...], at: str) -> Memory:
     """Return a memory that an agent stated explicitly."""
     return Memory(
-        id=memory_id(),
+        id=new_memory_id(),
         kind=kind,
         title=title,
         body=body,
         tags=tags,
-        files=tuple(dict.fromkeys(paths_in(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
-        source=Source.EXPLICIT,
-        state=State.ACTIVE,
-        confidence=START[Source.EXPLICIT],
+        files=tuple(dict.fromkeys(find_paths(body) + tuple(tag for tag in tags if "/" in tag)))[:20],
+        source=MemorySource.EXPLICIT,
+        state=MemoryState.ACTIVE,
+        confidence=INITIAL_CONFIDENCE[MemorySource.EXPLICIT],
         created_at=at,
         updated_at=at,
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ralph.core.limits import MOST_TAGS
-from ralph.core.records import LEARNING_CATEGORIES, Source, replace
-from ralph.core.text import title_of
+from ralph.core.limits import MAX_TAGS
+from ralph.core.records import LEARNING_CATEGORIES, MemorySource, replace
+from ralph.core.text import extract_title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,65 +18,71 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-START = {Source.EXPLICIT: 0.6, Source.AUTOMATIC: 0.5, Source.IMPORTED: 0.7}
+INITIAL_CONFIDENCE = {MemorySource.EXPLICIT: 0.6, MemorySource.AUTOMATIC: 0.5, MemorySource.IMPORTED: 0.7}
 """Initial confidence by source."""
-GATE_FIX = 0.7
+GATE_FIX_CONFIDENCE = 0.7
 """Initial confidence of a fix for a failing gate."""
-CRITIC = 0.6
+CRITIC_CONFIDENCE = 0.6
 """Initial confidence of a review finding."""
 
-REWARD = 0.02
+CONFIDENCE_GAIN = 0.02
 """Confidence gained when a memory helped or was learned again."""
-CEILING = 0.95
+MAX_CONFIDENCE = 0.95
 """Maximum confidence reached by use."""
-USUAL_LEAST, USUAL_MOST = 0.2, 0.8
+MIN_BASE_RATE, MAX_BASE_RATE = 0.2, 0.8
 """Bounds of the base success rate, whatever the recent rate of the project was."""
 DECAY_PER_WEEK = 0.02
 """Confidence lost per week without confirmation."""
-LOWEST = 0.1
+MIN_DECAYED_CONFIDENCE = 0.1
 """Confidence at which the decay stops."""
-SUREST_ESTIMATE = 0.9
+MAX_ESTIMATE_CONFIDENCE = 0.9
 """Maximum confidence of an estimate."""
 
-DOUBTFUL = 0.15
+CLEANUP_BELOW_CONFIDENCE = 0.15
 """Confidence below which an old memory that was never used is cleaned up."""
 OLD_DAYS = 30
 """Age from which a memory counts as old, in days."""
-LEARNING_DAYS = 90
+LEARNING_EXPIRY_DAYS = 90
 """Age from which a learning may expire, in days."""
-MOST_SHARE = 0.2
+MAX_CLEANUP_SHARE = 0.2
 """Share of a store above which a cleanup needs confirmation, because it is probably a mistake."""
-FEW = 5
+ALWAYS_REMOVABLE = 5
 """Number of memories a cleanup may always remove without confirmation."""
 
 
-def faded(memory: Memory, at: str) -> float:
+def current_confidence(memory: Memory, at: str) -> float:
     """Return the current confidence, reduced for every whole week since the memory was last confirmed."""
     latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
-    return faded_from(memory.confidence, days_between(latest, at))
+    return decayed_confidence(memory.confidence, days_between(latest, at))
 
 
-def faded_from(confidence: float, days: float) -> float:
+def decayed_confidence(confidence: float, days: float) -> float:
     """Return the current value of a confidence last confirmed the given number of days ago."""
     weeks = int(max(0.0, days) // 7)
-    return max(min(LOWEST, confidence), round(confidence - DECAY_PER_WEEK * weeks, 6)) if weeks else confidence
+    return (
+        max(min(MIN_DECAYED_CONFIDENCE, confidence), round(confidence - DECAY_PER_WEEK * weeks, 6))
+        if weeks
+        else confidence
+    )
 
 
-def after_use(memory: Memory, at: str, *, won: bool = True, usual: float = 0.5) -> Memory:
+def record_use(memory: Memory, at: str, *, succeeded: bool = True, base_rate: float = 0.5) -> Memory:
     """Return the memory after one use, with more confidence if the attempt completed its task and less if not.
 
     The penalty is balanced so that a memory with the base success rate neither gains nor loses confidence: where most
     attempts fail one more failure says little, where most succeed it says a lot.
     """
-    usual = min(USUAL_MOST, max(USUAL_LEAST, usual))
-    confidence = _raised(memory, at) if won else _lowered(memory, at, REWARD * usual / (1 - usual))
+    base_rate = min(MAX_BASE_RATE, max(MIN_BASE_RATE, base_rate))
+    confidence = (
+        _raised(memory, at) if succeeded else _lowered(memory, at, CONFIDENCE_GAIN * base_rate / (1 - base_rate))
+    )
     return replace(
         memory,
         uses=memory.uses + 1,
         used_at=at,
-        wins=memory.wins + won,
-        losses=memory.losses + (not won),
-        success_rate=_rate_after(memory, won),
+        wins=memory.wins + succeeded,
+        losses=memory.losses + (not succeeded),
+        success_rate=_rate_after(memory, succeeded),
         confidence=confidence,
     )
 
@@ -94,16 +100,16 @@ def _rate_after(memory: Memory, won: bool) -> float | None:
 
 
 def _lowered(memory: Memory, at: str, by: float) -> float:
-    now = faded(memory, at)
-    return min(now, max(LOWEST, round(now - by, 6)))
+    now = current_confidence(memory, at)
+    return min(now, max(MIN_DECAYED_CONFIDENCE, round(now - by, 6)))
 
 
 def _raised(memory: Memory, at: str) -> float:
-    now = faded(memory, at)
-    return max(now, min(CEILING, round(now + REWARD, 6)))
+    now = current_confidence(memory, at)
+    return max(now, min(MAX_CONFIDENCE, round(now + CONFIDENCE_GAIN, 6)))
 
 
-def learned_again(known: Memory, new: Memory, at: str) -> Memory:
+def reinforce(known: Memory, new: Memory, at: str) -> Memory:
     """Return the known memory, strengthened and completed by learning it once more."""
     return replace(
         known,
@@ -111,9 +117,9 @@ def learned_again(known: Memory, new: Memory, at: str) -> Memory:
         support=known.support + 1,
         confidence=_raised_confidence(known, new, at),
         success_rate=_mean_success_rate(known, new),
-        tags=united(known.tags, new.tags)[:MOST_TAGS],
-        files=united(known.files, new.files)[:MOST_TAGS],
-        origin_loops=united(known.origin_loops, new.origin_loops),
+        tags=union(known.tags, new.tags)[:MAX_TAGS],
+        files=union(known.files, new.files)[:MAX_TAGS],
+        origin_loops=union(known.origin_loops, new.origin_loops),
         seen=new.seen,
         stale="",
         verified_at=at,
@@ -125,7 +131,7 @@ def _raised_confidence(known: Memory, new: Memory, at: str) -> float:
     raised = _raised(known, at)
     if known.kind == "estimate":
         # The confidence of an estimate reflects the number of iterations behind it, so both loops count.
-        return max(raised, min(SUREST_ESTIMATE, round(known.confidence + new.confidence, 6)))
+        return max(raised, min(MAX_ESTIMATE_CONFIDENCE, round(known.confidence + new.confidence, 6)))
     return raised
 
 
@@ -141,34 +147,34 @@ def _updated_text(known: Memory, new: Memory) -> dict[str, str]:
     if known.kind == "knowledge":
         return {"body": new.body}
     if new.content:
-        return restated(known, new)
+        return merge_learning_text(known, new)
     if not _extends(known.body, new.body):
         return {}
     # A title derived from the first sentence changes with the text.
-    return {"body": new.body} | ({"title": title_of(new.body)} if known.title == title_of(known.body) else {})
+    return {"body": new.body} | ({"title": extract_title(new.body)} if known.title == extract_title(known.body) else {})
 
 
-def restated(known: Memory, new: Memory) -> dict[str, str]:
+def merge_learning_text(known: Memory, new: Memory) -> dict[str, str]:
     """Return the merged content of two equal learnings with its title and body; empty if there is no content."""
     import json
 
-    from ralph.memory.lifecycle.learnings import described, merged_content
+    from ralph.memory.lifecycle.learnings import describe_learning, merge_content
 
-    content = merged_content(known.kind, known.content or "{}", new.content, known.support)
+    content = merge_content(known.kind, known.content or "{}", new.content, known.support)
     if content == "{}":
         return {}
-    title, body = described(known.kind, known.task_type or new.task_type or "general", json.loads(content))
+    title, body = describe_learning(known.kind, known.task_type or new.task_type or "general", json.loads(content))
     return {"content": content, "title": title, "body": body}
 
 
 def _extends(old: str, new: str) -> bool:
     """Return whether the new text repeats the old one and continues it."""
-    from ralph.memory.lifecycle.fingerprint import same_words
+    from ralph.memory.lifecycle.fingerprint import normalized_words
 
-    return len(new) > len(old) and f"{same_words(new)} ".startswith(f"{same_words(old)} ")
+    return len(new) > len(old) and f"{normalized_words(new)} ".startswith(f"{normalized_words(old)} ")
 
 
-def united(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+def union(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     """Return the items of both, without duplicates, in order."""
     return tuple(dict.fromkeys(some + others))
 
@@ -200,15 +206,15 @@ def cleanup_candidates(
 
 def _default_reason(memory: Memory, at: str) -> str:
     age = days_between(memory.created_at, at)
-    confidence = faded(memory, at)
-    if confidence < DOUBTFUL and not memory.uses and age > OLD_DAYS:
+    confidence = current_confidence(memory, at)
+    if confidence < CLEANUP_BELOW_CONFIDENCE and not memory.uses and age > OLD_DAYS:
         return f"confidence {confidence:.2f}, never used in {age:.0f} days"
     return ""
 
 
 def _filter_reasons(memory: Memory, at: str, least: float | None, most_days: float | None, unused: bool) -> str:
     reasons = []
-    if least is not None and (confidence := faded(memory, at)) < least:
+    if least is not None and (confidence := current_confidence(memory, at)) < least:
         reasons.append(f"confidence {confidence:.2f} is below {least:g}")
     if least is not None and memory.success_rate is not None and memory.success_rate < least:
         reasons.append(f"success rate {memory.success_rate:.2f} is below {least:g}")
@@ -220,17 +226,17 @@ def _filter_reasons(memory: Memory, at: str, least: float | None, most_days: flo
     return "; ".join(reasons)
 
 
-def outlived(memory: Memory, at: str) -> bool:
+def is_expired(memory: Memory, at: str) -> bool:
     """Return whether an automatic learning is over 90 days old and was not confirmed for 30 days."""
-    if memory.source is not Source.AUTOMATIC and memory.kind not in LEARNING_CATEGORIES:
+    if memory.source is not MemorySource.AUTOMATIC and memory.kind not in LEARNING_CATEGORIES:
         return False
     latest = max(filter(None, (memory.used_at, memory.verified_at, memory.created_at)))
-    return days_between(memory.created_at, at) > LEARNING_DAYS and days_between(latest, at) > OLD_DAYS
+    return days_between(memory.created_at, at) > LEARNING_EXPIRY_DAYS and days_between(latest, at) > OLD_DAYS
 
 
-def too_many(removed: int, present: int) -> bool:
+def needs_confirmation(removed: int, present: int) -> bool:
     """Return whether a cleanup would remove so much that a person should confirm it."""
-    return removed > FEW and removed > MOST_SHARE * present
+    return removed > ALWAYS_REMOVABLE and removed > MAX_CLEANUP_SHARE * present
 
 
 def days_between(earlier: str, later: str) -> float:

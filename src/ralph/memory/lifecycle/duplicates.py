@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ralph.core.limits import MOST_TAGS
+from ralph.core.limits import MAX_TAGS
 from ralph.core.records import record, replace
-from ralph.memory.lifecycle.confidence import faded
-from ralph.memory.lifecycle.fingerprint import same_words
+from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.memory.lifecycle.fingerprint import normalized_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-ALIKE = 0.8
+MIN_SIMILARITY = 0.8
 """Minimum share of common words, relative to the longer text, so that merging loses little."""
-ALIKE_WITH_TAGS = 0.7
+MIN_SIMILARITY_WITH_TAGS = 0.7
 """Minimum share of common words for memories whose tags overlap."""
-TAG_OVERLAP = 0.5
+MIN_TAG_OVERLAP = 0.5
 """Minimum share of common tags, relative to the memory with fewer tags."""
-TOO_MANY_ACTIVE = 200
+CONSOLIDATE_ABOVE_ACTIVE = 200
 """Number of active memories above which they are consolidated automatically."""
-EVERY_ITERATIONS = 10
+CONSOLIDATE_EVERY_ITERATIONS = 10
 """Minimum number of iterations between two automatic consolidations."""
 
 _NEGATIONS = frozenset(
@@ -55,7 +55,9 @@ class _Text:
     """Distinct significant words, in order."""
 
 
-def clusters(memories: Sequence[Memory], at: str, threshold: float = ALIKE) -> list[tuple[Memory, list[Memory]]]:
+def find_duplicates(
+    memories: Sequence[Memory], at: str, threshold: float = MIN_SIMILARITY
+) -> list[tuple[Memory, list[Memory]]]:
     """Return each memory that has near-duplicates, with its duplicates; the most trusted memory survives."""
     result = []
     best_first = sorted(memories, key=lambda memory: _rank(memory, at))
@@ -74,16 +76,16 @@ def clusters(memories: Sequence[Memory], at: str, threshold: float = ALIKE) -> l
 
 
 def _rank(memory: Memory, at: str) -> tuple[float, int, str, str]:
-    return -faded(memory, at), -memory.support, memory.created_at, memory.id
+    return -current_confidence(memory, at), -memory.support, memory.created_at, memory.id
 
 
-def merge(survivor: Memory, others: Sequence[Memory], at: str) -> Memory:
+def merge_duplicates(survivor: Memory, others: Sequence[Memory], at: str) -> Memory:
     """Return the survivor with the tags, files, loops and counts of the others, and the highest confidence."""
     memories = [survivor, *others]
     merged = replace(
         survivor,
-        tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags))[:MOST_TAGS],
-        files=tuple(dict.fromkeys(path for memory in memories for path in memory.files))[:MOST_TAGS],
+        tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags))[:MAX_TAGS],
+        files=tuple(dict.fromkeys(path for memory in memories for path in memory.files))[:MAX_TAGS],
         origin_loops=tuple(dict.fromkeys(loop for memory in memories for loop in memory.origin_loops)),
         support=sum(memory.support for memory in memories),
         uses=sum(memory.uses for memory in memories),
@@ -95,8 +97,8 @@ def merge(survivor: Memory, others: Sequence[Memory], at: str) -> Memory:
         updated_at=at,
     )
     # Merging must not raise confidence: the decayed value of the result equals the highest decayed value.
-    decay = 1.0 - faded(replace(merged, confidence=1.0), at)
-    highest = max(faded(memory, at) for memory in memories)
+    decay = 1.0 - current_confidence(replace(merged, confidence=1.0), at)
+    highest = max(current_confidence(memory, at) for memory in memories)
     return replace(merged, confidence=min(max(memory.confidence for memory in memories), round(highest + decay, 6)))
 
 
@@ -105,9 +107,9 @@ def _success_rate(memories: Sequence[Memory]) -> float | None:
     return sum(rate * support for rate, support in rates) / sum(support for _, support in rates) if rates else None
 
 
-def is_due(active: int, iterations_since: int) -> bool:
+def is_consolidation_due(active: int, iterations_since: int) -> bool:
     """Return whether to consolidate now: many active memories, and the last time was a while ago."""
-    return active > TOO_MANY_ACTIVE and iterations_since >= EVERY_ITERATIONS
+    return active > CONSOLIDATE_ABOVE_ACTIVE and iterations_since >= CONSOLIDATE_EVERY_ITERATIONS
 
 
 # --- similarity --------------------------------------------------------------------
@@ -117,7 +119,7 @@ def _group_texts(memories: Iterable[Memory]) -> dict[tuple[object, ...], list[_T
     """Return the texts of the memories in groups within which duplicates are possible, in order."""
     texts: dict[tuple[object, ...], dict[tuple[str, ...], _Text]] = {}
     for memory in memories:
-        words = same_words(memory.body or memory.title).split()
+        words = normalized_words(memory.body or memory.title).split()
         stems = tuple(dict.fromkeys(_stem(word) for word in words))
         names = frozenset(word for word in words if not word.replace("-", "").replace("'", "").isalpha())
         negations = tuple(sorted(Counter(word for word in words if word in _NEGATIONS).items()))
@@ -163,7 +165,7 @@ def _find_duplicates(texts: list[_Text], threshold: float) -> dict[int, set[int]
 def _is_duplicate(fewer: _Text, more: _Text, threshold: float) -> bool:
     """Return whether a text containing all significant words of another is a near-duplicate of it."""
     common = len(fewer.words & more.words) / max(len(fewer.words), len(more.words))
-    if common <= min(threshold, ALIKE_WITH_TAGS):
+    if common <= min(threshold, MIN_SIMILARITY_WITH_TAGS):
         return False
     if common <= threshold and not _tags_overlap(fewer.memories[0], more.memories[0]):
         return False
@@ -174,4 +176,4 @@ def _is_duplicate(fewer: _Text, more: _Text, threshold: float) -> bool:
 
 def _tags_overlap(memory: Memory, other: Memory) -> bool:
     fewer = min(len(memory.tags), len(other.tags))
-    return bool(fewer) and len(set(memory.tags) & set(other.tags)) >= TAG_OVERLAP * fewer
+    return bool(fewer) and len(set(memory.tags) & set(other.tags)) >= MIN_TAG_OVERLAP * fewer

@@ -13,15 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
 
-ECHO = 0.8
+MIN_COPIED_SHARE = 0.8
 """Share of word sequences found in the prompt from which a text counts as copied."""
-SEQUENCE = 4
+SEQUENCE_LENGTH = 4
 """Length of the word sequences compared, in words."""
-LONGEST_CACHED = 2000
+MAX_CACHED_LENGTH = 2000
 """Length of a text up to which its words are cached, in characters."""
 
-WARNINGS = ("pitfall", "antipattern")
-FILLERS = frozenset("a an the very just really quite simply please also".split())
+WARNING_KINDS = ("pitfall", "antipattern")
+FILLER_WORDS = frozenset("a an the very just really quite simply please also".split())
 _NOT_PLURAL = frozenset("https news macos does this always perhaps besides whereas towards".split())
 _OPENING = "\"'“”‘«,;()[]{}|·•—–。，、；：（）「」"
 # Only stripped at the end: at the start they can be part of the word, as in `.env`, `!ready` or `:memory:`.
@@ -31,11 +31,11 @@ _LETTERS = re.compile(r"[A-Za-z][a-z]*\Z")
 _CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall"}
 
 
-def same_words(text: str) -> str:
+def normalized_words(text: str) -> str:
     """Return the words of a text in order, normalized so that equivalent phrasings are equal."""
     chunks = text.replace("**", " ").replace("’", "'").split()
     # Most words repeat, so they are cached; long texts would only fill the cache.
-    words = map(_normalize_cached, chunks) if len(text) <= LONGEST_CACHED else map(_normalize_chunk, chunks)
+    words = map(_normalize_cached, chunks) if len(text) <= MAX_CACHED_LENGTH else map(_normalize_chunk, chunks)
     # Texts that consist of filler words only must still differ from each other.
     return " ".join(filter(None, words)) or " ".join(chunks).lower()
 
@@ -71,7 +71,7 @@ def _strip_punctuation(chunk: str) -> str:
 def _normalize_word(word: str) -> str:
     """Return a word in lower case without plural s; empty for a filler word or a dash."""
     lower = word.lower()
-    if lower in FILLERS:
+    if lower in FILLER_WORDS:
         return ""
     if _LETTERS.match(word):
         if len(lower) > 3 and lower[-1] == "s" and lower[-2] not in "sui" and lower not in _NOT_PLURAL:
@@ -94,30 +94,32 @@ def fingerprint(memory: Memory) -> str:
 
         identity_text = f"knowledge {title_key(memory.title)}"
     elif memory.content:
-        from ralph.memory.lifecycle.learnings import identity
+        from ralph.memory.lifecycle.learnings import learning_identity
 
-        identity_text = identity(memory.kind, memory.task_type, memory.content)
+        identity_text = learning_identity(memory.kind, memory.task_type, memory.content)
     else:
         # A recommendation and a warning can have the same words.
-        identity_text = ("avoid: " if memory.kind in WARNINGS else "") + same_words(memory.body or memory.title)
+        identity_text = ("avoid: " if memory.kind in WARNING_KINDS else "") + normalized_words(
+            memory.body or memory.title
+        )
     return hashlib.sha256(identity_text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-class Echo:
+class EchoDetector:
     """Text shown to an agent, to detect what the agent merely repeats."""
 
-    def __init__(self, injected: str) -> None:
-        words = _words(injected)
+    def __init__(self, prompt: str) -> None:
+        words = _words(prompt)
         self._text = f" {' '.join(words)} "
         self._sequences = set(_sequences(words))
 
-    def repeats(self, text: str) -> bool:
+    def is_copied(self, text: str) -> bool:
         """Return whether nearly all of a text occurs in what was shown."""
         words = _words(text)
-        if len(words) < SEQUENCE:
+        if len(words) < SEQUENCE_LENGTH:
             return bool(words) and f" {' '.join(words)} " in self._text
         sequences = _sequences(words)
-        return sum(1 for sequence in sequences if sequence in self._sequences) >= ECHO * len(sequences)
+        return sum(1 for sequence in sequences if sequence in self._sequences) >= MIN_COPIED_SHARE * len(sequences)
 
 
 def _words(text: str) -> list[str]:
@@ -125,4 +127,4 @@ def _words(text: str) -> list[str]:
 
 
 def _sequences(words: list[str]) -> list[tuple[str, ...]]:
-    return list(zip(*(words[start:] for start in range(SEQUENCE)), strict=False))
+    return list(zip(*(words[start:] for start in range(SEQUENCE_LENGTH)), strict=False))

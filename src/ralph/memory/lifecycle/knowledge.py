@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ralph.core.markdown import without_code, without_code_spans
-from ralph.core.text import compiled
+from ralph.core.markdown import blank_code_blocks, strip_code_spans
+from ralph.core.text import compiled_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
 
-TAG_OVERLAP = 0.5
+MIN_TAG_OVERLAP = 0.5
 """Share of common tags, relative to the entry with fewer tags, above which similar titles match."""
-LONGEST_LINK = 200
+MAX_LINK_LENGTH = 200
 """Maximum length of a link title, in characters."""
 
-_LINK = rf"\[\[([^\[\]\n]{{1,{LONGEST_LINK}}})\]\]"
+_LINK = rf"\[\[([^\[\]\n]{{1,{MAX_LINK_LENGTH}}})\]\]"
 
 
 def title_key(title: str) -> str:
@@ -33,20 +33,20 @@ def is_update(known: Memory, new: Memory) -> bool:
         return True
     fewer = min(len(known.tags), len(new.tags))
     overlap = len(set(known.tags) & set(new.tags)) / fewer if fewer else 0.0
-    return overlap > TAG_OVERLAP and (ours in theirs or theirs in ours)
+    return overlap > MIN_TAG_OVERLAP and (ours in theirs or theirs in ours)
 
 
 def links_in(body: str) -> tuple[str, ...]:
     """Return the distinct titles of `[[Title]]` links, ignoring case and code."""
     if "[[" not in body:
         return ()
-    rows, unclosed = without_code(body.replace("\r\n", "\n").split("\n"))
+    rows, unclosed = blank_code_blocks(body.replace("\r\n", "\n").split("\n"))
     if unclosed:  # the text was truncated inside a code block
         rows = rows[: unclosed[0]]
     paragraphs = "\n".join(row if row.strip() else "" for row in rows).split("\n\n")
     titles: dict[str, str] = {}
     for paragraph in paragraphs:
-        for link in compiled(_LINK).finditer(without_code_spans(paragraph)):
+        for link in compiled_pattern(_LINK).finditer(strip_code_spans(paragraph)):
             if title := link[1].strip():
                 titles.setdefault(title.casefold(), title)
     return tuple(titles.values())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from ralph.core.limits import LONGEST_TITLE
-from ralph.core.text import cut, title_of
+from ralph.core.limits import MAX_TITLE_LENGTH
+from ralph.core.text import extract_title, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 LEARNING_KINDS = ("strategy", "antipattern", "estimate", "convention")
 """Memory kinds with structured content."""
-GENERAL = "general"
+GENERAL_TASK_TYPE = "general"
 """Task type of learnings that apply to all tasks."""
 IMPACTS = ("low", "medium", "high")
-MOST_EXAMPLES = 10
+MAX_EXAMPLES = 10
 """Maximum number of example files in a convention."""
-LARGEST_NUMBER = 1e15
+MAX_NUMBER = 1e15
 """Number above which a value counts as missing."""
 
 
 # --- description ---------------------------------------------------------------
 
 
-def described(kind: str, task_type: str | None, content: Content) -> tuple[str, str]:
+def describe_learning(kind: str, task_type: str | None, content: Content) -> tuple[str, str]:
     """Return a title and a body that describe the content."""
-    if plain_text := in_plain_words(kind, content):
+    if plain_text := plain_text_of(kind, content):
         return plain_text
     if kind == "estimate":
         return _describe_estimate(task_type, content)
     statement = _statement(kind, content)
     if not statement:
-        title = f"{kind.capitalize()} for {task_type or GENERAL} tasks"
+        title = f"{kind.capitalize()} for {task_type or GENERAL_TASK_TYPE} tasks"
         return title, _list_values(content) or title
     plain = " ".join(statement.split())
-    is_short = len(plain) <= LONGEST_TITLE
+    is_short = len(plain) <= MAX_TITLE_LENGTH
     suffix = _format_examples(content) if kind == "convention" else _format_evidence(content)
     details = _text(content, "details")
     # The body starts with the title, so that callers showing both can omit one.
     first_sentence = _end_sentence(plain if is_short else statement, bool(suffix or details))
     body = " ".join(filter(None, ["" if details.startswith(plain) else first_sentence, details, suffix]))
-    return plain if is_short else title_of(statement), body
+    return plain if is_short else extract_title(statement), body
 
 
 def _describe_estimate(task_type: str | None, content: Content) -> tuple[str, str]:
     complexity = _text(content, "complexity")
-    title = f"Estimate for {task_type or GENERAL} tasks" + (f" ({complexity})" if complexity else "")
+    title = f"Estimate for {task_type or GENERAL_TASK_TYPE} tasks" + (f" ({complexity})" if complexity else "")
     iterations, milliseconds = _number(content, "totalIterations"), _number(content, "avgIterationTime")
     duration = "" if milliseconds is None else _format_duration(milliseconds / 1000)
     parts = []
@@ -83,7 +83,7 @@ def _format_evidence(content: Content) -> str:
 
 
 def _format_examples(content: Content) -> str:
-    examples = _texts(content, "examples")[:MOST_EXAMPLES]
+    examples = _texts(content, "examples")[:MAX_EXAMPLES]
     return f"Examples: {', '.join(examples)}" if examples else ""
 
 
@@ -99,12 +99,12 @@ def _end_sentence(text: str, more_follows: bool) -> str:
 def _list_values(content: Content) -> str:
     """Return the plain values of a content with unknown fields, by name."""
     values = (f"{name}: {text}" for name, value in content.items() if (text := _format_value(value)))
-    return cut("; ".join(values), 1000)
+    return truncate("; ".join(values), 1000)
 
 
 def _format_value(value: object) -> str:
     if isinstance(value, int | float):
-        return f"{value:g}" if abs(value) <= LARGEST_NUMBER else ""
+        return f"{value:g}" if abs(value) <= MAX_NUMBER else ""
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -125,7 +125,7 @@ def _format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def content_of(memory: Memory) -> dict[str, object]:
+def structured_content(memory: Memory) -> dict[str, object]:
     """Return the content of a learning; for a plain-text learning, build one that says the same."""
     if content := _parse_object(memory.content):
         return content
@@ -133,12 +133,12 @@ def content_of(memory: Memory) -> dict[str, object]:
     return {_statement_field(memory.kind): memory.title, **({"details": details} if details else {})}
 
 
-def in_plain_words(kind: str, content: Content) -> tuple[str, str] | None:
+def plain_text_of(kind: str, content: Content) -> tuple[str, str] | None:
     """Return the title and body of a learning whose content has nothing else; None for any other."""
     if not content.keys() <= {_statement_field(kind), "details"}:
         return None
     title, details = content.get(_statement_field(kind)), content.get("details", "")
-    if not isinstance(title, str) or not isinstance(details, str) or not title or len(title) > LONGEST_TITLE:
+    if not isinstance(title, str) or not isinstance(details, str) or not title or len(title) > MAX_TITLE_LENGTH:
         return None
     # Only texts that survive a round trip unchanged.
     if title.split("\n") != [title.strip()] or details != details.strip() or details == title:
@@ -153,14 +153,16 @@ def _statement_field(kind: str) -> str:
 # --- comparison and merging ------------------------------------------------------
 
 
-def identity(kind: str, task_type: str | None, content: str) -> str:
+def learning_identity(kind: str, task_type: str | None, content: str) -> str:
     """Return the text two learnings must have in common to be the same: kind, task type and statement."""
     fields = _parse_object(content)
     statement = _statement(kind, fields) if fields is not None else ""
-    return "\n".join(" ".join(part.casefold().split()) for part in (kind, task_type or GENERAL, statement or content))
+    return "\n".join(
+        " ".join(part.casefold().split()) for part in (kind, task_type or GENERAL_TASK_TYPE, statement or content)
+    )
 
 
-def merged_content(kind: str, old: str, new: str, old_support: int) -> str:
+def merge_content(kind: str, old: str, new: str, old_support: int) -> str:
     """Return the merged content of two equal learnings; the old one has been learned `old_support` times."""
     old_fields, new_fields = _parse_object(old), _parse_object(new)
     if old_fields is None or new_fields is None:
@@ -209,7 +211,7 @@ def _merge_estimates(old: Content, new: Content, support: int) -> dict[str, obje
 
 def _merge_conventions(old: Content, new: Content) -> dict[str, object]:
     examples = dict.fromkeys(_texts(old, "examples") + _texts(new, "examples"))
-    return {"examples": list(examples)[:MOST_EXAMPLES] or None}
+    return {"examples": list(examples)[:MAX_EXAMPLES] or None}
 
 
 def _weighted_mean(old: Content, new: Content, name: str, old_weight: float | None, new_weight: float | None) -> object:
@@ -265,6 +267,6 @@ def _texts(content: Content, name: str) -> list[str]:
 
 def _number(content: Content, name: str) -> float | None:
     value = content.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_NUMBER:
         return None
     return value

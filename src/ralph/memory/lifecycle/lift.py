@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     _Sums = dict[bool, dict[str, tuple[float, float]]]
 
-LEAST_ATTEMPTS = 20
+MIN_ATTEMPTS = 20
 """Minimum number of attempts in each arm."""
-LEAST_DONE = 5
+MIN_COMPLETED_TASKS = 5
 """Minimum number of completed tasks in each arm; with fewer the interval would be too narrow."""
-RARELY = 0.2
+MIN_SHOWN_SHARE = 0.2
 """Share of attempts shown a memory below which the comparison says little about memories."""
 
 
-class Verdict(StrEnum):
+class LiftVerdict(StrEnum):
     """Conclusion about the effect of memory."""
 
     NOT_ENOUGH = "not enough data"
@@ -91,7 +91,7 @@ class Lift:
     """Effect of memory, with its uncertainty and a summary in words."""
 
     is_enough: bool
-    verdict: Verdict
+    verdict: LiftVerdict
     says: str
     with_memory: Arm
     without: Arm
@@ -106,23 +106,23 @@ class Lift:
     """The same as a sentence; empty if there was no attempt with memory."""
 
     @property
-    def is_rarely_shown(self) -> bool:
+    def has_low_exposure(self) -> bool:
         """Return whether too few attempts had memories in their prompt for a meaningful comparison."""
         return _is_rare(self.shown, self.with_memory.attempts)
 
     @property
-    def in_short(self) -> str:
+    def summary(self) -> str:
         """Return the summary, with a note if memories were rarely shown."""
-        return f"{self.says} {self.shown_says}" if self.is_rarely_shown else self.says
+        return f"{self.says} {self.shown_says}" if self.has_low_exposure else self.says
 
 
-def lift(trials: Sequence[Trial]) -> Lift:
+def measure_lift(trials: Sequence[Trial]) -> Lift:
     """Return the effect of memory on success, attempts, tokens and cost, with 95% intervals."""
     randomized = [trial for trial in trials if 0 < trial.holdout < 1]
     arms = {side: _arm([trial for trial in randomized if trial.with_memory is side]) for side in (True, False)}
     shortage = _shortage_message(randomized, arms)
     measures = () if shortage else tuple(_all_measures(randomized))
-    verdict = _verdict(measures[0]) if measures else Verdict.NOT_ENOUGH
+    verdict = _verdict(measures[0]) if measures else LiftVerdict.NOT_ENOUGH
     shown = sum(trial.is_shown for trial in randomized if trial.with_memory)
     return Lift(
         is_enough=not shortage,
@@ -153,15 +153,15 @@ def _shortage_message(trials: Sequence[Trial], arms: Mapping[bool, Arm]) -> str:
         return "Not enough data: no attempt was randomly held out. To compare, run: ralph run --holdout 0.1"
     holdout = trials[-1].holdout
     attempts = {side: arm.attempts for side, arm in arms.items()}
-    if short := _short_arm(attempts, LEAST_ATTEMPTS, "attempt"):
+    if short := _short_arm(attempts, MIN_ATTEMPTS, "attempt"):
         side, sentence = short
-        iterations = (LEAST_ATTEMPTS - attempts[side]) / (1 - holdout if side else holdout)
+        iterations = (MIN_ATTEMPTS - attempts[side]) / (1 - holdout if side else holdout)
         return f"{sentence} {_iterations_message(iterations, holdout)}"
     done = {side: arm.done for side, arm in arms.items()}
-    if short := _short_arm(done, LEAST_DONE, "completed task"):
+    if short := _short_arm(done, MIN_COMPLETED_TASKS, "completed task"):
         side, sentence = short
         attempts_each = attempts[side] / max(done[side], 1)
-        iterations = (LEAST_DONE - done[side]) * attempts_each / (1 - holdout if side else holdout)
+        iterations = (MIN_COMPLETED_TASKS - done[side]) * attempts_each / (1 - holdout if side else holdout)
         return f"{sentence} {_iterations_message(iterations, holdout)}"
     return ""
 
@@ -323,20 +323,20 @@ def _t_quantile(freedom: int) -> float:
 # --- summary ----------------------------------------------------------------------------
 
 
-def _verdict(success: Measure) -> Verdict:
+def _verdict(success: Measure) -> LiftVerdict:
     if not success.is_certain:
-        return Verdict.NO_DIFFERENCE
-    return Verdict.HELPS if success.difference > 0 else Verdict.HARMS
+        return LiftVerdict.NO_DIFFERENCE
+    return LiftVerdict.HELPS if success.difference > 0 else LiftVerdict.HARMS
 
 
 _VERDICT_TEXT = {
-    Verdict.HELPS: "Memory helps",
-    Verdict.HARMS: "Memory hurts",
-    Verdict.NO_DIFFERENCE: "No measurable difference yet",
+    LiftVerdict.HELPS: "Memory helps",
+    LiftVerdict.HARMS: "Memory hurts",
+    LiftVerdict.NO_DIFFERENCE: "No measurable difference yet",
 }
 
 
-def _conclusion(verdict: Verdict, measures: Sequence[Measure]) -> str:
+def _conclusion(verdict: LiftVerdict, measures: Sequence[Measure]) -> str:
     success = measures[0]
     return (
         f"{_VERDICT_TEXT[verdict]}: {success.with_memory:.0f}% of attempts succeed with it, {success.without:.0f}% "
@@ -357,7 +357,7 @@ def _shown_message(shown: int, attempts: int) -> str:
 
 
 def _is_rare(shown: int, attempts: int) -> bool:
-    return shown < RARELY * attempts
+    return shown < MIN_SHOWN_SHARE * attempts
 
 
 def _cost_clause(measures: Sequence[Measure]) -> str:

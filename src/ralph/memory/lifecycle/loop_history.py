@@ -9,7 +9,7 @@ from ralph.core.records import record
 
 
 @record
-class Iteration:
+class LoopIteration:
     """One iteration of a loop, with the details needed to extract learnings."""
 
     number: int
@@ -32,5 +32,5 @@ class LoopHistory:
     """Task type, if known; otherwise it is derived from the objective."""
     tasks: int = 1
     """Number of tasks the iterations were spent on."""
-    iterations: tuple[Iteration, ...] = ()
+    iterations: tuple[LoopIteration, ...] = ()
     is_complete: bool = False

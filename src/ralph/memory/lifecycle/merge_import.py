@@ -7,21 +7,21 @@ kept.
 
 from __future__ import annotations
 
-from ralph.core.limits import MOST_TAGS
+from ralph.core.limits import MAX_TAGS
 from ralph.core.records import replace
-from ralph.core.text import paths_in, title_of
-from ralph.memory.lifecycle.confidence import restated, united
-from ralph.memory.lifecycle.learnings import LEARNING_KINDS, content_of
+from ralph.core.text import extract_title, find_paths
+from ralph.memory.lifecycle.confidence import merge_learning_text, union
+from ralph.memory.lifecycle.learnings import LEARNING_KINDS, structured_content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.records import Memory
 
-SAME_ENTRY = 0.5
+MIN_WORD_OVERLAP = 0.5
 """Minimum share of words two texts with the same id must have in common to count as the same memory."""
 
 
-def brought(known: Memory, new: Memory) -> Memory | None:
+def merge_imported(known: Memory, new: Memory) -> Memory | None:
     """Return the known memory updated from the imported one, or None if they only share an id."""
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
@@ -30,13 +30,13 @@ def brought(known: Memory, new: Memory) -> Memory | None:
         return None
     merged = replace(
         _add_details(known, new) if is_same else _apply_edit(known, new),
-        origin_loops=united(known.origin_loops, new.origin_loops),
+        origin_loops=union(known.origin_loops, new.origin_loops),
     )
     new_loops = len(merged.origin_loops) - len(known.origin_loops)
     if not new_loops or not known.origin_loops:
         return merged
     is_structured = known.kind in LEARNING_KINDS and known.content and new.content
-    text = restated(known, new) if is_same and is_structured else {}
+    text = merge_learning_text(known, new) if is_same and is_structured else {}
     confidence = max(known.confidence, new.confidence)
     return replace(merged, **text, support=known.support + new_loops, confidence=confidence)
 
@@ -52,7 +52,7 @@ def _add_details(known: Memory, new: Memory) -> Memory:
     """Return the known memory with the tags, files and content another copy of it adds."""
     files = _merge_lists(known.files, new.files)
     # Paths derived from the text add nothing: the text is the same.
-    has_new_files = files != known.files and new.files != paths_in(new.body)
+    has_new_files = files != known.files and new.files != find_paths(new.body)
     return replace(
         known,
         content=_merge_content(known, new),
@@ -63,7 +63,7 @@ def _add_details(known: Memory, new: Memory) -> Memory:
 
 def _merge_content(known: Memory, new: Memory) -> str:
     """Return the known content, or the new content if only that one is structured and says more."""
-    if known.content or not new.content or content_of(new) == content_of(known):
+    if known.content or not new.content or structured_content(new) == structured_content(known):
         return known.content
     return new.content
 
@@ -72,7 +72,7 @@ def _apply_edit(known: Memory, new: Memory) -> Memory:
     """Return the newer of two texts of one entry; a local edit is only replaced by a later one."""
     if known.updated_at > known.created_at and new.updated_at <= known.updated_at:
         return known
-    has_no_title = new.title == title_of(new.body) and known.title != title_of(known.body)
+    has_no_title = new.title == extract_title(new.body) and known.title != extract_title(known.body)
     return replace(
         known,
         kind=new.kind,
@@ -87,18 +87,18 @@ def _apply_edit(known: Memory, new: Memory) -> Memory:
 
 def _merge_files(known: Memory, new: Memory) -> tuple[str, ...]:
     """Return the files the new memory lists; keep the known list if the new ones only come from its text."""
-    mentioned = paths_in(new.body)
+    mentioned = find_paths(new.body)
     if new.files and new.files != mentioned:
         return new.files
-    mentioned_before = paths_in(known.body)
+    mentioned_before = find_paths(known.body)
     return _merge_lists(mentioned, tuple(path for path in known.files if path not in mentioned_before))
 
 
 def _is_similar(known: Memory, new: Memory) -> bool:
     ours, theirs = set(known.body.lower().split()), set(new.body.lower().split())
-    return len(ours & theirs) >= SAME_ENTRY * max(1, min(len(ours), len(theirs)))
+    return len(ours & theirs) >= MIN_WORD_OVERLAP * max(1, min(len(ours), len(theirs)))
 
 
 def _merge_lists(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return both without duplicates, limited to `MOST_TAGS` unless the known memory already has more."""
-    return united(ours, theirs)[: max(MOST_TAGS, len(ours))]
+    """Return both without duplicates, limited to `MAX_TAGS` unless the known memory already has more."""
+    return union(ours, theirs)[: max(MAX_TAGS, len(ours))]

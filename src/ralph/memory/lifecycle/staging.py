@@ -5,7 +5,7 @@ The reasons have the same wording as in the `staging.json` files of other progra
 
 from __future__ import annotations
 
-from ralph.core.records import State, replace
+from ralph.core.records import MemoryState, replace
 from ralph.memory.lifecycle.learnings import LEARNING_KINDS
 
 TYPE_CHECKING = False
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
 
 STATUSES = ("pending", "validated", "rejected", "quarantined")
-LEAST_CONFIDENCE = 0.3
+MIN_CONFIDENCE = 0.3
 """Minimum confidence of a learning."""
-MOST_ANTIPATTERN_SUCCESS = 0.2
+MAX_ANTIPATTERN_SUCCESS = 0.2
 """Maximum success rate of an antipattern."""
-LEAST_STRATEGY_SUCCESS = 0.5
+MIN_STRATEGY_SUCCESS = 0.5
 """Minimum success rate of a strategy."""
-ENOUGH_SUPPORT = 5
+DECISIVE_SUPPORT = 5
 """Support from which an estimate with low confidence is rejected instead of kept pending."""
 
 
-def refusal(memory: Memory) -> str:
+def rejection_reason(memory: Memory) -> str:
     """Return the reason why a learning cannot be promoted; empty if it can."""
     if reason := _missing_fields(memory):
         return reason
@@ -57,33 +57,33 @@ def _fields(content: str) -> dict[str, object]:
 
 
 def _weakness(memory: Memory) -> str:
-    if memory.confidence < LEAST_CONFIDENCE:
+    if memory.confidence < MIN_CONFIDENCE:
         return "Confidence too low (< 0.3)"
     if memory.success_rate is None:
         return ""
-    if memory.kind == "antipattern" and memory.success_rate > MOST_ANTIPATTERN_SUCCESS:
+    if memory.kind == "antipattern" and memory.success_rate > MAX_ANTIPATTERN_SUCCESS:
         return "Anti-patterns should have low success rate"
-    if memory.kind == "strategy" and memory.success_rate < LEAST_STRATEGY_SUCCESS:
+    if memory.kind == "strategy" and memory.success_rate < MIN_STRATEGY_SUCCESS:
         return "Strategies should have success rate >= 0.5"
     return ""
 
 
-def waits(memory: Memory) -> bool:
+def needs_more_data(memory: Memory) -> bool:
     """Return whether a learning stays pending: an estimate that only lacks data so far."""
-    if memory.kind != "estimate" or memory.support >= ENOUGH_SUPPORT or not 0 <= memory.confidence < LEAST_CONFIDENCE:
+    if memory.kind != "estimate" or memory.support >= DECISIVE_SUPPORT or not 0 <= memory.confidence < MIN_CONFIDENCE:
         return False
-    return not refusal(replace(memory, confidence=LEAST_CONFIDENCE))
+    return not rejection_reason(replace(memory, confidence=MIN_CONFIDENCE))
 
 
-def status(memory: Memory) -> str:
+def staging_status(memory: Memory) -> str:
     """Return the staging status of a learning: pending, validated, rejected or quarantined."""
-    if memory.state is State.STAGED:
+    if memory.state is MemoryState.STAGED:
         return "validated" if memory.validated_at else "pending"
     return str(memory.state)
 
 
-def held_back(memory: Memory) -> str:
+def pending_reason(memory: Memory) -> str:
     """Return why a learning is not in use; empty if it is only waiting for validation."""
-    if memory.state is State.STAGED and not memory.validated_at and waits(memory):
+    if memory.state is MemoryState.STAGED and not memory.validated_at and needs_more_data(memory):
         return "needs more iterations"
     return memory.state_reason

@@ -7,7 +7,7 @@ Nothing here reads files or runs git; `ralph.memory.freshness` does.
 from __future__ import annotations
 
 from ralph.core.records import record
-from ralph.core.text import cut, one_line
+from ralph.core.text import one_line, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-ABSENT = "-"
+ABSENT_MARK = "-"
 """Mark of a path without a file. If a file appears there, its content is recorded as current."""
-UNKNOWN = ""
+UNKNOWN_MARK = ""
 """Mark of a file that had already changed when it was first checked."""
-FOLDER = "folder"
+FOLDER_MARK = "folder"
 """Mark of a directory."""
-MATCHED = "matched"
+MATCHED_MARK = "matched"
 """Mark of a pattern that matches some files."""
-EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+EMPTY_BLOB_ID = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 """Git blob id of an empty file, which does not identify a file."""
 
-DOUBT_IF_CHANGED, DOUBT_IF_GONE = 0.5, 1.0
+CHANGED_PENALTY, GONE_PENALTY = 0.5, 1.0
 """Doubt by state of the files: most changes leave a statement true, a missing file makes it useless."""
-GONE = (" gone", " any more")
+GONE_SUFFIXES = (" gone", " any more")
 """Endings of the clauses about missing files in a staleness reason."""
-SHOWN_FILES = 3
+MAX_LISTED_FILES = 3
 """Maximum number of files listed in a clause."""
-WIDEST_PATH = 120
+MAX_PATH_WIDTH = 120
 """Maximum length of a path in a staleness reason, in characters."""
-LONGEST = 600
+MAX_REASON_LENGTH = 600
 """Maximum length of a staleness reason, in characters."""
 
 
 @record
-class Here:
+class PathState:
     """Current state of a path."""
 
     marks: tuple[str, ...] = ()
@@ -49,13 +49,13 @@ class Here:
 
 
 @record
-class Named:
+class FileReferences:
     """Files a memory names, with their recorded state."""
 
     files: tuple[str, ...]
     marks: dict[str, str]
     """Marks recorded when the memory was last known to be true."""
-    held_on: str
+    verified_on: str
     """Date on which the memory was last known to be true."""
     since: str
     """Time of the last edit or confirmation; files without a mark are assumed unchanged since then."""
@@ -64,7 +64,7 @@ class Named:
 # --- marks -------------------------------------------------------------------------------
 
 
-def marks_of(content: bytes) -> tuple[str, ...]:
+def content_marks(content: bytes) -> tuple[str, ...]:
     """Return the marks of a content: with normalized line endings first, then unmodified if that differs."""
     normalized = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
     marks = (_blob_id(normalized),)
@@ -77,7 +77,7 @@ def _blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def marks_in(seen: str) -> dict[str, str]:
+def parse_marks(seen: str) -> dict[str, str]:
     """Return the recorded marks by path; empty if the record is damaged."""
     import json
 
@@ -88,7 +88,7 @@ def marks_in(seen: str) -> dict[str, str]:
     return {path: mark for path, mark in marks.items() if isinstance(mark, str)} if isinstance(marks, dict) else {}
 
 
-def seen_of(marks: Mapping[str, str]) -> str:
+def format_marks(marks: Mapping[str, str]) -> str:
     """Return marks in the stored form."""
     import json
 
@@ -103,7 +103,7 @@ def is_pattern(path: str) -> bool:
     return "*" in path or "?" in path
 
 
-def inside(path: str) -> str:
+def project_path(path: str) -> str:
     """Return a path in the form git uses; empty if it is not a plain path inside the project."""
     from posixpath import normpath
 
@@ -113,7 +113,7 @@ def inside(path: str) -> str:
     return "" if plain in (".", "..") or plain.startswith("../") else plain
 
 
-def compiled_pattern(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a glob pattern; `*` does not cross directories, `**` does."""
     import re
 
@@ -126,30 +126,32 @@ def compiled_pattern(pattern: str) -> re.Pattern[str]:
 # --- assessment --------------------------------------------------------------------------
 
 
-def judged(named: Named, here: Mapping[str, Here], touched: Mapping[str, str]) -> tuple[dict[str, str], str]:
+def assess_staleness(
+    references: FileReferences, states: Mapping[str, PathState], changed_at: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
     """Return the marks to record for a memory and the reason why it is stale; empty if its files are unchanged.
 
     `here` is the current state by path; nothing is known about paths missing from it. `touched` is the time of the last
     change git recorded by path; it is used for files without a recorded mark.
     """
     marks: dict[str, str] = {}
-    changed: dict[str, Here] = {}
-    for path in named.files:
-        recorded, current = named.marks.get(path), here.get(path)
+    changed: dict[str, PathState] = {}
+    for path in references.files:
+        recorded, current = references.marks.get(path), states.get(path)
         if current is None:
             marks |= {path: recorded} if recorded is not None else {}
             continue
-        is_new = recorded is None and touched.get(path, "") <= named.since
-        if is_new or recorded == ABSENT:
-            marks[path] = current.marks[0] if current.marks else ABSENT
+        is_new = recorded is None and changed_at.get(path, "") <= references.since
+        if is_new or recorded == ABSENT_MARK:
+            marks[path] = current.marks[0] if current.marks else ABSENT_MARK
             continue
-        marks[path] = recorded or UNKNOWN
+        marks[path] = recorded or UNKNOWN_MARK
         if recorded not in current.marks:
             changed[path] = current
-    return marks, _reason(changed, named.held_on) if changed else ""
+    return marks, _reason(changed, references.verified_on) if changed else ""
 
 
-def _reason(states: Mapping[str, Here], held_on: str) -> str:
+def _reason(states: Mapping[str, PathState], held_on: str) -> str:
     """Return what happened to the files, most serious first."""
     missing = [path for path, here in states.items() if not here.marks and not here.moved_to]
     gone = [path for path in missing if not is_pattern(path)]
@@ -158,14 +160,14 @@ def _reason(states: Mapping[str, Here], held_on: str) -> str:
     changed = [path for path, here in states.items() if here.marks]
     clauses = [f"{_list_paths(gone)} {_verb(gone, 'is', 'are')} gone"] if gone else []
     clauses += [f"{_list_paths(unmet)} {_verb(unmet, 'matches', 'match')} nothing any more"] if unmet else []
-    clauses += [f"{_shorten(path)} has moved to {_shorten(to)}" for path, to in moved[:SHOWN_FILES]]
+    clauses += [f"{_shorten(path)} has moved to {_shorten(to)}" for path, to in moved[:MAX_LISTED_FILES]]
     clauses += [f"{_list_paths(changed)} {_verb(changed, 'has', 'have')} changed since {held_on}"] if changed else []
-    return cut("; ".join(clauses), LONGEST)
+    return truncate("; ".join(clauses), MAX_REASON_LENGTH)
 
 
 def _list_paths(paths: Sequence[str]) -> str:
-    names = [_shorten(path) for path in paths[:SHOWN_FILES]]
-    more = [f"{len(paths) - SHOWN_FILES} more"] if len(paths) > SHOWN_FILES else []
+    names = [_shorten(path) for path in paths[:MAX_LISTED_FILES]]
+    more = [f"{len(paths) - MAX_LISTED_FILES} more"] if len(paths) > MAX_LISTED_FILES else []
     *first, last = names + more
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -175,14 +177,14 @@ def _verb(paths: Sequence[str], one: str, many: str) -> str:
 
 
 def _shorten(path: str) -> str:
-    return one_line(path, WIDEST_PATH)
+    return one_line(path, MAX_PATH_WIDTH)
 
 
-def doubt(stale: str) -> float:
+def staleness_penalty(stale: str) -> float:
     """Return the doubt caused by a staleness reason: 0 without one, 1 if a file is gone."""
     if not stale:
         return 0.0
-    return DOUBT_IF_GONE if any(part.endswith(GONE) for part in stale.split("; ")) else DOUBT_IF_CHANGED
+    return GONE_PENALTY if any(part.endswith(GONE_SUFFIXES) for part in stale.split("; ")) else CHANGED_PENALTY
 
 
 def likely_move(path: str, places: Iterable[str]) -> str:
@@ -194,16 +196,18 @@ def likely_move(path: str, places: Iterable[str]) -> str:
     return candidates[0] if len(candidates) == 1 else ""
 
 
-def confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list[str]:
+def ids_confirmed_by(memories: Iterable[Memory], files: Collection[str]) -> list[str]:
     """Return the ids of stale memories confirmed by a successful attempt that was shown them.
 
     Those are the ones that name a file it changed: an agent told to check first before working on a file has checked.
     """
-    changed = set(map(inside, files)) - {""}
-    return [memory.id for memory in memories if memory.stale and not changed.isdisjoint(map(inside, memory.files))]
+    changed = set(map(project_path, files)) - {""}
+    return [
+        memory.id for memory in memories if memory.stale and not changed.isdisjoint(map(project_path, memory.files))
+    ]
 
 
-def rewritten(was: Memory, fields: Mapping[str, object]) -> dict[str, object]:
+def reset_marks_on_edit(was: Memory, fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of a change, with staleness marks reset if the text is new."""
     is_new_text = fields.get("body", was.body) != was.body
     if is_new_text and "seen" not in fields and (was.seen or was.stale):

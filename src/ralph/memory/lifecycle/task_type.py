@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from ralph.memory.lifecycle.learnings import GENERAL
+from ralph.memory.lifecycle.learnings import GENERAL_TASK_TYPE
 
 _WORDS = {
     "test-fix": "test tests tested testing spec specs jest vitest pytest failing",
@@ -31,16 +31,16 @@ _NEW_FEATURE = {(verb, noun) for verb in ("add", "adds", "adding", "new") for no
 _ARTICLES = frozenset(("a", "an", "the"))
 
 
-def type_of_work(title: str, body: str) -> str:
+def task_type_of(title: str, body: str) -> str:
     """Return the task type from the title or, if that is not conclusive, from title and body."""
-    from_title = task_type(title)
-    return from_title if from_title != GENERAL else task_type(f"{title}\n{body}")
+    from_title = classify_objective(title)
+    return from_title if from_title != GENERAL_TASK_TYPE else classify_objective(f"{title}\n{body}")
 
 
-def task_type(objective: str) -> str:
+def classify_objective(objective: str) -> str:
     """Return the first task type that a word of the objective indicates, else `general`."""
     words = [word for word in re.findall(r"[a-z]+", objective.lower()) if word not in _ARTICLES]
     types = {_TYPES[word] for word in words if word in _TYPES}
     if any(pair in _NEW_FEATURE for pair in pairwise(words)):
         types.add("feature")
-    return min(types, key=_ORDER.__getitem__, default=GENERAL)
+    return min(types, key=_ORDER.__getitem__, default=GENERAL_TASK_TYPE)

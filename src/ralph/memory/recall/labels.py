@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MEANINGS = {
+SCORE_DESCRIPTIONS = {
     "words": "contains query words, weighted by rarity",
     "paths": "file paths contain words of the query",
     "named": "the query names one of its files",
@@ -25,7 +25,7 @@ MEANINGS = {
 }
 """Short description of each score component."""
 
-FIELDS = {
+FIELD_LABELS = {
     "kind": "type",
     "body": "content",
     "content": "figures",
@@ -34,5 +34,5 @@ FIELDS = {
     "stale": "check first",
 }
 """Display names of fields that differ from the internal ones."""
-UNTOLD = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
+HIDDEN_FIELDS = ("seen", "updated_at", "validated_at", "verified_at", "used_at")
 """Timestamps and marks hidden from the history, because they follow from other changes."""

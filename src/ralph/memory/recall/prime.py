@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from ralph.core.records import KINDS
+from ralph.core.records import MEMORY_KINDS
 from ralph.core.text import CHARACTERS_PER_TOKEN
-from ralph.memory.lifecycle.confidence import faded
-from ralph.memory.lifecycle.staleness import doubt
-from ralph.memory.recall.render import group_of, in_line, quoted
+from ralph.memory.lifecycle.confidence import current_confidence
+from ralph.memory.lifecycle.staleness import staleness_penalty
+from ralph.memory.recall.render import escape_inline, escape_untrusted, kind_heading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ralph.core.records import Memory
 
 HEADING = "# Memories\n"
-STALE = 0.3
+STALE_PENALTY = 0.3
 """Confidence penalty of a memory whose files are gone; half of it if they have changed."""
 
 
-def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
+def fit_to_budget(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memory]:
     """Return the memories that fit the budget: the most trusted one, then one of each kind in turn.
 
     Kinds with more trusted memories go first, and newer memories win ties.
@@ -52,10 +52,10 @@ def within(memories: Iterable[Memory], budget_tokens: int, at: str) -> list[Memo
 
 def _trust(memory: Memory, at: str) -> float:
     """Return the current confidence, reduced if the files of the memory have changed."""
-    return faded(memory, at) - STALE * doubt(memory.stale)
+    return current_confidence(memory, at) - STALE_PENALTY * staleness_penalty(memory.stale)
 
 
-def primed(memories: Sequence[Memory]) -> str:
+def render_primer(memories: Sequence[Memory]) -> str:
     """Return memories as markdown for an agent, grouped by kind; empty if there are none."""
     if not memories:
         return ""
@@ -66,21 +66,21 @@ def primed(memories: Sequence[Memory]) -> str:
 
 
 def _kind_order(kind: str) -> int:
-    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+    return MEMORY_KINDS.index(kind) if kind in MEMORY_KINDS else len(MEMORY_KINDS)
 
 
 def _heading(memory: Memory) -> str:
-    return f"\n## {group_of(memory.kind)}\n"
+    return f"\n## {kind_heading(memory.kind)}\n"
 
 
 def _block(memory: Memory) -> str:
-    title = f"**{in_line(memory.title)}**\n" if memory.kind == "knowledge" else ""
-    text = "\n".join(f"> {line}".rstrip() for line in (title + quoted(memory.body)).split("\n"))
+    title = f"**{escape_inline(memory.title)}**\n" if memory.kind == "knowledge" else ""
+    text = "\n".join(f"> {line}".rstrip() for line in (title + escape_untrusted(memory.body)).split("\n"))
     tags = f"tags: {', '.join(_in_comment(tag) for tag in memory.tags)} | " if memory.tags else ""
     doubts = f" | check first: {_in_comment(memory.stale)}" if memory.stale else ""
-    return f"\n### {quoted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]}{doubts} -->\n"
+    return f"\n### {escape_untrusted(memory.id)}\n{text}\n<!-- {tags}created: {memory.created_at[:10]}{doubts} -->\n"
 
 
 def _in_comment(text: str) -> str:
     """Return a text that cannot end the HTML comment or the field it is put into."""
-    return quoted(text).replace("|", "/").replace("--", "-").replace(">", "")
+    return escape_untrusted(text).replace("|", "/").replace("--", "-").replace(">", "")

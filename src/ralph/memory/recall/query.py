@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 
 from ralph.core.records import record
-from ralph.core.tokenize import path_words, words
+from ralph.core.tokenize import tokenize, tokenize_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TITLE, BODY, ERRORS, FILES, HINT = 3.0, 1.0, 2.0, 2.0, 0.5
+TITLE_WEIGHT, BODY_WEIGHT, ERRORS_WEIGHT, FILES_WEIGHT, HINT_WEIGHT = 3.0, 1.0, 2.0, 2.0, 0.5
 """Weight of a word by the part of the context it comes from."""
-NAME = 2.0
+IDENTIFIER_WEIGHT = 2.0
 """Additional weight of a word in path search if it is part of an identifier."""
-BODY_IN_PATHS = 0.5
+BODY_PATH_WEIGHT = 0.5
 """Weight of a word of the body in path search."""
-MOST_WORDS = 300
+MAX_QUERY_WORDS = 300
 """Maximum number of words in a query."""
-LONGEST = 16_000
+MAX_PART_LENGTH = 16_000
 """Number of characters read of each part; longer parts keep their start and end."""
-MOST_FILES = 50
+MAX_FILES = 50
 """Maximum number of files read from the context."""
-MOST_MENTIONS = 200
+MAX_MENTIONS = 200
 """Maximum number of paths and dotted names in a query."""
-MOST_SEGMENTS = 6
+MAX_SEGMENTS = 6
 """Maximum number of trailing segments kept of a path or dotted name."""
 
 _NAME = re.compile(r"(?<!\w)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)")
@@ -34,7 +34,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,4}$")
 
 
 @record
-class Context:
+class RecallContext:
     """Situation to recall memories for."""
 
     title: str = ""
@@ -58,7 +58,7 @@ class Context:
 
 
 @record
-class Question:
+class RecallQuery:
     """Weighted query words, weighted path words, and mentioned files."""
 
     words: dict[str, float]
@@ -70,33 +70,33 @@ class Question:
     """Paths and dotted names as lower-case segments, without file extension."""
 
 
-def question(context: Context) -> Question:
+def build_query(context: RecallContext) -> RecallQuery:
     """Return the query for a context."""
-    title, body = bounded(context.title), bounded(context.body)
-    errors = bounded("\n".join(context.errors))
+    title, body = truncate_middle(context.title), truncate_middle(context.body)
+    errors = truncate_middle("\n".join(context.errors))
     weights: dict[str, float] = {}
     paths: dict[str, float] = {}
-    in_title = frozenset(words(title))
-    files = context.files[:MOST_FILES]
-    in_files = [word for path in files for word in path_words(path)]
-    _add_weight(weights, in_title, TITLE)
-    _add_weight(weights, in_files, FILES)
-    in_errors, in_body = words(errors), words(body)
-    _add_weight(weights, in_errors, ERRORS)
-    _add_weight(weights, in_body, BODY)
+    in_title = frozenset(tokenize(title))
+    files = context.files[:MAX_FILES]
+    in_files = [word for path in files for word in tokenize_path(path)]
+    _add_weight(weights, in_title, TITLE_WEIGHT)
+    _add_weight(weights, in_files, FILES_WEIGHT)
+    in_errors, in_body = tokenize(errors), tokenize(body)
+    _add_weight(weights, in_errors, ERRORS_WEIGHT)
+    _add_weight(weights, in_body, BODY_WEIGHT)
     hints = {
-        *words(context.feature or ""),
-        *(word for path in context.recent[:MOST_FILES] for word in path_words(path)),
+        *tokenize(context.feature or ""),
+        *(word for path in context.recent[:MAX_FILES] for word in tokenize_path(path)),
     }
     hints.difference_update(weights)
-    _add_weight(weights, hints, HINT)
-    _add_weight(paths, in_title, TITLE)
-    _add_weight(paths, in_files, FILES)
-    _add_weight(paths, in_errors, ERRORS)
-    _add_weight(paths, in_body, BODY_IN_PATHS)
-    _add_weight(paths, words(" ".join(_NAME.findall(f"{title}\n{body}"))), NAME)
-    heaviest = sorted(weights, key=lambda word: -weights[word])[:MOST_WORDS]
-    return Question(
+    _add_weight(weights, hints, HINT_WEIGHT)
+    _add_weight(paths, in_title, TITLE_WEIGHT)
+    _add_weight(paths, in_files, FILES_WEIGHT)
+    _add_weight(paths, in_errors, ERRORS_WEIGHT)
+    _add_weight(paths, in_body, BODY_PATH_WEIGHT)
+    _add_weight(paths, tokenize(" ".join(_NAME.findall(f"{title}\n{body}"))), IDENTIFIER_WEIGHT)
+    heaviest = sorted(weights, key=lambda word: -weights[word])[:MAX_QUERY_WORDS]
+    return RecallQuery(
         words={word: weights[word] for word in heaviest},
         title=in_title,
         paths=paths,
@@ -105,14 +105,14 @@ def question(context: Context) -> Question:
     )
 
 
-def bounded(text: str) -> str:
-    """Return a text limited to `LONGEST` characters, keeping its start and end."""
-    if len(text) <= LONGEST:
+def truncate_middle(text: str) -> str:
+    """Return a text limited to `MAX_PART_LENGTH` characters, keeping its start and end."""
+    if len(text) <= MAX_PART_LENGTH:
         return text
-    return f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+    return f"{text[: MAX_PART_LENGTH // 2]}\n{text[-MAX_PART_LENGTH // 2 :]}"
 
 
-def parts_of(path: str) -> tuple[str, ...]:
+def path_segments(path: str) -> tuple[str, ...]:
     """Return the segments of a path in lower case, without file extension."""
     return tuple(part for part in re.split(r"[/\\]", _EXTENSION.sub("", path).lower()) if part)
 
@@ -123,10 +123,10 @@ def _add_weight(weights: dict[str, float], words: Iterable[str], weight: float) 
 
 
 def _mentions(text: str, files: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    mentions = {parts_of(path)[-MOST_SEGMENTS:] for path in files}
+    mentions = {path_segments(path)[-MAX_SEGMENTS:] for path in files}
     for mention in dict.fromkeys(_MENTION.findall(text)):
-        if len(mentions) >= MOST_MENTIONS:
+        if len(mentions) >= MAX_MENTIONS:
             break
         bare = _EXTENSION.sub("", mention) if "/" in mention or "\\" in mention else mention
-        mentions.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MOST_SEGMENTS:])
+        mentions.add(tuple(part for part in re.split(r"[/\\.]", bare.lower()) if part)[-MAX_SEGMENTS:])
     return frozenset(mentions - {()})

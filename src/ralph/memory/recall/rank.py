@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 
-from ralph.core.tokenize import rarity, texts_in
-from ralph.memory.lifecycle.confidence import days_between, days_of, faded_from
-from ralph.memory.lifecycle.staleness import doubt
-from ralph.memory.recall.query import parts_of
+from ralph.core.tokenize import inverse_document_frequency, parse_string_list
+from ralph.memory.lifecycle.confidence import days_between, days_of, decayed_confidence
+from ralph.memory.lifecycle.staleness import staleness_penalty
+from ralph.memory.recall.query import path_segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from ralph.memory.recall.query import Context, Question
+    from ralph.memory.recall.query import RecallContext, RecallQuery
 
     Row = dict[str, Any]
 
@@ -45,18 +45,18 @@ WEIGHTS = {
 }
 """Weight of each score component. docs/recall.md lists the measured effect of most of them."""
 
-CONTENT = ("words", "title", "paths", "named", "meaning")
+CONTENT_COMPONENTS = ("words", "title", "paths", "named", "meaning")
 """Components that come from the memory itself."""
 
-SATURATION, BY_LENGTH = 1.5, 0.4
+BM25_SATURATION, BM25_LENGTH_PENALTY = 1.5, 0.4
 """BM25 parameters: saturation of repeated words and penalty for long texts."""
-USUAL_PATH_WORDS = 20
+TYPICAL_PATH_WORDS = 20
 """Number of path words above which the path score is reduced; a memory naming many files is about none."""
-TITLE_LENGTH = 0.05
+TITLE_LENGTH_PENALTY = 0.05
 """Penalty per word of a title."""
-IN_TITLE, IN_BODY, IN_PATHS, IN_TAGS = 3.0, 1.0, 3.0, 1.0
+TITLE_FIELD_WEIGHT, BODY_FIELD_WEIGHT, PATHS_FIELD_WEIGHT, TAGS_FIELD_WEIGHT = 3.0, 1.0, 3.0, 1.0
 """Weight of a word by where it occurs; tags only count if the word occurs nowhere else."""
-COMMONPLACE = frozenset(
+COMMON_STEMS = frozenset(
     "add allow build chang check creat ensur extend fix handl implement improv introduc make mend move refactor remov"
     " renam replac support updat write"
     " assert assertionerror call error except fail failur file last line ok pass py pytest python ran recent run test"
@@ -66,36 +66,36 @@ COMMONPLACE = frozenset(
 
 They do not count as evidence that a memory is relevant.
 """
-PRIOR = 30
+PRIOR_TEXTS = 30
 """Number of virtual texts without the word, to smooth the statistics of small collections."""
-FEEDBACK = 5
+FEEDBACK_HITS = 5
 """Number of top hits used for file-based feedback."""
-OWN = 0.5
+OWN_FEEDBACK_DISCOUNT = 0.5
 """Share of the feedback of a memory that does not apply to itself, since others may name no files."""
-SHARPNESS = 3
+FEEDBACK_EXPONENT = 3
 """Exponent that favors the best of the top hits."""
-BEFORE, AFTER = 1.4, 0.5
+SHARE_TO_NEXT, SHARE_TO_PREVIOUS = 1.4, 0.5
 """Share of the score passed to the next and to the previous memory: an answer follows its question."""
-NOT_AHEAD = 0.98
+NEIGHBOR_CAP = 0.98
 """Maximum score reached through a neighbor, relative to the score of the neighbor."""
-NEAR_ENOUGH = 1.1
+MEANING_EVIDENCE = 1.1
 """Evidence of a memory with maximum similarity in meaning, even without a common word."""
 HALF_LIFE_DAYS = 365.0
 """Half-life of the recency component, in days."""
-TOGETHER_DAYS = 10 / (24 * 60)
+CONSECUTIVE_WITHIN_DAYS = 10 / (24 * 60)
 """Maximum time between two memories learned together, in days."""
 
 
-class Scored:
+class ScoredMemory:
     """A candidate memory with its row, score components and total score."""
 
-    __slots__ = ("_vocabulary", "evidence", "files", "row", "score", "shares")
+    __slots__ = ("_vocabulary", "components", "evidence", "files", "row", "score")
 
     def __init__(self, row: Row) -> None:
         self.row = row
         self._vocabulary: set[str] | None = None
-        self.files = texts_in(row["files"])
-        self.shares: dict[str, float] = {}
+        self.files = parse_string_list(row["files"])
+        self.components: dict[str, float] = {}
         self.score = 0.0
         self.evidence = 0.0
         """Share of the query it covers, times how distinctive the matching words are."""
@@ -108,31 +108,37 @@ class Scored:
         return self._vocabulary
 
     @property
-    def by_content(self) -> float:
+    def content_score(self) -> float:
         """The part of the score that comes from its own content."""
-        return sum(self.shares.get(name, 0.0) for name in CONTENT)
+        return sum(self.components.get(name, 0.0) for name in CONTENT_COMPONENTS)
 
     def add(self, name: str, amount: float) -> None:
         """Add a score component."""
         if amount:
             share = WEIGHTS[name] * amount
-            self.shares[name] = self.shares.get(name, 0.0) + share
+            self.components[name] = self.components.get(name, 0.0) + share
             self.score += share
 
 
 class Ranking:
     """Candidate memories for a query, scored together."""
 
-    def __init__(self, context: Context, question: Question, held_by: Mapping[str, int], total: int) -> None:
+    def __init__(
+        self, context: RecallContext, question: RecallQuery, document_frequency: Mapping[str, int], total: int
+    ) -> None:
         self._context = context
         self._question = question
-        self._rarity = {word: rarity(held_by.get(word, 0), total) for word in question.words}
+        self._rarity = {
+            word: inverse_document_frequency(document_frequency.get(word, 0), total) for word in question.words
+        }
         self._word_weights = {word: weight * self._rarity[word] for word, weight in question.words.items()}
         self._path_weights = {word: weight * self._rarity.get(word, 0.0) for word, weight in question.paths.items()}
         self._distinctiveness = {
-            word: math.log((total + PRIOR) / (held_by.get(word, 0) + 1))
+            word: math.log((total + PRIOR_TEXTS) / (document_frequency.get(word, 0) + 1))
             for word in question.words
-            if word not in COMMONPLACE and word not in question.hints and not _is_unknown_compound(word, held_by)
+            if word not in COMMON_STEMS
+            and word not in question.hints
+            and not _is_unknown_compound(word, document_frequency)
         }
         self._total_weight = sum(question.words[word] * value for word, value in self._distinctiveness.items()) or 1.0
         self._total_title_weight = sum(self._distinctiveness.get(word, 0.0) for word in question.title) or 1.0
@@ -140,14 +146,14 @@ class Ranking:
         self._mention_scores: dict[str, float] = {}
         self._mean_length = 0.0
         self._maxima: tuple[float, ...] = ()
-        self.found: dict[int, Scored] = {}
+        self.hits: dict[int, ScoredMemory] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows not added yet and score their content and file names.
 
         Later rows are scored relative to the first ones, which are the best matches.
         """
-        new = [Scored(row) for row in rows if row["seq"] not in self.found]
+        new = [ScoredMemory(row) for row in rows if row["seq"] not in self.hits]
         new = list({hit.row["seq"]: hit for hit in new}.values())
         split = [_Words(hit.row) for hit in new]
         self._mean_length = self._mean_length or _mean([words.length for words in split])
@@ -159,11 +165,13 @@ class Ranking:
             hit.add("title", title / self._maxima[1])
             hit.add("paths", paths / self._maxima[2])
             hit.add("named", max(map(self._score_mention, hit.files), default=0.0))
-            self.found[hit.row["seq"]] = hit
+            self.hits[hit.row["seq"]] = hit
 
-    def _score_content(self, hit: Scored, words: _Words) -> tuple[float, float, float]:
+    def _score_content(self, hit: ScoredMemory, words: _Words) -> tuple[float, float, float]:
         """Return the BM25 scores of text, title and paths, and set the evidence."""
-        saturation = SATURATION * (1 - BY_LENGTH + BY_LENGTH * words.length / self._mean_length)
+        saturation = BM25_SATURATION * (
+            1 - BM25_LENGTH_PENALTY + BM25_LENGTH_PENALTY * words.length / self._mean_length
+        )
         weights = self._word_weights
         text = covered = covered_title = distinct = 0.0
         for word, count in words.counts(weights).items():
@@ -179,7 +187,7 @@ class Ranking:
     def _score_title(self, words: _Words) -> float:
         query_words = self._question.title
         matching = sum(self._rarity.get(word, 0.0) for word in set(words.title) if word in query_words)
-        return matching / (1 + TITLE_LENGTH * len(words.title)) if matching else 0.0
+        return matching / (1 + TITLE_LENGTH_PENALTY * len(words.title)) if matching else 0.0
 
     def _score_paths(self, words: _Words) -> float:
         weights = self._path_weights
@@ -187,13 +195,13 @@ class Ranking:
         for word in words.paths:
             if word in weights:
                 counts[word] = counts.get(word, 0) + 1
-        saturation = SATURATION * max(1.0, len(words.paths) / USUAL_PATH_WORDS)
+        saturation = BM25_SATURATION * max(1.0, len(words.paths) / TYPICAL_PATH_WORDS)
         return sum(weights[word] * count / (count + saturation) for word, count in counts.items())
 
     def _score_mention(self, path: str) -> float:
         """Return the share of a path that the query names; 1 for all of it."""
         if path not in self._mention_scores:
-            parts = parts_of(path)
+            parts = path_segments(path)
             if len(parts) > 1 and parts[-1] in ("__init__", "index", "mod"):
                 parts = parts[:-1]
             best = 0
@@ -211,56 +219,56 @@ class Ranking:
 
     # --- feedback between memories -----------------------------------------------------
 
-    def files_of_the_best(self) -> list[str]:
+    def top_files(self) -> list[str]:
         """Return the files of the top hits, most relevant first."""
         return sorted(feedback := self._feedback(_whole_path), key=lambda path: -sum(feedback[path].values()))
 
-    def by_files(self) -> None:
+    def score_shared_files(self) -> None:
         """Add scores for sharing files or folders with the top hits."""
         for name, place_of in (("files", _whole_path), ("folders", _folder)):
             feedback = self._feedback(place_of)
             sums = {place: sum(shares.values()) for place, shares in feedback.items()}
-            total = sum(hit.score**SHARPNESS for hit in self.best(FEEDBACK))
-            for hit in self.found.values() if feedback and total else ():
+            total = sum(hit.score**FEEDBACK_EXPONENT for hit in self.top(FEEDBACK_HITS))
+            for hit in self.hits.values() if feedback and total else ():
                 seq = hit.row["seq"]
                 best = 0.0
                 for place in map(place_of, hit.files):
                     if place in sums:
-                        best = max(best, sums[place] - OWN * feedback[place].get(seq, 0.0))
+                        best = max(best, sums[place] - OWN_FEEDBACK_DISCOUNT * feedback[place].get(seq, 0.0))
                 hit.add(name, best / total)
 
     def _feedback(self, place_of: Callable[[str], str]) -> dict[str, dict[int, float]]:
         """Return the feedback of each top hit for the files or folders it touches."""
         feedback: dict[str, dict[int, float]] = {}
-        for hit in self.best(FEEDBACK):
+        for hit in self.top(FEEDBACK_HITS):
             places = {place_of(path) for path in hit.files}
             for place in places:
-                feedback.setdefault(place, {})[hit.row["seq"]] = hit.score**SHARPNESS / len(places) ** 0.25
+                feedback.setdefault(place, {})[hit.row["seq"]] = hit.score**FEEDBACK_EXPONENT / len(places) ** 0.25
         return feedback
 
-    def best(self, most: int) -> list[Scored]:
+    def top(self, limit: int) -> list[ScoredMemory]:
         """Return the current top hits."""
-        return sorted(self.found.values(), key=_sort_key)[:most]
+        return sorted(self.hits.values(), key=_sort_key)[:limit]
 
-    def by_neighbours(self, following: Iterable[tuple[int, int]]) -> None:
+    def score_neighbors(self, consecutive: Iterable[tuple[int, int]]) -> None:
         """Add scores for memories learned right before or after a match, given pairs of consecutive memories.
 
         No memory overtakes the neighbor it gains from.
         """
-        before = {seq: (hit.score, hit.by_content, hit.evidence) for seq, hit in self.found.items()}
-        for first, second in following:
-            if first in before and second in before and _is_consecutive(self.found[first].row, self.found[second].row):
-                for source, target, share in ((first, second, BEFORE), (second, first, AFTER)):
-                    hit = self.found[target]
+        before = {seq: (hit.score, hit.content_score, hit.evidence) for seq, hit in self.hits.items()}
+        for first, second in consecutive:
+            if first in before and second in before and _is_consecutive(self.hits[first].row, self.hits[second].row):
+                for source, target, share in ((first, second, SHARE_TO_NEXT), (second, first, SHARE_TO_PREVIOUS)):
+                    hit = self.hits[target]
                     score, content, evidence = before[source]
-                    headroom = max(NOT_AHEAD * score - hit.score, 0.0) / WEIGHTS["together"]
+                    headroom = max(NEIGHBOR_CAP * score - hit.score, 0.0) / WEIGHTS["together"]
                     hit.add("together", min(share * content, headroom))
-                    if _has_same_origin(hit.row, self.found[source].row):
+                    if _has_same_origin(hit.row, self.hits[source].row):
                         hit.evidence = max(hit.evidence, share * WEIGHTS["together"] * evidence)
 
-    def by_links(self, links: Iterable[tuple[int, int]]) -> None:
+    def score_links(self, links: Iterable[tuple[int, int]]) -> None:
         """Add scores for links to and from matches, given pairs of source and target."""
-        scores = {seq: hit.score for seq, hit in self.found.items()}
+        scores = {seq: hit.score for seq, hit in self.hits.items()}
         best = max(scores.values(), default=0.0) or 1.0
         gained: dict[int, float] = {}
         for first, second in links:
@@ -268,39 +276,39 @@ class Ranking:
                 gained[first] = max(gained.get(first, 0.0), scores[second] / best)
                 gained[second] = max(gained.get(second, 0.0), scores[first] / best)
         for seq, amount in gained.items():
-            self.found[seq].add("links", amount)
+            self.hits[seq].add("links", amount)
 
-    def by_meaning(self, nearness: Mapping[int, float]) -> None:
+    def score_similarity(self, similarities: Mapping[int, float]) -> None:
         """Add scores for similarity in meaning."""
-        for seq, amount in nearness.items():
-            if hit := self.found.get(seq):
+        for seq, amount in similarities.items():
+            if hit := self.hits.get(seq):
                 hit.add("meaning", amount)
-                hit.evidence = max(hit.evidence, NEAR_ENOUGH * amount)
+                hit.evidence = max(hit.evidence, MEANING_EVIDENCE * amount)
 
-    def by_failure(self, tasks: Collection[str]) -> None:
+    def score_failures(self, tasks: Collection[str]) -> None:
         """Add scores for memories learned in tasks that failed the same way."""
-        for hit in self.found.values():
+        for hit in self.hits.values():
             hit.add("failure", float(hit.row["origin_task"] in tasks))
 
-    def by_record(self) -> None:
+    def score_metadata(self) -> None:
         """Add scores for tags, age, confidence, success and origin."""
         context = self._context
-        self.by_age()
+        self.score_recency()
         at = days_of(context.at)
-        for hit in self.found.values():
+        for hit in self.hits.values():
             row = hit.row
             hit.add("tags", self._score_tags(row["tag_words"]))
-            hit.add("confidence", faded_from(row["confidence"], at - days_of(_last_confirmed(row))))
+            hit.add("confidence", decayed_confidence(row["confidence"], at - days_of(_last_confirmed(row))))
             hit.add("success", row["success_rate"] or 0.0)
             hit.add("hat", float(bool(row["hat"]) and row["hat"] == context.hat))
             hit.add("task type", float(bool(row["task_type"]) and row["task_type"] == context.task_type))
             hit.add("feature", float(bool(row["feature"]) and row["feature"] == context.feature))
-            hit.add("stale", doubt(row["stale"]))
+            hit.add("stale", staleness_penalty(row["stale"]))
 
-    def by_age(self) -> None:
+    def score_recency(self) -> None:
         """Add scores for recency."""
         at = days_of(self._context.at)
-        for hit in self.found.values():
+        for hit in self.hits.values():
             created = days_of(hit.row["created_at"] if "created_at" in hit.row else hit.row["started_at"])
             hit.add("recency", 0.5 ** (max(at - created, 0.0) / HALF_LIFE_DAYS))
 
@@ -320,16 +328,24 @@ class _Words:
         self.body = row["body_words"].split()
         self.paths = row["path_words"].split()
         self.tags = row["tag_words"].split()
-        self.length = IN_TITLE * len(self.title) + IN_BODY * len(self.body) + IN_PATHS * len(self.paths)
+        self.length = (
+            TITLE_FIELD_WEIGHT * len(self.title)
+            + BODY_FIELD_WEIGHT * len(self.body)
+            + PATHS_FIELD_WEIGHT * len(self.paths)
+        )
 
     def counts(self, query_words: Mapping[str, float]) -> dict[str, float]:
         """Return the weighted number of occurrences of each query word."""
         counts: dict[str, float] = {}
-        for words, weight in ((self.title, IN_TITLE), (self.body, IN_BODY), (self.paths, IN_PATHS)):
+        for words, weight in (
+            (self.title, TITLE_FIELD_WEIGHT),
+            (self.body, BODY_FIELD_WEIGHT),
+            (self.paths, PATHS_FIELD_WEIGHT),
+        ):
             for word in filter(query_words.__contains__, words):
                 counts[word] = counts.get(word, 0.0) + weight
         for word in filter(query_words.__contains__, self.tags):
-            counts.setdefault(word, IN_TAGS)
+            counts.setdefault(word, TAGS_FIELD_WEIGHT)
         return counts
 
 
@@ -342,7 +358,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values and sum(values) else 1.0
 
 
-def _sort_key(hit: Scored) -> tuple[float, int]:
+def _sort_key(hit: ScoredMemory) -> tuple[float, int]:
     return -hit.score, -hit.row["seq"]
 
 
@@ -376,7 +392,7 @@ def _is_consecutive(one: Row, other: Row) -> bool:
     """
     if _origin(one) or _origin(other):
         return _has_same_origin(one, other)
-    return 0 < abs(days_between(one["created_at"], other["created_at"])) <= TOGETHER_DAYS
+    return 0 < abs(days_between(one["created_at"], other["created_at"])) <= CONSECUTIVE_WITHIN_DAYS
 
 
 def _index_by_part(mentions: Iterable[tuple[str, ...]]) -> dict[str, list[tuple[tuple[str, ...], int]]]:

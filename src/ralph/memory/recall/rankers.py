@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 
-from ralph.core.records import Recalled
-from ralph.core.tokenize import query_words
-from ralph.memory.lifecycle.confidence import days_between, faded
-from ralph.memory.lifecycle.learnings import content_of
-from ralph.memory.lifecycle.task_type import task_type
-from ralph.memory.recall.query import Context
+from ralph.core.records import RecalledMemory
+from ralph.core.tokenize import search_terms
+from ralph.memory.lifecycle.confidence import current_confidence, days_between
+from ralph.memory.lifecycle.learnings import structured_content
+from ralph.memory.lifecycle.task_type import classify_objective
+from ralph.memory.recall.query import RecallContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-TAG_IN_TASK, TAG_IN_FEATURE, TAG_IN_PATHS = 2, 2, 1
+TASK_TAG_SCORE, FEATURE_TAG_SCORE, PATH_TAG_SCORE = 2, 2, 1
 """Score per tag found in the task, in the feature name and in file paths."""
 
-BY_CONFIDENCE, BY_TASK_TYPE, BY_SUCCESS, BY_RECENCY = 0.4, 0.3, 0.2, 0.1
-"""Weights of the components of `by_weights`."""
+CONFIDENCE_WEIGHT, TASK_TYPE_WEIGHT, SUCCESS_WEIGHT, RECENCY_WEIGHT = 0.4, 0.3, 0.2, 0.1
+"""Weights of the components of `rank_by_weights`."""
 RECENT_DAYS = 90
 """Age at which the recency component reaches zero, in days."""
-BY_ERROR = 0.2
+ERROR_BOOST = 0.2
 """Score of an antipattern that is about a recent error."""
-UNKNOWN_SUCCESS = 0.5
+DEFAULT_SUCCESS_RATE = 0.5
 """Success rate assumed for memories that were never used."""
 
-LEAST_CONFIDENCE = 0.3
-"""Confidence a memory must exceed to be a candidate of `by_hats`."""
-MOST_CANDIDATES = 50
-"""Maximum number of candidates scored by `by_hats`."""
-BASE, SAME_HAT, RELATED_HAT, PATHS, TAG = 0.2, 0.25, 0.1, 0.3, 0.15
-"""Weights of the components of `by_hats`."""
-RECENCY, RECENCY_PER_DAY = 0.1, 0.002
+MIN_CONFIDENCE = 0.3
+"""Confidence a memory must exceed to be a candidate of `rank_by_hats`."""
+MAX_CANDIDATES = 50
+"""Maximum number of candidates scored by `rank_by_hats`."""
+HAT_CONFIDENCE_WEIGHT, SAME_HAT_SCORE, RELATED_HAT_SCORE, PATH_SCORE, TAG_SCORE = 0.2, 0.25, 0.1, 0.3, 0.15
+"""Weights of the components of `rank_by_hats`."""
+MAX_RECENCY_SCORE, RECENCY_LOSS_PER_DAY = 0.1, 0.002
 """Recency score of a memory used today, and the amount lost per day."""
-LEAST_SCORE = 0.25
-"""Score a memory must exceed to be returned by `by_hats`."""
-MOST = 8
-"""Maximum number of memories returned by `by_hats`."""
-MOST_KEYWORDS = 30
+MIN_SCORE = 0.25
+"""Score a memory must exceed to be returned by `rank_by_hats`."""
+MAX_RESULTS = 8
+"""Maximum number of memories returned by `rank_by_hats`."""
+MAX_KEYWORDS = 30
 """Maximum number of task keywords compared with tags."""
 
 RELATED_HATS = {
@@ -58,7 +58,7 @@ RELATED_HATS = {
 """Hats whose memories are nearly as relevant as those of the current hat."""
 
 
-def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
+def rank_by_tags(memories: Sequence[Memory], context: RecallContext) -> list[RecalledMemory]:
     """Rank by tags found in the task, the feature name, or the paths of recently changed files."""
     task = _words(f"{context.title} {context.body}")
     feature = _words(context.feature or "")
@@ -66,9 +66,9 @@ def by_tags(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     results = [
         _recalled(
             memory,
-            ("task", TAG_IN_TASK * _matching_tags(memory, task)),
-            ("feature", TAG_IN_FEATURE * _matching_tags(memory, feature)),
-            ("paths", TAG_IN_PATHS * _matching_tags(memory, paths)),
+            ("task", TASK_TAG_SCORE * _matching_tags(memory, task)),
+            ("feature", FEATURE_TAG_SCORE * _matching_tags(memory, feature)),
+            ("paths", PATH_TAG_SCORE * _matching_tags(memory, paths)),
         )
         for memory in memories
     ]
@@ -93,21 +93,21 @@ def _path_parts(paths: Iterable[str]) -> set[str]:
     return {word for path in paths for word in re.split(r"[/.\-_]", path.lower()) if len(word) > 2}
 
 
-def by_weights(memories: Sequence[Memory], context: Context) -> list[Recalled]:
+def rank_by_weights(memories: Sequence[Memory], context: RecallContext) -> list[RecalledMemory]:
     """Rank by confidence, task type, success rate and recency.
 
     Antipatterns gain if they match an error of the context; conventions with examples are only returned for similar
     files.
     """
-    wanted_type = context.task_type or task_type(context.title or context.body)
+    wanted_type = context.task_type or classify_objective(context.title or context.body)
     results = [
         _recalled(
             memory,
-            ("confidence", BY_CONFIDENCE * memory.confidence),
-            ("task type", BY_TASK_TYPE if memory.task_type == wanted_type else 0.0),
-            ("success", BY_SUCCESS * _success_rate(memory)),
-            ("recency", BY_RECENCY * _recency(memory, context.at)),
-            ("error", BY_ERROR if memory.kind == "antipattern" and _matches_error(memory, context.errors) else 0.0),
+            ("confidence", CONFIDENCE_WEIGHT * memory.confidence),
+            ("task type", TASK_TYPE_WEIGHT if memory.task_type == wanted_type else 0.0),
+            ("success", SUCCESS_WEIGHT * _success_rate(memory)),
+            ("recency", RECENCY_WEIGHT * _recency(memory, context.at)),
+            ("error", ERROR_BOOST if memory.kind == "antipattern" and _matches_error(memory, context.errors) else 0.0),
         )
         for memory in memories
         if not _is_for_other_files(memory, context.files)
@@ -119,7 +119,7 @@ def _success_rate(memory: Memory) -> float:
     if memory.success_rate is not None:
         return memory.success_rate
     settled = memory.wins + memory.losses
-    return memory.wins / settled if settled else UNKNOWN_SUCCESS
+    return memory.wins / settled if settled else DEFAULT_SUCCESS_RATE
 
 
 def _recency(memory: Memory, at: str) -> float:
@@ -128,13 +128,13 @@ def _recency(memory: Memory, at: str) -> float:
 
 def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
     """Return whether an antipattern is about one of the errors: the same category, or most of its words."""
-    from ralph.memory.capture.extract import trouble
+    from ralph.memory.capture.extract import classify_error
 
     text = f"{memory.title} {memory.body}"
-    words, category = _words(text), trouble(text)[0]
+    words, category = _words(text), classify_error(text)[0]
     for error in errors:
         error_words = _words(error[:400])
-        if (category and trouble(error)[0] == category) or (
+        if (category and classify_error(error)[0] == category) or (
             error_words and 2 * len(error_words & words) > len(error_words)
         ):
             return True
@@ -142,7 +142,7 @@ def _matches_error(memory: Memory, errors: Iterable[str]) -> bool:
 
 
 def _is_for_other_files(memory: Memory, files: Sequence[str]) -> bool:
-    examples = content_of(memory).get("examples") if memory.kind == "convention" else None
+    examples = structured_content(memory).get("examples") if memory.kind == "convention" else None
     if not isinstance(examples, list) or not examples or not files:
         return False
     return not any(_is_similar_path(path, str(example)) for path in files for example in examples[:20])
@@ -160,41 +160,41 @@ def _is_similar_path(path: str, example: str) -> bool:
 # --- hats --------------------------------------------------------------------------
 
 
-def by_hats(memories: Sequence[Memory], context: Context) -> list[Recalled]:
+def rank_by_hats(memories: Sequence[Memory], context: RecallContext) -> list[RecalledMemory]:
     """Rank by confidence, hat, paths, tags and recency, without memories of the current session."""
     candidates = [
         (confidence, memory)
         for memory in memories
-        if (confidence := faded(memory, context.at)) > LEAST_CONFIDENCE
+        if (confidence := current_confidence(memory, context.at)) > MIN_CONFIDENCE
         and not (context.session and memory.origin_session == context.session)
     ]
     candidates.sort(key=lambda pair: -pair[0])
-    keywords = query_words(f"{context.title} {context.body}", MOST_KEYWORDS)
+    keywords = search_terms(f"{context.title} {context.body}", MAX_KEYWORDS)
     results = [
         _recalled(
             memory,
-            ("confidence", BASE * confidence),
+            ("confidence", HAT_CONFIDENCE_WEIGHT * confidence),
             ("hat", _hat_score(memory.hat, context.hat)),
-            ("paths", PATHS if overlaps(memory.files, context.files) else 0.0),
-            ("tags", TAG * sum(1 for tag in set(memory.tags) if any(word in tag.lower() for word in keywords))),
-            ("recency", max(0.0, RECENCY - RECENCY_PER_DAY * _days_unused(memory, context.at))),
+            ("paths", PATH_SCORE if paths_overlap(memory.files, context.files) else 0.0),
+            ("tags", TAG_SCORE * sum(1 for tag in set(memory.tags) if any(word in tag.lower() for word in keywords))),
+            ("recency", max(0.0, MAX_RECENCY_SCORE - RECENCY_LOSS_PER_DAY * _days_unused(memory, context.at))),
         )
-        for confidence, memory in candidates[:MOST_CANDIDATES]
+        for confidence, memory in candidates[:MAX_CANDIDATES]
     ]
-    return _sorted(result for result in results if result.score > LEAST_SCORE)[:MOST]
+    return _sorted(result for result in results if result.score > MIN_SCORE)[:MAX_RESULTS]
 
 
 def _hat_score(theirs: str | None, ours: str | None) -> float:
     if not theirs or not ours:
         return 0.0
-    return SAME_HAT if theirs == ours else RELATED_HAT if theirs in RELATED_HATS.get(ours, ()) else 0.0
+    return SAME_HAT_SCORE if theirs == ours else RELATED_HAT_SCORE if theirs in RELATED_HATS.get(ours, ()) else 0.0
 
 
 def _days_unused(memory: Memory, at: str) -> float:
     return max(0.0, days_between(memory.used_at or memory.created_at, at))
 
 
-def overlaps(refs: Iterable[str], paths: Iterable[str]) -> bool:
+def paths_overlap(refs: Iterable[str], paths: Iterable[str]) -> bool:
     """Return whether a file reference of a memory matches one of the paths by name, glob or directory."""
     path_list = list(paths)
     return any(_paths_overlap(ref, path) for ref in refs for path in path_list)
@@ -214,7 +214,7 @@ def _paths_overlap(ref: str, path: str) -> bool:
 # --- simple rankings ---------------------------------------------------------------
 
 
-def by_date(memories: Sequence[Memory], context: Context) -> list[Recalled]:
+def rank_by_date(memories: Sequence[Memory], context: RecallContext) -> list[RecalledMemory]:
     """Rank by date, newest first."""
     return _sorted(
         _recalled(memory, ("recency", 1 / (1 + max(0.0, days_between(memory.created_at, context.at)))))
@@ -222,7 +222,7 @@ def by_date(memories: Sequence[Memory], context: Context) -> list[Recalled]:
     )
 
 
-def by_learnings(memories: Sequence[Memory], context: Context) -> list[Recalled]:
+def rank_by_usage(memories: Sequence[Memory], context: RecallContext) -> list[RecalledMemory]:
     """Rank by confidence × success × logarithm of uses; memories never used are ranked by confidence."""
     del context
     results = [
@@ -238,20 +238,20 @@ def by_learnings(memories: Sequence[Memory], context: Context) -> list[Recalled]
     return sorted(results, key=lambda result: (-result.score, -result.memory.confidence))
 
 
-PROFILES: dict[str, Callable[[Sequence[Memory], Context], list[Recalled]]] = {
-    "tags": by_tags,
-    "weighted": by_weights,
-    "hats": by_hats,
-    "recent": by_date,
-    "learnings": by_learnings,
+PROFILES: dict[str, Callable[[Sequence[Memory], RecallContext], list[RecalledMemory]]] = {
+    "tags": rank_by_tags,
+    "weighted": rank_by_weights,
+    "hats": rank_by_hats,
+    "recent": rank_by_date,
+    "learnings": rank_by_usage,
 }
 
 
-def _recalled(memory: Memory, *shares: tuple[str, float]) -> Recalled:
-    return Recalled(memory=memory, score=sum(share for _, share in shares), because=shares)
+def _recalled(memory: Memory, *shares: tuple[str, float]) -> RecalledMemory:
+    return RecalledMemory(memory=memory, score=sum(share for _, share in shares), because=shares)
 
 
-def _sorted(results: Iterable[Recalled]) -> list[Recalled]:
+def _sorted(results: Iterable[RecalledMemory]) -> list[RecalledMemory]:
     return sorted(results, key=lambda result: -result.score)
 
 
@@ -262,6 +262,6 @@ def estimate_for(memories: Iterable[Memory], task_type: str, complexity: str | N
         for memory in memories
         if memory.kind == "estimate"
         and memory.task_type == task_type
-        and (not complexity or content_of(memory).get("complexity") == complexity)
+        and (not complexity or structured_content(memory).get("complexity") == complexity)
     ]
     return max(matches, key=lambda estimate: (estimate.confidence, estimate.support, estimate.updated_at), default=None)

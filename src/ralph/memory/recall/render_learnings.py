@@ -6,8 +6,8 @@ Only learnings with structured content are rendered here; a convention stated in
 from __future__ import annotations
 
 from ralph.core.text import one_line
-from ralph.memory.lifecycle.learnings import content_of
-from ralph.memory.recall.render import doubts, quoted
+from ralph.memory.lifecycle.learnings import structured_content
+from ralph.memory.recall.render import escape_untrusted, staleness_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
     from ralph.core.records import Memory
 
-KNOWLEDGE_BASE = "## Knowledge Base (from previous loops)"
+KNOWLEDGE_BASE_HEADING = "## Knowledge Base (from previous loops)"
 _SECTIONS = {
     "strategy": "## Proven Strategies",
     "antipattern": "## Anti-Patterns to Avoid",
     "estimate": "## Time/Iteration Estimates",
     "convention": "## Project Conventions",
 }
-LONGEST_SECTION = 4 + max(map(len, _SECTIONS.values()))
+MAX_SECTION_HEADING_LENGTH = 4 + max(map(len, _SECTIONS.values()))
 """Length of the longest section heading with its line breaks, in characters."""
 
 
-def knowledge_base(memories: Iterable[Memory]) -> str:
+def render_knowledge_base(memories: Iterable[Memory]) -> str:
     """Return the learnings of previous loops as prompt text, by kind; empty if there are none."""
     lines: dict[str, list[str]] = {kind: [] for kind in _SECTIONS}
     for memory in memories:
         if memory.kind in lines:
-            lines[memory.kind].append(loop_line(memory))
+            lines[memory.kind].append(render_learning(memory))
     sections = [f"{_SECTIONS[kind]}\n\n" + "\n".join(entries) for kind, entries in lines.items() if entries]
-    return "\n\n".join([KNOWLEDGE_BASE, *sections]) + "\n" if sections else ""
+    return "\n\n".join([KNOWLEDGE_BASE_HEADING, *sections]) + "\n" if sections else ""
 
 
-def loop_line(memory: Memory) -> str:
+def render_learning(memory: Memory) -> str:
     """Return a structured learning as one line of its section."""
-    return _line(memory) + doubts(memory)
+    return _line(memory) + staleness_note(memory)
 
 
 def _line(memory: Memory) -> str:
-    content = content_of(memory)
+    content = structured_content(memory)
     statement = content.get("pattern" if memory.kind == "convention" else "description")
     text = _one_line(statement if isinstance(statement, str) and statement.strip() else memory.body or memory.title)
     if memory.kind == "strategy":
@@ -69,7 +69,7 @@ def _estimate_line(memory: Memory, content: dict[str, object]) -> str:
 
 
 def _one_line(text: str, width: int = 300) -> str:
-    return one_line(quoted(text), width)
+    return one_line(escape_untrusted(text), width)
 
 
 def _number(value: object, most: float = 1e15) -> float | None:

@@ -9,54 +9,56 @@ from __future__ import annotations
 
 import re
 
-from ralph.core.records import record, session_of
-from ralph.core.tokenize import texts_in
+from ralph.core.records import record, session_key
+from ralph.core.tokenize import parse_string_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ralph.memory.recall.query import Context
-    from ralph.memory.recall.rank import Scored
+    from ralph.memory.recall.query import RecallContext
+    from ralph.memory.recall.rank import ScoredMemory
 
-MOST = 8
+MAX_SHOWN = 8
 """Number of memories shown by default."""
-FLOOR = 1.1
+MIN_EVIDENCE = 1.1
 """Minimum evidence for a memory to be shown, however few others there are.
 
 97% of the memories that answer a question are above it; of the best hits for unrelated questions, 15%.
 """
-LOST = 0.35
+HIDE_BELOW_CONFIDENCE = 0.35
 """Confidence at or below which a memory that did not help is no longer shown."""
-LEAST_LOSSES = 4
+MIN_NET_LOSSES = 4
 """Minimum surplus of losses over wins before a memory is hidden for not helping."""
-NEARLY_THE_SAME = 0.7
+DUPLICATE_SIMILARITY = 0.7
 """Jaccard similarity of vocabularies from which two memories count as duplicates."""
-SAME_KIND = 0.93
+SAME_KIND_FACTOR = 0.93
 """Score factor for each memory of the same kind already chosen."""
 
 _NEGATION = re.compile(r"\b(?:not?|never|none|without|avoid|cannot)\b|n't\b", re.IGNORECASE)
 
 
 @record
-class Choice:
+class Selection:
     """Selection result for one ranked memory."""
 
-    scored: Scored
+    scored: ScoredMemory
     place: int
     """Rank, starting at 1."""
-    why_not: str = ""
+    excluded_because: str = ""
     """Reason why it is not shown; empty if it is."""
 
 
-def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: Collection[str] = ()) -> list[Choice]:
+def select(
+    ranked: Sequence[ScoredMemory], context: RecallContext, limit: int = MAX_SHOWN, tags: Collection[str] = ()
+) -> list[Selection]:
     """Return the selection result of each ranked memory, in ranking order.
 
     With `tags`, only memories that have one of them are shown.
     """
     why_not: dict[int, str] = {}
-    chosen: list[Scored] = []
-    candidates: list[Scored] = []
+    chosen: list[ScoredMemory] = []
+    candidates: list[ScoredMemory] = []
     for hit in ranked:
         reason = _exclusion_reason(hit, context, tags)
         if reason:
@@ -64,43 +66,44 @@ def choose(ranked: Sequence[Scored], context: Context, most: int = MOST, tags: C
         else:
             candidates.append(hit)
     kinds: dict[str, int] = {}
-    while candidates and len(chosen) < most:
-        best = max(candidates, key=lambda hit: hit.score * SAME_KIND ** kinds.get(hit.row["kind"], 0))
+    while candidates and len(chosen) < limit:
+        best = max(candidates, key=lambda hit: hit.score * SAME_KIND_FACTOR ** kinds.get(hit.row["kind"], 0))
         candidates.remove(best)
         if duplicate := next((other for other in chosen if _is_near_duplicate(best, other)), None):
             why_not[best.row["seq"]] = f"near-duplicate of {duplicate.row['id']}"
             continue
         chosen.append(best)
         kinds[best.row["kind"]] = kinds.get(best.row["kind"], 0) + 1
-    why_not |= {hit.row["seq"]: f"not among the top {most}" for hit in candidates}
+    why_not |= {hit.row["seq"]: f"not among the top {limit}" for hit in candidates}
     return [
-        Choice(scored=hit, place=place, why_not=why_not.get(hit.row["seq"], "")) for place, hit in enumerate(ranked, 1)
+        Selection(scored=hit, place=place, excluded_because=why_not.get(hit.row["seq"], ""))
+        for place, hit in enumerate(ranked, 1)
     ]
 
 
-def _exclusion_reason(hit: Scored, context: Context, tags: Collection[str]) -> str:
+def _exclusion_reason(hit: ScoredMemory, context: RecallContext, tags: Collection[str]) -> str:
     if hit.row["id"] in context.shown:
         return "was already shown"
-    if context.session and session_of(hit.row) == context.session:
+    if context.session and session_key(hit.row) == context.session:
         return "comes from this session"
-    if tags and not set(tags) & set(texts_in(hit.row["tags"])):
+    if tags and not set(tags) & set(parse_string_list(hit.row["tags"])):
         return "has none of the configured tags"
-    if hit.row["losses"] - hit.row["wins"] >= LEAST_LOSSES and hit.row["confidence"] <= LOST:
+    if hit.row["losses"] - hit.row["wins"] >= MIN_NET_LOSSES and hit.row["confidence"] <= HIDE_BELOW_CONFIDENCE:
         attempts = hit.row["wins"] + hit.row["losses"]
         return f"did not help: only {hit.row['wins']} of {attempts} attempts that saw it completed their task"
-    if hit.evidence < FLOOR:
-        evidence = f"evidence {hit.evidence:.2f}, minimum {FLOOR:g} regardless of score"
+    if hit.evidence < MIN_EVIDENCE:
+        evidence = f"evidence {hit.evidence:.2f}, minimum {MIN_EVIDENCE:g} regardless of score"
         return f"has too few distinctive words or files in common with the task ({evidence})"
     return ""
 
 
-def _is_negative(hit: Scored) -> bool:
+def _is_negative(hit: ScoredMemory) -> bool:
     return bool(_NEGATION.search(f"{hit.row['title']}\n{hit.row['body']}"))
 
 
-def _is_near_duplicate(hit: Scored, other: Scored) -> bool:
+def _is_near_duplicate(hit: ScoredMemory, other: ScoredMemory) -> bool:
     if _is_negative(hit) != _is_negative(other):
         return False  # they may contradict each other
     ours, theirs = hit.vocabulary, other.vocabulary
     common = len(ours & theirs)
-    return common >= NEARLY_THE_SAME * (len(ours) + len(theirs) - common)
+    return common >= DUPLICATE_SIMILARITY * (len(ours) + len(theirs) - common)

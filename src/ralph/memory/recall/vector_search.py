@@ -1,7 +1,7 @@
 """Vector search for memories with a similar meaning.
 
 Only available with the extra. A long-running process (a run, a server) keeps the vectors in memory and only loads new
-ones from the store; `make_missing` computes missing ones in the background. If the database server compares vectors
+ones from the store; `embed_missing` computes missing ones in the background. If the database server compares vectors
 itself and has many, only a sample is loaded to estimate the distribution of similarities, and the server returns the
 nearest.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from ralph.store.vectors import Vectors, any_made
+from ralph.store.vectors import VectorStore, has_vectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,99 +18,99 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ralph.memory.recall.embeddings import Encoder
-    from ralph.memory.recall.query import Context
+    from ralph.memory.recall.query import RecallContext
     from ralph.store import Store
     from ralph.store.database import Row
 
-    class Nearness(Protocol):
+    class Similarities(Protocol):
         """Similarity of memories to a query: 0 for the average, 1 for very similar."""
 
-        def current(self, seqs: Iterable[int]) -> list[int]:
+        def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
             """Return the memories whose text has not changed since its vector was computed."""
 
         def nearest(self, most: int = ...) -> list[int]:
             """Return the sequence numbers of the most similar memories."""
 
-        def of(self, seqs: Iterable[int]) -> dict[int, float]:
+        def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
             """Return the similarity of these memories, as far as known."""
 
 
-QUERY_TOKENS = 128
+MAX_QUERY_TOKENS = 128
 """Number of tokens read of a query: the subject is at the start, and long queries are slow."""
-BATCH = 16
+ENCODE_BATCH_SIZE = 16
 """Number of texts encoded at a time."""
-PAGE = 5_000
+LOAD_PAGE_SIZE = 5_000
 """Number of vectors loaded from the store at a time."""
-NEAREST = 50
+DEFAULT_NEAREST = 50
 """Number of most similar memories returned by default."""
-MANY = 4_096
+MAX_LOADED_VECTORS = 4_096
 """Number of vectors up to which all are loaded, even if the server could compare them."""
-SAMPLE = 4_096
+SAMPLE_SIZE = 4_096
 """Number of vectors sampled to estimate the distribution of similarities."""
-WIDER = 4
+OVERSAMPLING = 4
 """Factor by which the server returns more candidates than wanted, since it does not center the vectors."""
-PART = 4_096
+COMPARE_CHUNK_SIZE = 4_096
 """Number of vectors compared at a time; as floats they take four times the memory."""
-FEW = 20
+CENTERING_PRIOR = 20
 """Number of vectors at which half of their mean is used for centering."""
-SPREAD = 4.0
+MAX_SIMILARITY_DEVIATIONS = 4.0
 """Number of standard deviations above the mean that counts as maximum similarity."""
 
-_spaces: WeakKeyDictionary[Store, Space] = WeakKeyDictionary()
-_samples: WeakKeyDictionary[Store, tuple[int, Space]] = WeakKeyDictionary()
+_spaces: WeakKeyDictionary[Store, VectorSpace] = WeakKeyDictionary()
+_samples: WeakKeyDictionary[Store, tuple[int, VectorSpace]] = WeakKeyDictionary()
 """Sample of the vectors of a store whose server compares them, with the newest vector at that time."""
 _encoders: list[Encoder | None] = []
 
 
-def encoder() -> Encoder | None:
+def cached_encoder() -> Encoder | None:
     """Return the model if the extra is installed; it is loaded once."""
     if not _encoders:
-        from ralph.memory.recall.embeddings import load
+        from ralph.memory.recall.embeddings import load_encoder
 
-        _encoders.append(load())
+        _encoders.append(load_encoder())
     return _encoders[0]
 
 
-def near(store: Store, context: Context) -> Nearness | None:
+def find_similar(store: Store, context: RecallContext) -> Similarities | None:
     """Return the similarity of memories to a context; None without the extra or without vectors."""
     text = "\n".join(filter(None, (context.title, context.body, *context.errors)))
-    if not text.strip() or not any_made(store.scope):
+    if not text.strip() or not has_vectors(store.scope):
         return None
-    model = encoder()  # slow to load, so only if there are vectors
+    model = cached_encoder()  # slow to load, so only if there are vectors
     if model is None:
         return None
-    vectors = Vectors(store.scope, model.model, model.size)
-    query = model.encode([text], QUERY_TOKENS)[0]
-    if newest := vectors.newest(MANY):
+    vectors = VectorStore(store.scope, model.model, model.size)
+    query = model.encode([text], MAX_QUERY_TOKENS)[0]
+    if newest := vectors.newest_on_server(MAX_LOADED_VECTORS):
         return _current_sample(store, vectors, newest).compare_on_server(query, vectors)
-    space = _spaces.setdefault(store, Space())
+    space = _spaces.setdefault(store, VectorSpace())
     space.refresh(vectors)
     return space.compare(query, vectors)
 
 
-def _current_sample(store: Store, vectors: Vectors, newest: int) -> Space:
+def _current_sample(store: Store, vectors: VectorStore, newest: int) -> VectorSpace:
     """Return a sample of the vectors, renewed whenever there are new ones."""
     sample = _samples.get(store)
     if sample is None or sample[0] != newest:
-        sample = _samples[store] = (newest, Space())
-        sample[1].take(vectors.some(SAMPLE))
+        sample = _samples[store] = (newest, VectorSpace())
+        sample[1].add(vectors.sample(SAMPLE_SIZE))
     return sample[1]
 
 
-def make_missing(store: Store, goes_on: Callable[[int], bool] = lambda _: True) -> int:
-    """Compute missing vectors while `goes_on`, called with the count so far, returns true; return the count."""
-    model = encoder()
+def embed_missing(store: Store, should_continue: Callable[[int], bool] = lambda _: True) -> int:
+    """Compute missing vectors while `should_continue`, called with the count so far, returns true; return the count."""
+    model = cached_encoder()
     count = 0
     if model is None:
         return 0
-    vectors = Vectors(store.scope, model.model, model.size)
-    while goes_on(count) and (rows := vectors.missing(BATCH)):
+    vectors = VectorStore(store.scope, model.model, model.size)
+    while should_continue(count) and (rows := vectors.missing(ENCODE_BATCH_SIZE)):
         vectors.put(rows, model.encode([f"{row['title']}\n{row['body']}" for row in rows]))
         count += len(rows)
     return count
 
 
-class Space:
+class VectorSpace:
     """In-memory vectors of a project."""
 
     def __init__(self) -> None:
@@ -122,15 +122,15 @@ class Space:
         self._shared: Any = None
         self._common: Any = None
 
-    def refresh(self, vectors: Vectors) -> None:
+    def refresh(self, vectors: VectorStore) -> None:
         """Load the vectors computed since the last call."""
         rows: list[Row] = []
-        while page := vectors.after(self._last_loaded, PAGE):
+        while page := vectors.created_after(self._last_loaded, LOAD_PAGE_SIZE):
             self._last_loaded = page[-1]["made"]
             rows += page
-        self.take(rows)
+        self.add(rows)
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Add vectors, each with the sequence number of its memory."""
         import numpy as np
 
@@ -155,39 +155,39 @@ class Space:
             lengths.append(norms)
             shared += (1 / norms) @ part
         self._lengths = np.concatenate(lengths)
-        self._shared = shared / (len(self._seqs) + FEW)
+        self._shared = shared / (len(self._seqs) + CENTERING_PRIOR)
         self._common = self._project(np, self._shared)
 
     def _chunks(self, np: Any) -> Iterator[Any]:
-        for start in range(0, len(self._rows), PART):
-            yield self._rows[start : start + PART].astype(np.float32)
+        for start in range(0, len(self._rows), COMPARE_CHUNK_SIZE):
+            yield self._rows[start : start + COMPARE_CHUNK_SIZE].astype(np.float32)
 
     def _project(self, np: Any, direction: Any) -> Any:
         return np.concatenate([part @ direction for part in self._chunks(np)]) / self._lengths
 
-    def compare(self, query: bytes, vectors: Vectors) -> Near:
+    def compare(self, query: bytes, vectors: VectorStore) -> LocalSimilarities:
         """Return the similarity of each memory to a query vector, after centering."""
         import numpy as np
 
         if self._rows is None:
-            return Near((), {}, np.zeros(0, np.float32), vectors)
-        centered = Asked(np, query, self._shared)
-        similarities = centered.near(self._project(np, centered.direction), self._common)
-        return Near(self._seqs, self._index, Scale(similarities).of(similarities), vectors)
+            return LocalSimilarities((), {}, np.zeros(0, np.float32), vectors)
+        centered = CenteredQuery(np, query, self._shared)
+        similarities = centered.cosine(self._project(np, centered.direction), self._common)
+        return LocalSimilarities(self._seqs, self._index, SimilarityScale(similarities).apply(similarities), vectors)
 
-    def compare_on_server(self, query: bytes, vectors: Vectors) -> Nearness:
+    def compare_on_server(self, query: bytes, vectors: VectorStore) -> Similarities:
         """Return the similarity of memories to a query vector if these are a sample and the server has the rest."""
         import numpy as np
 
         if self._rows is None:
             return self.compare(query, vectors)
-        centered = Asked(np, query, self._shared)
-        return NearOnServer(
-            centered, Scale(centered.near(self._project(np, centered.direction), self._common)), vectors
+        centered = CenteredQuery(np, query, self._shared)
+        return ServerSimilarities(
+            centered, SimilarityScale(centered.cosine(self._project(np, centered.direction), self._common)), vectors
         )
 
 
-class Asked:
+class CenteredQuery:
     """Direction of a query vector after centering."""
 
     def __init__(self, np: Any, query: bytes, shared: Any) -> None:
@@ -197,48 +197,48 @@ class Asked:
         vector -= shared
         self.direction = vector / max(float(np.linalg.norm(vector)), 1e-6)
 
-    def near(self, along: Any, common: Any) -> Any:
+    def cosine(self, along: Any, common: Any) -> Any:
         """Return the cosine similarity to vectors, given their projections on the query and on the mean direction."""
         own = self._shared @ self._shared
         return (along - self._shared @ self.direction) / self._np.sqrt(1 - 2 * common + own + 1e-12)
 
-    def near_to(self, rows: Sequence[Row]) -> Any:
+    def cosine_to_rows(self, rows: Sequence[Row]) -> Any:
         """Return the cosine similarity to the vectors of rows."""
         part = _matrix(self._np, rows).astype(self._np.float32)
         lengths = _lengths(self._np, part)
-        return self.near(part @ self.direction / lengths, part @ self._shared / lengths)
+        return self.cosine(part @ self.direction / lengths, part @ self._shared / lengths)
 
 
-class Scale:
+class SimilarityScale:
     """Scale of similarities relative to their distribution: 0 for the mean, 1 for very similar."""
 
     def __init__(self, near: Any) -> None:
-        self._mean, self._spread = near.mean(), SPREAD * (float(near.std()) or 1.0)
+        self._mean, self._spread = near.mean(), MAX_SIMILARITY_DEVIATIONS * (float(near.std()) or 1.0)
 
-    def of(self, near: Any) -> Any:
+    def apply(self, near: Any) -> Any:
         """Return the scaled similarities."""
         return (near - self._mean) / self._spread
 
 
-class Near:
+class LocalSimilarities:
     """Similarity of each memory to a query, computed in memory."""
 
-    def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Any, vectors: Vectors) -> None:
+    def __init__(self, seqs: Sequence[int], place: Mapping[int, int], amounts: Any, vectors: VectorStore) -> None:
         self._seqs, self._index, self._amounts, self._vectors = seqs, place, amounts, vectors
 
-    def current(self, seqs: Iterable[int]) -> list[int]:
+    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
         """Return the memories whose text has not changed since its vector was computed."""
         requested = list(seqs)
-        current = self._vectors.current(requested)
+        current = self._vectors.filter_current(requested)
         return [seq for seq in requested if seq in current]
 
-    def nearest(self, most: int = NEAREST) -> list[int]:
+    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
         """Return the sequence numbers of the most similar memories."""
-        most = min(most, len(self._amounts))
-        best = self._amounts.argpartition(len(self._amounts) - most)[-most:] if most else ()
+        limit = min(limit, len(self._amounts))
+        best = self._amounts.argpartition(len(self._amounts) - limit)[-limit:] if limit else ()
         return [self._seqs[place] for place in sorted(best, key=lambda place: -self._amounts[place])]
 
-    def of(self, seqs: Iterable[int]) -> dict[int, float]:
+    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
         """Return the similarity of these memories, as far as known."""
         places = {seq: self._index[seq] for seq in seqs if seq in self._index}
         return {
@@ -246,33 +246,33 @@ class Near:
         }
 
 
-class NearOnServer:
+class ServerSimilarities:
     """Similarity of memories to a query, with the search done by the database server."""
 
-    def __init__(self, asked: Asked, scale: Scale, vectors: Vectors) -> None:
+    def __init__(self, asked: CenteredQuery, scale: SimilarityScale, vectors: VectorStore) -> None:
         self._asked, self._scale, self._vectors = asked, scale, vectors
         self._known: dict[int, float] = {}
 
-    def current(self, seqs: Iterable[int]) -> list[int]:
+    def with_current_vector(self, seqs: Iterable[int]) -> list[int]:
         """Return the memories that have a vector of their current text."""
         requested = list(seqs)
-        self._add(self._vectors.of([seq for seq in requested if seq not in self._known]))
+        self._add(self._vectors.get_many([seq for seq in requested if seq not in self._known]))
         return [seq for seq in requested if seq in self._known]
 
-    def nearest(self, most: int = NEAREST) -> list[int]:
+    def nearest(self, limit: int = DEFAULT_NEAREST) -> list[int]:
         """Return the sequence numbers of the most similar memories."""
-        seqs = self._add(self._vectors.nearest(self._asked.direction.tolist(), WIDER * most))
-        return sorted(seqs, key=lambda seq: -self._known[seq])[:most]
+        seqs = self._add(self._vectors.nearest(self._asked.direction.tolist(), OVERSAMPLING * limit))
+        return sorted(seqs, key=lambda seq: -self._known[seq])[:limit]
 
-    def of(self, seqs: Iterable[int]) -> dict[int, float]:
+    def similarity_of(self, seqs: Iterable[int]) -> dict[int, float]:
         """Return the similarity of these memories, as far as known."""
-        return {seq: max(self._known[seq], 0.0) for seq in self.current(seqs)}
+        return {seq: max(self._known[seq], 0.0) for seq in self.with_current_vector(seqs)}
 
     def _add(self, rows: Sequence[Row]) -> list[int]:
         if not rows:
             return []
         seqs = [row["seq"] for row in rows]
-        self._known.update(zip(seqs, self._scale.of(self._asked.near_to(rows)).tolist(), strict=True))
+        self._known.update(zip(seqs, self._scale.apply(self._asked.cosine_to_rows(rows)).tolist(), strict=True))
         return seqs
 
 

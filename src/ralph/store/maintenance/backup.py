@@ -19,9 +19,9 @@ import apsw
 from ralph.core.errors import NotFoundError, StoreError, StoreTooNewError
 from ralph.core.files import sync_folder
 from ralph.core.records import now, record, replace, timestamp
-from ralph.core.text import slug
+from ralph.core.text import slugify
 from ralph.store.database import SCHEMA_VERSION
-from ralph.store.maintenance.check import SUM, check, file_digest, open_read_only, said
+from ralph.store.maintenance.check import CHECKSUM_SUFFIX, check_database, error_text, file_digest, open_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.store import Store
-    from ralph.store.database import Scope
+    from ralph.store.database import ProjectScope
     from ralph.store.maintenance.copy import Tally
 
-KEEP = 10
+DEFAULT_KEEP = 10
 """Default number of backups to keep, per kind."""
-AUTOMATIC = "before"
+AUTOMATIC_REASON = "before"
 """First word of the reason of a backup that is made before a change."""
-DAILY = "daily"
+DAILY_REASON = "daily"
 """Reason of the backup that a run makes when the newest one is old."""
-FOLDER = "backups"
+BACKUP_FOLDER = "backups"
 LEFTOVER_SECONDS = 24 * 3600.0
 """Age at which unfinished files of killed processes are deleted, in seconds."""
 _NAME = re.compile(r"ralph-([0-9]{8})-([0-9]{6})(?:-([0-9]{1,6}))?(?:-(\D.*))?\.db")
-PART = ".part"
+PARTIAL_SUFFIX = ".part"
 """Suffix of unfinished files."""
 
 
@@ -63,23 +63,25 @@ class Backup:
 # --- making ------------------------------------------------------------------------------
 
 
-def back_up(store: Store, reason: str, keep: int = KEEP) -> Backup:
+def back_up_store(store: Store, reason: str, keep: int = DEFAULT_KEEP) -> Backup:
     """Back up the whole database file, or the project on a server; see `make_backup`."""
-    if store.database.hindrance:
-        raise store.database.hindrance  # a second connection would wait for the lock of this one
+    if store.database.write_error:
+        raise store.database.write_error  # a second connection would wait for the lock of this one
     if not store.is_shared:
-        return make_backup(store.database.where, reason, keep)
-    if not store.home:
+        return make_backup(store.database.display_url, reason, keep)
+    if not store.data_dir:
         raise StoreError("No backup was made: there is no working copy to store it in.")
-    home = Path(store.home)
+    home = Path(store.data_dir)
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"No backup was made: {said(error)}") from error
-    return _save(home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.where, reason, keep)
+        raise StoreError(f"No backup was made: {error_text(error)}") from error
+    return _save(
+        home, lambda folder: copy_project_rows(store.scope, folder)[0], store.database.display_url, reason, keep
+    )
 
 
-def make_backup(database_path: str, reason: str, keep: int = KEEP) -> Backup:
+def make_backup(database_path: str, reason: str, keep: int = DEFAULT_KEEP) -> Backup:
     """Back up a database file, and delete the oldest backups beyond `keep`.
 
     Others may read and write meanwhile. A damaged database is not backed up, so that it never displaces a good backup.
@@ -103,18 +105,18 @@ def _refuse_newer(path: Path) -> None:
 def _save(home: Path, copy_into: Callable[[Path], Path], where: str, reason: str, keep: int) -> Backup:
     """Make a copy, check it and publish it as a backup, and delete the oldest backups beyond `keep`."""
     try:
-        folder = private_folder(home / FOLDER)
+        folder = make_private_folder(home / BACKUP_FOLDER)
         copy = copy_into(folder)
         try:
-            if problems := check(str(copy)).problems:
+            if problems := check_database(str(copy)).problems:
                 raise StoreError(_refusal(where, problems[0]))
-            made = described(copy)
+            made = read_backup(copy)
             path = publish(copy, folder, reason)
         finally:
             copy.unlink(missing_ok=True)
         _rotate(folder, max(keep, 1), path)
     except (OSError, apsw.Error) as error:
-        raise StoreError(f"No backup was made: {said(error)}") from error
+        raise StoreError(f"No backup was made: {error_text(error)}") from error
     return replace(made, path=str(path), made_at=_made_at(path), reason=_reason(path))
 
 
@@ -122,7 +124,7 @@ def _refusal(path: str, problem: str) -> str:
     return f"No backup was made, because {path} is damaged: {problem} To restore an older one: ralph restore"
 
 
-def private_folder(folder: Path) -> Path:
+def make_private_folder(folder: Path) -> Path:
     """Create a directory that only its owner can read and that git ignores."""
     if folder.is_symlink():
         raise StoreError(f"{folder} is a symbolic link. Replace it with a directory.")
@@ -139,7 +141,7 @@ def copy_database(source: Path, folder: Path) -> Path:
         raise StoreError(
             f"The database {source} does not exist. Restore a backup with: ralph restore", code="store-missing"
         )
-    target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
+    target = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PARTIAL_SUFFIX}"
     target.touch(mode=0o600, exist_ok=False)
     try:
         with closing(open_read_only(source)) as connection:
@@ -149,39 +151,39 @@ def copy_database(source: Path, folder: Path) -> Path:
     except (apsw.Error, UnicodeError) as error:
         target.unlink(missing_ok=True)
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            raise StoreError(_refusal(str(source), f"It cannot be read: {said(error)}")) from error
-        raise StoreError(f"The database {source} cannot be copied: {said(error)}") from error
+            raise StoreError(_refusal(str(source), f"It cannot be read: {error_text(error)}")) from error
+        raise StoreError(f"The database {source} cannot be copied: {error_text(error)}") from error
     except BaseException:
         target.unlink(missing_ok=True)
         raise
     return target
 
 
-def copy_project_rows(scope: Scope, folder: Path, project_id: str = "") -> tuple[Path, dict[str, Tally]]:
+def copy_project_rows(scope: ProjectScope, folder: Path, project_id: str = "") -> tuple[Path, dict[str, Tally]]:
     """Copy a consistent snapshot of a project to a new database file, under `project_id` or its own id.
 
     Return the file and the tally of its rows. Damaged rows are copied as they are.
     """
-    from ralph.store.database import Scope
+    from ralph.store.database import ProjectScope
     from ralph.store.maintenance.copy import copy_rows
-    from ralph.store.projects import Projects
+    from ralph.store.projects import ProjectStore
     from ralph.store.sqlite.driver import open_sqlite
 
-    temporary = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PART}"
+    temporary = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PARTIAL_SUFFIX}"
     temporary.touch(mode=0o600, exist_ok=False)
     try:
         database = open_sqlite(str(temporary), create=True)
         try:
             with scope.database.snapshot(), database.transaction():
-                scope.database.take_time()
-                project = Projects(scope.database).get(scope.project_id)
+                scope.database.extend_idle_timeout()
+                project = ProjectStore(scope.database).get(scope.project_id)
                 database.execute(
                     "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
                     id=project_id or project.id,
                     name=project.name,
                     at=project.created_at,
                 )
-                tallies = copy_rows(scope, Scope(database, project_id or project.id), {})
+                tallies = copy_rows(scope, ProjectScope(database, project_id or project.id), {})
         finally:
             database.close()
         return copy_database(temporary, folder), tallies
@@ -198,8 +200,8 @@ def sync_file(path: Path) -> None:
 
 def publish(copy: Path, folder: Path, reason: str) -> Path:
     """Rename a checked copy to a new backup, and write its checksum next to it."""
-    time_part = moment_for_names()
-    reason_part = slug(reason, 40).lstrip("0123456789-") or "backup"
+    time_part = timestamp_for_filename()
+    reason_part = slugify(reason, 40).lstrip("0123456789-") or "backup"
     digest = file_digest(copy)
     number = sum(1 for _ in folder.glob(f"ralph-{time_part}*.db"))
     while True:
@@ -207,7 +209,7 @@ def publish(copy: Path, folder: Path, reason: str) -> Path:
         path = folder / (
             f"ralph-{time_part}-{reason_part}.db" if number == 1 else f"ralph-{time_part}-{number}-{reason_part}.db"
         )
-        sum_path = Path(f"{path}{SUM}")
+        sum_path = Path(f"{path}{CHECKSUM_SUFFIX}")
         if path.exists():
             continue
         try:
@@ -221,7 +223,7 @@ def publish(copy: Path, folder: Path, reason: str) -> Path:
         return path
 
 
-def moment_for_names() -> str:
+def timestamp_for_filename() -> str:
     """Return the current time as used in file names."""
     return now()[:19].replace("-", "").replace(":", "").replace("T", "-")
 
@@ -236,22 +238,24 @@ def _rotate(folder: Path, keep: int, newest: Path) -> None:
         for path in _files(folder)
         if _NAME.fullmatch(path.name) and path != newest and _kind(path) == _kind(newest)
     ]
-    leftovers = [path for path in folder.glob(f".*{PART}*") if _is_leftover(path)]
-    leftovers += [path for path in folder.glob(f"*{SUM}") if not path.with_suffix("").exists() and _is_leftover(path)]
+    leftovers = [path for path in folder.glob(f".*{PARTIAL_SUFFIX}*") if _is_leftover(path)]
+    leftovers += [
+        path for path in folder.glob(f"*{CHECKSUM_SUFFIX}") if not path.with_suffix("").exists() and _is_leftover(path)
+    ]
     for path in (*same_kind[keep - 1 :], *leftovers):
         try:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
                 continue
             path.unlink(missing_ok=True)
-            Path(f"{path}{SUM}").unlink(missing_ok=True)
+            Path(f"{path}{CHECKSUM_SUFFIX}").unlink(missing_ok=True)
         except OSError:
             continue  # an extra backup does no harm
 
 
 def _kind(path: Path) -> str:
     first = _reason(path).partition(" ")[0]
-    return first if first in (AUTOMATIC, DAILY) else ""
+    return first if first in (AUTOMATIC_REASON, DAILY_REASON) else ""
 
 
 def _is_leftover(path: Path) -> bool:
@@ -264,12 +268,12 @@ def _is_leftover(path: Path) -> bool:
 # --- listing -----------------------------------------------------------------------------
 
 
-def backups(database_path: str) -> list[Backup]:
+def readable_backups(database_path: str) -> list[Backup]:
     """Return the readable backups, newest first, without checking them for damage."""
     found = []
-    for path in _files(Path(database_path).parent / FOLDER):
+    for path in _files(Path(database_path).parent / BACKUP_FOLDER):
         try:
-            found.append(described(path))
+            found.append(read_backup(path))
         except (apsw.Error, OSError, UnicodeError):
             continue
     return found
@@ -277,17 +281,17 @@ def backups(database_path: str) -> list[Backup]:
 
 def backup_paths(database_path: str) -> list[str]:
     """Return the paths of all backups, newest first, including unreadable ones."""
-    return [str(path) for path in _files(Path(database_path).parent / FOLDER)]
+    return [str(path) for path in _files(Path(database_path).parent / BACKUP_FOLDER)]
 
 
-def moments(database_path: str) -> list[str]:
+def backup_times(database_path: str) -> list[str]:
     """Return the times of all backups, newest first."""
-    return [_made_at(path) for path in _files(Path(database_path).parent / FOLDER)]
+    return [_made_at(path) for path in _files(Path(database_path).parent / BACKUP_FOLDER)]
 
 
 def backup_path(database_path: str, name: str) -> str:
     """Return the path of a backup by its name or path, or raise `NotFoundError`."""
-    folder = Path(database_path).parent / FOLDER
+    folder = Path(database_path).parent / BACKUP_FOLDER
     candidates = [Path(name)] if os.sep in name else [folder / name, folder / f"{name}.db"]
     for candidate in candidates:
         try:
@@ -331,7 +335,7 @@ def _reason(path: Path) -> str:
     return (match[4] or "").replace("-", " ") if match else ""
 
 
-def described(path: Path) -> Backup:
+def read_backup(path: Path) -> Backup:
     """Return the details of a backup, without checking it for damage."""
     with closing(open_read_only(path)) as connection:
         counts: tuple[Any, ...] = connection.execute(

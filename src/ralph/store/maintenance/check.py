@@ -17,16 +17,16 @@ import apsw
 from ralph.core.errors import RalphError, StoreUnavailableError
 from ralph.core.records import record
 from ralph.core.text import clean, one_line
-from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, SINCE, is_right
-from ralph.store.maintenance.migrate import entries, own_entries, search_indexes
+from ralph.store.database import CHECKED_TABLES, SCHEMA_VERSION, TABLE_SINCE, matches_checksum
+from ralph.store.maintenance.migrate import read_entries, schema_entries, search_indexes
 from ralph.store.sqlite.driver import (
     APPLICATION_ID,
     BUSY_MILLISECONDS,
-    LEAST_BYTES,
+    MIN_DATABASE_BYTES,
     SqliteDatabase,
-    lost_changes,
-    lost_words,
-    not_plain,
+    count_lost_changes,
+    find_irregular_file,
+    lost_changes_message,
 )
 
 TYPE_CHECKING = False
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ralph.store import Store
-    from ralph.store.database import Database, Row, Scope
-    from ralph.store.index import Compared
+    from ralph.store.database import Database, ProjectScope, Row
+    from ralph.store.index import IndexComparison
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Maximum number of structural problems to report."""
-SHOWN_ROWS = 5
+MAX_ROWS_SHOWN = 5
 """Maximum number of rows to name in one problem."""
 PAGE = 500
 """Number of rows to read at once."""
-UNREAD, NEWER = "It cannot be read", "written by a newer Ralph"
+UNREADABLE, NEWER_VERSION = "It cannot be read", "written by a newer Ralph"
 """Phrases in problems that are not necessarily damage."""
-SUM = ".sha256"
+CHECKSUM_SUFFIX = ".sha256"
 """Suffix of the file with the SHA-256 of a backup."""
 _INDEX_NOUNS = {
     "memory": ("memory", "memories"),
@@ -65,23 +65,23 @@ _OTHER_PROBLEM = re.compile(" checksum: |malformed database schema")
 
 
 @record
-class Health:
+class HealthReport:
     """Result of a check: one sentence per problem, none if the data is intact."""
 
     problems: tuple[str, ...] = ()
-    outdated: str = ""
+    outdated_entries: str = ""
     """Number of entries indexed by the rules of another version, as text; they are still found, but not as well."""
     lost_changes: int = 0
     """Number of committed changes that are missing from the file, which may otherwise be intact."""
 
     @property
-    def is_only_behind(self) -> bool:
+    def has_only_lost_changes(self) -> bool:
         """Whether the file is intact except for the most recent changes, which are missing."""
         return bool(self.lost_changes) and len(self.problems) == 1
 
 
 @record
-class About:
+class DatabaseInfo:
     """Kind and version of a database."""
 
     database: str
@@ -89,14 +89,14 @@ class About:
     schema: int
     pgvector: str = ""
     """Version of pgvector; empty if it is not used."""
-    can_have_pgvector: bool = False
+    is_pgvector_available: bool = False
     """Whether pgvector is available on the server."""
 
 
-def about(database: Database) -> About:
+def database_info(database: Database) -> DatabaseInfo:
     """Return the kind and version of a database."""
     if not database.is_server:
-        return About(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
+        return DatabaseInfo(database="sqlite", version=apsw.sqlite_lib_version(), schema=SCHEMA_VERSION)
     row = database.query(
         """
         SELECT current_setting('server_version') AS version, (SELECT MAX(version) FROM ralph_schema) AS schema,
@@ -106,65 +106,67 @@ def about(database: Database) -> About:
             (SELECT COUNT(*) FROM pg_available_extensions WHERE name = 'vector') AS available
         """
     )[0]
-    return About(
+    return DatabaseInfo(
         database="postgresql",
         version=row["version"].partition(" ")[0],
         schema=row["schema"],
         pgvector=row["pgvector"] or "",
-        can_have_pgvector=bool(row["available"]),
+        is_pgvector_available=bool(row["available"]),
     )
 
 
-def is_of_an_index(problem: str) -> bool:
+def is_index_problem(problem: str) -> bool:
     """Return whether a problem affects only search indexes or other derived data, which can be rebuilt."""
     return bool(_INDEX_PROBLEM.search(problem) or _DERIVED_PROBLEM.search(problem)) and not _OTHER_PROBLEM.search(
         problem
     )
 
 
-def worked_out_wrong(path: str) -> set[str]:
+def damaged_derived_tables(path: str) -> set[str]:
     """Return the tables of a file with damaged derived values, which can be recomputed."""
-    matches = (_DERIVED_PROBLEM.search(problem) for problem in check(path).problems)
+    matches = (_DERIVED_PROBLEM.search(problem) for problem in check_database(path).problems)
     return {match[1] for match in matches if match}
 
 
-def check(path: str, *, deep: bool = False) -> Health:
+def check_database(path: str, *, deep: bool = False) -> HealthReport:
     """Check a database file without changing it; `deep` also compares the search indexes with their texts."""
     checks = [_foreign, _structure, _definitions_differ, _miscounted, _broken_links, _broken_rows, _broken_texts]
     checks += [_broken_indexes] if deep else []
     problems: list[str] = []
-    compared: dict[str, Compared | None] = {}
+    compared: dict[str, IndexComparison | None] = {}
     lost = 0
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            return Health(problems=("It is not a file.",))
+            return HealthReport(problems=("It is not a file.",))
         problems += _digest_differs(Path(path))
         with closing(open_read_only(Path(path))) as connection:
-            lost = lost_changes(connection, path)
+            lost = count_lost_changes(connection, path)
             problems += _lost_log(lost)
             connection.execute("BEGIN")  # so that all checks see the same snapshot
             for run_check in checks:
                 try:
                     problems += run_check(connection)
                 except (apsw.Error, UnicodeError) as error:
-                    problems.append(f"It is damaged: {said(error)}")
+                    problems.append(f"It is damaged: {error_text(error)}")
             if deep and connection.pragma("user_version") == SCHEMA_VERSION:
                 compared = _compare(SqliteDatabase(connection, "it"))
     except (OSError, apsw.Error, UnicodeError) as error:
-        problems.append(f"{UNREAD}: {said(error)}")
+        problems.append(f"{UNREADABLE}: {error_text(error)}")
     problems += _wrong_words(compared)
-    return Health(problems=tuple(dict.fromkeys(problems)), outdated=_outdated(compared), lost_changes=lost)
+    return HealthReport(
+        problems=tuple(dict.fromkeys(problems)), outdated_entries=_outdated(compared), lost_changes=lost
+    )
 
 
-def check_store(store: Store, *, deep: bool = False) -> Health:
+def check_store(store: Store, *, deep: bool = False) -> HealthReport:
     """Check the whole database file of a store, or its project on a server."""
     if not store.is_shared:
-        return check(store.database.where, deep=deep)
+        return check_database(store.database.display_url, deep=deep)
     with store.database.snapshot():
         return check_rows(store.scope, deep=deep)
 
 
-def check_rows(scope: Scope, *, deep: bool = False) -> Health:
+def check_rows(scope: ProjectScope, *, deep: bool = False) -> HealthReport:
     """Check the rows of a project against their checksums; `deep` also compares the search indexes with their texts."""
     problems: list[str] = []
     for table in CHECKED_TABLES:
@@ -173,10 +175,10 @@ def check_rows(scope: Scope, *, deep: bool = False) -> Health:
             problems.append(_checksum_problem(table, wrong))
     compared = _compare(scope.database, scope.project_id) if deep else {}
     problems += _wrong_words(compared)
-    return Health(problems=tuple(problems), outdated=_outdated(compared))
+    return HealthReport(problems=tuple(problems), outdated_entries=_outdated(compared))
 
 
-def _wrong_rows(scope: Scope, table: str) -> list[str]:
+def _wrong_rows(scope: ProjectScope, table: str) -> list[str]:
     """Return the names of the rows that do not match their checksums."""
     last = 0
     wrong: list[str] = []
@@ -187,12 +189,12 @@ def _wrong_rows(scope: Scope, table: str) -> list[str]:
         wrong += [
             one_line(clean(str(row["id"])), 40) if table in _NAMED else str(row["seq"])
             for row in rows
-            if not is_right(row)
+            if not matches_checksum(row)
         ]
     return wrong
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the message of an error as the end of a sentence."""
     message = str(error)
     if isinstance(error, OSError):
@@ -206,9 +208,9 @@ def said(error: Exception) -> str:
 
 def open_read_only(path: Path) -> apsw.Connection:
     """Open a database file read-only."""
-    if name := not_plain(str(path)):
+    if name := find_irregular_file(str(path)):
         raise OSError(errno.EINVAL, "It is not a regular file", name)
-    if path.exists() and path.stat().st_size < LEAST_BYTES:
+    if path.exists() and path.stat().st_size < MIN_DATABASE_BYTES:
         # SQLite would delete its write-ahead log, which may contain all of the data.
         raise apsw.NotADBError("it is empty")
     try:
@@ -226,7 +228,7 @@ def open_read_only(path: Path) -> apsw.Connection:
 
 
 def _digest_differs(path: Path) -> Iterator[str]:
-    sum_path = Path(f"{path}{SUM}")
+    sum_path = Path(f"{path}{CHECKSUM_SUFFIX}")
     if sum_path.is_file() and sum_path.read_bytes()[:64] != file_digest(path).encode():
         yield "It has changed since it was made: its SHA-256 does not match."
 
@@ -241,7 +243,7 @@ def file_digest(path: Path) -> str:
 
 def _lost_log(lost: int) -> Iterator[str]:
     if lost:
-        yield f"It {lost_words(lost)}."
+        yield f"It {lost_changes_message(lost)}."
 
 
 def _foreign(connection: apsw.Connection) -> Iterator[str]:
@@ -249,26 +251,26 @@ def _foreign(connection: apsw.Connection) -> Iterator[str]:
     if version == 0 or connection.pragma("application_id") != APPLICATION_ID:
         yield "It is empty or belongs to another program."
     elif not 0 < version <= SCHEMA_VERSION:
-        yield f"It was {NEWER} (schema {version}, this program knows {SCHEMA_VERSION}): upgrade ralph."
+        yield f"It was {NEWER_VERSION} (schema {version}, this program knows {SCHEMA_VERSION}): upgrade ralph."
 
 
 def _structure(connection: apsw.Connection) -> Iterator[str]:
-    for (message,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})"):
+    for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if message != "ok":
             yield f"Its structure is damaged: {one_line(clean(str(message)))}."
 
 
 def _definitions_differ(connection: apsw.Connection) -> Iterator[str]:
     if connection.pragma("user_version") == SCHEMA_VERSION:
-        actual = entries(connection)
-        for name, text in own_entries().items():
+        actual = read_entries(connection)
+        for name, text in schema_entries().items():
             if actual.get(name) != text:
                 yield f"The definition of {name} is {'damaged' if name in actual else 'missing'}."
 
 
 def _miscounted(connection: apsw.Connection) -> Iterator[str]:
     # SQLite does not verify CHECK constraints on a read-only connection.
-    if connection.pragma("user_version") >= SINCE["writing"]:
+    if connection.pragma("user_version") >= TABLE_SINCE["writing"]:
         rows = connection.execute("SELECT changes = -against FROM writing").fetchall()
         if rows != [(1,)]:
             yield "The change counter in the table writing is damaged."
@@ -285,15 +287,15 @@ def _broken_links(connection: apsw.Connection) -> Iterator[str]:
 def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
     version = int(connection.pragma("user_version"))
     for table in CHECKED_TABLES:
-        if version < SINCE.get(table, 0):
+        if version < TABLE_SINCE.get(table, 0):
             continue
         damaged: dict[int, str] = {}
         try:
-            for seq, row in numbered_rows(connection, table):
-                if row is None or not is_right(row):
+            for seq, row in iter_rows(connection, table):
+                if row is None or not matches_checksum(row):
                     damaged[seq] = _row_name(connection, table, seq)
         except apsw.Error as error:
-            yield f"The table {table} cannot be read: {said(error)}"
+            yield f"The table {table} cannot be read: {error_text(error)}"
             continue
         if damaged.pop(0, None):
             yield f"Some rows of {table} cannot be reached."
@@ -302,7 +304,7 @@ def _broken_rows(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _checksum_problem(table: str, names: Sequence[str]) -> str:
-    shown = ", ".join(names[:SHOWN_ROWS]) + (", …" if len(names) > SHOWN_ROWS else "")
+    shown = ", ".join(names[:MAX_ROWS_SHOWN]) + (", …" if len(names) > MAX_ROWS_SHOWN else "")
     return f"{_count_phrase(table, len(names))} checksum: {shown}."
 
 
@@ -335,9 +337,9 @@ def _broken_texts(connection: apsw.Connection) -> Iterator[str]:
             yield f"In {table}, some text is damaged."
 
 
-def numbered_rows(connection: apsw.Connection, table: str) -> Iterator[tuple[int, Row | None]]:
+def iter_rows(connection: apsw.Connection, table: str) -> Iterator[tuple[int, Row | None]]:
     """Yield the `seq` of every row with the row, or None if it is unreadable; yield 0 if there may be more rows."""
-    names = columns(connection, table)
+    names = column_names(connection, table)
     numbers: dict[int, None] = {}
     is_complete = False
     for order in ("ASC", "DESC"):  # reach the rows on both sides of a damaged page
@@ -362,7 +364,7 @@ def _row(connection: apsw.Connection, table: str, names: Sequence[str], seq: int
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
-def columns(connection: apsw.Connection, table: str) -> list[str]:
+def column_names(connection: apsw.Connection, table: str) -> list[str]:
     """Return the column names of a table, in order."""
     return [column[1] for column in connection.execute(f"PRAGMA table_info({table})")]
 
@@ -380,14 +382,14 @@ def _broken_indexes(connection: apsw.Connection) -> Iterator[str]:
                 yield f"The search index {name} does not match its table."
 
 
-def _compare(database: Database, project_id: str = "") -> dict[str, Compared | None]:
+def _compare(database: Database, project_id: str = "") -> dict[str, IndexComparison | None]:
     """Compare each index with its texts; the result is None for an unreadable index."""
-    from ralph.store.index import compare
+    from ralph.store.index import compare_index
 
-    compared: dict[str, Compared | None] = {}
+    compared: dict[str, IndexComparison | None] = {}
     for index in _INDEX_NOUNS:
         try:
-            compared[index] = compare(database, index, project_id)
+            compared[index] = compare_index(database, index, project_id)
         except StoreUnavailableError:
             raise
         except RalphError:
@@ -395,7 +397,7 @@ def _compare(database: Database, project_id: str = "") -> dict[str, Compared | N
     return compared
 
 
-def _wrong_words(compared: Mapping[str, Compared | None]) -> Iterator[str]:
+def _wrong_words(compared: Mapping[str, IndexComparison | None]) -> Iterator[str]:
     for index, comparison in compared.items():
         one, many = _INDEX_NOUNS[index]
         if comparison is None:
@@ -405,11 +407,11 @@ def _wrong_words(compared: Mapping[str, Compared | None]) -> Iterator[str]:
             yield f"{_are(comparison.missing, one, many)} not in the search index."
         if comparison.wrong:
             yield f"{_are(comparison.wrong, one, many)} in the search index with the wrong words."
-        if comparison.misfiled:
-            yield f"{_are(comparison.misfiled, one, many)} in the search index with the wrong files."
+        if comparison.wrong_files:
+            yield f"{_are(comparison.wrong_files, one, many)} in the search index with the wrong files."
 
 
-def _outdated(compared: Mapping[str, Compared | None]) -> str:
+def _outdated(compared: Mapping[str, IndexComparison | None]) -> str:
     counts = {
         index: comparison.outdated for index, comparison in compared.items() if comparison and comparison.outdated
     }

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ralph.core.errors import RalphError
-from ralph.store.database import SCHEMA_VERSION, checksum, is_right
+from ralph.store.database import SCHEMA_VERSION, checksum, matches_checksum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ralph.store.database import Database
 
-SCHEMA = Path(__file__).parent.parent / "schema"
+SCHEMA_DIR = Path(__file__).parent.parent / "schema"
 
 
 _TYPES = {
@@ -40,10 +40,12 @@ _TYPES = {
 """Placeholders in the schema files and their SQL, by dialect."""
 
 
-def scripts(since: int, dialect: str, until: int = SCHEMA_VERSION) -> list[str]:
+def migration_scripts(since: int, dialect: str, until: int = SCHEMA_VERSION) -> list[str]:
     """Return the SQL scripts that migrate from one version to another, for one dialect."""
     texts = []
-    for path in sorted(SCHEMA.glob("*.sql"), key=lambda path: (path.name[:3], path.name.count("."))):  # shared first
+    for path in sorted(
+        SCHEMA_DIR.glob("*.sql"), key=lambda path: (path.name[:3], path.name.count("."))
+    ):  # shared first
         number, parts = int(path.name[:3]), path.name.split(".")
         if since < number <= until and (len(parts) == 2 or parts[1] == dialect):
             text = path.read_text(encoding="utf-8")
@@ -53,16 +55,16 @@ def scripts(since: int, dialect: str, until: int = SCHEMA_VERSION) -> list[str]:
     return texts
 
 
-def renew(database: Database, since: int) -> None:
+def migrate_rows(database: Database, since: int) -> None:
     """Migrate the rows of an older version where SQL alone is not enough."""
     if since == 1:
         _add_fingerprints(database)
     if 0 < since < 4:
         _update_task_checksums(database)
     if 0 < since < 3:
-        from ralph.store.index import rebuild
+        from ralph.store.index import rebuild_indexes
 
-        rebuild(database)
+        rebuild_indexes(database)
 
 
 _ADDED_IN_2 = ("state_reason", "success_rate", "support", "validated_at", "fingerprint")
@@ -70,14 +72,14 @@ _ADDED_IN_2 = ("state_reason", "success_rate", "support", "validated_at", "finge
 
 def _add_fingerprints(database: Database) -> None:
     """Set the fingerprint of every memory and extend its checksum to the new columns; damaged rows stay as they are."""
-    from ralph.store.memories import fingerprint_of
+    from ralph.store.memories import row_fingerprint
 
     last = 0
     while rows := database.query("SELECT * FROM memory WHERE seq > :last ORDER BY seq LIMIT 500", last=last):
         for row in rows:
             before = {name: value for name, value in row.items() if name not in _ADDED_IN_2}
             if checksum(before) == row["checksum"]:
-                row["fingerprint"] = fingerprint_of(row)
+                row["fingerprint"] = row_fingerprint(row)
                 database.execute(
                     "UPDATE memory SET fingerprint = :fingerprint, checksum = :checksum WHERE seq = :seq",
                     fingerprint=row["fingerprint"],
@@ -90,7 +92,7 @@ def _add_fingerprints(database: Database) -> None:
 def _update_task_checksums(database: Database) -> None:
     """Exclude the claim from the checksum of every task; damaged rows stay as they are."""
     for row in database.query("SELECT * FROM tasks"):
-        if is_right(row):
+        if matches_checksum(row):
             database.execute(
                 "UPDATE tasks SET checksum = :checksum WHERE project_id = :project_id AND seq = :seq",
                 checksum=checksum(row),
@@ -103,25 +105,25 @@ def _update_task_checksums(database: Database) -> None:
 
 
 @cache
-def own_definitions() -> dict[str, str]:
+def schema_definitions() -> dict[str, str]:
     """Return the SQL of everything that the current schema defines, by name and in order."""
     with _own_database() as connection:
-        return definitions(connection)
+        return read_definitions(connection)
 
 
 @cache
-def own_columns() -> dict[str, tuple[str, ...]]:
+def schema_columns() -> dict[str, tuple[str, ...]]:
     """Return the columns of all tables, without those that only one dialect has."""
     with _own_database() as connection:
-        names = [name for name, sql in definitions(connection).items() if sql.startswith("CREATE TABLE")]
+        names = [name for name, sql in read_definitions(connection).items() if sql.startswith("CREATE TABLE")]
         return {name: tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})")) for name in names}
 
 
 @cache
-def own_entries() -> dict[str, tuple[str, ...]]:
+def schema_entries() -> dict[str, tuple[str, ...]]:
     """Return the `sqlite_schema` entries of the current schema, by name."""
     with _own_database() as connection:
-        return entries(connection)
+        return read_entries(connection)
 
 
 def _own_database() -> AbstractContextManager[apsw.Connection]:
@@ -131,19 +133,19 @@ def _own_database() -> AbstractContextManager[apsw.Connection]:
     import apsw
 
     connection = apsw.Connection(":memory:")
-    for script in scripts(0, "sqlite"):
+    for script in migration_scripts(0, "sqlite"):
         for _ in connection.execute(script):
             pass
     return closing(connection)
 
 
-def entries(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
+def read_entries(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
     """Return the `sqlite_schema` entries of a database, by name."""
     rows = connection.execute("SELECT name, type, tbl_name, COALESCE(sql, '') FROM sqlite_schema ORDER BY rowid")
     return {str(name): tuple(map(str, rest)) for name, *rest in rows}
 
 
-def definitions(connection: apsw.Connection) -> dict[str, str]:
+def read_definitions(connection: apsw.Connection) -> dict[str, str]:
     """Return the SQL of everything that a database defines, without the internal tables of the search indexes."""
     statements = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"))
     internal = tuple(f"{name}_" for name in search_indexes(connection))
@@ -163,7 +165,7 @@ _INDEX_TABLES = ("memory_words", "attempt_words", "failure_words", "memory_files
 _INDEX_PARTS = ("data", "idx", "content", "docsize", "config")
 
 
-def remove_indexes(database: Database) -> None:
+def drop_indexes(database: Database) -> None:
     """Drop the search indexes, even damaged ones, with their word tables and triggers."""
     for name in _INDEX_TABLES:
         database.execute(f"DROP TABLE IF EXISTS {name}")  # and its triggers
@@ -179,18 +181,18 @@ def remove_indexes(database: Database) -> None:
             database.execute(f"DROP TABLE IF EXISTS {name}_{part}")
 
 
-def make_index_tables(database: Database) -> None:
+def create_index_tables(database: Database) -> None:
     """Create the word and file tables, without the triggers that update the indexes."""
-    for name, sql in own_definitions().items():
+    for name, sql in schema_definitions().items():
         if name.startswith(_INDEX_TABLES) and not sql.startswith("CREATE TRIGGER"):
             database.execute(sql)
 
 
-def make_indexes(database: Database) -> None:
+def create_indexes(database: Database) -> None:
     """Create empty search indexes, and the triggers that update them."""
     from ralph.store.sqlite.driver import AUTOMERGE
 
-    for name, sql in own_definitions().items():
+    for name, sql in schema_definitions().items():
         if name in _INDEXES:
             database.execute(sql)
             database.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('automerge', :merge)", merge=AUTOMERGE)

@@ -18,34 +18,34 @@ import apsw
 from ralph.core.errors import StoreError
 from ralph.core.files import sync_folder
 from ralph.core.records import record, replace
-from ralph.store.database import is_right
+from ralph.store.database import matches_checksum
 from ralph.store.maintenance.backup import (
-    AUTOMATIC,
-    FOLDER,
-    PART,
+    AUTOMATIC_REASON,
+    BACKUP_FOLDER,
+    PARTIAL_SUFFIX,
     Backup,
     backup_path,
     backup_paths,
     copy_database,
     copy_project_rows,
-    described,
-    moment_for_names,
-    private_folder,
+    make_private_folder,
     publish,
+    read_backup,
     sync_file,
+    timestamp_for_filename,
 )
 from ralph.store.maintenance.check import (
-    NEWER,
-    Health,
-    check,
-    columns,
-    is_of_an_index,
-    numbered_rows,
+    NEWER_VERSION,
+    HealthReport,
+    check_database,
+    column_names,
+    error_text,
+    is_index_problem,
+    iter_rows,
     open_read_only,
-    said,
 )
-from ralph.store.sqlite.driver import LEAST_BYTES, SIDECARS, SqliteDatabase, not_plain
-from ralph.store.sync_state import RESTORED
+from ralph.store.sqlite.driver import MIN_DATABASE_BYTES, SIDECARS, SqliteDatabase, find_irregular_file
+from ralph.store.sync_state import RESTORED_MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ralph.store import Store
     from ralph.store.database import Row
 
-KEPT_FOLDER = "damaged"
+DAMAGED_FOLDER = "damaged"
 """Directory for databases that were replaced by a restore."""
 WAIT_SECONDS = 30.0
 """Time to wait for other writers, in seconds."""
@@ -76,51 +76,51 @@ _READABLE = re.compile(" checksum: |to a missing row of |^The definition of ")
 
 
 @record
-class Gap:
+class DataLoss:
     """Number of lost records by noun: `memory`, `task` and so on."""
 
     added: dict[str, int]
     changed: dict[str, int]
-    changes: int = 0
+    lost_changes: int = 0
     """Number of changes lost with the write-ahead log, of any kind."""
     is_exact: bool = True
     """Whether the numbers are complete; False if some data is unreadable."""
 
 
 @record
-class Restored:
+class RestoreResult:
     """Result or preview of a restore."""
 
     backup: Backup
-    kept: str = ""
+    saved_to: str = ""
     """Directory or backup with the replaced data; empty if there was none."""
-    lost: str
+    loss_message: str
     """Sentence that says which data is lost."""
-    gap: Gap
+    loss: DataLoss
     """Number of lost records."""
-    is_own: bool = False
+    uses_current: bool = False
     """Whether the database itself is used instead of a backup, because it is intact and newer than all backups."""
-    brought_back: int = 0
+    recovered: int = 0
     """Number of memories recovered from the damaged database."""
     problems: tuple[str, ...] = ()
     """Problems of the replaced database."""
-    passed_over: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     """Newer backups that were skipped because they are damaged, each with its problem."""
 
 
 # --- restoring ---------------------------------------------------------------------------
 
 
-def preview_restore(database_path: str, backup: str | None = None) -> Restored:
+def preview_restore(database_path: str, backup: str | None = None) -> RestoreResult:
     """Return what a restore would do, without changing anything."""
     try:
         with _prepared(Path(database_path), backup) as (_, planned):
             return planned
     except (OSError, apsw.Error) as error:
-        raise StoreError(f"Nothing can be restored: {said(error)}") from error
+        raise StoreError(f"Nothing can be restored: {error_text(error)}") from error
 
 
-def restore(database_path: str, backup: str | None = None) -> Restored:
+def restore(database_path: str, backup: str | None = None) -> RestoreResult:
     """Replace a database with a backup, by default the newest intact one; keep the replaced database.
 
     If the database is damaged and no backup is named, its newer intact memories are merged into the backup.
@@ -131,27 +131,27 @@ def restore(database_path: str, backup: str | None = None) -> Restored:
             kept = _swap(path, fresh)
             forget()
     except (OSError, apsw.Error) as error:
-        raise StoreError(f"Nothing was restored: {said(error)}") from error
-    if problems := check(database_path).problems:
+        raise StoreError(f"Nothing was restored: {error_text(error)}") from error
+    if problems := check_database(database_path).problems:
         raise StoreError(f"{database_path} was restored, but reads back damaged. Check the disk: {problems[0]}")
-    return replace(planned, kept=str(kept) if kept else "")
+    return replace(planned, saved_to=str(kept) if kept else "")
 
 
-def preview_rows(store: Store, backup: str | None = None) -> Restored:
+def preview_project_restore(store: Store, backup: str | None = None) -> RestoreResult:
     """Return what a restore would do to a project on a server, without changing anything."""
     try:
         with _prepared_rows(store, backup) as prepared:
             return prepared.planned
     except (OSError, apsw.Error) as error:
-        raise StoreError(f"Nothing can be restored: {said(error)}") from error
+        raise StoreError(f"Nothing can be restored: {error_text(error)}") from error
 
 
-def restore_rows(store: Store, backup: str | None = None) -> Restored:
+def restore_project_rows(store: Store, backup: str | None = None) -> RestoreResult:
     """Replace the rows of a project on a server with those of a backup; keep the replaced rows.
 
     The backup and what is merged into it are chosen as by `restore`.
     """
-    from ralph.store.database import Scope
+    from ralph.store.database import ProjectScope
     from ralph.store.maintenance.copy import replace_rows
     from ralph.store.projects import lock_tasks
     from ralph.store.sqlite.driver import open_sqlite
@@ -162,18 +162,18 @@ def restore_rows(store: Store, backup: str | None = None) -> Restored:
             try:
                 # Other writers wait for this transaction, so everything else was done before.
                 with store.transaction():
-                    store.database.take_time()
+                    store.database.extend_idle_timeout()
                     lock_tasks(store.scope)
                     prepared.renew()
                     kept = _save_replaced_rows(
-                        Path(store.home), prepared.present, is_intact=not prepared.planned.problems
+                        Path(store.data_dir), prepared.present, is_intact=not prepared.planned.problems
                     )
-                    replace_rows(Scope(source, store.project_id), store.scope)
+                    replace_rows(ProjectScope(source, store.project_id), store.scope)
             finally:
                 source.close()
-            return replace(prepared.planned, kept=str(kept))
+            return replace(prepared.planned, saved_to=str(kept))
     except (OSError, apsw.Error) as error:
-        raise StoreError(f"Nothing was restored: {said(error)}") from error
+        raise StoreError(f"Nothing was restored: {error_text(error)}") from error
 
 
 class _Prepared:
@@ -183,26 +183,26 @@ class _Prepared:
         self._store = store
         self._folder = folder
         self._is_named = name is not None
-        self._choice, self._skipped = _choose(str(Path(store.home) / "ralph.db"), name)
+        self._choice, self._skipped = _choose(str(Path(store.data_dir) / "ralph.db"), name)
         self.fresh = _extract_project(Path(self._choice.path), folder, store, is_named=self._is_named)
         self._recovered = 0
         with store.database.snapshot():
-            store.database.take_time()
+            store.database.extend_idle_timeout()
             self._copy_project()
 
     def renew(self) -> None:
         """Copy the project again if it has changed."""
-        from ralph.store.maintenance.copy import tally
+        from ralph.store.maintenance.copy import tally_rows
 
-        if tally(self._store.scope) != self._tallies:
+        if tally_rows(self._store.scope) != self._tallies:
             self._copy_project()
 
     def _copy_project(self) -> None:
         self.present, self._tallies = copy_project_rows(self._store.scope, self._folder)
-        health = check(str(self.present))
+        health = check_database(str(self.present))
         if health.problems and not self._is_named:
-            self._recovered += salvage(str(self.present), str(self.fresh))
-        if problems := check(str(self.fresh)).problems:
+            self._recovered += recover_memories(str(self.present), str(self.fresh))
+        if problems := check_database(str(self.fresh)).problems:
             raise StoreError(f"The copy of {self._choice.path} is damaged, so nothing was changed: {problems[0]}")
         self.planned = _plan(self.present, self.fresh, health, self._choice, self._recovered, self._skipped)
 
@@ -210,8 +210,8 @@ class _Prepared:
 @contextmanager
 def _prepared_rows(store: Store, name: str | None) -> Iterator[_Prepared]:
     # In a subdirectory, because opening a file creates others next to it that must not look like backups.
-    folder = private_folder(Path(store.home) / FOLDER)
-    with tempfile.TemporaryDirectory(prefix=".", suffix=PART, dir=folder) as inside:
+    folder = make_private_folder(Path(store.data_dir) / BACKUP_FOLDER)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL_SUFFIX, dir=folder) as inside:
         yield _Prepared(store, Path(inside), name)
 
 
@@ -220,14 +220,14 @@ def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool
 
     If the backup was named explicitly, it may be one of another project.
     """
-    from ralph.store.database import Scope
-    from ralph.store.projects import Projects
+    from ralph.store.database import ProjectScope
+    from ralph.store.projects import ProjectStore
     from ralph.store.sqlite.driver import open_sqlite
 
     path = copy_database(backup, folder)
     copy = open_sqlite(str(path))
     try:
-        projects = Projects(copy)
+        projects = ProjectStore(copy)
         known = projects.all()
         found = projects.find(store.project_id) or projects.find(store.project_name)
         if found is None and is_named and len(known) == 1:
@@ -240,7 +240,7 @@ def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool
             )
         if found.id == store.project_id:
             return path
-        return copy_project_rows(Scope(copy, found.id), folder, store.project_id)[0]
+        return copy_project_rows(ProjectScope(copy, found.id), folder, store.project_id)[0]
     finally:
         copy.close()
 
@@ -248,7 +248,7 @@ def _extract_project(backup: Path, folder: Path, store: Store, *, is_named: bool
 def _save_replaced_rows(home: Path, present: Path, *, is_intact: bool) -> Path:
     """Save the replaced rows of a project: as a backup, or in a separate directory if they are damaged."""
     if is_intact:
-        return publish(present, home / FOLDER, f"{AUTOMATIC} restore")
+        return publish(present, home / BACKUP_FOLDER, f"{AUTOMATIC_REASON} restore")
     folder = _make_kept_folder(home / "ralph.db")
     present.rename(folder / "ralph.db")
     sync_folder(folder)
@@ -262,15 +262,15 @@ def _write_lock(path: Path) -> Iterator[Callable[[], None]]:
     Yield a function that clears the record of the last change in the lock file, which is not one of the restored file.
     """
     try:
-        from ralph.store.sqlite.write_queue import Queue
+        from ralph.store.sqlite.write_queue import WriterQueue
     except ImportError:  # no fcntl on this platform
         yield lambda: None
         return
-    queue = Queue(str(path))
+    queue = WriterQueue(str(path))
     try:
-        if not queue.enter(WAIT_SECONDS):
+        if not queue.acquire(WAIT_SECONDS):
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
-        yield queue.forget
+        yield queue.clear_record
     finally:
         queue.close()
 
@@ -278,7 +278,7 @@ def _write_lock(path: Path) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _sqlite_lock(path: Path) -> Iterator[None]:
     """Hold SQLite's own write lock as well, against writers that skip the queue, if the file can be locked."""
-    if not path.exists() or path.stat().st_size < LEAST_BYTES or not_plain(str(path)):
+    if not path.exists() or path.stat().st_size < MIN_DATABASE_BYTES or find_irregular_file(str(path)):
         yield  # SQLite would delete the write-ahead log of an empty file, which may contain all of the data
         return
     try:
@@ -299,25 +299,25 @@ def _sqlite_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
+def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, RestoreResult]]:
     """Yield a checked copy of the backup that is ready to replace the database, and the plan of the restore."""
     if path.is_symlink():
         raise StoreError(f"{path} is a symbolic link. Run the restore where it points to.")
-    health = check(str(path)) if path.exists() else Health()
-    if name is None and any(NEWER in problem for problem in health.problems):
+    health = check_database(str(path)) if path.exists() else HealthReport()
+    if name is None and any(NEWER_VERSION in problem for problem in health.problems):
         raise StoreError(
             f"{path} is not damaged, but was written by a newer Ralph: upgrade ralph. "
             "To restore a backup anyway, name it: ralph restore NAME"
         )
     # An intact database that is newer than every backup is the better source.
-    is_own = health.is_only_behind and name is None
-    chosen, skipped = (described(path), []) if is_own else _choose(str(path), name)
-    fresh = copy_database(Path(chosen.path), private_folder(path.parent / FOLDER))
+    is_own = health.has_only_lost_changes and name is None
+    chosen, skipped = (read_backup(path), []) if is_own else _choose(str(path), name)
+    fresh = copy_database(Path(chosen.path), make_private_folder(path.parent / BACKUP_FOLDER))
     try:
         is_damaged = bool(health.problems) and name is None and not is_own
-        recovered = salvage(str(path), str(fresh)) if is_damaged else 0
+        recovered = recover_memories(str(path), str(fresh)) if is_damaged else 0
         _reset_file_sync(fresh)
-        if problems := check(str(fresh)).problems:
+        if problems := check_database(str(fresh)).problems:
             raise StoreError(f"The copy of {chosen.path} is damaged, so nothing was changed: {problems[0]}")
         if path.exists():
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
@@ -330,22 +330,22 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, Restored]]:
 def _plan(
     old: Path,
     fresh: Path,
-    health: Health,
+    health: HealthReport,
     chosen: Backup,
     recovered: int,
     skipped: Sequence[str],
     *,
     is_own: bool = False,
-) -> Restored:
+) -> RestoreResult:
     gap = _gap(old, fresh, health) if old.exists() else None
-    return Restored(
+    return RestoreResult(
         backup=chosen,
-        lost=_loss_message(old, gap, chosen.made_at),
-        gap=gap or Gap(added={}, changed={}, is_exact=False),
-        is_own=is_own,
-        brought_back=recovered,
+        loss_message=_loss_message(old, gap, chosen.made_at),
+        loss=gap or DataLoss(added={}, changed={}, is_exact=False),
+        uses_current=is_own,
+        recovered=recovered,
         problems=health.problems,
-        passed_over=tuple(skipped),
+        skipped=tuple(skipped),
     )
 
 
@@ -353,11 +353,11 @@ def _choose(database_path: str, name: str | None) -> tuple[Backup, list[str]]:
     """Return the named backup or the newest intact one, and the problems of the newer ones."""
     skipped: list[str] = []
     for path in [backup_path(database_path, name)] if name is not None else backup_paths(database_path):
-        problems = check(path).problems
+        problems = check_database(path).problems
         if not problems:
-            return described(Path(path)), skipped
+            return read_backup(Path(path)), skipped
         skipped.append(f"{Path(path).name} is damaged: {problems[0]}")
-    folder = Path(database_path).parent / FOLDER
+    folder = Path(database_path).parent / BACKUP_FOLDER
     if not skipped:
         raise StoreError(
             f"There is no backup in {folder}, so nothing was changed. To start over, move {database_path} away "
@@ -390,8 +390,8 @@ def _swap(path: Path, fresh: Path) -> Path | None:
 
 
 def _make_kept_folder(path: Path) -> Path:
-    parent = private_folder(path.parent / KEPT_FOLDER)
-    time_part = moment_for_names()
+    parent = make_private_folder(path.parent / DAMAGED_FOLDER)
+    time_part = timestamp_for_filename()
     number = 0
     while True:
         number += 1
@@ -407,14 +407,14 @@ def _make_kept_folder(path: Path) -> Path:
 def _reset_file_sync(fresh: Path) -> None:
     """Make the next sync write the restored memories to the files, instead of importing the files over them."""
     with closing(apsw.Connection(str(fresh), flags=apsw.SQLITE_OPEN_READWRITE)) as connection, connection:
-        if not columns(connection, "synced_places"):
+        if not column_names(connection, "synced_places"):
             return  # an older schema without synced files
         connection.execute("DELETE FROM synced_entries")
         connection.execute("DELETE FROM synced_files")
-        connection.execute("UPDATE synced_places SET files_mark = ?", (RESTORED,))
+        connection.execute("UPDATE synced_places SET files_mark = ?", (RESTORED_MARK,))
 
 
-def salvage(damaged_path: str, into_path: str) -> int:
+def recover_memories(damaged_path: str, into_path: str) -> int:
     """Copy the intact memories that are missing in the target from a damaged database; return their number.
 
     Only rows that match their checksum are copied, unchanged and with their history, and they are indexed.
@@ -439,19 +439,21 @@ def salvage(damaged_path: str, into_path: str) -> int:
 
 
 def _index(target: apsw.Connection, memory: Row) -> None:
-    from ralph.store.index import write
+    from ralph.store.index import write_index
 
-    if columns(target, "memory_words"):  # an older schema is indexed when it is migrated
-        write(SqliteDatabase(target, "the copy"), "memory", [memory])
+    if column_names(target, "memory_words"):  # an older schema is indexed when it is migrated
+        write_index(SqliteDatabase(target, "the copy"), "memory", [memory])
 
 
 def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterator[Row]:
     """Yield the intact memory rows of the source, with the columns that the target has."""
     try:
-        names, theirs = columns(target, "memory"), columns(source, "memory")
+        names, theirs = column_names(target, "memory"), column_names(source, "memory")
         if set(names) <= set(theirs):
-            rows = ({name: row[name] for name in names} for _, row in numbered_rows(source, "memory") if row)
-            yield from filter(is_right, rows)  # the checksum also matches without columns that only the source has
+            rows = ({name: row[name] for name in names} for _, row in iter_rows(source, "memory") if row)
+            yield from filter(
+                matches_checksum, rows
+            )  # the checksum also matches without columns that only the source has
     except (apsw.Error, UnicodeError):
         return
 
@@ -459,15 +461,15 @@ def _intact_memories(source: apsw.Connection, target: apsw.Connection) -> Iterat
 def _copy_related_rows(source: apsw.Connection, target: apsw.Connection, memory: Row) -> None:
     for table in _MEMORY_TABLES:
         try:
-            names = columns(source, table)
+            names = column_names(source, table)
             rows = source.execute(
                 f"SELECT * FROM {table} WHERE project_id = ? AND memory_id = ?", (memory["project_id"], memory["id"])
             ).fetchall()
         except (apsw.Error, UnicodeError):
             continue
-        if names == columns(target, table):
+        if names == column_names(target, table):
             for row in (dict(zip(names, values, strict=True)) for values in rows):
-                if "checksum" not in row or is_right(row):
+                if "checksum" not in row or matches_checksum(row):
                     _add(target, table, row)
 
 
@@ -481,12 +483,12 @@ def _add(target: apsw.Connection, table: str, row: Row) -> bool:
 # --- data loss ---------------------------------------------------------------------------
 
 
-def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
+def _gap(old: Path, fresh: Path, health: HealthReport) -> DataLoss | None:
     """Count the records that the old database has and the fresh one lacks; None if the old one is unreadable."""
     added: dict[str, int] = {}
     changed: dict[str, int] = {}
     problems = health.problems[1:] if health.lost_changes else health.problems
-    is_exact = all(_READABLE.search(problem) or is_of_an_index(problem) for problem in problems)
+    is_exact = all(_READABLE.search(problem) or is_index_problem(problem) for problem in problems)
     is_readable = False
     try:
         with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
@@ -505,10 +507,10 @@ def _gap(old: Path, fresh: Path, health: Health) -> Gap | None:
         return None
     gained = {name: count for name, count in added.items() if count}
     other = {name: count for name, count in changed.items() if count}
-    return Gap(added=gained, changed=other, changes=health.lost_changes, is_exact=is_exact)
+    return DataLoss(added=gained, changed=other, lost_changes=health.lost_changes, is_exact=is_exact)
 
 
-def _loss_message(old: Path, gap: Gap | None, made_at: str) -> str:
+def _loss_message(old: Path, gap: DataLoss | None, made_at: str) -> str:
     """Return a sentence that says which data is lost."""
     since = f"after {made_at} ({_age(made_at)} ago)"
     if gap is None:
@@ -520,7 +522,11 @@ def _loss_message(old: Path, gap: Gap | None, made_at: str) -> str:
     parts = [f"{_join(added)} added"] if added else []
     parts += [f"changes to {_join(changed)}"] if changed else []
     parts += [] if gap.is_exact else ["unreadable data"]
-    last = f"the last {_count_phrase(gap.changes, 'change', 'changes')} in the write-ahead log" if gap.changes else ""
+    last = (
+        f"the last {_count_phrase(gap.lost_changes, 'change', 'changes')} in the write-ahead log"
+        if gap.lost_changes
+        else ""
+    )
     if parts:
         return f"Lost: {_join(parts)} {since}{f'; and {last}' if last else ''}."
     if last:

@@ -26,10 +26,10 @@ from ralph.core.errors import (
     StoreUnavailableError,
     TooManyConnectionsError,
 )
-from ralph.store.database import SCHEMA_VERSION, Found
-from ralph.store.postgres.errors import explained, not_reached, unreadable
-from ralph.store.postings import few_enough, heaviest
-from ralph.store.url import without_password
+from ralph.store.database import SCHEMA_VERSION, WordMatches
+from ralph.store.postgres.errors import connection_error, malformed_url_error, translate_postgres_error
+from ralph.store.postings import most_selective, top_rows
+from ralph.store.url import strip_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,46 +43,46 @@ if TYPE_CHECKING:
     R = TypeVar("R")
     Connection = psycopg.Connection[Row]
 
-OLDEST_PROGRAM = 6
+MIN_PROGRAM_SCHEMA = 6
 """Oldest schema version of a program that can still use the tables as this version leaves them.
 
 Version 7 only adds an event table. A program of version 6 writes no events, on which nothing depends, and when it
 deletes a project the server deletes its events by cascade.
 """
-OLDEST_SERVER = 14
+MIN_SERVER_VERSION = 14
 """Oldest supported major version of PostgreSQL; older ones are end-of-life."""
 CONNECT_SECONDS = 10
 """Connection timeout, in seconds."""
-SILENT = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 40_000}
+KEEPALIVE_OPTIONS = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 40_000}
 """TCP settings that detect a dead peer after about 40 seconds instead of two hours."""
-TURN_SECONDS = 30
+LOCK_SECONDS = 30
 """Time a writer waits for the lock of a project, in seconds."""
 IDLE_SECONDS = 60
 """Idle time after which the server aborts a transaction, in seconds."""
-CROWDED_SECONDS = 0.5
+CONNECT_RETRY_SECONDS = 0.5
 """Pause between connection attempts while the server has no free connections, in seconds."""
-LONG_SECONDS = 3600
+LONG_IDLE_SECONDS = 3600
 """Idle time after which the server aborts a long transaction, such as a copy of a project, in seconds."""
-PATIENCE_SECONDS = 10.0
+RECONNECT_SECONDS = 10.0
 """Time to retry after a lost connection before the error is raised, in seconds."""
 CHANNEL = "ralph"
-MIGRATING = 0x52414C50  # "RALP"
+MIGRATION_LOCK = 0x52414C50  # "RALP"
 """Key of the advisory lock for migrations."""
-TURNS = 0x52414C51
+PROJECT_LOCK = 0x52414C51
 """First key of the advisory locks of projects."""
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
 """Table that each index covers."""
-SAMPLE = 128
+SAMPLE_ROWS = 128
 """Number of newest rows from which word frequencies are estimated."""
-SMALL = 2_000
+MAX_UNSAMPLED_ROWS = 2_000
 """Maximum number of rows of a project that is searched without estimating word frequencies."""
-POSTINGS = 20_000
+MAX_POSTINGS = 20_000
 """Maximum number of postings that a search reads, rarest words first."""
-LONGEST_LEXEME = 200
+MAX_LEXEME_LENGTH = 200
 """Maximum length of a search word, in characters; no indexed word is longer."""
-MOST_RESERVED = 100_000_000
+MAX_RESERVED = 100_000_000
 """Maximum number of sequence values to reserve, which takes half a minute."""
-NARROW_POSTINGS = 100_000
+MAX_FILTERED_POSTINGS = 100_000
 """Maximum number of postings that a search reads if a filter excludes most matches."""
 
 VECTOR_SIZE = 384
@@ -114,7 +114,7 @@ _NEAR_SETTINGS = {
 }
 
 _SETTINGS = {
-    "lock_timeout": f"{TURN_SECONDS}s",
+    "lock_timeout": f"{LOCK_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
     # The planner overestimates these queries, and would compile each of them.
     "jit": "off",
@@ -130,10 +130,12 @@ def open_postgres(url: str, *, direct_url: str = "", create: bool = False) -> Po
     """
     database = PostgresDatabase(url, direct_url)
     try:
-        database.connected()
+        database.get_connection()
         if database.version < SCHEMA_VERSION:
             if not database.version and not create:
-                raise StoreError(f"The database {database.where} has no Ralph tables yet. Create them with: ralph init")
+                raise StoreError(
+                    f"The database {database.display_url} has no Ralph tables yet. Create them with: ralph init"
+                )
             database.migrate()
     except RalphError:
         database.close()
@@ -150,7 +152,7 @@ def connect(url: str, where: str, *, is_pooled: bool) -> Connection:
             raise psycopg.ProgrammingError("the port is not a number")
         if options:
             params["options"] = f"{options} {params.get('options', '')}".strip()  # options in the URL take precedence
-        params = {"connect_timeout": CONNECT_SECONDS, "application_name": "ralph", **SILENT, **params}
+        params = {"connect_timeout": CONNECT_SECONDS, "application_name": "ralph", **KEEPALIVE_OPTIONS, **params}
         return psycopg.Connection.connect(
             **params,
             autocommit=True,
@@ -159,9 +161,9 @@ def connect(url: str, where: str, *, is_pooled: bool) -> Connection:
             prepare_threshold=None if is_pooled else 1,
         )
     except (psycopg.ProgrammingError, UnicodeError) as error:
-        raise unreadable(url, error) from None
+        raise malformed_url_error(url, error) from None
     except psycopg.Error as error:
-        raise not_reached(error, where) from error
+        raise connection_error(error, where) from error
 
 
 # --- statements ----------------------------------------------------------------------------
@@ -189,18 +191,18 @@ class PostgresDatabase:
 
     skip_locked = "FOR UPDATE OF t SKIP LOCKED"
     for_update = "FOR UPDATE"
-    row = "ctid"
+    row_key = "ctid"
     is_server = True
-    hindrance: StoreError | None = None
-    like_any_case = "ILIKE"
-    seq_key = "project_id, seq"
-    lease_is_over = """lease_until < to_char(
+    write_error: StoreError | None = None
+    ilike = "ILIKE"
+    word_key = "project_id, seq"
+    lease_expired = """lease_until < to_char(
         statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
     lease_end = """to_char((statement_timestamp() + make_interval(secs => CAST(:lease_seconds AS DOUBLE PRECISION)))
         AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
 
     def __init__(self, url: str, direct_url: str = "") -> None:
-        self.where = without_password(url)
+        self.display_url = strip_password(url)
         self.url = url
         self.direct_url = direct_url
         self._connection: Connection | None = None
@@ -211,7 +213,7 @@ class PostgresDatabase:
 
     # --- the connection ----------------------------------------------------------------
 
-    def connected(self) -> Connection:
+    def get_connection(self) -> Connection:
         """Return the connection, opening one if necessary."""
         if self._connection is None:
             if self._depth:
@@ -229,14 +231,14 @@ class PostgresDatabase:
 
     def _connect(self) -> Connection:
         """Open a connection, retrying for a while if the server has no free ones."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + RECONNECT_SECONDS
         while True:
             try:
-                return connect(self.url, self.where, is_pooled=bool(self.direct_url))
+                return connect(self.url, self.display_url, is_pooled=bool(self.direct_url))
             except TooManyConnectionsError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(CROWDED_SECONDS)
+                time.sleep(CONNECT_RETRY_SECONDS)
             except StoreUnavailableError:
                 raise
             except StoreError as error:
@@ -246,12 +248,12 @@ class PostgresDatabase:
     def _check(self, connection: Connection) -> None:
         """Refuse an unsupported server, encoding or schema version."""
         info = connection.info
-        if info.server_version // 10_000 < OLDEST_SERVER:
+        if info.server_version // 10_000 < MIN_SERVER_VERSION:
             major = info.server_version // 10_000
-            raise StoreError(f"{self.where} is PostgreSQL {major}. Ralph needs {OLDEST_SERVER} or newer.")
+            raise StoreError(f"{self.display_url} is PostgreSQL {major}. Ralph needs {MIN_SERVER_VERSION} or newer.")
         if (encoding := info.parameter_status("server_encoding")) != "UTF8":
             raise StoreError(
-                f"The database {self.where} has the encoding {encoding}. Create one with the encoding UTF8."
+                f"The database {self.display_url} has the encoding {encoding}. Create one with the encoding UTF8."
             )
         try:
             (found,) = connection.execute("SELECT to_regclass('ralph_schema') IS NOT NULL AS is_there").fetchall()
@@ -259,26 +261,26 @@ class PostgresDatabase:
                 connection.execute("SELECT version, oldest FROM ralph_schema").fetchall() if found["is_there"] else []
             )
         except psycopg.Error as error:
-            raise explained(error, self.where, is_lost=connection.closed) from error
+            raise translate_postgres_error(error, self.display_url, is_lost=connection.closed) from error
         self.version = rows[0]["version"] if rows else 0
         if self.version > SCHEMA_VERSION and rows[0]["oldest"] > SCHEMA_VERSION:
-            raise StoreTooNewError(self.where, self.version, SCHEMA_VERSION)
+            raise StoreTooNewError(self.display_url, self.version, SCHEMA_VERSION)
 
     def _connection_lost(self) -> StoreUnavailableError:
-        return StoreUnavailableError(f"The connection to {self.where} was lost before the change was committed.")
+        return StoreUnavailableError(f"The connection to {self.display_url} was lost before the change was committed.")
 
-    def failed(self, error: psycopg.Error | UnicodeEncodeError) -> RalphError:
+    def handle_error(self, error: psycopg.Error | UnicodeEncodeError) -> RalphError:
         """Return the error to raise, and discard a lost connection."""
         if isinstance(error, UnicodeEncodeError):
-            return StatementError(f"The database {self.where} rejected text that is not valid Unicode.")
+            return StatementError(f"The database {self.display_url} rejected text that is not valid Unicode.")
         is_lost = self._connection is None or self._connection.closed or self._connection.broken
         if is_lost:
-            self.rest()
-        return explained(error, self.where, is_lost=bool(is_lost))
+            self.release_connection()
+        return translate_postgres_error(error, self.display_url, is_lost=bool(is_lost))
 
-    def patiently(self, work: Callable[[], R]) -> R:
+    def retry_when_disconnected(self, work: Callable[[], R]) -> R:
         """Call `work`, which must not have changed anything yet, again if the connection is lost meanwhile."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + RECONNECT_SECONDS
         pause = 0.05
         while True:
             try:
@@ -290,7 +292,7 @@ class PostgresDatabase:
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
 
-    def rest(self) -> None:
+    def release_connection(self) -> None:
         """Close the connection until it is needed again."""
         if self._connection is not None:
             self._connection.close()
@@ -298,7 +300,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the connection."""
-        self.rest()
+        self.release_connection()
 
     # --- statements --------------------------------------------------------------------
 
@@ -310,63 +312,63 @@ class PostgresDatabase:
         """Run a statement and return the number of rows it changed."""
         return self._run(sql, values).rowcount
 
-    def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
+    def execute_many(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         if not rows:
             return
         text, names = _numbered(sql)
         try:
-            with self.connected().cursor() as cursor:
+            with self.get_connection().cursor() as cursor:
                 cursor.executemany(text, [[row[name] for name in names] for row in rows])
         except (psycopg.Error, UnicodeEncodeError) as error:
-            raise self.failed(error) from error
+            raise self.handle_error(error) from error
 
     def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows with the same columns in one COPY statement."""
         if not rows:
             return
         names = tuple(rows[0])
-        connection = self.connected()
+        connection = self.get_connection()
         try:
             text = "".join("\t".join(_copy_text(row[name]) for name in names) + "\n" for row in rows)
             with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(names)}) FROM STDIN") as copy:
                 copy.write(text.encode())
         except (psycopg.Error, UnicodeEncodeError) as error:
-            raise self.failed(error) from error
+            raise self.handle_error(error) from error
 
     def _run(self, sql: str, values: Mapping[str, object], *, binary: bool = False) -> psycopg.Cursor[Row]:
         text, names = _numbered(sql)
-        connection = self.connected()
+        connection = self.get_connection()
         try:
             return connection.execute(text, [values[name] for name in names], binary=binary)
         except (psycopg.Error, UnicodeEncodeError) as error:
-            raise self.failed(error) from error
+            raise self.handle_error(error) from error
 
     def _retry_reads(self, sql: str, work: Callable[[], R]) -> R:
         """Call `work`, again after a lost connection if the statement only reads."""
         if self._depth or not sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")):
             return work()
-        return self.patiently(work)
+        return self.retry_when_disconnected(work)
 
     # --- transactions ------------------------------------------------------------------
 
-    def transaction(self, project_id: str = "") -> Turn:
+    def transaction(self, project_id: str = "") -> PostgresTransaction:
         """Run the block in one transaction, or join the transaction that is open."""
-        return Turn(self, f"pg_advisory_xact_lock({TURNS}, {_lock_key(project_id)})")
+        return PostgresTransaction(self, f"pg_advisory_xact_lock({PROJECT_LOCK}, {_lock_key(project_id)})")
 
-    def snapshot(self) -> Turn:
+    def snapshot(self) -> PostgresTransaction:
         """Run the block in a read-only transaction with a consistent view, or join the transaction that is open."""
-        return Turn(self, "", " ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return PostgresTransaction(self, "", " ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    def take_time(self) -> None:
+    def extend_idle_timeout(self) -> None:
         """Extend the idle timeout of the current transaction."""
-        self._send(f"SET LOCAL idle_in_transaction_session_timeout = '{LONG_SECONDS}s'")
+        self._send(f"SET LOCAL idle_in_transaction_session_timeout = '{LONG_IDLE_SECONDS}s'")
 
-    def claiming(self) -> Turn:
+    def concurrent_transaction(self) -> PostgresTransaction:
         """Run the block in one transaction, concurrently with other writers."""
-        return Turn(self, "")
+        return PostgresTransaction(self, "")
 
-    def single(self) -> AbstractContextManager[None]:
+    def single_statement(self) -> AbstractContextManager[None]:
         """Do nothing: a single statement is committed by itself."""
         return nullcontext()
 
@@ -377,7 +379,7 @@ class PostgresDatabase:
             self._announced.clear()
             # In one round trip.
             acquire = f"; SELECT {lock}" if lock else ""
-            self.patiently(lambda: self._send(f"BEGIN{kind}{self._settings}{acquire}"))
+            self.retry_when_disconnected(lambda: self._send(f"BEGIN{kind}{self._settings}{acquire}"))
         self._depth += 1
 
     def end(self, failed: bool) -> None:
@@ -391,7 +393,7 @@ class PostgresDatabase:
                 try:
                     self._send("ROLLBACK")
                 except RalphError:
-                    self.rest()  # closing the connection ends the transaction
+                    self.release_connection()  # closing the connection ends the transaction
             if not failed and self._connection is None:
                 raise self._connection_lost()
             if not failed:
@@ -407,7 +409,7 @@ class PostgresDatabase:
             self._send(f"{notify}COMMIT")
         except StoreUnavailableError:
             raise StoreUnavailableError(
-                f"The connection to {self.where} was lost during a commit. Check whether the change was made "
+                f"The connection to {self.display_url} was lost during a commit. Check whether the change was made "
                 "before you repeat it."
             ) from None
 
@@ -423,38 +425,38 @@ class PostgresDatabase:
         return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
 
     def _send(self, statements: str) -> None:
-        connection = self.connected()
+        connection = self.get_connection()
         try:
             connection.execute(statements)
         except psycopg.Error as error:
-            failure = self.failed(error)
+            failure = self.handle_error(error)
             if statements.startswith("BEGIN") and not connection.closed:
                 try:
                     connection.execute("ROLLBACK")
                 except psycopg.Error:
-                    self.rest()
+                    self.release_connection()
             raise failure from error
 
     def migrate(self) -> None:
         """Migrate the tables to the current schema; other machines wait meanwhile."""
-        from ralph.store.maintenance.migrate import renew, scripts
+        from ralph.store.maintenance.migrate import migrate_rows, migration_scripts
 
-        with Turn(self, f"pg_advisory_xact_lock({MIGRATING})"):
-            self._check(self.connected())  # another machine may have migrated them meanwhile
+        with PostgresTransaction(self, f"pg_advisory_xact_lock({MIGRATION_LOCK})"):
+            self._check(self.get_connection())  # another machine may have migrated them meanwhile
             if self.version >= SCHEMA_VERSION:
                 return
             if not self.version:
                 self._refuse_foreign()
                 self.execute("CREATE TABLE ralph_schema (version BIGINT NOT NULL, oldest BIGINT NOT NULL)")
                 self.execute("INSERT INTO ralph_schema (version, oldest) VALUES (0, 0)")
-            for script in scripts(self.version, "postgres"):
+            for script in migration_scripts(self.version, "postgres"):
                 self._send(script)
-            renew(self, self.version)
+            migrate_rows(self, self.version)
             self._set_up_pgvector()
             self.execute(
                 "UPDATE ralph_schema SET version = :version, oldest = :oldest",
                 version=SCHEMA_VERSION,
-                oldest=OLDEST_PROGRAM,
+                oldest=MIN_PROGRAM_SCHEMA,
             )
         self.version = SCHEMA_VERSION
 
@@ -466,13 +468,13 @@ class PostgresDatabase:
             """
         ):
             raise StoreError(
-                f"The database {self.where} has tables of another program. Give Ralph a schema or database of its own:"
+                f"The database {self.display_url} has tables of another program. Give Ralph a schema or database of its own:"
                 " docs/postgres.md"
             )
 
     # --- vectors -----------------------------------------------------------------------
 
-    def compares_vectors(self, size: int = VECTOR_SIZE) -> bool:
+    def has_pgvector(self, size: int = VECTOR_SIZE) -> bool:
         """Return whether pgvector is installed and the vectors of this size are stored for it."""
         return size == VECTOR_SIZE and bool(
             self.query(
@@ -483,12 +485,12 @@ class PostgresDatabase:
             )
         )
 
-    def add_vectors(self) -> bool:
+    def enable_pgvector(self) -> bool:
         """Set up pgvector if the server has it; return whether it is in use."""
-        if self.compares_vectors():
+        if self.has_pgvector():
             return True
-        with Turn(self, f"pg_advisory_xact_lock({MIGRATING})"):
-            return self.compares_vectors() or self._set_up_pgvector()
+        with PostgresTransaction(self, f"pg_advisory_xact_lock({MIGRATION_LOCK})"):
+            return self.has_pgvector() or self._set_up_pgvector()
 
     def _set_up_pgvector(self) -> bool:
         """Set up pgvector in the current transaction, which stays usable if the server or role does not allow it."""
@@ -507,7 +509,7 @@ class PostgresDatabase:
         self._send("RELEASE SAVEPOINT pgvector_setup" if is_done else "ROLLBACK TO SAVEPOINT pgvector_setup")
         return is_done
 
-    def nearest_vectors(self, project_id: str, model: str, direction: Sequence[float], most: int) -> list[Row]:
+    def nearest_vectors(self, project_id: str, model: str, direction: Sequence[float], limit: int) -> list[Row]:
         """Return the `seq` and vector of the approximate nearest neighbors of `direction`, nearest first."""
         values: dict[str, object] = {
             "project_id": project_id,
@@ -519,7 +521,7 @@ class PostgresDatabase:
             rows = self._run(
                 f"""
                 SELECT seq, vector FROM memory_vectors
-                WHERE project_id = :project_id AND model = :model AND near IS NOT NULL ORDER BY {order} LIMIT {most:d}
+                WHERE project_id = :project_id AND model = :model AND near IS NOT NULL ORDER BY {order} LIMIT {limit:d}
                 """,
                 values,
             )
@@ -531,11 +533,11 @@ class PostgresDatabase:
                 self._send("".join(f"SET LOCAL {name} = '{value}'; " for name, value in _NEAR_SETTINGS.items()))
                 found = select(distance)
                 # An index scan may end early; the `+ 0` avoids the index and compares all vectors of the project.
-                return found if len(found) == most else select(f"({distance}) + 0")
+                return found if len(found) == limit else select(f"({distance}) + 0")
 
-        return read() if self._depth else self.patiently(read)
+        return read() if self._depth else self.retry_when_disconnected(read)
 
-    def some_vectors(self, project_id: str, model: str, size: int, spots: int, each: int) -> list[Row]:
+    def sample_vectors(self, project_id: str, model: str, size: int, spots: int, each: int) -> list[Row]:
         """Return a sample of a project's vectors: `each` vectors from each of `spots` evenly spread positions."""
         return self.query(
             """
@@ -559,28 +561,30 @@ class PostgresDatabase:
 
     # --- search ------------------------------------------------------------------------
 
-    def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
+    def search_words(
+        self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
+    ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
         if not words:
-            return Found([], {}, 0)
+            return WordMatches([], {}, 0)
         total, counts = self._estimate_counts(index, words, values)
         if not total:
-            return Found([], {}, 0)
-        read = few_enough(counts, words, total, POSTINGS)
+            return WordMatches([], {}, 0)
+        read = most_selective(counts, words, total, MAX_POSTINGS)
         found = self._postings(f"{index}_words AS w", "w.project_id = :project_id", read, values)
         held_by = {word: len(found[word]) if word in found else counts[word] for word in words}
-        best = heaviest(found, held_by, words, total, 2 * limit)
+        best = top_rows(found, held_by, words, total, 2 * limit)
         rows = self._rows(index, best[:limit], where, values)
         if len(rows) < limit < len(best):
             rows += self._rows(index, best[limit:], where, values)
         if len(rows) < limit and (len(best) == 2 * limit or len(read) < len(words)):
             # The filter excludes too many of these: search again with the filter in the query, which is slower.
-            few = few_enough(held_by, words, total, NARROW_POSTINGS)
+            few = most_selective(held_by, words, total, MAX_FILTERED_POSTINGS)
             source = f"{index}_words AS w JOIN {_TABLES[index]} AS r ON r.project_id = w.project_id AND r.seq = w.seq"
             found = self._postings(source, where, few, values)
-            more = self._rows(index, heaviest(found, held_by, words, total, limit), where, values)
+            more = self._rows(index, top_rows(found, held_by, words, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
-        return Found(rows[:limit], held_by, total)
+        return WordMatches(rows[:limit], held_by, total)
 
     def _estimate_counts(
         self, index: str, words: Mapping[str, float], values: Mapping[str, object]
@@ -589,26 +593,26 @@ class PostgresDatabase:
         (ends,) = self._tuples(
             f"""
             SELECT COUNT(*), MIN(seq), MAX(seq), (SELECT MIN(seq) FROM {index}_words WHERE project_id = :project_id)
-            FROM (SELECT seq FROM {index}_words WHERE project_id = :project_id ORDER BY seq DESC LIMIT {SMALL + 1}) AS w
+            FROM (SELECT seq FROM {index}_words WHERE project_id = :project_id ORDER BY seq DESC LIMIT {MAX_UNSAMPLED_ROWS + 1}) AS w
             """,
             values,
         )
         count, first, last, oldest = ends
-        if count <= SMALL:
+        if count <= MAX_UNSAMPLED_ROWS:
             return count, dict.fromkeys(words, 0)
         total = max(count, (last - oldest + 1) * count // (last - first + 1))
         counted = dict(
             self._tuples(
                 f"""
                 SELECT l.lexeme, COUNT(*) FROM (
-                    SELECT found_by FROM {index}_words WHERE project_id = :project_id ORDER BY seq DESC LIMIT {SAMPLE}
+                    SELECT found_by FROM {index}_words WHERE project_id = :project_id ORDER BY seq DESC LIMIT {SAMPLE_ROWS}
                 ) AS w CROSS JOIN LATERAL unnest(w.found_by) AS l
                 JOIN unnest(CAST(:words AS TEXT[])) AS a (word) ON a.word = l.lexeme GROUP BY l.lexeme
                 """,
                 {**values, "words": [f"{values['project_id']}/{_plain(word)}" for word in words]},
             )
         )
-        return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // SAMPLE for word in words}
+        return total, {word: counted.get(f"{values['project_id']}/{word}", 0) * total // SAMPLE_ROWS for word in words}
 
     def _postings(
         self, source: str, where: str, words: Mapping[str, float], values: Mapping[str, object]
@@ -655,23 +659,23 @@ class PostgresDatabase:
             **values,
         )
 
-    def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+    def rows_by_seq(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
         """Return the rows of an index with these `seq` values, including the words they are indexed under."""
         return self._rows(index, seqs, where, values) if seqs else []
 
-    def json_list(self, column: str, source: str) -> str:
+    def json_array(self, column: str, source: str) -> str:
         """Return SQL that aggregates a column of `source` into a JSON list."""
         return f"CAST(array_to_json(ARRAY(SELECT {column} FROM {source})) AS TEXT)"
 
-    def tidy(self, *, whole: bool = False) -> None:
+    def optimize_indexes(self, *, is_full: bool = False) -> None:
         """Do nothing: the server maintains its indexes."""
 
-    def put_off_upkeep(self, is_bulk: bool) -> None:
+    def set_bulk_mode(self, is_bulk: bool) -> None:
         """Update the planner statistics after a bulk insert."""
         if not is_bulk:
             self.execute("ANALYZE memory, memory_words, memory_files, memory_events")
 
-    def add_words(self, index: str, rows: Sequence[Row]) -> None:
+    def index_rows(self, index: str, rows: Sequence[Row]) -> None:
         """Index rows that are not indexed yet."""
         self.insert_many(f"{index}_words", rows)
 
@@ -681,28 +685,32 @@ class PostgresDatabase:
             self.execute(f"DELETE FROM {table} WHERE project_id = :project_id", project_id=project_id)
         return project_id
 
-    def renew_indexes(self) -> None:
+    def rebuild_indexes(self) -> None:
         """Do nothing: the indexes are updated with the word tables."""
 
-    def reserve(self, table: str, column: str, until: int) -> None:
+    def reserve_numbers(self, table: str, column: str, until: int) -> None:
         """Advance the sequence of a column so that new rows get numbers above `until`."""
         # With nextval, because others draw numbers meanwhile: setval could set the sequence back.
         draw = "SELECT MAX(nextval(pg_get_serial_sequence(:table, :column))) AS n FROM generate_series(1, :count)"
         (first,) = self.query(draw, table=table, column=column, count=1)
         missing = until - first["n"]
-        if missing > MOST_RESERVED:
-            raise StoreError(f"The rows of {table} have numbers up to {until:,}, which is too high for {self.where}.")
+        if missing > MAX_RESERVED:
+            raise StoreError(
+                f"The rows of {table} have numbers up to {until:,}, which is too high for {self.display_url}."
+            )
         if missing > 0:
             self.query(draw, table=table, column=column, count=missing)
 
     # --- watching ----------------------------------------------------------------------
 
-    def watch(self, project_id: str, *topics: str) -> Watch:
+    def watch(self, project_id: str, *topics: str) -> NotificationWatch:
         """Return a watch for changes to these topics of a project, on a connection of its own."""
-        return Watch(self.direct_url or self.url, self.where, [f"{project_id} {topic}" for topic in topics])
+        return NotificationWatch(
+            self.direct_url or self.url, self.display_url, [f"{project_id} {topic}" for topic in topics]
+        )
 
 
-class Turn:
+class PostgresTransaction:
     """Transaction that first acquires the advisory lock of its project, if it has one."""
 
     def __init__(self, database: PostgresDatabase, lock: str, kind: str = "") -> None:
@@ -719,7 +727,7 @@ class Turn:
         self._database.end(kind is not None)
 
 
-class Watch:
+class NotificationWatch:
     """Watch for notifications; it reports a change after a lost connection, because some may have been missed."""
 
     def __init__(self, url: str, where: str, payloads: Sequence[str]) -> None:
@@ -786,4 +794,4 @@ def _lexeme(word: str) -> str:
 
 def _plain(word: str) -> str:
     """Return a word without characters that PostgreSQL does not accept."""
-    return word[:LONGEST_LEXEME].replace("\0", "").encode("utf-8", "replace").decode()
+    return word[:MAX_LEXEME_LENGTH].replace("\0", "").encode("utf-8", "replace").decode()

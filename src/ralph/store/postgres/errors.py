@@ -9,7 +9,7 @@ from psycopg import errors
 
 from ralph.core.errors import RalphError, StatementError, StoreError, StoreUnavailableError, TooManyConnectionsError
 from ralph.core.text import clean, one_line
-from ralph.store.url import password_in
+from ralph.store.url import get_password
 
 _POOLED = "it is behind a pooler. Set [store] direct_url to the server itself: docs/postgres.md"
 _REFUSED = (
@@ -52,7 +52,7 @@ _REASONS: tuple[tuple[type[psycopg.Error], str], ...] = (
 )
 
 
-def not_reached(error: psycopg.Error, where: str) -> RalphError:
+def connection_error(error: psycopg.Error, where: str) -> RalphError:
     """Return the error to raise when a connection attempt failed."""
     message = one_line(clean(str(error)), 1000)
     error_class = (
@@ -76,16 +76,16 @@ def _is_network_error(message: str) -> bool:
     return "FATAL" not in message and not any(phrase in message for phrase in _PERMANENT)
 
 
-def unreadable(url: str, error: Exception) -> StoreError:
+def malformed_url_error(url: str, error: Exception) -> StoreError:
     """Return the error for a malformed URL, without the driver's message if that may contain part of the password."""
-    reason = "" if password_in(url) else f": {one_line(clean(str(error))).strip().rstrip('.')}"
+    reason = "" if get_password(url) else f": {one_line(clean(str(error))).strip().rstrip('.')}"
     return StoreError(
         f"The URL of the store is malformed{reason}. It should look like postgresql://user@host:5432/database, "
         "with %40 for an @ in a name or password, %2F for a / and %25 for a %."
     )
 
 
-def explained(error: psycopg.Error, where: str, *, is_lost: bool) -> RalphError:
+def translate_postgres_error(error: psycopg.Error, where: str, *, is_lost: bool) -> RalphError:
     """Return the error to raise for a PostgreSQL error."""
     for kind, reason in _REASONS:
         if isinstance(error, kind):

@@ -20,8 +20,8 @@ from ralph.core.errors import (
     StoreTooNewError,
     StoreUnavailableError,
 )
-from ralph.core.files import FULL, READ_ONLY, trouble_of_disk
-from ralph.store.database import SCHEMA_VERSION, Found
+from ralph.core.files import DISK_FULL, DISK_READ_ONLY, disk_problem
+from ralph.store.database import SCHEMA_VERSION, WordMatches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,70 +30,70 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralph.store.database import Row
-    from ralph.store.sqlite.write_queue import Queue
+    from ralph.store.sqlite.write_queue import WriterQueue
 
 APPLICATION_ID = 0x52414C50  # "RALP"
 BUSY_MILLISECONDS = 30_000
 """Time to wait for the write lock, in milliseconds."""
-LITTLE_MILLISECONDS = 1_000
+SHORT_BUSY_MILLISECONDS = 1_000
 """Time to wait for the write lock if the disk is not writable, in milliseconds."""
-TIDY_PAGES = 100
+MERGE_PAGES = 100
 """Number of index pages to merge in one maintenance step."""
 WATCH_SECONDS = 0.1
 """Polling interval of a watch, in seconds."""
 AUTOMERGE = 2
 """Number of equal-sized FTS5 segments that triggers a merge; fewer segments make searches faster."""
-TOGETHER = 20
+INDEX_BATCH = 20
 """Number of rows to index per statement.
 
 More rows would leave so few segments that the next insert soon has to merge all of them.
 """
 _TABLES = {"memory": "memory", "attempt": "attempts", "failure": "failures"}
 """Table that each index covers."""
-POSTINGS = 20_000
+MAX_POSTINGS = 20_000
 """Maximum number of postings that a search reads, rarest words first.
 
 It keeps the cost of a search constant as the table grows; FTS5's own ranking reads every posting of every word.
 """
-NARROW_POSTINGS = 100_000
+MAX_FILTERED_POSTINGS = 100_000
 """Maximum number of postings that a search reads if a filter excludes most matches."""
-_FULL_REASON = f"{FULL}. Free some space, then try again"
-_DISK_REASONS = {FULL: _FULL_REASON, READ_ONLY: f"{READ_ONLY}. Make it writable, then try again"}
-FEW = 64
+_FULL_REASON = f"{DISK_FULL}. Free some space, then try again"
+_DISK_REASONS = {DISK_FULL: _FULL_REASON, DISK_READ_ONLY: f"{DISK_READ_ONLY}. Make it writable, then try again"}
+MIN_POSTINGS = 64
 """Number of newest postings that a search reads of every word."""
 SIDECARS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
-LEAST_BYTES = 512
+MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
-QUEUE = ".lock"
+LOCK_SUFFIX = ".lock"
 """Suffix of the lock file that writers queue at. It also contains the number of the last change."""
 
 
-def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False) -> SqliteDatabase:
+def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = False) -> SqliteDatabase:
     """Open a database file, migrating its tables first.
 
     If `may_only_read` is true, a file on a full or read-only disk is opened read-only instead of being refused.
     """
     if not create and not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"The database {path} does not exist. Create it with: ralph init", code="store-missing")
-    if name := not_plain(path):
+    if name := find_irregular_file(path):
         raise StoreError(f"{name} is not a regular file. Move it out of the way and try again.")
     _refuse_emptied(path, create=create)
     try:
         connection = None
         connection = apsw.Connection(path)
-        _prepare(connection, path, create=create, waits=not (may_only_read and trouble_of_disk(path)))
+        _prepare(connection, path, create=create, waits=not (allow_read_only and disk_problem(path)))
         database = SqliteDatabase(connection, path)
         if connection.pragma("user_version") < SCHEMA_VERSION:
             _migrate(connection, database, path)
     except apsw.Error as error:
-        store_error = explained(error, path)
-        if may_only_read and isinstance(store_error, StoreNotWritableError):
-            from ralph.store.sqlite.read_only import open_to_read
+        store_error = translate_sqlite_error(error, path)
+        if allow_read_only and isinstance(store_error, StoreNotWritableError):
+            from ralph.store.sqlite.read_only import open_sqlite_read_only
 
             if connection is not None:
                 connection.close()  # its lock would block the read-only connection
-            return open_to_read(path, store_error)
+            return open_sqlite_read_only(path, store_error)
         raise store_error from error
     except UnicodeEncodeError:
         raise StoreError(f"The path {path!r} is not valid UTF-8, which SQLite needs. Rename the directory.") from None
@@ -103,7 +103,7 @@ def open_sqlite(path: str, *, create: bool = False, may_only_read: bool = False)
 def _refuse_emptied(path: str, *, create: bool) -> None:
     """Refuse a truncated file: SQLite would delete its write-ahead log, which may contain all of the data."""
     try:
-        is_empty = os.stat(path).st_size < LEAST_BYTES  # noqa: PTH116
+        is_empty = os.stat(path).st_size < MIN_DATABASE_BYTES  # noqa: PTH116
         has_log = is_empty and os.path.exists(f"{path}-wal")  # noqa: PTH110
     except (OSError, ValueError):
         return  # opening it reports the error
@@ -114,7 +114,7 @@ def _refuse_emptied(path: str, *, create: bool) -> None:
         )
 
 
-def not_plain(path: str) -> str:
+def find_irregular_file(path: str) -> str:
     """Return the first file of a database that is not a regular file, if any. SQLite would block on a pipe forever."""
     import stat
 
@@ -129,15 +129,15 @@ def not_plain(path: str) -> str:
 
 def _prepare(connection: apsw.Connection, path: str, *, create: bool, waits: bool) -> None:
     # On a disk that is not writable, readers hold exclusive locks for a long time.
-    connection.set_busy_timeout(BUSY_MILLISECONDS if waits else LITTLE_MILLISECONDS)
+    connection.set_busy_timeout(BUSY_MILLISECONDS if waits else SHORT_BUSY_MILLISECONDS)
     # Until the checks below have passed, closing must not change the file either.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     if _version(connection, path) == 0 and (not create or connection.execute("SELECT 1 FROM sqlite_schema").fetchall()):
         connection.close()
         raise StoreError(f"{path} is empty or belongs to another program. Move it out of the way and run: ralph init")
-    if lost := lost_changes(connection, path):
+    if lost := count_lost_changes(connection, path):
         connection.close()
-        raise StoreError(f"The database {path} {lost_words(lost)}. Continue with what is left: ralph restore")
+        raise StoreError(f"The database {path} {lost_changes_message(lost)}. Continue with what is left: ralph restore")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -155,7 +155,7 @@ def _version(connection: apsw.Connection, path: str) -> int:
     return version
 
 
-def lost_changes(connection: apsw.Connection, path: str) -> int:
+def count_lost_changes(connection: apsw.Connection, path: str) -> int:
     """Return the number of committed changes that are missing from a file, by the count in its lock file."""
     try:
         id, count, complement, identity, *_ = _read_last_change(path).split()
@@ -168,7 +168,7 @@ def lost_changes(connection: apsw.Connection, path: str) -> int:
         return 0  # no lock file yet, or an older schema
 
 
-def lost_words(lost: int) -> str:
+def lost_changes_message(lost: int) -> str:
     """Return the rest of a sentence that says how many changes a file has lost."""
     changes = "change" if lost == 1 else f"{lost:,} changes"
     reason = "its write-ahead log is missing or damaged, or it was replaced with an older copy"
@@ -178,7 +178,7 @@ def lost_words(lost: int) -> str:
 def _read_last_change(path: str) -> str:
     """Read the lock file of a database, without following a link or blocking on a pipe."""
     file = os.open(
-        path + QUEUE, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        path + LOCK_SUFFIX, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     )
     try:
         return os.read(file, 200).decode()
@@ -187,7 +187,7 @@ def _read_last_change(path: str) -> str:
 
 
 def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -> None:
-    from ralph.store.maintenance.migrate import renew, scripts
+    from ralph.store.maintenance.migrate import migrate_rows, migration_scripts
 
     with database.transaction():
         version = _version(connection, path)  # another process may have migrated it meanwhile
@@ -195,15 +195,15 @@ def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -
             from ralph.store.maintenance.backup import make_backup
 
             make_backup(path, f"before schema {SCHEMA_VERSION}")
-        for script in scripts(version, "sqlite"):
+        for script in migration_scripts(version, "sqlite"):
             for _ in connection.execute(script):
                 pass
-        renew(database, version)
+        migrate_rows(database, version)
         connection.pragma("application_id", APPLICATION_ID)
         connection.pragma("user_version", SCHEMA_VERSION)
 
 
-def explained(error: apsw.Error, path: str) -> RalphError:
+def translate_sqlite_error(error: apsw.Error, path: str) -> RalphError:
     """Return the error to raise for an SQLite error."""
     reasons = {
         apsw.FullError: (StoreNotWritableError, _FULL_REASON),
@@ -224,7 +224,7 @@ def explained(error: apsw.Error, path: str) -> RalphError:
         if isinstance(error, kind):
             if error_class is StoreNotWritableError:
                 # SQLite reports which call failed, not that the disk is full or read-only.
-                reason = _DISK_REASONS.get(trouble_of_disk(os.path.dirname(path) or "."), reason)  # noqa: PTH120
+                reason = _DISK_REASONS.get(disk_problem(os.path.dirname(path) or "."), reason)  # noqa: PTH120
             return error_class(f"The database {path} cannot be used: {reason}.")
     return StatementError(f"The database {path} rejected a statement: {error}.")
 
@@ -257,7 +257,7 @@ class _Postings:
 
 def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[str, float]:
     """Return the rarest words whose postings can all be read, at least one."""
-    budget = NARROW_POSTINGS
+    budget = MAX_FILTERED_POSTINGS
     chosen: dict[str, float] = {}
     for word in sorted(words, key=held_by.__getitem__):
         budget -= held_by[word]
@@ -268,11 +268,11 @@ def _few_enough(held_by: Mapping[str, int], words: Mapping[str, float]) -> dict[
 
 
 def _heaviest(postings: Mapping[str, _Postings], words: Mapping[str, float], total: int, most: int) -> list[int]:
-    from ralph.store.postings import heaviest
+    from ralph.store.postings import top_rows
 
     seqs = {word: held.seqs for word, held in postings.items()}
     held_by = {word: held.count(total) for word, held in postings.items()}
-    return heaviest(seqs, held_by, words, total, most)
+    return top_rows(seqs, held_by, words, total, most)
 
 
 def _lease_end(*values: Any) -> str:
@@ -282,28 +282,28 @@ def _lease_end(*values: Any) -> str:
 
 
 def _lease_is_over(*values: Any) -> bool:
-    from ralph.store.sqlite.leases import is_over
+    from ralph.store.sqlite.leases import is_expired
 
-    return is_over(values[0])
+    return is_expired(values[0])
 
 
 class SqliteDatabase:
     """One connection to one SQLite file, for one thread."""
 
     skip_locked = for_update = ""  # writers are serialized
-    row = "seq"
+    row_key = "seq"
     is_server = False
-    like_any_case = "LIKE"
-    seq_key = "seq"
+    ilike = "LIKE"
+    word_key = "seq"
     lease_end = "lease_end(:lease_seconds)"
-    lease_is_over = "lease_is_over(lease_until)"
+    lease_expired = "lease_is_over(lease_until)"
 
-    def __init__(self, connection: apsw.Connection, path: str, hindrance: StoreError | None = None) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
         """`hindrance` is the error to raise on every write, if the database is read-only."""
-        self.where = path
-        self.hindrance = hindrance
+        self.display_url = path
+        self.write_error = write_error
         self._connection = connection
-        self._turn = Turn(connection, path, hindrance)
+        self._turn = WriteTransaction(connection, path, write_error)
         connection.create_scalar_function("lease_end", _lease_end, 1)
         connection.create_scalar_function("lease_is_over", _lease_is_over, 1)
 
@@ -317,10 +317,10 @@ class SqliteDatabase:
                 names = names or tuple(column[0] for column in cursor.get_description())
                 rows.append(dict(zip(names, row, strict=True)))
         except apsw.Error as error:
-            raise explained(error, self.where) from error
+            raise translate_sqlite_error(error, self.display_url) from error
         except UnicodeDecodeError as error:
             raise StoreError(
-                f"The database {self.where} is damaged: it contains invalid UTF-8. Restore a backup with: ralph restore"
+                f"The database {self.display_url} is damaged: it contains invalid UTF-8. Restore a backup with: ralph restore"
             ) from error
         return rows
 
@@ -329,53 +329,55 @@ class SqliteDatabase:
         try:
             self._connection.execute(sql, values)
         except apsw.Error as error:
-            raise explained(error, self.where) from error
+            raise translate_sqlite_error(error, self.display_url) from error
         return self._connection.changes()
 
-    def execute_all(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
+    def execute_many(self, sql: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a statement once per row."""
         try:
             self._connection.executemany(sql, rows)
         except apsw.Error as error:
-            raise explained(error, self.where) from error
+            raise translate_sqlite_error(error, self.display_url) from error
 
     def insert_many(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows with the same columns."""
         if not rows:
             return
         placeholders = ", ".join(f":{name}" for name in rows[0])
-        self.execute_all(f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES ({placeholders})", rows)
+        self.execute_many(f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES ({placeholders})", rows)
 
-    def transaction(self, project_id: str = "") -> Turn:
+    def transaction(self, project_id: str = "") -> WriteTransaction:
         """Return the transaction of this connection; nested blocks join the outermost one."""
         return self._turn
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ReadTransaction:
         """Run the block in a read-only transaction."""
-        return Snapshot(self._connection)
+        return ReadTransaction(self._connection)
 
-    def take_time(self) -> None:
+    def extend_idle_timeout(self) -> None:
         """Do nothing: transactions have no idle timeout."""
 
-    def claiming(self) -> Turn:
+    def concurrent_transaction(self) -> WriteTransaction:
         """Return the transaction of this connection: all writers of a file are serialized."""
         return self._turn
 
-    def single(self) -> Turn:
+    def single_statement(self) -> WriteTransaction:
         """Return the transaction of this connection: all writers of a file are serialized."""
         return self._turn
 
     def announce(self, project_id: str, topic: str) -> None:
         """Do nothing: a watch polls the file."""
 
-    def watch(self, project_id: str, *topics: str) -> Watch:
+    def watch(self, project_id: str, *topics: str) -> FileWatch:
         """Return a watch for any change to the file."""
-        return Watch(self.where)
+        return FileWatch(self.display_url)
 
-    def rest(self) -> None:
+    def release_connection(self) -> None:
         """Do nothing: an open file does not get in anybody's way."""
 
-    def look_up(self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object) -> Found:
+    def search_words(
+        self, index: str, words: Mapping[str, float], limit: int, where: str, **values: object
+    ) -> WordMatches:
         """Return rows that contain the words, ordered by total word weight, with the frequency of each word."""
         table = _TABLES[index]
         # In two subqueries, because MIN and MAX in one SELECT would scan the whole table.
@@ -392,7 +394,7 @@ class SqliteDatabase:
             first, newest, total = self._tuples(ends, values)[0]
             source, own = f"{source} CROSS JOIN {table} AS r ON r.seq = f.rowid", "AND r.project_id = :project_id"
         if not total or not words:
-            return Found([], {}, 0)
+            return WordMatches([], {}, 0)
         span = newest - first + 1
         postings = self._postings_by_word(f"{source} WHERE {index}_index MATCH :word {own}", words, total, span, values)
         held_by = {word: held.count(total) for word, held in postings.items()}
@@ -408,24 +410,24 @@ class SqliteDatabase:
             )
             more = self._rows(index, table, _heaviest(postings, few, total, limit), where, values)
             rows = list({row["seq"]: row for row in (*rows, *more)}.values())
-        return Found(rows[:limit], held_by, total)
+        return WordMatches(rows[:limit], held_by, total)
 
     def _postings_by_word(
         self, source: str, words: Mapping[str, float], total: int, span: int, values: Mapping[str, object]
     ) -> dict[str, _Postings]:
         """Return the newest postings of each word, and as many more of the rarest words as the limit allows."""
-        from ralph.core.tokenize import rarity
+        from ralph.core.tokenize import inverse_document_frequency
 
         sql = f"SELECT f.rowid FROM {source} ORDER BY f.rowid DESC LIMIT :most"
-        postings = {word: self._read_postings(sql, word, FEW, span, values) for word in words}
-        budget = POSTINGS - sum(len(held.seqs) for held in postings.values())
+        postings = {word: self._read_postings(sql, word, MIN_POSTINGS, span, values) for word in words}
+        budget = MAX_POSTINGS - sum(len(held.seqs) for held in postings.values())
         cut_off = [word for word, held in postings.items() if not held.is_whole]
-        cut_off.sort(key=lambda word: -words[word] * rarity(postings[word].count(total), total))
+        cut_off.sort(key=lambda word: -words[word] * inverse_document_frequency(postings[word].count(total), total))
         for word in cut_off:
             if budget <= 0:
                 break
-            postings[word] = self._read_postings(sql, word, budget + FEW, span, values)
-            budget -= len(postings[word].seqs) - FEW
+            postings[word] = self._read_postings(sql, word, budget + MIN_POSTINGS, span, values)
+            budget -= len(postings[word].seqs) - MIN_POSTINGS
         return postings
 
     def _read_postings(self, sql: str, word: str, most: int, span: int, values: Mapping[str, object]) -> _Postings:
@@ -445,7 +447,7 @@ class SqliteDatabase:
             **values,
         )
 
-    def rows(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
+    def rows_by_seq(self, index: str, seqs: Sequence[int], where: str, **values: object) -> list[Row]:
         """Return the rows of an index with these `seq` values, including the words they are indexed under."""
         return self._rows(index, _TABLES[index], seqs, where, values) if seqs else []
 
@@ -453,17 +455,17 @@ class SqliteDatabase:
         try:
             return self._connection.execute(sql, values).fetchall()
         except apsw.Error as error:
-            raise explained(error, self.where) from error
+            raise translate_sqlite_error(error, self.display_url) from error
 
     def clear_indexes(self, project_id: str) -> str:
         """Drop the indexes, even damaged ones, for all projects: they share them."""
-        from ralph.store.maintenance.migrate import make_index_tables, remove_indexes
+        from ralph.store.maintenance.migrate import create_index_tables, drop_indexes
 
-        remove_indexes(self)
-        make_index_tables(self)
+        drop_indexes(self)
+        create_index_tables(self)
         return ""
 
-    def add_words(self, index: str, rows: Sequence[Row]) -> None:
+    def index_rows(self, index: str, rows: Sequence[Row]) -> None:
         """Index rows that are not indexed yet.
 
         FTS5 flushes its buffer before each statement, so one statement for several rows takes half the time.
@@ -471,38 +473,38 @@ class SqliteDatabase:
         columns = ("project_id", "seq", "version", "title", "body", "paths", "tags")
         values = ", ".join(f"value ->> {place}" for place in range(len(columns)))
         sql = f"INSERT INTO {index}_words ({', '.join(columns)}) SELECT {values} FROM json_each(:rows)"
-        for start in range(0, len(rows), TOGETHER):
-            batch = [[row[name] for name in columns] for row in rows[start : start + TOGETHER]]
+        for start in range(0, len(rows), INDEX_BATCH):
+            batch = [[row[name] for name in columns] for row in rows[start : start + INDEX_BATCH]]
             self.execute(sql, rows=json.dumps(batch, ensure_ascii=False))
 
-    def renew_indexes(self) -> None:
+    def rebuild_indexes(self) -> None:
         """Rebuild the full-text indexes after `clear_indexes`."""
-        from ralph.store.maintenance.migrate import make_indexes
+        from ralph.store.maintenance.migrate import create_indexes
 
-        make_indexes(self)
+        create_indexes(self)
         for index in _TABLES:
             self.execute(f"INSERT INTO {index}_index ({index}_index) VALUES ('rebuild')")
 
-    def reserve(self, table: str, column: str, until: int) -> None:
+    def reserve_numbers(self, table: str, column: str, until: int) -> None:
         """Advance the sequence of a column so that new rows get numbers above `until`."""
         if not self.execute("UPDATE sqlite_sequence SET seq = MAX(seq, :n) WHERE name = :name", n=until, name=table):
             self.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :n)", n=until, name=table)
 
-    def put_off_upkeep(self, is_bulk: bool) -> None:
+    def set_bulk_mode(self, is_bulk: bool) -> None:
         """Suspend automatic merging of the memory index during a bulk insert (`is_bulk`), or resume it."""
         merge = 0 if is_bulk else AUTOMERGE
         self.execute("INSERT INTO memory_index (memory_index, rank) VALUES ('automerge', :merge)", merge=merge)
 
-    def tidy(self, *, whole: bool = False) -> None:
+    def optimize_indexes(self, *, is_full: bool = False) -> None:
         """Merge a bounded number of index segments, or all if `whole` is true: every search reads each segment."""
         with self.transaction():
             for name in (f"{index}_index" for index in _TABLES):
-                if whole:
+                if is_full:
                     self.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
                     continue
-                self.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-TIDY_PAGES)
+                self.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('merge', :pages)", pages=-MERGE_PAGES)
 
-    def json_list(self, column: str, source: str) -> str:
+    def json_array(self, column: str, source: str) -> str:
         """Return SQL that aggregates a column of `source` into a JSON list."""
         return f"(SELECT json_group_array({column}) FROM {source})"
 
@@ -512,7 +514,7 @@ class SqliteDatabase:
         self._connection.close()
 
 
-class Watch:
+class FileWatch:
     """Watch for changes to the file by other connections."""
 
     def __init__(self, path: str) -> None:
@@ -520,7 +522,7 @@ class Watch:
             self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
             self._seen = self._connection.pragma("data_version")
         except apsw.Error as error:
-            raise explained(error, path) from error
+            raise translate_sqlite_error(error, path) from error
 
     def wait(self, seconds: float) -> bool:
         """Wait until something changed; return False on timeout."""
@@ -550,7 +552,7 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-class Snapshot:
+class ReadTransaction:
     """Read-only transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -569,14 +571,14 @@ class Snapshot:
             self._connection.execute("ROLLBACK")
 
 
-class Turn:
+class WriteTransaction:
     """Write transaction that first queues behind the other writers of the file."""
 
-    def __init__(self, connection: apsw.Connection, path: str, hindrance: StoreError | None = None) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, write_error: StoreError | None = None) -> None:
         self._connection = connection
         self._path = path
-        self._hindrance = hindrance
-        self._queue: Queue | None = None
+        self._hindrance = write_error
+        self._queue: WriterQueue | None = None
         self._depth = 0
         self._must_roll_back = False
         self._file = _identity(path)
@@ -602,7 +604,7 @@ class Turn:
                 raise
             except apsw.Error as error:
                 self._leave_queue()
-                raise explained(error, self._path) from error
+                raise translate_sqlite_error(error, self._path) from error
         self._depth += 1
 
     def __exit__(
@@ -616,12 +618,12 @@ class Turn:
             last_change = b"" if self._must_roll_back else self._count_change()
             self._connection.execute("ROLLBACK" if self._must_roll_back else "COMMIT")
             if last_change and self._queue is not None:
-                self._queue.note(last_change)
+                self._queue.record_change(last_change)
         except apsw.Error as failed:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if kind is None:
-                raise explained(failed, self._path) from failed
+                raise translate_sqlite_error(failed, self._path) from failed
         finally:
             self._leave_queue()
         if self._must_roll_back and kind is None:
@@ -647,10 +649,10 @@ class Turn:
         """Queue for the write lock, for a limited time: its holder may be suspended."""
         try:
             if self._queue is None:
-                from ralph.store.sqlite.write_queue import Queue
+                from ralph.store.sqlite.write_queue import WriterQueue
 
-                self._queue = Queue(self._path)
-            self._queue.enter(BUSY_MILLISECONDS / 1000)
+                self._queue = WriterQueue(self._path)
+            self._queue.acquire(BUSY_MILLISECONDS / 1000)
         except ImportError:  # no fcntl on this platform: rely on the busy timeout
             pass
         except OSError:
@@ -658,7 +660,7 @@ class Turn:
 
     def _leave_queue(self) -> None:
         if self._queue is not None:
-            self._queue.leave()
+            self._queue.release()
 
     def close(self) -> None:
         """Leave the queue and close its files."""

@@ -12,9 +12,9 @@ from functools import cache
 
 from ralph.core.records import timestamp
 
-UNKNOWN = "-"
+UNKNOWN_BOOT = "-"
 """Boot id on systems without one."""
-SLACK_SECONDS = 60.0
+CLOCK_TOLERANCE_SECONDS = 60.0
 """Tolerated clock difference, in seconds."""
 
 
@@ -24,7 +24,7 @@ def lease_end(seconds: str) -> str:
     return f"{timestamp(time.time() + length)} {length:.3f} {_boot_id()} {time.monotonic() + length:.3f}"
 
 
-def is_over(lease: str | None) -> bool:
+def is_expired(lease: str | None) -> bool:
     """Return whether a lease has expired; an unreadable one has."""
     end, *rest = (lease or "").split() or [""]
     wall = time.time()
@@ -34,11 +34,11 @@ def is_over(lease: str | None) -> bool:
         length, boot, steady_end = float(rest[0]), rest[1], float(rest[2])
     except (ValueError, IndexError):
         return True
-    if boot == _boot_id() != UNKNOWN:
+    if boot == _boot_id() != UNKNOWN_BOOT:
         # A lease far in the future was written before the machine was restored from a snapshot.
-        return not 0 <= steady_end - time.monotonic() <= length + SLACK_SECONDS
+        return not 0 <= steady_end - time.monotonic() <= length + CLOCK_TOLERANCE_SECONDS
     # Written before the last boot. A lease that starts in the future was written before the clock was set back.
-    return end < timestamp(wall) or end > timestamp(wall + length + SLACK_SECONDS)
+    return end < timestamp(wall) or end > timestamp(wall + length + CLOCK_TOLERANCE_SECONDS)
 
 
 @cache
@@ -48,4 +48,4 @@ def _boot_id() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read(8)
     except OSError:
-        return UNKNOWN
+        return UNKNOWN_BOOT

@@ -13,21 +13,21 @@ import fcntl
 import os
 import time
 
-from ralph.store.sqlite.driver import QUEUE
+from ralph.store.sqlite.driver import LOCK_SUFFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STILL_SECONDS = 0.5
+STALL_SECONDS = 0.5
 """Time without a write after which the holder of the turn is considered stuck, in seconds."""
-ASIDE = b"aside"
+OUT_OF_TURN = b"aside"
 """Marks a change by a writer that skipped the queue, which is no progress of the queue."""
-NOTE_BYTES = 120
+RECORD_BYTES = 120
 """Size of the record in the lock file, in bytes."""
 
 
-class Queue:
+class WriterQueue:
     """One thread's place in the queue of a database file."""
 
     def __init__(self, path: str) -> None:
@@ -35,13 +35,13 @@ class Queue:
         self._files: tuple[int, int] | None = None
         self._abandoned: _Waiter | None = None
 
-    def enter(self, seconds: float) -> bool:
+    def acquire(self, seconds: float) -> bool:
         """Wait for the turn; return False on timeout, or if its holder makes no progress."""
         if self._abandoned is not None and not self._abandoned.is_over:
             return False  # an abandoned request of this thread is still in the queue
         self._abandoned = None
         if self._files is None:
-            self._files = _open(f"{self._path}.next{QUEUE}"), _open(f"{self._path}{QUEUE}")
+            self._files = _open(f"{self._path}.next{LOCK_SUFFIX}"), _open(f"{self._path}{LOCK_SUFFIX}")
         behind, turn = self._files
         missing = [behind, turn]
         try:
@@ -65,9 +65,9 @@ class Queue:
         record = self._read_record()
         try:
             while not is_acquired and (left := deadline - time.monotonic()) > 0:
-                is_acquired = waiting.acquire(min(left, STILL_SECONDS))
+                is_acquired = waiting.acquire(min(left, STALL_SECONDS))
                 before, record = record, self._read_record()
-                if before == record or record.rstrip().endswith(ASIDE):
+                if before == record or record.rstrip().endswith(OUT_OF_TURN):
                     break
         finally:
             if not is_acquired:
@@ -75,29 +75,29 @@ class Queue:
                 self._abandoned = None if is_acquired else waiting
         return is_acquired
 
-    def note(self, noted: bytes) -> None:
+    def record_change(self, change: bytes) -> None:
         """Record the last change in the lock file, after it was committed."""
         if self._files is not None:
-            aside = b"" if self._abandoned is None else ASIDE
-            _write(self._files[1], (noted + aside).ljust(NOTE_BYTES))
+            aside = b"" if self._abandoned is None else OUT_OF_TURN
+            _write(self._files[1], (change + aside).ljust(RECORD_BYTES))
 
     def _read_record(self) -> bytes:
         assert self._files
         return _read(self._files[1])
 
-    def forget(self) -> None:
+    def clear_record(self) -> None:
         """Clear the record of the last change, which is not of the database that is there now."""
         assert self._files
         _truncate(self._files[1])
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """End the turn."""
         if self._files is not None and self._abandoned is None:
             fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Leave the queue and close its files."""
-        self.leave()
+        self.release()
         if self._abandoned is not None:
             self._abandoned.close()
         elif self._files is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ralph.web import events
 from ralph.web.api import memories, memory, projects, runs, staging, stats, tasks, transfer
-from ralph.web.streams import Stream
+from ralph.web.streams import EventStream
 
-CALLS = (
+ENDPOINTS = (
     *memories.calls.all,
     *transfer.calls.all,
     *memory.calls.all,
@@ -19,4 +19,4 @@ CALLS = (
     *runs.failures.all,
     *stats.calls.all,
 )
-STREAMS: tuple[Stream, ...] = (events.STREAM,)
+STREAMS: tuple[EventStream, ...] = (events.STREAM,)

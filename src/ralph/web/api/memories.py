@@ -8,41 +8,41 @@ from msgspec import Meta, Struct, field
 
 from ralph.core.text import count_tokens
 from ralph.memory.maintenance import Removal
-from ralph.memory.recall.prime import primed
+from ralph.memory.recall.prime import render_primer
 from ralph.memory.recall.rankers import PROFILES
 from ralph.memory.validation import days_ago
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
+from ralph.store.memory_queries import MemoryFilter
 from ralph.web.api.filters import (
     Confidence,
     Content,
     Files,
-    Filters,
+    MemoryFilters,
     Tags,
     Title,
     TypeName,
-    chosen,
-    known_kinds,
-    nameable,
-    tags_of,
-    wanted_by,
+    memory_filter_from,
+    normalize_tags,
+    resolve_types,
+    selected_project,
+    valid_id,
 )
-from ralph.web.endpoints import Body, Calls, Listing, Query
-from ralph.web.paging import Cursor, Limit, cursor_to, page_of
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
+from ralph.web.paging import Cursor, Limit, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
-    FoundMemory,
-    KeptMemory,
+    AddedMemory,
+    MemoryHit,
     PublicMemory,
-    found_memory,
-    kept_memory,
-    public,
+    added_memory,
+    memory_hit,
+    public_memory,
 )
 
-calls = Calls("memories")
+calls = EndpointGroup("memories")
 
-MOST_DAYS = 999_999_999
-MOST_TOKENS = 1_000_000
+MAX_DAYS = 999_999_999
+MAX_PRIME_TOKENS = 1_000_000
 
 CursorPart = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
 
@@ -50,14 +50,14 @@ CursorPart = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00]*$")]
 # --- list and search ------------------------------------------------------------------
 
 
-class MemoriesQuery(Filters):
+class MemoriesQuery(MemoryFilters):
     """Filters and page of a list of memories."""
 
     limit: Limit = 50
     cursor: Cursor = ""
 
 
-class MemorySearch(Filters):
+class MemorySearchQuery(MemoryFilters):
     """Search query with filters."""
 
     q: Annotated[str, Meta(description="Search words. Default without a task: the newest memories.")] = ""
@@ -88,33 +88,35 @@ class MemoryFacets(Struct):
 @calls.get("/api/projects/{project}/memories")
 def list_memories(project: Project, name: str, query: MemoriesQuery) -> Listing[PublicMemory]:
     """List memories, newest first."""
-    target = chosen(project, name)
-    filters = wanted_by(target, query)
+    target = selected_project(project, name)
+    filters = memory_filter_from(target, query)
     found = target.memory.list(filters, page_of(query, tuple[CursorPart, CursorPart]))
-    return Listing([public(one) for one in found], cursor_to(found.next))
+    return Listing([public_memory(one) for one in found], encode_cursor(found.next))
 
 
 @calls.get("/api/projects/{project}/memories/search")
-def search_memories(project: Project, name: str, query: MemorySearch) -> Listing[FoundMemory]:
+def search_memories(project: Project, name: str, query: MemorySearchQuery) -> Listing[MemoryHit]:
     """Search memories by words, best match first, each with the components of its score.
 
     With a task, its text is added to the query. `after_date` and `before_date` are aliases of the date filters.
     """
-    target = chosen(project, name)
+    target = selected_project(project, name)
     if query.ranker and query.ranker not in PROFILES:
         raise InvalidValueError(f"ranker: must be one of {', '.join(PROFILES)}.")
-    task = nameable("Task", query.task) or None
-    found = target.memory.search(query.q, wanted_by(target, query), query.limit, ranker=query.ranker, task_id=task)
-    return Listing([found_memory(one) for one in found])
+    task = valid_id("Task", query.task) or None
+    found = target.memory.search(
+        query.q, memory_filter_from(target, query), query.limit, ranker=query.ranker, task_id=task
+    )
+    return Listing([memory_hit(one) for one in found])
 
 
-class SharedQuery(Filters):
+class SharedQuery(MemoryFilters):
     """Filters for shared memories."""
 
     limit: Limit = 50
 
 
-class OfferedMemory(Struct):
+class SharedMemoryEntry(Struct):
     """Memory shared with all projects of the database."""
 
     memory: PublicMemory
@@ -123,17 +125,17 @@ class OfferedMemory(Struct):
 
 
 @calls.get("/api/projects/{project}/memories/shared")
-def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Listing[OfferedMemory]:
+def list_shared_memories(project: Project, name: str, query: SharedQuery) -> Listing[SharedMemoryEntry]:
     """List memories shared with all projects of the database, newest first."""
-    target = chosen(project, name)
-    found = target.memory.sharing.list(wanted_by(target, query), query.limit)
-    return Listing([OfferedMemory(memory=public(one.memory), shared_from=one.project) for one in found])
+    target = selected_project(project, name)
+    found = target.memory.sharing.list(memory_filter_from(target, query), query.limit)
+    return Listing([SharedMemoryEntry(memory=public_memory(one.memory), shared_from=one.project) for one in found])
 
 
 @calls.get("/api/projects/{project}/memories/facets")
 def count_memories(project: Project, name: str) -> MemoryFacets:
     """Count memories by type, state, source and tag."""
-    facets = chosen(project, name).memory.facets()
+    facets = selected_project(project, name).memory.facets()
     return MemoryFacets(
         type=_facets(facets.type),
         state=_facets(facets.state),
@@ -147,7 +149,7 @@ def _facets(counts: dict[str, int]) -> list[Facet]:
     return [Facet(name=name, count=count) for name, count in counts.items()]
 
 
-class MemorySums(Struct, kw_only=True):
+class MemoryTotals(Struct, kw_only=True):
     """Statistics of the active memories of a project; by state, of all memories."""
 
     total: int
@@ -163,10 +165,10 @@ class MemorySums(Struct, kw_only=True):
 
 
 @calls.get("/api/projects/{project}/memories/stats")
-def sum_up_memories(project: Project, name: str) -> MemorySums:
+def show_memory_totals(project: Project, name: str) -> MemoryTotals:
     """Return statistics of the memories: counts, confidence and use."""
-    found = chosen(project, name).memory.stats()
-    return MemorySums(
+    found = selected_project(project, name).memory.stats()
+    return MemoryTotals(
         total=found.total,
         by_state=found.by_state,
         by_type=found.by_kind,
@@ -175,12 +177,12 @@ def sum_up_memories(project: Project, name: str) -> MemorySums:
         average_confidence=found.average_confidence,
         average_success_rate=found.average_success_rate,
         uses=found.uses,
-        most_used=public(found.most_used) if found.most_used else None,
+        most_used=public_memory(found.most_used) if found.most_used else None,
         last_updated=found.last_updated,
     )
 
 
-class Verified(Struct):
+class MemoryVerification(Struct):
     """Result of verifying the stored memories."""
 
     problems: list[str]
@@ -188,26 +190,26 @@ class Verified(Struct):
 
 
 @calls.get("/api/projects/{project}/memories/verify")
-def verify_memories(project: Project, name: str) -> Verified:
+def verify_memories(project: Project, name: str) -> MemoryVerification:
     """Verify the integrity of the stored memories, which takes a while for large projects."""
-    return Verified(chosen(project, name).memory.maintenance.verify())
+    return MemoryVerification(selected_project(project, name).memory.maintenance.verify())
 
 
 # --- prime ----------------------------------------------------------------------------
 
 
-class PrimeQuery(Query):
+class PrimeQuery(QueryParams):
     """Subject and size of the memories for an agent."""
 
-    budget: Annotated[int, Meta(ge=1, le=MOST_TOKENS, description="Maximum size, in tokens.")] = 2_000
+    budget: Annotated[int, Meta(ge=1, le=MAX_PRIME_TOKENS, description="Maximum size, in tokens.")] = 2_000
     task: Annotated[str, Meta(description="Only memories that a prompt for this task would include.")] = ""
     text: Annotated[str, Meta(description="Only memories relevant to this text.")] = ""
     type: Annotated[list[TypeName], Meta(max_length=50)] = field(default_factory=list)
     tag: Tags = field(default_factory=list)
-    recent: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="Only memories from the last N days; 0 for all.")] = 0
+    recent: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Only memories from the last N days; 0 for all.")] = 0
 
 
-class Primed(Struct):
+class PrimeResult(Struct):
     """Memories for an agent's context."""
 
     items: list[PublicMemory]
@@ -218,21 +220,21 @@ class Primed(Struct):
 
 
 @calls.get("/api/projects/{project}/memories/prime")
-def prime_memories(project: Project, name: str, query: PrimeQuery) -> Primed:
+def prime_memories(project: Project, name: str, query: PrimeQuery) -> PrimeResult:
     """Return memories for an agent's context: the most confident of each type, or those relevant to a task or text."""
-    target = chosen(project, name)
+    target = selected_project(project, name)
     after = days_ago(query.recent) if query.recent else ""
-    filters = Wanted(kinds=known_kinds(target, query.type), tags=tags_of(query.tag), after=after)
-    task, text = nameable("Task", query.task) or None, query.text or None
+    filters = MemoryFilter(kinds=resolve_types(target, query.type), tags=normalize_tags(query.tag), after=after)
+    task, text = valid_id("Task", query.task) or None, query.text or None
     found = target.memory.prime(filters, query.budget, task_id=task, text=text)
-    prompt_text = primed(found)
-    return Primed(items=[public(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
+    prompt_text = render_primer(found)
+    return PrimeResult(items=[public_memory(one) for one in found], tokens=count_tokens(prompt_text), text=prompt_text)
 
 
 # --- add ------------------------------------------------------------------------------
 
 
-class NewMemory(Body):
+class NewMemory(RequestBody):
     """Memory to add."""
 
     content: Annotated[Content, Meta(min_length=1)]
@@ -246,9 +248,9 @@ class NewMemory(Body):
 
 
 @calls.post("/api/projects/{project}/memories", 201)
-def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
+def add_memory(project: Project, name: str, body: NewMemory) -> AddedMemory:
     """Add a memory; if an equivalent one exists, that one gains confidence instead."""
-    kept = chosen(project, name).memory.add(
+    kept = selected_project(project, name).memory.add(
         body.content,
         type=body.type or None,
         title=body.title,
@@ -256,30 +258,30 @@ def add_memory(project: Project, name: str, body: NewMemory) -> KeptMemory:
         files=body.file_refs,
         confidence=body.confidence,
     )
-    return kept_memory(kept)
+    return added_memory(kept)
 
 
 # --- maintenance ----------------------------------------------------------------------
 
 
-class Cleanup(Body):
+class CleanupOptions(RequestBody):
     """Criteria for memories to remove. Default: those with low confidence that are old and were never used."""
 
     min_confidence: Confidence | None = None
-    older_than_days: Annotated[int, Meta(ge=0, le=MOST_DAYS)] | None = None
+    older_than_days: Annotated[int, Meta(ge=0, le=MAX_DAYS)] | None = None
     unused: bool = False
     yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
     dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
 
 
-class Consolidation(Body):
+class ConsolidationOptions(RequestBody):
     """Options of a consolidation."""
 
     yes: Annotated[bool, Meta(description="Confirm removing more than a fifth of all memories.")] = False
     dry_run: Annotated[bool, Meta(description="Only return what would be removed.")] = False
 
 
-class Clearance(Body):
+class ClearMemoriesOptions(RequestBody):
     """Confirmation to remove all memories."""
 
     yes: Annotated[bool, Meta(description="Required confirmation.")] = False
@@ -305,9 +307,9 @@ class RemovedMemories(Struct):
 
 
 @calls.post("/api/projects/{project}/memories/cleanup")
-def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemories:
+def clean_up_memories(project: Project, name: str, body: CleanupOptions) -> RemovedMemories:
     """Remove memories of little value; removing more than a fifth of all requires `yes`."""
-    removal = chosen(project, name).memory.maintenance.cleanup(
+    removal = selected_project(project, name).memory.maintenance.cleanup(
         min_confidence=body.min_confidence,
         older_than_days=body.older_than_days,
         unused=body.unused,
@@ -318,15 +320,15 @@ def clean_up_memories(project: Project, name: str, body: Cleanup) -> RemovedMemo
 
 
 @calls.post("/api/projects/{project}/memories/consolidate")
-def consolidate_memories(project: Project, name: str, body: Consolidation) -> RemovedMemories:
+def consolidate_memories(project: Project, name: str, body: ConsolidationOptions) -> RemovedMemories:
     """Merge near-duplicate memories into one; removing more than a fifth of all requires `yes`."""
-    return _removed(chosen(project, name).memory.maintenance.consolidate(yes=body.yes, dry_run=body.dry_run))
+    return _removed(selected_project(project, name).memory.maintenance.consolidate(yes=body.yes, dry_run=body.dry_run))
 
 
 @calls.post("/api/projects/{project}/memories/clear")
-def clear_memories(project: Project, name: str, body: Clearance) -> RemovedMemories:
+def clear_memories(project: Project, name: str, body: ClearMemoriesOptions) -> RemovedMemories:
     """Remove all memories, which requires `yes`; undoing that change restores them."""
-    return _removed(chosen(project, name).memory.maintenance.clear(yes=body.yes))
+    return _removed(selected_project(project, name).memory.maintenance.clear(yes=body.yes))
 
 
 def _removed(removal: Removal) -> RemovedMemories:

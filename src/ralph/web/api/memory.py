@@ -9,43 +9,43 @@ from msgspec import Meta, Struct
 
 from ralph.core.records import replace
 from ralph.project import Project
-from ralph.store.memories import Changed
+from ralph.store.memories import ChangeResult
 from ralph.web.api.filters import (
     Confidence,
     Content,
     Files,
-    OfProject,
+    ProjectQuery,
     Reason,
     Tags,
     Title,
     TypeName,
-    chosen,
-    nameable,
+    selected_project,
+    valid_id,
 )
-from ralph.web.endpoints import Body, Calls, Listing, Query
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
 from ralph.web.paging import Limit
 from ralph.web.problems import InvalidValueError
 from ralph.web.schemas import (
+    AddedMemory,
     ChangedMemory,
     HistoryEvent,
-    KeptMemory,
+    MemoryExplanation,
     PublicMemory,
-    WhyShown,
+    added_memory,
     changed_memory,
     history_event,
-    kept_memory,
-    public,
-    why_shown,
+    memory_explanation,
+    public_memory,
 )
 
-calls = Calls("memories")
+calls = EndpointGroup("memories")
 
-MOST_EVENTS = 2**53 - 1
-MOST_UNDONE = 200
+MAX_EVENT_SEQ = 2**53 - 1
+MAX_UNDONE_SHOWN = 200
 """Maximum number of restored memories in a response."""
 
 
-class MemoryEdit(Body):
+class MemoryEdit(RequestBody):
     """Fields to change; omitted fields stay unchanged."""
 
     content: Annotated[Content, Meta(min_length=1)] | None = None
@@ -57,7 +57,7 @@ class MemoryEdit(Body):
     why: Reason = ""
 
 
-def edited(edit: Callable[..., Changed], id: str, body: MemoryEdit) -> ChangedMemory:
+def apply_edit(edit: Callable[..., ChangeResult], id: str, body: MemoryEdit) -> ChangedMemory:
     """Apply an edit with the given function and return the changed memory."""
     changes: dict[str, Any] = {
         "body": body.content,
@@ -75,18 +75,18 @@ def edited(edit: Callable[..., Changed], id: str, body: MemoryEdit) -> ChangedMe
 
 
 @calls.get("/api/memories/{id}")
-def show_memory(project: Project, id: str, query: OfProject) -> PublicMemory:
+def show_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemory:
     """Return one memory in any state."""
-    return public(chosen(project, query.project).memory.get(id))
+    return public_memory(selected_project(project, query.project).memory.get(id))
 
 
 @calls.put("/api/memories/{id}")
-def edit_memory(project: Project, id: str, query: OfProject, body: MemoryEdit) -> ChangedMemory:
+def edit_memory(project: Project, id: str, query: ProjectQuery, body: MemoryEdit) -> ChangedMemory:
     """Edit a memory; the previous version stays in its history."""
-    return edited(chosen(project, query.project).memory.edit, id, body)
+    return apply_edit(selected_project(project, query.project).memory.edit, id, body)
 
 
-class DeleteQuery(OfProject):
+class DeleteQuery(ProjectQuery):
     """Reason for the deletion."""
 
     why: Reason = ""
@@ -102,24 +102,24 @@ class DeletedMemory(Struct):
 @calls.delete("/api/memories/{id}")
 def delete_memory(project: Project, id: str, query: DeleteQuery) -> DeletedMemory:
     """Delete a memory; undo restores it."""
-    deleted, change_id = chosen(project, query.project).memory.delete(id, why=query.why)
-    return DeletedMemory(memory=public(deleted[0]), change_id=change_id)
+    deleted, change_id = selected_project(project, query.project).memory.delete(id, why=query.why)
+    return DeletedMemory(memory=public_memory(deleted[0]), change_id=change_id)
 
 
 # --- history --------------------------------------------------------------------------
 
 
-class UndoTo(Body):
+class UndoOptions(RequestBody):
     """Extent of an undo."""
 
-    to: Annotated[int, Meta(ge=0, le=MOST_EVENTS, description="Revert all changes after this one.")] | None = None
+    to: Annotated[int, Meta(ge=0, le=MAX_EVENT_SEQ, description="Revert all changes after this one.")] | None = None
     only: (
-        Annotated[int, Meta(ge=0, le=MOST_EVENTS, description="Revert this change, or nothing if later ones exist.")]
+        Annotated[int, Meta(ge=0, le=MAX_EVENT_SEQ, description="Revert this change, or nothing if later ones exist.")]
         | None
     ) = None
 
 
-class Undone(Struct):
+class UndoResult(Struct):
     """Memories changed by an undo."""
 
     count: int
@@ -128,26 +128,26 @@ class Undone(Struct):
 
 
 @calls.get("/api/memories/{id}/history")
-def show_memory_history(project: Project, id: str, query: OfProject) -> Listing[HistoryEvent]:
+def show_memory_history(project: Project, id: str, query: ProjectQuery) -> Listing[HistoryEvent]:
     """Return the history of a memory, oldest first."""
-    events = chosen(project, query.project).memory.history(id)
+    events = selected_project(project, query.project).memory.history(id)
     return Listing([history_event(event) for event in events])
 
 
 @calls.post("/api/memories/{id}/undo")
-def undo_memory(project: Project, id: str, query: OfProject, body: UndoTo) -> PublicMemory:
+def undo_memory(project: Project, id: str, query: ProjectQuery, body: UndoOptions) -> PublicMemory:
     """Undo the latest change of a memory, all changes after one in its history, or exactly one change.
 
     To revert a change just made, pass its `event` as `only`: nothing is reverted if there was a later change.
     """
-    return public(chosen(project, query.project).memory.undo(id, to=body.to, only=body.only)[0])
+    return public_memory(selected_project(project, query.project).memory.undo(id, to=body.to, only=body.only)[0])
 
 
 @calls.post("/api/changes/{id}/undo")
-def undo_change(project: Project, id: str, query: OfProject) -> Undone:
+def undo_change(project: Project, id: str, query: ProjectQuery) -> UndoResult:
     """Undo all changes made together, such as an import or a cleanup."""
-    undone = chosen(project, query.project).memory.undo(nameable("Change", id))
-    return Undone(count=len(undone), items=[public(one) for one in undone[:MOST_UNDONE]])
+    undone = selected_project(project, query.project).memory.undo(valid_id("Change", id))
+    return UndoResult(count=len(undone), items=[public_memory(one) for one in undone[:MAX_UNDONE_SHOWN]])
 
 
 class ConfidencePoint(Struct):
@@ -159,26 +159,26 @@ class ConfidencePoint(Struct):
     """Cause: an event of the history, `helped`, `did not help`, `faded` or `now`."""
 
 
-class ConfidenceOverTime(Struct):
+class ConfidenceHistory(Struct):
     """Confidence of a memory since its creation, oldest first."""
 
     points: list[ConfidencePoint]
 
 
 @calls.get("/api/memories/{id}/confidence")
-def show_memory_confidence(project: Project, id: str, query: OfProject) -> ConfidenceOverTime:
+def show_memory_confidence(project: Project, id: str, query: ProjectQuery) -> ConfidenceHistory:
     """Return the confidence of a memory over time; it decays while nothing confirms the memory."""
-    points = chosen(project, query.project).memory.confidence_over_time(id)
-    return ConfidenceOverTime([ConfidencePoint(one.at, one.confidence, one.what) for one in points])
+    points = selected_project(project, query.project).memory.confidence_over_time(id)
+    return ConfidenceHistory([ConfidencePoint(one.at, one.confidence, one.what) for one in points])
 
 
-class ShownQuery(OfProject):
+class MemoryAttemptsQuery(ProjectQuery):
     """Maximum number of results."""
 
     limit: Limit = 50
 
 
-class ShownAttempt(Struct, kw_only=True):
+class MemoryAttempt(Struct, kw_only=True):
     """Attempt whose prompt included a memory."""
 
     run_id: str
@@ -191,66 +191,66 @@ class ShownAttempt(Struct, kw_only=True):
 
 
 @calls.get("/api/memories/{id}/shown")
-def show_memory_attempts(project: Project, id: str, query: ShownQuery) -> Listing[ShownAttempt]:
+def show_memory_attempts(project: Project, id: str, query: MemoryAttemptsQuery) -> Listing[MemoryAttempt]:
     """List the latest attempts whose prompt included a memory, newest first."""
-    rows = chosen(project, query.project).memory.shown_to(id, query.limit)
-    names = ShownAttempt.__struct_fields__
-    return Listing([ShownAttempt(**{name: row[name] for name in names}) for row in rows])
+    rows = selected_project(project, query.project).memory.shown_to(id, query.limit)
+    names = MemoryAttempt.__struct_fields__
+    return Listing([MemoryAttempt(**{name: row[name] for name in names}) for row in rows])
 
 
 # --- confirm and share ----------------------------------------------------------------
 
 
-class Confirmation(Body):
+class Confirmation(RequestBody):
     """Reason for the confirmation."""
 
     why: Reason = ""
 
 
 @calls.post("/api/memories/{id}/confirm")
-def confirm_memory(project: Project, id: str, query: OfProject, body: Confirmation) -> ChangedMemory:
+def confirm_memory(project: Project, id: str, query: ProjectQuery, body: Confirmation) -> ChangedMemory:
     """Confirm that a memory is still correct although its files have changed."""
-    ((_, confirmed),) = chosen(project, query.project).memory.confirm(id, why=body.why)
+    ((_, confirmed),) = selected_project(project, query.project).memory.confirm(id, why=body.why)
     return changed_memory(confirmed)
 
 
 @calls.post("/api/memories/{id}/share")
-def share_memory(project: Project, id: str, query: OfProject) -> KeptMemory:
+def share_memory(project: Project, id: str, query: ProjectQuery) -> AddedMemory:
     """Share a memory with all projects of the database, or update the shared copy; return the shared memory."""
-    result = chosen(project, query.project).memory.sharing.share(id)[0]
-    return kept_memory(replace(result, event=None))  # reverted by unshare, not by undo
+    result = selected_project(project, query.project).memory.sharing.share(id)[0]
+    return added_memory(replace(result, event=None))  # reverted by unshare, not by undo
 
 
 @calls.post("/api/memories/{id}/unshare")
-def unshare_memory(project: Project, id: str, query: OfProject) -> PublicMemory:
+def unshare_memory(project: Project, id: str, query: ProjectQuery) -> PublicMemory:
     """Stop sharing a memory; projects that used or edited it keep their copy."""
-    of = chosen(project, query.project)
-    return public(of.memory.sharing.unshare(nameable("Memory", id))[0])
+    of = selected_project(project, query.project)
+    return public_memory(of.memory.sharing.unshare(valid_id("Memory", id))[0])
 
 
 # --- explain --------------------------------------------------------------------------
 
 
-class WhyQuery(OfProject, kw_only=True):
+class ExplainQuery(ProjectQuery, kw_only=True):
     """Task for which to explain a memory."""
 
     task: Annotated[str, Meta(min_length=1)]
 
 
-class RankingQuery(Query):
+class RankingQuery(QueryParams):
     """Maximum number of results."""
 
     limit: Limit = 50
 
 
 @calls.get("/api/memories/{id}/why")
-def explain_memory(project: Project, id: str, query: WhyQuery) -> WhyShown:
+def explain_memory(project: Project, id: str, query: ExplainQuery) -> MemoryExplanation:
     """Explain a memory's score and rank for a task, and why its prompt does not include it."""
-    of = chosen(project, query.project)
-    return why_shown(of.prompts.explain(id, nameable("Task", query.task)))
+    of = selected_project(project, query.project)
+    return memory_explanation(of.prompts.explain(id, valid_id("Task", query.task)))
 
 
 @calls.get("/api/tasks/{id}/ranking")
-def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[WhyShown]:
+def explain_ranking(project: Project, id: str, query: RankingQuery) -> Listing[MemoryExplanation]:
     """List the memories relevant to a task, best first: which ones its next prompt includes, and why not others."""
-    return Listing([why_shown(one) for one in project.prompts.ranking(nameable("Task", id), query.limit)])
+    return Listing([memory_explanation(one) for one in project.prompts.ranking(valid_id("Task", id), query.limit)])

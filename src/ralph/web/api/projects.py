@@ -5,10 +5,10 @@ from __future__ import annotations
 from ralph.loop.overview import Overview
 from ralph.project import Project
 from ralph.store.projects import ProjectSummary
-from ralph.web.api.filters import HERE
-from ralph.web.endpoints import Calls, Listing
+from ralph.web.api.filters import SERVED_PROJECT
+from ralph.web.endpoints import EndpointGroup, Listing
 
-calls = Calls("projects")
+calls = EndpointGroup("projects")
 
 SHOWN_TASKS = 20
 """Maximum number of tasks in each list of the status."""
@@ -34,4 +34,4 @@ def list_projects(project: Project) -> Listing[ProjectSummary]:
 @calls.get("/api/projects/{project}")
 def show_project(project: Project, name: str) -> ProjectSummary:
     """Return a summary of a project by ID or name; `-` is the served one."""
-    return project.projects.show("" if name == HERE else name)
+    return project.projects.show("" if name == SERVED_PROJECT else name)

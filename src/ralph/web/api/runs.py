@@ -7,20 +7,20 @@ from typing import Annotated
 import msgspec
 
 from ralph.core.errors import NotFoundError
-from ralph.core.records import AgentSession, Attempt, FailureReport, Outcome
+from ralph.core.records import AgentSession, Attempt, AttemptOutcome, FailureReport
 from ralph.loop import run_log
 from ralph.loop.journal import FailureGroup, JournalEntry
-from ralph.loop.progress import Event
+from ralph.loop.progress import ProgressEvent
 from ralph.loop.runs import RunView
 from ralph.loop.stats import RunStats
 from ralph.project import Project
-from ralph.web.endpoints import Calls, Listing, Query
-from ralph.web.paging import Limit, Moment, Name, Number, Paged, cursor_to, page_of
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams
+from ralph.web.paging import Limit, Moment, Name, Number, PagedQuery, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
 
-runs = Calls("runs")
-journal = Calls("journal")
-failures = Calls("failures")
+runs = EndpointGroup("runs")
+journal = EndpointGroup("journal")
+failures = EndpointGroup("failures")
 
 OfRun = Annotated[Name | None, msgspec.Meta(description="Only of this run.")]
 OfTask = Annotated[Name | None, msgspec.Meta(description="Only of this task.")]
@@ -29,38 +29,38 @@ OfTask = Annotated[Name | None, msgspec.Meta(description="Only of this task.")]
 # --- runs -----------------------------------------------------------------------------
 
 
-class LiveQuery(Query):
+class LiveOutputQuery(QueryParams):
     """Position from which to read."""
 
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1, description="`offset` of the previous response.")] = 0
 
 
-class Live(msgspec.Struct):
+class LiveOutput(msgspec.Struct):
     """Output of a run from a position on; more may be available immediately."""
 
-    events: list[Event]
+    events: list[ProgressEvent]
     offset: int
     """Position from which to continue."""
     is_over: bool
     """Whether the run has ended or its worker is gone, so that no more output follows."""
 
 
-class AttemptsQuery(Paged):
+class AttemptsQuery(PagedQuery):
     """Filters for attempts."""
 
     run: OfRun = None
     task: OfTask = None
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
 
 
 @runs.get("/api/runs")
-def list_runs(project: Project, query: Paged) -> Listing[RunStats]:
+def list_runs(project: Project, query: PagedQuery) -> Listing[RunStats]:
     """List the results of runs, newest first."""
     try:
         runs = project.runs.list(page_of(query, Name))
     except NotFoundError:
         raise InvalidValueError("cursor: its run no longer exists. Start again without a cursor.") from None
-    return Listing(runs, cursor_to(runs.next))
+    return Listing(runs, encode_cursor(runs.next))
 
 
 @runs.get("/api/runs/{id}")
@@ -70,19 +70,19 @@ def show_run(project: Project, id: str) -> RunView:
 
 
 @runs.get("/api/runs/{id}/live")
-def watch_run(project: Project, id: str, query: LiveQuery) -> Live:
+def watch_run(project: Project, id: str, query: LiveOutputQuery) -> LiveOutput:
     """Return the live output of a run on this machine, including its agent's.
 
     Call it again with the returned `offset`. Old runs and runs on other machines have no output.
     """
-    return Live(*run_log.listen(project.directory, project.store.attempts.run(id), query.offset))
+    return LiveOutput(*run_log.poll_events(project.directory, project.store.attempts.run(id), query.offset))
 
 
 @runs.get("/api/attempts")
 def list_attempts(project: Project, query: AttemptsQuery) -> Listing[Attempt]:
     """List attempts, including running ones, newest first."""
     attempts = project.journal.attempts(page_of(query, Number), run=query.run, task=query.task, outcome=query.outcome)
-    return Listing(attempts, cursor_to(attempts.next))
+    return Listing(attempts, encode_cursor(attempts.next))
 
 
 @runs.get("/api/runs/{run}/attempts/{iteration}")
@@ -94,7 +94,7 @@ def show_attempt(project: Project, run: str, iteration: str) -> Attempt:
 # --- journal --------------------------------------------------------------------------
 
 
-class SearchQuery(Query):
+class JournalSearchQuery(QueryParams):
     """Search words."""
 
     q: Annotated[str, msgspec.Meta(description="Search words.")]
@@ -108,20 +108,20 @@ def list_journal(project: Project, query: AttemptsQuery) -> Listing[JournalEntry
         attempts = list_attempts(project, query)
         return Listing([JournalEntry(at=one.started_at, attempt=one) for one in attempts.items], attempts.next)
     entries = project.journal.list(page_of(query, tuple[Number | None, Moment, Number]))
-    return Listing(entries, cursor_to(entries.next))
+    return Listing(entries, encode_cursor(entries.next))
 
 
 @journal.get("/api/journal/search")
-def search_journal(project: Project, query: SearchQuery) -> Listing[JournalEntry]:
+def search_journal(project: Project, query: JournalSearchQuery) -> Listing[JournalEntry]:
     """Search attempts and sessions by words in their notes, tasks and files, best match first."""
     return Listing(project.journal.search(query.q, query.limit))
 
 
 @journal.get("/api/sessions")
-def list_sessions(project: Project, query: Paged) -> Listing[AgentSession]:
+def list_sessions(project: Project, query: PagedQuery) -> Listing[AgentSession]:
     """List agent sessions outside the loop, newest first."""
     sessions = project.sessions.list(page_of(query, tuple[Moment, Number]))
-    return Listing(sessions, cursor_to(sessions.next))
+    return Listing(sessions, encode_cursor(sessions.next))
 
 
 @journal.get("/api/sessions/{id}")
@@ -133,7 +133,7 @@ def show_session(project: Project, id: str) -> AgentSession:
 # --- failures -------------------------------------------------------------------------
 
 
-class FailuresQuery(Paged):
+class FailureReportsQuery(PagedQuery):
     """Filters for failure reports."""
 
     task: OfTask = None
@@ -160,12 +160,12 @@ class FailureCounts(msgspec.Struct):
 
 
 @failures.get("/api/failures")
-def list_failures(project: Project, query: FailuresQuery) -> Listing[FailureReport]:
+def list_failures(project: Project, query: FailureReportsQuery) -> Listing[FailureReport]:
     """List failure reports, newest first."""
     reports = project.journal.failures(
         page_of(query, Number), task=query.task, category=query.category, fingerprint=query.fingerprint
     )
-    return Listing(reports, cursor_to(reports.next))
+    return Listing(reports, encode_cursor(reports.next))
 
 
 @failures.get("/api/failures/counts")

@@ -6,31 +6,31 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from ralph.memory.lifecycle.staging import held_back, status
+from ralph.memory.lifecycle.staging import pending_reason, staging_status
 from ralph.project import Project
-from ralph.store.memories import Kept
-from ralph.web.api.filters import Content, Reason, nameable
+from ralph.store.memories import AddResult
+from ralph.web.api.filters import Content, Reason, valid_id
 from ralph.web.api.memories import CursorPart
-from ralph.web.api.memory import MemoryEdit, edited
-from ralph.web.endpoints import Body, Calls, Listing
-from ralph.web.paging import Paged, cursor_to, page_of
+from ralph.web.api.memory import MemoryEdit, apply_edit
+from ralph.web.endpoints import EndpointGroup, Listing, RequestBody
+from ralph.web.paging import PagedQuery, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
-from ralph.web.schemas import ChangedMemory, KeptMemory, PublicMemory, changed_memory, kept_memory, public
+from ralph.web.schemas import AddedMemory, ChangedMemory, PublicMemory, added_memory, changed_memory, public_memory
 
-calls = Calls("staging")
+calls = EndpointGroup("staging")
 
-MOST_IDS = 1_000
+MAX_PROMOTED_IDS = 1_000
 """Maximum number of learnings in a request."""
-LONGEST_NAME = 200
+MAX_STATE_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
 
-Status = Literal["pending", "validated", "rejected", "quarantined", "all"]
+LearningStatus = Literal["pending", "validated", "rejected", "quarantined", "all"]
 
 
-class StagingQuery(Paged):
+class LearningsQuery(PagedQuery):
     """Filters for staged learnings."""
 
-    status: Annotated[Status | None, Meta(description="Default: all that need a decision.")] = None
+    status: Annotated[LearningStatus | None, Meta(description="Default: all that need a decision.")] = None
 
 
 class StagedLearning(Struct):
@@ -44,23 +44,26 @@ class StagedLearning(Struct):
 
 
 @calls.get("/api/staging")
-def list_staging(project: Project, query: StagingQuery) -> Listing[StagedLearning]:
+def list_staging(project: Project, query: LearningsQuery) -> Listing[StagedLearning]:
     """List learnings that need a decision or were rejected, oldest first."""
     found = project.learnings.list(query.status, page_of(query, tuple[CursorPart, CursorPart]))
-    items = [StagedLearning(memory=public(one), status=status(one), reason=held_back(one)) for one in found]
-    return Listing(items, cursor_to(found.next))
+    items = [
+        StagedLearning(memory=public_memory(one), status=staging_status(one), reason=pending_reason(one))
+        for one in found
+    ]
+    return Listing(items, encode_cursor(found.next))
 
 
 # --- decisions on one -----------------------------------------------------------------
 
 
-class Approval(Body):
+class Approval(RequestBody):
     """Approval of a learning."""
 
     content: Annotated[Content, Meta(description="Replacement text, if any.")] = ""
 
 
-class Rejection(Body):
+class Rejection(RequestBody):
     """Rejection of a learning."""
 
     reason: Reason = ""
@@ -69,7 +72,7 @@ class Rejection(Body):
 @calls.put("/api/staging/{id}")
 def edit_learning(project: Project, id: str, body: MemoryEdit) -> ChangedMemory:
     """Edit a staged learning, which stays staged."""
-    return edited(project.learnings.edit, id, body)
+    return apply_edit(project.learnings.edit, id, body)
 
 
 @calls.post("/api/staging/{id}/approve")
@@ -87,7 +90,7 @@ def reject_learning(project: Project, id: str, body: Rejection) -> ChangedMemory
 # --- bulk operations ------------------------------------------------------------------
 
 
-class Validated(Struct):
+class ValidationResult(Struct):
     """Result of a validation."""
 
     validated: int
@@ -96,16 +99,16 @@ class Validated(Struct):
     """Number of estimates that need more data."""
 
 
-class Promotion(Body):
+class PromotionOptions(RequestBody):
     """Learnings to promote."""
 
-    ids: Annotated[list[str], Meta(max_length=MOST_IDS, description="Default: all validated learnings.")] = field(
-        default_factory=list
+    ids: Annotated[list[str], Meta(max_length=MAX_PROMOTED_IDS, description="Default: all validated learnings.")] = (
+        field(default_factory=list)
     )
     validate: Annotated[bool, Meta(description="Validate pending learnings first.")] = False
 
 
-class Promoted(Struct):
+class PromotionResult(Struct):
     """Result of a promotion."""
 
     promoted: int
@@ -113,19 +116,19 @@ class Promoted(Struct):
     """Number of learnings that stay staged."""
 
 
-class Extraction(Body):
+class ExtractionSource(RequestBody):
     """Source of learnings: a run, the state file of another loop, or the handover message of a role."""
 
     run: Annotated[str, Meta(description="Run ID. Default: the latest run.")] = ""
     state: Annotated[str, Meta(description="Contents of the state file of another loop.")] = ""
-    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of that file.")] = "state"
+    name: Annotated[str, Meta(max_length=MAX_STATE_NAME_CHARS, description="Name of that file.")] = "state"
     from_hat: Annotated[str, Meta(description="Role that hands over.")] = ""
     to_hat: Annotated[str, Meta(description="Role that takes over.")] = ""
     text: Annotated[str, Meta(description="Final message of the role that hands over.")] = ""
     promote: Annotated[bool, Meta(description="Also validate and promote the learnings.")] = False
 
 
-class Extracted(Struct, kw_only=True):
+class ExtractionResult(Struct, kw_only=True):
     """Result of an extraction and, with `promote`, of the promotion."""
 
     source: str
@@ -133,29 +136,29 @@ class Extracted(Struct, kw_only=True):
     extracted: int
     merged: int
     """Number of extracted learnings that were already known and gained support."""
-    kept: list[KeptMemory] = field(default_factory=list)
+    kept: list[AddedMemory] = field(default_factory=list)
     """Memories from a handover, which are in use immediately."""
-    checked: Validated | None = None
-    promoted: Promoted | None = None
+    checked: ValidationResult | None = None
+    promoted: PromotionResult | None = None
 
 
 @calls.post("/api/staging/validate")
-def validate_learnings(project: Project) -> Validated:
+def validate_learnings(project: Project) -> ValidationResult:
     """Validate pending learnings against the rules."""
     counts = project.learnings.validate()
-    return Validated(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
+    return ValidationResult(validated=counts.validated, rejected=counts.rejected, waiting=counts.waiting)
 
 
 @calls.post("/api/staging/promote")
-def promote_learnings(project: Project, body: Promotion) -> Promoted:
+def promote_learnings(project: Project, body: PromotionOptions) -> PromotionResult:
     """Promote validated learnings to memories: all of them, or those with the given IDs."""
-    ids = [nameable("Memory", id) for id in body.ids]
+    ids = [valid_id("Memory", id) for id in body.ids]
     counts, left = project.learnings.promote(ids, validate_first=body.validate)
-    return Promoted(promoted=counts.promoted, left=left)
+    return PromotionResult(promoted=counts.promoted, left=left)
 
 
 @calls.post("/api/staging/extract")
-def extract_learnings(project: Project, body: Extraction) -> Extracted:
+def extract_learnings(project: Project, body: ExtractionSource) -> ExtractionResult:
     """Extract learnings from a run or another loop's state and stage them; add those of a handover directly."""
     if bool(body.from_hat) != bool(body.to_hat):
         raise InvalidValueError("Set both from_hat and to_hat.")
@@ -168,28 +171,28 @@ def extract_learnings(project: Project, body: Extraction) -> Extracted:
     if body.state:
         source, counts = body.name, project.learnings.extract_state(body.state, body.name)
     else:
-        source, counts = project.learnings.extract(nameable("Run", body.run) or None)
-    extracted = Extracted(source=source, extracted=counts.extracted, merged=counts.merged)
+        source, counts = project.learnings.extract(valid_id("Run", body.run) or None)
+    extracted = ExtractionResult(source=source, extracted=counts.extracted, merged=counts.merged)
     if body.promote:
         extracted.checked = validate_learnings(project)
-        extracted.promoted = promote_learnings(project, Promotion())
+        extracted.promoted = promote_learnings(project, PromotionOptions())
     return extracted
 
 
-def _handover_result(results: list[Kept], body: Extraction) -> Extracted:
+def _handover_result(results: list[AddResult], body: ExtractionSource) -> ExtractionResult:
     known = sum(result.what != "added" for result in results)
     source = f"{body.from_hat} to {body.to_hat}"
-    kept = [kept_memory(result) for result in results]
-    return Extracted(source=source, extracted=len(results), merged=known, kept=kept)
+    kept = [added_memory(result) for result in results]
+    return ExtractionResult(source=source, extracted=len(results), merged=known, kept=kept)
 
 
-class Emptying(Body):
+class ClearStagingOptions(RequestBody):
     """Confirmation to clear the staging area."""
 
     yes: Annotated[bool, Meta(description="Required confirmation.")] = False
 
 
-class Emptied(Struct):
+class ClearStagingResult(Struct):
     """Result of clearing the staging area."""
 
     count: int
@@ -198,6 +201,6 @@ class Emptied(Struct):
 
 
 @calls.post("/api/staging/clear")
-def clear_staging(project: Project, body: Emptying) -> Emptied:
+def clear_staging(project: Project, body: ClearStagingOptions) -> ClearStagingResult:
     """Remove all staged learnings, which requires `yes`; undoing that change restores them."""
-    return Emptied(*project.learnings.clear(yes=body.yes))
+    return ClearStagingResult(*project.learnings.clear(yes=body.yes))

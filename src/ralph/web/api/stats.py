@@ -5,26 +5,26 @@ from __future__ import annotations
 from ralph.loop.stats import SHOWN_DECISIONS, SHOWN_RUNS, Decision, MemoryStats, ModelStats, RunStats
 from ralph.memory.lifecycle.lift import Lift
 from ralph.project import Project
-from ralph.web.endpoints import Calls, Listing, Query
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams
 from ralph.web.paging import Limit
 
-calls = Calls("stats")
+calls = EndpointGroup("stats")
 
 
-class RunsQuery(Query):
+class RunStatsQuery(QueryParams):
     """Maximum number of runs."""
 
     limit: Limit = SHOWN_RUNS
 
 
-class DecisionsQuery(Query):
+class DecisionsQuery(QueryParams):
     """Maximum number of decisions."""
 
     limit: Limit = SHOWN_DECISIONS
 
 
 @calls.get("/api/stats/runs")
-def show_run_stats(project: Project, query: RunsQuery) -> Listing[RunStats]:
+def show_run_stats(project: Project, query: RunStatsQuery) -> Listing[RunStats]:
     """Return statistics of the latest runs, newest first."""
     return Listing(project.stats.runs(query.limit))
 

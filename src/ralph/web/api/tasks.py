@@ -6,42 +6,42 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ralph.core.records import Feature, LogEntry, Prompt, Status, Task
+from ralph.core.records import Feature, Prompt, Task, TaskLogEntry, TaskStatus
 from ralph.loop.features import FeatureCounts, FeatureView
 from ralph.loop.tasks import TaskGraph, TaskView
 from ralph.project import Project
-from ralph.web.endpoints import Body, Calls, Listing, Query
-from ralph.web.paging import Name, Number, Paged, cursor_to, page_of
+from ralph.web.endpoints import EndpointGroup, Listing, QueryParams, RequestBody
+from ralph.web.paging import Name, Number, PagedQuery, encode_cursor, page_of
 from ralph.web.problems import InvalidValueError
 
-calls = Calls("tasks")
-features = Calls("features")
+calls = EndpointGroup("tasks")
+features = EndpointGroup("features")
 
 Priority = Annotated[
     int, msgspec.Meta(ge=-(2**53) + 1, le=2**53 - 1, description="Tasks with a higher priority run first.")
 ]  # the range of exact integers in JSON
-Title = Annotated[str, msgspec.Meta(min_length=1)]
+TaskTitle = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class TasksQuery(Paged):
+class TaskListQuery(PagedQuery):
     """Filters for tasks."""
 
-    status: Status | None = None
+    status: TaskStatus | None = None
     feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
     ready: Annotated[bool, msgspec.Meta(description="Only tasks that can start now.")] = False
 
 
-class GraphQuery(Query):
+class GraphQuery(QueryParams):
     """Extent of the task graph."""
 
     feature: Annotated[Name | None, msgspec.Meta(description="Only of this feature, by name or ID.")] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=2_000, description="Maximum number of tasks.")] = 500
 
 
-class NewTask(Body):
+class TaskInput(RequestBody):
     """Task to add."""
 
-    title: Title
+    title: TaskTitle
     body: str = ""
     priority: Priority = 0
     parent: Annotated[Name | None, msgspec.Meta(description="Parent task.")] = None
@@ -52,10 +52,10 @@ class NewTask(Body):
     ] = None
 
 
-class TaskChange(Body):
+class TaskUpdate(RequestBody):
     """Fields to change in a task; omitted fields stay unchanged."""
 
-    title: Title | None = None
+    title: TaskTitle | None = None
     body: str | None = None
     priority: Priority | None = None
     parent: Annotated[Name | None, msgspec.Meta(description="If empty, the task has no parent.")] = None
@@ -63,26 +63,26 @@ class TaskChange(Body):
     needs: Annotated[tuple[Name, ...] | None, msgspec.Meta(description="All tasks that must be done first.")] = None
 
 
-class NeedsChange(Body):
+class NeedsChange(RequestBody):
     """Dependencies to add and remove."""
 
     add: tuple[Name, ...] = ()
     remove: tuple[Name, ...] = ()
 
 
-class Reason(Body):
+class StatusReason(RequestBody):
     """Reason for a status change."""
 
     reason: str = ""
 
 
-class LogLine(Body):
+class LogLine(RequestBody):
     """Line for the log of a task."""
 
-    message: Title
+    message: TaskTitle
 
 
-class Deleted(msgspec.Struct):
+class DeletionResult(msgspec.Struct):
     """Result of a deletion."""
 
     deleted: list[str]
@@ -90,15 +90,15 @@ class Deleted(msgspec.Struct):
 
 
 @calls.get("/api/tasks")
-def list_tasks(project: Project, query: TasksQuery) -> Listing[Task]:
+def list_tasks(project: Project, query: TaskListQuery) -> Listing[Task]:
     """List tasks ordered by priority."""
     page = page_of(query, tuple[Number, Number])
     tasks = project.tasks.list(page, status=query.status, feature=query.feature, ready=query.ready or None)
-    return Listing(tasks, cursor_to(tasks.next))
+    return Listing(tasks, encode_cursor(tasks.next))
 
 
 @calls.post("/api/tasks", 201)
-def add_task(project: Project, body: NewTask) -> Task:
+def add_task(project: Project, body: TaskInput) -> Task:
     """Add a task."""
     return project.tasks.add(
         body.title,
@@ -127,7 +127,7 @@ def show_task(project: Project, id: str) -> TaskView:
 
 
 @calls.put("/api/tasks/{id}")
-def change_task(project: Project, id: str, body: TaskChange) -> Task:
+def change_task(project: Project, id: str, body: TaskUpdate) -> Task:
     """Change fields of a task atomically."""
     changes: dict[str, Any] = msgspec.structs.asdict(body)
     if all(value is None for value in changes.values()):
@@ -136,9 +136,9 @@ def change_task(project: Project, id: str, body: TaskChange) -> Task:
 
 
 @calls.delete("/api/tasks/{id}")
-def delete_task(project: Project, id: str) -> Deleted:
+def delete_task(project: Project, id: str) -> DeletionResult:
     """Delete a task with its parts and attempts; what was learned stays."""
-    return Deleted(project.tasks.delete(id))
+    return DeletionResult(project.tasks.delete(id))
 
 
 @calls.post("/api/tasks/{id}/done")
@@ -148,13 +148,13 @@ def finish_task(project: Project, id: str) -> Task:
 
 
 @calls.post("/api/tasks/{id}/fail")
-def fail_task(project: Project, id: str, body: Reason) -> Task:
+def fail_task(project: Project, id: str, body: StatusReason) -> Task:
     """Mark a task as permanently failed."""
     return project.tasks.fail(id, body.reason)
 
 
 @calls.post("/api/tasks/{id}/block")
-def block_task(project: Project, id: str, body: Reason) -> Task:
+def block_task(project: Project, id: str, body: StatusReason) -> Task:
     """Block a task until it is reset."""
     return project.tasks.block(id, body.reason)
 
@@ -172,19 +172,19 @@ def change_needs(project: Project, id: str, body: NeedsChange) -> Task:
 
 
 @calls.get("/api/tasks/{id}/log")
-def show_task_log(project: Project, id: str) -> Listing[LogEntry]:
+def show_task_log(project: Project, id: str) -> Listing[TaskLogEntry]:
     """Return the log of a task, oldest line first."""
     return Listing(project.tasks.read_log(id))
 
 
 @calls.post("/api/tasks/{id}/log", 201)
-def add_to_task_log(project: Project, id: str, body: LogLine) -> Listing[LogEntry]:
+def add_to_task_log(project: Project, id: str, body: LogLine) -> Listing[TaskLogEntry]:
     """Add a line to the log of a task and return the log."""
     project.tasks.log(id, body.message)
     return Listing(project.tasks.read_log(id))
 
 
-class PromptQuery(Query):
+class PromptQuery(QueryParams):
     """Options for the prompt."""
 
     model: Annotated[Name | None, msgspec.Meta(description="Model. Default: the one a run would choose.")] = None
@@ -200,10 +200,10 @@ def show_prompt(project: Project, id: str, query: PromptQuery) -> Prompt:
 # --- features -------------------------------------------------------------------------
 
 
-class NewFeature(Body):
+class FeatureInput(RequestBody):
     """Feature to add."""
 
-    name: Title
+    name: TaskTitle
     spec: Annotated[str, msgspec.Meta(description="Specification, included in the prompts of its tasks.")] = ""
     plan: Annotated[str, msgspec.Meta(description="Implementation plan.")] = ""
 
@@ -215,7 +215,7 @@ def list_features(project: Project) -> Listing[FeatureCounts]:
 
 
 @features.post("/api/features", 201)
-def add_feature(project: Project, body: NewFeature) -> Feature:
+def add_feature(project: Project, body: FeatureInput) -> Feature:
     """Add a feature whose spec and plan are included in the prompts of its tasks."""
     return project.features.add(body.name, body.spec, body.plan)
 

@@ -10,20 +10,20 @@ from msgspec import Meta, Struct
 
 from ralph.core.paging import Page
 from ralph.core.records import Memory, MemoryEvent, now, replace
-from ralph.formats.memories_json import VERSION, export_fields
-from ralph.formats.memory_files import Format
+from ralph.formats.memories_json import EXPORT_VERSION, export_fields
+from ralph.formats.memory_files import ImportFormat
 from ralph.memory.import_export import ImportResult, states_in
 from ralph.project import Project
-from ralph.store.memory_queries import Wanted
-from ralph.web.api.filters import Filters, chosen, wanted_by
-from ralph.web.endpoints import Body, Calls, Listing, Piece, encode
+from ralph.store.memory_queries import MemoryFilter
+from ralph.web.api.filters import MemoryFilters, memory_filter_from, selected_project
+from ralph.web.endpoints import EndpointGroup, Listing, RequestBody, ResponseChunk, encode_json
 from ralph.web.problems import InvalidValueError
 
-calls = Calls("memories")
+calls = EndpointGroup("memories")
 
-LONGEST_NAME = 200
+MAX_IMPORT_NAME_CHARS = 200
 """Maximum length of a file name, in characters."""
-A_PIECE = 500
+EXPORT_CHUNK_SIZE = 500
 """Number of memories exported at a time."""
 
 
@@ -67,13 +67,13 @@ class MemoryExport(Struct):
     memories: list[ExportedMemory]
 
 
-class MemoryImport(Body):
+class MemoryImportRequest(RequestBody):
     """File to import."""
 
     text: Annotated[str, Meta(min_length=1, description="Contents of the file: JSON, CSV, Markdown, …")]
-    name: Annotated[str, Meta(max_length=LONGEST_NAME, description="Name of the file.")] = "import"
+    name: Annotated[str, Meta(max_length=MAX_IMPORT_NAME_CHARS, description="Name of the file.")] = "import"
     stage: Annotated[bool, Meta(description="Stage the memories for review.")] = False
-    format: Annotated[Format, Meta(description="`unknown` detects the format.")] = Format.UNKNOWN
+    format: Annotated[ImportFormat, Meta(description="`unknown` detects the format.")] = ImportFormat.UNKNOWN
     force: Annotated[bool, Meta(description="Import despite a checksum mismatch.")] = False
 
 
@@ -84,7 +84,7 @@ class ImportProblem(Struct):
     why: str
 
 
-class ImportOutcome(Struct, kw_only=True):
+class ImportSummary(Struct, kw_only=True):
     """Result of an import."""
 
     name: str
@@ -111,7 +111,7 @@ class ImportOutcome(Struct, kw_only=True):
 _COUNTS = ("new", "merged", "revived", "known", "again", "refused", "quarantined", "tasks", "staged")
 
 
-class ExportQuery(Filters):
+class ExportQuery(MemoryFilters):
     """Filters and format of an export."""
 
     format: Annotated[
@@ -120,26 +120,26 @@ class ExportQuery(Filters):
     ] = "json"
 
 
-@calls.get("/api/projects/{project}/memories/export", gives=MemoryExport, or_text=True)
-def export_memories(project: Project, name: str, query: ExportQuery) -> Piece:
+@calls.get("/api/projects/{project}/memories/export", response_type=MemoryExport, may_be_text=True)
+def export_memories(project: Project, name: str, query: ExportQuery) -> ResponseChunk:
     """Export all matching memories, oldest first.
 
     A large export is not a snapshot: each memory is read when it is sent, so that writers need not wait. Fields that a
     format does not support are left out; json and bundle support all of them.
     """
-    target = chosen(project, name)
+    target = selected_project(project, name)
     if query.format == "json":
-        about = MemoryExport(VERSION, target.store.project_name, now(), [])
-        return _export_piece(project, name, query, encode(about).removesuffix(b"]}"), None)
+        about = MemoryExport(EXPORT_VERSION, target.store.project_name, now(), [])
+        return _export_piece(project, name, query, encode_json(about).removesuffix(b"]}"), None)
     if query.format == "bundle":
         return _Bundle(target, name, query).piece(project)
     exported = target.transfer.export(query.format, _filters(target, query))
     text = "".join(piece for _, pieces in exported.files for piece in pieces)
-    return Piece(text=text.encode("utf-8", "replace"), then=None, is_text=True)
+    return ResponseChunk(text=text.encode("utf-8", "replace"), next_chunk=None, is_text=True)
 
 
-def _filters(target: Project, query: ExportQuery) -> Wanted:
-    filters = wanted_by(target, query)
+def _filters(target: Project, query: ExportQuery) -> MemoryFilter:
+    filters = memory_filter_from(target, query)
     return filters if query.state else replace(filters, states=states_in(query.format))
 
 
@@ -156,7 +156,7 @@ class _Bundle:
         position = None
         while True:
             found = self._project.memory.list(
-                _filters(self._project, self._query), Page(limit=A_PIECE, after=position), oldest=True
+                _filters(self._project, self._query), Page(limit=EXPORT_CHUNK_SIZE, after=position), oldest=True
             )
             position = found.next
             for one in found:
@@ -165,11 +165,13 @@ class _Bundle:
             if position is None:
                 return
 
-    def piece(self, project: Project) -> Piece:
+    def piece(self, project: Project) -> ResponseChunk:
         """Return the next lines."""
-        self._project = chosen(project, self._name)
-        lines = [line.encode("utf-8", "replace") for line in islice(self._lines, A_PIECE)]
-        return Piece(text=b"".join(lines), then=self.piece if len(lines) == A_PIECE else None, is_text=True)
+        self._project = selected_project(project, self._name)
+        lines = [line.encode("utf-8", "replace") for line in islice(self._lines, EXPORT_CHUNK_SIZE)]
+        return ResponseChunk(
+            text=b"".join(lines), next_chunk=self.piece if len(lines) == EXPORT_CHUNK_SIZE else None, is_text=True
+        )
 
 
 class KnowledgeFile(Struct):
@@ -180,28 +182,32 @@ class KnowledgeFile(Struct):
 
 
 @calls.get("/api/projects/{project}/memories/export/knowledge")
-def export_knowledge(project: Project, name: str, query: Filters) -> Listing[KnowledgeFile]:
+def export_knowledge(project: Project, name: str, query: MemoryFilters) -> Listing[KnowledgeFile]:
     """Export knowledge entries as Markdown files, oldest first."""
-    target = chosen(project, name)
-    exported = target.transfer.export("knowledge", wanted_by(target, query))
+    target = selected_project(project, name)
+    exported = target.transfer.export("knowledge", memory_filter_from(target, query))
     return Listing([KnowledgeFile(name=name, text="".join(pieces)) for name, pieces in exported.files])
 
 
-def _export_piece(project: Project, name: str, query: Filters, before: bytes, after: tuple[str, str] | None) -> Piece:
+def _export_piece(
+    project: Project, name: str, query: MemoryFilters, before: bytes, after: tuple[str, str] | None
+) -> ResponseChunk:
     """Return the next memories of an export after a position."""
-    target = chosen(project, name)
-    found = target.memory.list(wanted_by(target, query), Page(limit=A_PIECE, after=after), oldest=True)
-    text = before + b",".join(encode(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
+    target = selected_project(project, name)
+    found = target.memory.list(
+        memory_filter_from(target, query), Page(limit=EXPORT_CHUNK_SIZE, after=after), oldest=True
+    )
+    text = before + b",".join(encode_json(ExportedMemory(**export_fields(one))) for one in found)  # type: ignore[arg-type]
     if found.next is None:
-        return Piece(text=text + b"]}", then=None)
-    return Piece(text=text, then=lambda project: _export_piece(project, name, query, b",", found.next))
+        return ResponseChunk(text=text + b"]}", next_chunk=None)
+    return ResponseChunk(text=text, next_chunk=lambda project: _export_piece(project, name, query, b",", found.next))
 
 
 @calls.post("/api/projects/{project}/memories/import")
-def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOutcome:
+def import_memories(project: Project, name: str, body: MemoryImportRequest) -> ImportSummary:
     """Import memories from a file of any supported format; importing it again changes nothing."""
-    form = None if body.format is Format.UNKNOWN else body.format
-    result = chosen(project, name).transfer.import_text(
+    form = None if body.format is ImportFormat.UNKNOWN else body.format
+    result = selected_project(project, name).transfer.import_text(
         body.text, body.name, stage=body.stage, force=body.force, format=form
     )
     counts = {one: getattr(result, one) for one in _COUNTS}
@@ -210,8 +216,8 @@ def import_memories(project: Project, name: str, body: MemoryImport) -> ImportOu
     return _outcome(result, counts)
 
 
-def _outcome(result: ImportResult, counts: dict[str, int]) -> ImportOutcome:
-    return ImportOutcome(
+def _outcome(result: ImportResult, counts: dict[str, int]) -> ImportSummary:
+    return ImportSummary(
         name=result.name,
         format=result.format,
         change_id=result.change_id,

@@ -8,34 +8,34 @@ from typing import Any
 
 from ralph.core.records import record
 from ralph.project import Project
-from ralph.web.openapi import document
-from ralph.web.page_routes import Pages, View
-from ralph.web.tokens import SERVE_PORT
+from ralph.web.openapi import openapi_document
+from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.tokens import DEFAULT_SERVE_PORT
 
-ADDRESS = f"http://127.0.0.1:{SERVE_PORT}"
-FAR = 1_000_000
+EXAMPLE_URL = f"http://127.0.0.1:{DEFAULT_SERVE_PORT}"
+MAX_SHOWN_LIMIT = 1_000_000
 """Magnitude above which a limit is not shown."""
-MOST_WORDS = 12
+MAX_SHOWN_ENUM_VALUES = 12
 """Maximum number of enum values shown."""
 
-pages = Pages()
+pages = PageGroup()
 
 
 @record
-class Field:
+class ApiField:
     """Field of a request or response."""
 
     name: str
     type: str
     link: str
     """Name of the schema it refers to, if any."""
-    is_needed: bool
+    is_required: bool
     default: str
     description: str
 
 
 @record
-class Operation:
+class ApiOperation:
     """API operation."""
 
     id: str
@@ -43,71 +43,71 @@ class Operation:
     path: str
     summary: str
     description: str
-    parameters: tuple[Field, ...]
-    body: tuple[Field, ...]
-    answer: Field
+    parameters: tuple[ApiField, ...]
+    body: tuple[ApiField, ...]
+    answer: ApiField
     example: str
 
 
 @record
-class Tagged:
+class OperationGroup:
     """Group of operations with the same tag."""
 
     name: str
-    operations: tuple[Operation, ...]
+    operations: tuple[ApiOperation, ...]
 
 
 @record
-class Shape:
+class ApiSchema:
     """Named schema."""
 
     name: str
     description: str
-    fields: tuple[Field, ...]
+    fields: tuple[ApiField, ...]
     words: str
     """Type, if the schema is not an object."""
 
 
 @pages.page("/api/docs")
-def show_docs(project: Project) -> View:
+def show_docs(project: Project) -> PageView:
     """Show the API reference."""
-    groups, shapes = described()
-    return View(
+    groups, shapes = api_reference()
+    return PageView(
         template="docs.html",
         values={
             "groups": groups,
             "shapes": shapes,
-            "address": ADDRESS,
-            "version": document()["info"]["version"],
+            "address": EXAMPLE_URL,
+            "version": openapi_document()["info"]["version"],
         },
     )
 
 
 @cache
-def described() -> tuple[tuple[Tagged, ...], tuple[Shape, ...]]:
+def api_reference() -> tuple[tuple[OperationGroup, ...], tuple[ApiSchema, ...]]:
     """Return all operations by group, and the named schemas."""
-    spec = document()
+    spec = openapi_document()
     schemas: dict[str, Any] = spec["components"]["schemas"]
-    groups: dict[str, list[Operation]] = {}
+    groups: dict[str, list[ApiOperation]] = {}
     for path, methods in spec["paths"].items():
         for method, operation in methods.items():
             tag = (operation.get("tags") or ["more"])[0]
             groups.setdefault(tag, []).append(_operation(method.upper(), path, operation, schemas))
     shapes = [
-        Shape(
+        ApiSchema(
             name=name,
             description=schema.get("description", ""),
             fields=_fields(schema),
-            words="" if "properties" in schema else type_in_words(schema),
+            words="" if "properties" in schema else describe_type(schema),
         )
         for name, schema in sorted(schemas.items())
     ]
-    return tuple(Tagged(name=name, operations=tuple(some)) for name, some in groups.items()), tuple(shapes)
+    return tuple(OperationGroup(name=name, operations=tuple(some)) for name, some in groups.items()), tuple(shapes)
 
 
-def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> Operation:
+def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> ApiOperation:
     body = _body_schema(operation, schemas)
-    return Operation(
+    return ApiOperation(
         id=operation.get("operationId") or f"{method.lower()}{path.replace('/', '-')}",
         method=method,
         path=path,
@@ -129,14 +129,14 @@ def _body_schema(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str
     return resolved
 
 
-def _parameter(parameter: dict[str, Any]) -> Field:
+def _parameter(parameter: dict[str, Any]) -> ApiField:
     description = "in the path" if parameter["in"] == "path" else parameter.get("description", "")
     return _field(
         parameter["name"], {**parameter["schema"], "description": description}, parameter.get("required", False)
     )
 
 
-def _answer(operation: dict[str, Any]) -> Field:
+def _answer(operation: dict[str, Any]) -> ApiField:
     status, answer = next(iter(operation["responses"].items()))
     contents: dict[str, dict[str, Any]] = answer.get("content", {})
     kind = next(iter(contents), "nothing")
@@ -144,24 +144,24 @@ def _answer(operation: dict[str, Any]) -> Field:
     return (
         field
         if kind == "application/json"
-        else Field(
-            name=status, type=kind, link="", is_needed=True, default="", description=answer.get("description", "")
+        else ApiField(
+            name=status, type=kind, link="", is_required=True, default="", description=answer.get("description", "")
         )
     )
 
 
-def _fields(schema: dict[str, Any]) -> tuple[Field, ...]:
+def _fields(schema: dict[str, Any]) -> tuple[ApiField, ...]:
     needed = schema.get("required", ())
     return tuple(_field(name, one, name in needed) for name, one in schema.get("properties", {}).items())
 
 
-def _field(name: str, schema: dict[str, Any], is_needed: bool) -> Field:
+def _field(name: str, schema: dict[str, Any], is_needed: bool) -> ApiField:
     default = schema.get("default")
-    return Field(
+    return ApiField(
         name=name,
-        type=type_in_words(schema),
+        type=describe_type(schema),
         link=_linked_schema(schema),
-        is_needed=is_needed,
+        is_required=is_needed,
         default="" if default in (None, "", []) else json.dumps(default),
         description=schema.get("description", ""),
     )
@@ -170,28 +170,29 @@ def _field(name: str, schema: dict[str, Any], is_needed: bool) -> Field:
 # --- types ----------------------------------------------------------------------------
 
 
-def type_in_words(schema: dict[str, Any]) -> str:
+def describe_type(schema: dict[str, Any]) -> str:
     """Describe the type of a schema in a few words."""
     if name := _ref_name(schema):
         return name
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(dict.fromkeys(type_in_words(one) for one in schema[key]))
+            return " or ".join(dict.fromkeys(describe_type(one) for one in schema[key]))
     if "enum" in schema:
         words = [json.dumps(one) for one in schema["enum"]]
-        return " | ".join(words[:MOST_WORDS]) + (" | …" if len(words) > MOST_WORDS else "")
+        return " | ".join(words[:MAX_SHOWN_ENUM_VALUES]) + (" | …" if len(words) > MAX_SHOWN_ENUM_VALUES else "")
     kind = schema.get("type", "anything")
     if kind == "array":
-        return f"list of {type_in_words(schema['items'])}" if schema.get("items") else "list"
+        return f"list of {describe_type(schema['items'])}" if schema.get("items") else "list"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
-        return f"object of {type_in_words(schema['additionalProperties'])}"
+        return f"object of {describe_type(schema['additionalProperties'])}"
     name = " or ".join(kind) if isinstance(kind, list) else str(kind)
     return name + _limits(schema)
 
 
 def _limits(schema: dict[str, Any]) -> str:
     minimum, maximum = (
-        None if bound is None or abs(bound) > FAR else bound for bound in (schema.get("minimum"), schema.get("maximum"))
+        None if bound is None or abs(bound) > MAX_SHOWN_LIMIT else bound
+        for bound in (schema.get("minimum"), schema.get("maximum"))
     )
     if minimum is None and maximum is None:
         return ""
@@ -216,7 +217,7 @@ def _linked_schema(schema: dict[str, Any]) -> str:
 
 def _example(method: str, path: str, operation: dict[str, Any], body: dict[str, Any]) -> str:
     """Return a curl command for an operation."""
-    address = ADDRESS + path
+    address = EXAMPLE_URL + path
     needed = [one for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
     if needed:
         address += "?" + "&".join(f"{one['name']}={_sample(one['name'], one['schema'])}" for one in needed)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ralph.core.paging import Page
 from ralph.project import Project
-from ralph.web.endpoints import Query
-from ralph.web.page_routes import Pages, View
-from ralph.web.pages.links import address
-from ralph.web.paging import Cursor, Number, cursor_to, place_in
+from ralph.web.endpoints import QueryParams
+from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.links import page_url
+from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 
-ON_A_PAGE = 30
+FAILURES_PER_PAGE = 30
 """Number of reports on a page."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class FailuresQuery(Query):
+class FailuresPageQuery(QueryParams):
     """Filters for failures."""
 
     category: str = ""
@@ -25,10 +25,10 @@ class FailuresQuery(Query):
 
 
 @pages.page("/failures")
-def show_failures(project: Project, query: FailuresQuery) -> View:
+def show_failures(project: Project, query: FailuresPageQuery) -> PageView:
     """Show failures by category, groups of identical ones, and the reports."""
     reports = project.journal.failures(
-        Page(limit=ON_A_PAGE, after=place_in(query.cursor, Number)),
+        Page(limit=FAILURES_PER_PAGE, after=decode_cursor(query.cursor, Number)),
         task=query.task or None,
         category=query.category or None,
         fingerprint=query.fingerprint or None,
@@ -41,10 +41,10 @@ def show_failures(project: Project, query: FailuresQuery) -> View:
     filters = {"category": query.category, "task": query.task, "fingerprint": query.fingerprint}
 
     def narrowed(**change: str) -> str:
-        return address("/failures", **(filters | change))
+        return page_url("/failures", **(filters | change))
 
-    cursor = cursor_to(reports.next)
-    return View(
+    cursor = encode_cursor(reports.next)
+    return PageView(
         template="failures.html",
         values={
             "query": query,

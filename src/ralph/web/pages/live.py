@@ -5,19 +5,19 @@ from __future__ import annotations
 from ralph.core.paging import Page
 from ralph.loop import run_log
 from ralph.project import Project
-from ralph.web.endpoints import Query
-from ralph.web.page_routes import Pages, View
+from ralph.web.endpoints import QueryParams
+from ralph.web.page_routes import PageGroup, PageView
 from ralph.web.pages.sentences import run_command
 
-LATEST = 20
+LATEST_RUNS = 20
 """Number of latest runs searched for running ones."""
-MOST_ATTEMPTS = 100
+MAX_LIVE_ATTEMPTS = 100
 """Maximum number of attempts shown."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class LiveQuery(Query):
+class LivePageQuery(QueryParams):
     """Run to watch."""
 
     run: str = ""
@@ -25,24 +25,26 @@ class LiveQuery(Query):
 
 
 @pages.page("/live")
-def show_live(project: Project, query: LiveQuery) -> View:
+def show_live(project: Project, query: LivePageQuery) -> PageView:
     """Show the run in progress with its agent's output, or the latest run."""
-    run = run_log.to_watch(project.store, query.run)
+    run = run_log.find_run_to_watch(project.store, query.run)
     if run is None:
-        return View(template="live.html", values={"run": None, "others": [], "run_command": run_command(project)})
+        return PageView(template="live.html", values={"run": None, "others": [], "run_command": run_command(project)})
     view = project.runs.get(run.id)
-    attempts = project.journal.attempts(Page(limit=MOST_ATTEMPTS), run=run.id)
+    attempts = project.journal.attempts(Page(limit=MAX_LIVE_ATTEMPTS), run=run.id)
     running = project.store.attempts.running()
-    unfinished = [one for one in project.store.attempts.runs(LATEST) if one.ended_at is None and one.id != run.id]
-    others = [one for one in unfinished if run_log.goes_on(one, [each for each in running if each.run_id == one.id])]
-    return View(
+    unfinished = [one for one in project.store.attempts.runs(LATEST_RUNS) if one.ended_at is None and one.id != run.id]
+    others = [
+        one for one in unfinished if run_log.is_run_active(one, [each for each in running if each.run_id == one.id])
+    ]
+    return PageView(
         template="live.html",
         values={
             "run": run,
             "stats": view.stats,
             "running": view.running,
-            "is_at_work": run_log.goes_on(run, view.running),
-            "is_here": run.id in run_log.runs(project.directory),
+            "is_at_work": run_log.is_run_active(run, view.running),
+            "is_here": run.id in run_log.logged_runs(project.directory),
             "attempts": attempts,
             "has_more": attempts.next is not None,
             "titles": project.store.tasks.titles([one.task_id for one in attempts]),

@@ -6,35 +6,35 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from ralph.core.paging import Page
-from ralph.core.records import KINDS, State, record
+from ralph.core.records import MEMORY_KINDS, MemoryState, record
 from ralph.core.text import one_line
 from ralph.memory.lifecycle.timeline import changed_fields
 from ralph.memory.recall.embeddings import is_installed
-from ralph.memory.recall.labels import FIELDS, MEANINGS, UNTOLD
+from ralph.memory.recall.labels import FIELD_LABELS, HIDDEN_FIELDS, SCORE_DESCRIPTIONS
 from ralph.memory.sharing import is_shared
 from ralph.project import Project
-from ralph.web.api.filters import HERE, Filters, chosen, nameable, wanted_by
+from ralph.web.api.filters import SERVED_PROJECT, MemoryFilters, memory_filter_from, selected_project, valid_id
 from ralph.web.api.memories import CursorPart
-from ralph.web.endpoints import Query
-from ralph.web.page_routes import Pages, View
-from ralph.web.paging import cursor_to, place_in
+from ralph.web.endpoints import QueryParams
+from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.paging import decode_cursor, encode_cursor
 from ralph.web.rendering import state_words
-from ralph.web.schemas import PublicMemory, public
+from ralph.web.schemas import PublicMemory, public_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ralph.core.records import MemoryEvent
 
-A_PAGE = 50
+MEMORIES_PER_PAGE = 50
 """Number of memories on a page."""
-MOST_CHOICES = 300
+MAX_TASK_CHOICES = 300
 """Maximum number of tasks offered in a menu."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class MemoriesPage(Filters):
+class MemoriesPageQuery(MemoryFilters):
     """Filters for memories, named as in the API."""
 
     q: str = ""
@@ -42,7 +42,7 @@ class MemoriesPage(Filters):
     project: str = ""
 
 
-class MemoryQuery(Query):
+class MemoryPageQuery(QueryParams):
     """Options for the page of a memory."""
 
     project: str = ""
@@ -51,7 +51,7 @@ class MemoryQuery(Query):
 
 
 @record
-class Row:
+class MemoryRow:
     """Memory in a list."""
 
     memory: PublicMemory
@@ -60,16 +60,16 @@ class Row:
 
 
 @record
-class Option:
+class FacetOption:
     """Value of a facet."""
 
     value: str
     count: int
-    is_chosen: bool
+    is_selected: bool
 
 
 @record
-class Happened:
+class HistoryEntry:
     """Event in the history of a memory with the fields it changed."""
 
     event: MemoryEvent
@@ -81,20 +81,20 @@ class Happened:
 
 
 @pages.page("/memories")
-def memories(project: Project, query: MemoriesPage) -> View:
+def show_memories_page(project: Project, query: MemoriesPageQuery) -> PageView:
     """Show matching memories, best or newest first."""
-    here = chosen(project, query.project or HERE)
-    filters = wanted_by(here, query)
+    here = selected_project(project, query.project or SERVED_PROJECT)
+    filters = memory_filter_from(here, query)
     next_cursor = None
     if query.q.strip():
-        hits = here.memory.search(query.q, filters, A_PAGE)
-        rows = [Row(memory=public(one.memory), score=one.score, because=one.because) for one in hits]
+        hits = here.memory.search(query.q, filters, MEMORIES_PER_PAGE)
+        rows = [MemoryRow(memory=public_memory(one.memory), score=one.score, because=one.because) for one in hits]
     else:
-        after = place_in(query.cursor, tuple[CursorPart, CursorPart])
-        found = here.memory.list(filters, Page(limit=A_PAGE, after=after))
-        rows, next_cursor = [Row(memory=public(one)) for one in found], cursor_to(found.next)
+        after = decode_cursor(query.cursor, tuple[CursorPart, CursorPart])
+        found = here.memory.list(filters, Page(limit=MEMORIES_PER_PAGE, after=after))
+        rows, next_cursor = [MemoryRow(memory=public_memory(one)) for one in found], encode_cursor(found.next)
     facets = here.memory.facets()
-    return View(
+    return PageView(
         template="memories.html",
         values={
             "query": query,
@@ -104,14 +104,14 @@ def memories(project: Project, query: MemoriesPage) -> View:
             "is_narrowed": _is_narrowed(query),
             "facets": {
                 "type": _options(facets.type, query.type),
-                "state": _options(facets.state, query.state or [State.ACTIVE]),
+                "state": _options(facets.state, query.state or [MemoryState.ACTIVE]),
                 "source": _options(facets.source, query.source),
                 "tag": _options(facets.tag, query.tag),
             },
             "stale_count": facets.stale,
             "is_stale": query.stale,
             "kinds": _kinds(facets.type),
-            "meanings": MEANINGS,
+            "meanings": SCORE_DESCRIPTIONS,
             "has_meaning": is_installed() and here.config.memories.meaning,
             "projects": project.store.projects.all(),
             "shown_project": here.store.project_name,
@@ -120,30 +120,32 @@ def memories(project: Project, query: MemoriesPage) -> View:
     )
 
 
-def _options(counts: dict[str, int], selected: Sequence[str]) -> list[Option]:
+def _options(counts: dict[str, int], selected: Sequence[str]) -> list[FacetOption]:
     """Return the values of a facet, including selected ones that no memory has."""
     known = {**counts, **{one: 0 for one in selected if one not in counts}}
-    return [Option(value=value, count=count, is_chosen=value in selected) for value, count in known.items() if value]
+    return [
+        FacetOption(value=value, count=count, is_selected=value in selected) for value, count in known.items() if value
+    ]
 
 
 def _kinds(used: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys((*KINDS, *filter(None, used))))
+    return list(dict.fromkeys((*MEMORY_KINDS, *filter(None, used))))
 
 
-def _link(query: MemoriesPage, cursor: str) -> str:
+def _link(query: MemoriesPageQuery, cursor: str) -> str:
     parameters = {**_set_parameters(query), "cursor": cursor}
     return "/memories?" + urlencode(
         {name: "true" if one is True else one for name, one in parameters.items()}, doseq=True
     )
 
 
-def _is_narrowed(query: MemoriesPage) -> bool:
+def _is_narrowed(query: MemoriesPageQuery) -> bool:
     """Return whether any filter besides the default is set."""
-    ignored = {"cursor", "project", *(["state"] if query.state == [State.ACTIVE] else [])}
+    ignored = {"cursor", "project", *(["state"] if query.state == [MemoryState.ACTIVE] else [])}
     return bool(_set_parameters(query).keys() - ignored)
 
 
-def _set_parameters(query: MemoriesPage) -> dict[str, Any]:
+def _set_parameters(query: MemoriesPageQuery) -> dict[str, Any]:
     """Return the query parameters that are set."""
     return {name: value for name in query.__struct_fields__ if (value := getattr(query, name))}
 
@@ -152,46 +154,46 @@ def _set_parameters(query: MemoriesPage) -> dict[str, Any]:
 
 
 @pages.page("/memories/{id}")
-def memory(project: Project, id: str, query: MemoryQuery) -> View:
+def show_memory_page(project: Project, id: str, query: MemoryPageQuery) -> PageView:
     """Show a memory with its confidence over time, history and use."""
-    here = chosen(project, query.project or HERE)
+    here = selected_project(project, query.project or SERVED_PROJECT)
     view = here.memory.show(id)
     memory = view.memory
     task_ids = (memory.origin_task, query.task, *(row["task_id"] for row in view.shown_to))
-    return View(
+    return PageView(
         template="memory.html",
         values={
-            "memory": public(memory),
+            "memory": public_memory(memory),
             "view": view,
             "history": [_history_entry(event) for event in reversed(here.memory.history(id))],
             "points": [
                 {"at": one.at, "confidence": one.confidence, "what": one.what}
                 for one in here.memory.confidence_over_time(id)
             ],
-            "tasks": here.store.tasks.some(task_ids),
-            "choices": here.tasks.list(Page(limit=MOST_CHOICES)),
-            "why": here.prompts.explain(id, nameable("Task", query.task)) if query.task else None,
+            "tasks": here.store.tasks.get_many(task_ids),
+            "choices": here.tasks.list(Page(limit=MAX_TASK_CHOICES)),
+            "why": here.prompts.explain(id, valid_id("Task", query.task)) if query.task else None,
             "asked_task": query.task,
             "link_ids": dict(view.links),
             "is_shared": is_shared(here.store, id),
-            "meanings": MEANINGS,
+            "meanings": SCORE_DESCRIPTIONS,
             "kinds": _kinds((memory.kind,)),
             "in_project": query.project,
             "suffix": "?" + urlencode({"project": query.project}) if query.project else "",
-            "is_in_use": memory.state is State.ACTIVE,
-            "is_waiting": memory.state in (State.STAGED, State.QUARANTINED),
+            "is_in_use": memory.state is MemoryState.ACTIVE,
+            "is_waiting": memory.state in (MemoryState.STAGED, MemoryState.QUARANTINED),
         },
     )
 
 
-def _history_entry(event: MemoryEvent) -> Happened:
+def _history_entry(event: MemoryEvent) -> HistoryEntry:
     changes = changed_fields(event) if event.was is not None else {}
-    return Happened(
+    return HistoryEntry(
         event=event,
         changes=tuple(
-            (FIELDS.get(name, name), _format_value(name, was), _format_value(name, became))
+            (FIELD_LABELS.get(name, name), _format_value(name, was), _format_value(name, became))
             for name, (was, became) in changes.items()
-            if name not in UNTOLD and not (name == "state_reason" and became == event.why)
+            if name not in HIDDEN_FIELDS and not (name == "state_reason" and became == event.why)
         ),
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ralph.core.paging import Page
-from ralph.core.records import State, Status, record
+from ralph.core.records import MemoryState, TaskStatus, record
 from ralph.project import Project
-from ralph.web.page_routes import Pages, View
+from ralph.web.page_routes import PageGroup, PageView
 from ralph.web.pages.sentences import run_command
 
 if TYPE_CHECKING:
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from ralph.loop.stats import RunStats
     from ralph.memory.lifecycle.lift import Lift, Measure
 
-LATEST = 8
+LATEST_ATTEMPTS = 8
 """Number of latest attempts shown."""
-MOST = 6
+MAX_TASKS_PER_SECTION = 6
 """Maximum number of tasks shown per section."""
-TO_COMPARE = "--holdout 0.1"
+HOLDOUT_OPTION = "--holdout 0.1"
 """Option of `ralph run` that measures the impact of memory."""
-PADDING = 0.12
+INTERVAL_PADDING = 0.12
 """Space on both sides of an interval, as a fraction of the scale."""
 
-pages = Pages()
+pages = PageGroup()
 
 
 @record
-class Bar:
+class IntervalBar:
     """Interval on a scale with its zero, in percent of the width."""
 
     low: float
@@ -40,17 +40,17 @@ class Bar:
 
 
 @pages.page("/")
-def overview(project: Project) -> View:
+def show_overview(project: Project) -> PageView:
     """Show runs, success, cost, memories and the impact of memory."""
     project.files.check()
-    overview = project.overview(MOST)
-    attempts = project.journal.attempts(Page(limit=LATEST))
+    overview = project.overview(MAX_TASKS_PER_SECTION)
+    attempts = project.journal.attempts(Page(limit=LATEST_ATTEMPTS))
     states = project.store.memories.counts("state")
     lift = project.stats.lift()
     runs = project.stats.runs()[::-1]
     memory = project.stats.memory()
     command = run_command(project)
-    return View(
+    return PageView(
         template="overview.html",
         values={
             "overview": overview,
@@ -58,12 +58,12 @@ def overview(project: Project) -> View:
             "tasks": _tasks(project, (*attempts, *overview.running, *overview.left)),
             "attempts": attempts,
             "waiting": overview.waiting,
-            "trouble": overview.trouble[:MOST],
-            "staged": states.get(State.STAGED, 0) + states.get(State.QUARANTINED, 0),
+            "trouble": overview.trouble[:MAX_TASKS_PER_SECTION],
+            "staged": states.get(MemoryState.STAGED, 0) + states.get(MemoryState.QUARANTINED, 0),
             "runs": runs,
             "memory": memory,
             "lift": lift,
-            "lift_says": lift.says.replace(f"ralph run {TO_COMPARE}", f"`{command} {TO_COMPARE}`"),
+            "lift_says": lift.says.replace(f"ralph run {HOLDOUT_OPTION}", f"`{command} {HOLDOUT_OPTION}`"),
             "run_command": command,
             "bar": _bar(lift),
             "measures": [_measure_fields(one) for one in lift.measures],
@@ -75,11 +75,11 @@ def overview(project: Project) -> View:
     )
 
 
-def _shares(counts: dict[Status, int]) -> list[tuple[Status, int, float, float]]:
+def _shares(counts: dict[TaskStatus, int]) -> list[tuple[TaskStatus, int, float, float]]:
     """Return each status with its count and the start and width of its part of the bar, in percent."""
     total = sum(counts.values())
     shares, start = [], 0.0
-    for status in (Status.DONE, Status.IN_PROGRESS, Status.PENDING, Status.BLOCKED, Status.FAILED):
+    for status in (TaskStatus.DONE, TaskStatus.IN_PROGRESS, TaskStatus.PENDING, TaskStatus.BLOCKED, TaskStatus.FAILED):
         count = counts.get(status, 0)
         width = 100 * count / total if total else 0.0
         shares.append((status, count, round(start, 3), round(width, 3)))
@@ -88,7 +88,7 @@ def _shares(counts: dict[Status, int]) -> list[tuple[Status, int, float, float]]
 
 
 def _tasks(project: Project, attempts: Iterable[Attempt]) -> dict[str, Task]:
-    return project.store.tasks.some(one.task_id for one in attempts)
+    return project.store.tasks.get_many(one.task_id for one in attempts)
 
 
 def _figures(runs: Sequence[RunStats]) -> list[dict[str, Any]]:
@@ -108,19 +108,19 @@ def _figures(runs: Sequence[RunStats]) -> list[dict[str, Any]]:
 # --- lift ---------------------------------------------------------------------------------------
 
 
-def _bar(lift: Lift) -> Bar | None:
+def _bar(lift: Lift) -> IntervalBar | None:
     """Return the position of the success rate interval on a scale that includes zero."""
     if not lift.measures:
         return None
     success = lift.measures[0]
     low, high = min(success.low, 0.0), max(success.high, 0.0)
-    padding = (high - low or 1.0) * PADDING
+    padding = (high - low or 1.0) * INTERVAL_PADDING
     low, high = low - padding, high + padding
 
     def at(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
 
-    return Bar(
+    return IntervalBar(
         low=at(success.low),
         width=round(at(success.high) - at(success.low), 2),
         middle=at(success.difference),

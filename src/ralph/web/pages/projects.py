@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ralph.project import Project
-from ralph.web.page_routes import Pages, View
+from ralph.web.page_routes import PageGroup, PageView
 
-pages = Pages()
+pages = PageGroup()
 
 
 @pages.page("/projects")
-def projects(project: Project) -> View:
+def show_projects(project: Project) -> PageView:
     """Show all projects of the database with their contents."""
-    return View(
+    return PageView(
         template="projects.html",
         values={"projects": project.projects.list(), "where": project.projects.where},
     )

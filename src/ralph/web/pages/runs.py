@@ -6,50 +6,50 @@ from ralph.core.paging import Page
 from ralph.core.records import now
 from ralph.memory.lifecycle.confidence import days_between
 from ralph.project import Project
-from ralph.web.endpoints import Query
-from ralph.web.page_routes import Pages, View
-from ralph.web.pages.links import address
+from ralph.web.endpoints import QueryParams
+from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.links import page_url
 from ralph.web.pages.sentences import run_command
-from ralph.web.paging import Cursor, Name, cursor_to, place_in
+from ralph.web.paging import Cursor, Name, decode_cursor, encode_cursor
 
-ON_A_PAGE = 50
+RUNS_PER_PAGE = 50
 """Number of runs on a page."""
-MOST_ATTEMPTS = 500
+MAX_RUN_ATTEMPTS = 500
 """Maximum number of attempts shown with a run."""
-MOST_LEARNED = 1_000
+MAX_LEARNED = 1_000
 """Maximum number of learned memories shown with a run."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class RunsQuery(Query):
+class RunsPageQuery(QueryParams):
     """Page of the list of runs."""
 
     cursor: Cursor = ""
 
 
 @pages.page("/runs")
-def show_runs(project: Project, query: RunsQuery) -> View:
+def show_runs(project: Project, query: RunsPageQuery) -> PageView:
     """Show the results of runs, newest first."""
-    runs = project.runs.list(Page(limit=ON_A_PAGE, after=place_in(query.cursor, Name)))
-    return View(
+    runs = project.runs.list(Page(limit=RUNS_PER_PAGE, after=decode_cursor(query.cursor, Name)))
+    return PageView(
         template="runs.html",
         values={
             "runs": runs,
             "running": {one.run_id for one in project.store.attempts.running()},
             "is_first": not query.cursor,
-            "next": address("/runs", cursor=cursor_to(runs.next)) if runs.next else "",
+            "next": page_url("/runs", cursor=encode_cursor(runs.next)) if runs.next else "",
             "run_command": run_command(project),
         },
     )
 
 
 @pages.page("/runs/{id}")
-def show_run(project: Project, id: str) -> View:
+def show_run(project: Project, id: str) -> PageView:
     """Show a run with its attempts, models and learned memories."""
     view = project.runs.get(id)
-    attempts = project.journal.attempts(Page(limit=MOST_ATTEMPTS), run=id)
-    return View(
+    attempts = project.journal.attempts(Page(limit=MAX_RUN_ATTEMPTS), run=id)
+    return PageView(
         template="run.html",
         values={
             "run": view.run,
@@ -59,7 +59,7 @@ def show_run(project: Project, id: str) -> View:
             "has_more": attempts.next is not None,
             "titles": project.store.tasks.titles([one.task_id for one in attempts]),
             "models": view.models,
-            "learned": project.runs.memories(id, MOST_LEARNED),
+            "learned": project.runs.memories(id, MAX_LEARNED),
             "elapsed": days_between(view.run.started_at, view.run.ended_at or now()) * 86_400,
         },
     )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ralph.project import Project
 
-USUAL_AGENT = "claude"
+EXAMPLE_AGENT = "claude"
 """Agent in the command if none is configured, because a run requires one."""
 
 
 def run_command(project: Project) -> str:
     """Return the command that starts a run in this project."""
     agent = project.config.agent
-    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {USUAL_AGENT}"
+    return "ralph run" if agent.command or agent.name != "command" else f"ralph run --agent {EXAMPLE_AGENT}"

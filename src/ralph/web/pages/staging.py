@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from ralph.core.paging import Page
-from ralph.core.records import Memory, State, record
-from ralph.memory.lifecycle.staging import held_back, refusal, status
+from ralph.core.records import Memory, MemoryState, record
+from ralph.memory.lifecycle.staging import pending_reason, rejection_reason, staging_status
 from ralph.project import Project
-from ralph.web.endpoints import Query
-from ralph.web.page_routes import Pages, View
+from ralph.web.endpoints import QueryParams
+from ralph.web.page_routes import PageGroup, PageView
 from ralph.web.problems import InvalidValueError
-from ralph.web.schemas import PublicMemory, public
+from ralph.web.schemas import PublicMemory, public_memory
 
-MOST = 100
+MAX_LEARNINGS = 100
 """Maximum number of learnings shown at once."""
-SHOWN = ("waiting", "rejected")
+STAGING_VIEWS = ("waiting", "rejected")
 """Values of the `show` parameter."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class StagingQuery(Query):
+class StagingPageQuery(QueryParams):
     """Options for the staging page."""
 
     show: str = "waiting"
@@ -27,7 +27,7 @@ class StagingQuery(Query):
 
 
 @record
-class Learning:
+class LearningRow:
     """Learning that needs a decision or was rejected."""
 
     memory: PublicMemory
@@ -38,15 +38,15 @@ class Learning:
 
 
 @pages.page("/staging")
-def staging(project: Project, query: StagingQuery) -> View:
+def show_staging(project: Project, query: StagingPageQuery) -> PageView:
     """Show learnings that need a decision, oldest first, or rejected ones."""
-    if query.show not in SHOWN:
-        raise InvalidValueError(f"show: must be one of {', '.join(SHOWN)}.")
+    if query.show not in STAGING_VIEWS:
+        raise InvalidValueError(f"show: must be one of {', '.join(STAGING_VIEWS)}.")
     counts = project.learnings.counts()
     waiting = counts["pending"] + counts["validated"] + counts["quarantined"]
     is_waiting = query.show == "waiting"
-    found = project.learnings.list(None if is_waiting else "rejected", Page(limit=MOST), newest=not is_waiting)
-    return View(
+    found = project.learnings.list(None if is_waiting else "rejected", Page(limit=MAX_LEARNINGS), newest=not is_waiting)
+    return PageView(
         template="staging.html",
         values={
             "show": query.show,
@@ -55,13 +55,18 @@ def staging(project: Project, query: StagingQuery) -> View:
             "counts": {"waiting": waiting, "rejected": counts["rejected"]},
             "validated": counts["validated"],
             "pending": counts["pending"],
-            "tasks": project.store.tasks.some(one.origin_task for one in found),
+            "tasks": project.store.tasks.get_many(one.origin_task for one in found),
         },
     )
 
 
-def _learning(memory: Memory) -> Learning:
-    why = held_back(memory)
-    if not why and memory.state is State.STAGED and not memory.validated_at and (refused := refusal(memory)):
+def _learning(memory: Memory) -> LearningRow:
+    why = pending_reason(memory)
+    if (
+        not why
+        and memory.state is MemoryState.STAGED
+        and not memory.validated_at
+        and (refused := rejection_reason(memory))
+    ):
         why = f"the rules would reject it ({refused})"
-    return Learning(memory=public(memory), status=status(memory), held_back=why)
+    return LearningRow(memory=public_memory(memory), status=staging_status(memory), held_back=why)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from ralph.core.paging import Page, ResultList
-from ralph.core.records import Status, record, replace
+from ralph.core.records import TaskStatus, record, replace
 from ralph.project import Project
-from ralph.web.endpoints import Query
-from ralph.web.graph import HEIGHT, WIDTH, Drawing, draw
-from ralph.web.page_routes import Pages, View
-from ralph.web.pages.links import address
+from ralph.web.endpoints import QueryParams
+from ralph.web.graph import NODE_HEIGHT, NODE_WIDTH, GraphLayout, layout_graph
+from ralph.web.page_routes import PageGroup, PageView
+from ralph.web.pages.links import page_url
 from ralph.web.pages.sentences import run_command
-from ralph.web.paging import Cursor, Number, cursor_to, place_in
+from ralph.web.paging import Cursor, Number, decode_cursor, encode_cursor
 from ralph.web.problems import InvalidValueError
 
 if TYPE_CHECKING:
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from ralph.core.paging import Page, ResultList
 from ralph.core.records import Attempt, FailureReport, Task
 
-MOST_DRAWN = 500
+MAX_GRAPH_TASKS = 500
 """Maximum number of tasks in the graph; the oldest done ones are left out first."""
-MOST_LISTED = 300
+TASKS_PER_PAGE = 300
 """Number of tasks on a page of the list."""
-MOST_CHOICES = 300
+MAX_TASK_MENU_CHOICES = 300
 """Maximum number of tasks offered in a menu."""
-MOST_RANKED = 50
+MAX_RANKED_MEMORIES = 50
 """Maximum number of memories in a ranking."""
 TITLE_COLUMNS = 26
 """Width of a title in the graph, in columns."""
-MARGIN = 24
+GRAPH_MARGIN = 24
 """Margin of the graph, in SVG units."""
-MOST_ALONE = 12
+MAX_UNLINKED_DONE_TASKS = 12
 """Maximum number of done tasks without links in the graph; with more, none of them are drawn."""
 _FILTERS_BY_LOOK: dict[str, dict[str, Any]] = {
-    "running": {"status": Status.IN_PROGRESS},
+    "running": {"status": TaskStatus.IN_PROGRESS},
     "ready": {"ready": True},
-    "failed": {"status": Status.FAILED},
-    "blocked": {"status": Status.BLOCKED},
+    "failed": {"status": TaskStatus.FAILED},
+    "blocked": {"status": TaskStatus.BLOCKED},
     "waiting": {"ready": False},
-    "done": {"status": Status.DONE},
+    "done": {"status": TaskStatus.DONE},
 }
 """Filters of each display status, in the order of the list."""
 _LOOKS_BY_STATUS = {"": tuple(_FILTERS_BY_LOOK), "pending": ("ready", "waiting"), "in_progress": ("running",)}
-STATUSES = (*Status, "ready", "waiting")
+STATUS_FILTERS = (*TaskStatus, "ready", "waiting")
 """Values of the status filter; ready and waiting tasks are both pending."""
 
-pages = Pages()
+pages = PageGroup()
 
 
-class TasksQuery(Query):
+class TasksPageQuery(QueryParams):
     """Filters for tasks."""
 
     status: str = ""
@@ -64,7 +64,7 @@ class TasksQuery(Query):
     """Cursor of the list of tasks with one status."""
 
 
-class TaskQuery(Query):
+class TaskPageQuery(QueryParams):
     """Options for the page of a task."""
 
     show: str = ""
@@ -72,13 +72,13 @@ class TaskQuery(Query):
 
 
 @record
-class Box:
+class TaskBox:
     """Task in the graph."""
 
     task: Task
     x: float
     y: float
-    look: str
+    display_status: str
     """Display status, which determines the color."""
     title: str
     """Title, truncated to fit."""
@@ -86,36 +86,36 @@ class Box:
 
 
 @record
-class Told:
+class AttemptRow:
     """Attempt with its failure report, if any."""
 
     attempt: Attempt
     report: FailureReport | None
-    same: tuple[Told, ...] = ()
+    identical: tuple[AttemptRow, ...] = ()
     """Directly preceding attempts that failed identically."""
 
 
 @pages.page("/tasks")
-def show_tasks(project: Project, query: TasksQuery) -> View:
+def show_tasks(project: Project, query: TasksPageQuery) -> PageView:
     """Show the tasks with their status and dependencies."""
-    if query.status and query.status not in STATUSES:
-        raise InvalidValueError(f"status: must be one of {', '.join(STATUSES)}.")
+    if query.status and query.status not in STATUS_FILTERS:
+        raise InvalidValueError(f"status: must be one of {', '.join(STATUS_FILTERS)}.")
     feature = query.feature or None
     counts = project.tasks.counts(feature)
     ready_count = project.tasks.count_ready(feature)
     in_scope = sum(counts.values())
     listed = _page(project, query, feature)
-    cursor = cursor_to(listed.next)
-    drawn = _worth_drawing(project.tasks.graph(MOST_DRAWN, feature=feature).tasks)
-    drawing = draw([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
-    ready = project.store.tasks.ready_among(one.id for one in (*listed, *drawn) if one.status is Status.PENDING)
-    looks = {task.id: look_of(task, ready) for task in (*listed, *drawn)}
-    names = project.store.tasks.some(id for task in listed if looks[task.id] == "waiting" for id in task.needs)
+    cursor = encode_cursor(listed.next)
+    drawn = _worth_drawing(project.tasks.graph(MAX_GRAPH_TASKS, feature=feature).tasks)
+    drawing = layout_graph([t.id for t in drawn], {t.id: t.needs for t in drawn}, {t.id: t.parent_id for t in drawn})
+    ready = project.store.tasks.filter_ready(one.id for one in (*listed, *drawn) if one.status is TaskStatus.PENDING)
+    looks = {task.id: display_status(task, ready) for task in (*listed, *drawn)}
+    names = project.store.tasks.get_many(id for task in listed if looks[task.id] == "waiting" for id in task.needs)
 
     def narrowed(status: str, show: str) -> str:
-        return address("/tasks", status=status, feature=query.feature, show=show)
+        return page_url("/tasks", status=status, feature=query.feature, show=show)
 
-    return View(
+    return PageView(
         template="tasks.html",
         values={
             "query": query,
@@ -124,15 +124,15 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
             "in_scope": in_scope,
             "features": project.store.features.all(),
             "tasks": listed,
-            "next": address("/tasks", status=query.status, feature=query.feature, show=query.show, cursor=cursor)
+            "next": page_url("/tasks", status=query.status, feature=query.feature, show=query.show, cursor=cursor)
             if cursor
             else "",
             "found": _status_total(query.status, counts, ready_count),
             "total": in_scope if feature is None else sum(project.store.tasks.counts().values()),
             "looks": looks,
             "names": names,
-            "finished": {task.id for task in names.values() if task.status is Status.DONE},
-            "choices": project.tasks.list(Page(limit=MOST_CHOICES)),
+            "finished": {task.id for task in names.values() if task.status is TaskStatus.DONE},
+            "choices": project.tasks.list(Page(limit=MAX_TASK_MENU_CHOICES)),
             "drawing": drawing,
             "boxes": _boxes(
                 drawing,
@@ -141,55 +141,55 @@ def show_tasks(project: Project, query: TasksQuery) -> View:
                 {task.id for task in drawn if _matches(task, query.status, ready)},
             ),
             "left_out": max(0, in_scope - len(drawn)),
-            "view_box": f"{-MARGIN} {-MARGIN} {drawing.width + 2 * MARGIN:.0f} {drawing.height + 2 * MARGIN:.0f}",
-            "box_width": WIDTH,
-            "box_height": HEIGHT,
+            "view_box": f"{-GRAPH_MARGIN} {-GRAPH_MARGIN} {drawing.width + 2 * GRAPH_MARGIN:.0f} {drawing.height + 2 * GRAPH_MARGIN:.0f}",
+            "box_width": NODE_WIDTH,
+            "box_height": NODE_HEIGHT,
         },
     )
 
 
 @pages.page("/tasks/{id}")
-def show_task(project: Project, id: str, query: TaskQuery) -> View:
+def show_task(project: Project, id: str, query: TaskPageQuery) -> PageView:
     """Show a task with its attempts and the prompt of the next one."""
     view = project.tasks.get(id)
     reports = {(one.run_id, one.iteration): one for one in project.journal.failures_of(id)}
     parent = project.store.tasks.get(view.task.parent_id) if view.task.parent_id else None
     related = [view.task, *view.needs, *view.needed_by, *view.parts, *([parent] if parent else [])]
-    ready = project.store.tasks.ready_among(one.id for one in related if one.status is Status.PENDING)
-    return View(
+    ready = project.store.tasks.filter_ready(one.id for one in related if one.status is TaskStatus.PENDING)
+    return PageView(
         template="task.html",
         values={
             "seen": view,
             "task": view.task,
             "parent": parent,
-            "looks": {task.id: look_of(task, ready) for task in related},
-            "waits_for": [task for task in view.needs if task.status is not Status.DONE],
+            "looks": {task.id: display_status(task, ready) for task in related},
+            "waits_for": [task for task in view.needs if task.status is not TaskStatus.DONE],
             "attempts": _group_identical(
-                [Told(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in view.attempts]
+                [AttemptRow(attempt=one, report=reports.get((one.run_id, one.iteration))) for one in view.attempts]
             ),
             "picked": [(task.id, task.title) for task in view.needs],
             "run_command": run_command(project),
             "log": project.tasks.read_log(id)[::-1],
             "features": project.store.features.all(),
-            "choices": [task for task in project.tasks.list(Page(limit=MOST_CHOICES + 1)) if task.id != id][
-                :MOST_CHOICES
+            "choices": [task for task in project.tasks.list(Page(limit=MAX_TASK_MENU_CHOICES + 1)) if task.id != id][
+                :MAX_TASK_MENU_CHOICES
             ],
             "show": query.show,
             "prompt": project.prompts.preview(id) if query.show == "prompt" else None,
-            "ranking": project.prompts.ranking(id, MOST_RANKED) if query.show == "ranking" else None,
+            "ranking": project.prompts.ranking(id, MAX_RANKED_MEMORIES) if query.show == "ranking" else None,
         },
     )
 
 
-def _group_identical(attempts: Sequence[Told]) -> list[Told]:
+def _group_identical(attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
     """Group consecutive attempts that failed identically."""
     return [
-        replace(first, same=tuple(others))
+        replace(first, identical=tuple(others))
         for first, *others in (list(group) for _, group in groupby(attempts, key=_group_key))
     ]
 
 
-def _group_key(entry: Told) -> object:
+def _group_key(entry: AttemptRow) -> object:
     """Return the key of identical failures; attempts that did not fail have unique keys."""
     attempt, report = entry.attempt, entry.report
     if report is None:
@@ -200,49 +200,51 @@ def _group_key(entry: Told) -> object:
 # --- display status -------------------------------------------------------------------
 
 
-def look_of(task: Task, ready: Collection[str]) -> str:
+def display_status(task: Task, ready: Collection[str]) -> str:
     """Return the display status of a task; a pending one is ready or waiting."""
-    if task.status is Status.PENDING:
+    if task.status is TaskStatus.PENDING:
         return "ready" if task.id in ready else "waiting"
-    return "running" if task.status is Status.IN_PROGRESS else task.status.value
+    return "running" if task.status is TaskStatus.IN_PROGRESS else task.status.value
 
 
 def _matches(task: Task, status: str, ready: Collection[str]) -> bool:
-    return status in ("", task.status.value, look_of(task, ready))
+    return status in ("", task.status.value, display_status(task, ready))
 
 
-def _page(project: Project, query: TasksQuery, feature: str | None) -> ResultList[Task]:
+def _page(project: Project, query: TasksPageQuery, feature: str | None) -> ResultList[Task]:
     """Return a page of tasks with one status, or the first tasks of several statuses."""
     looks = _LOOKS_BY_STATUS.get(query.status, (query.status,))
     if len(looks) == 1:
-        after = place_in(query.cursor, tuple[Number, Number])
-        return project.tasks.list(Page(limit=MOST_LISTED, after=after), feature=feature, **_FILTERS_BY_LOOK[looks[0]])
+        after = decode_cursor(query.cursor, tuple[Number, Number])
+        return project.tasks.list(
+            Page(limit=TASKS_PER_PAGE, after=after), feature=feature, **_FILTERS_BY_LOOK[looks[0]]
+        )
     listed: ResultList[Task] = ResultList()
     for look in looks:
-        if len(listed) < MOST_LISTED:
-            page = Page(limit=MOST_LISTED - len(listed))
+        if len(listed) < TASKS_PER_PAGE:
+            page = Page(limit=TASKS_PER_PAGE - len(listed))
             listed += project.tasks.list(page, feature=feature, **_FILTERS_BY_LOOK[look])
     return listed
 
 
-def _counts(counts: dict[Status, int], ready: int) -> list[tuple[str, str, int]]:
+def _counts(counts: dict[TaskStatus, int], ready: int) -> list[tuple[str, str, int]]:
     """Return the statuses to filter by, each with its display status and number of tasks."""
-    others = (Status.IN_PROGRESS, Status.DONE, Status.FAILED, Status.BLOCKED)
+    others = (TaskStatus.IN_PROGRESS, TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
     return [
         ("ready", "ready", ready),
-        ("waiting", "waiting", max(0, counts.get(Status.PENDING, 0) - ready)),
-        *((one.value, "running" if one is Status.IN_PROGRESS else one.value, counts.get(one, 0)) for one in others),
+        ("waiting", "waiting", max(0, counts.get(TaskStatus.PENDING, 0) - ready)),
+        *((one.value, "running" if one is TaskStatus.IN_PROGRESS else one.value, counts.get(one, 0)) for one in others),
     ]
 
 
-def _status_total(status: str, counts: dict[Status, int], ready: int) -> int:
+def _status_total(status: str, counts: dict[TaskStatus, int], ready: int) -> int:
     """Return the number of tasks with a status, or of all tasks."""
     if status in ("ready", "waiting"):
-        return ready if status == "ready" else max(0, counts.get(Status.PENDING, 0) - ready)
-    return counts.get(Status(status), 0) if status else sum(counts.values())
+        return ready if status == "ready" else max(0, counts.get(TaskStatus.PENDING, 0) - ready)
+    return counts.get(TaskStatus(status), 0) if status else sum(counts.values())
 
 
-def fitting(text: str, columns: int) -> str:
+def truncate_to_columns(text: str, columns: int) -> str:
     """Truncate a text to a number of columns; wide characters take two."""
     used = 0
     for at, character in enumerate(text):
@@ -261,19 +263,21 @@ def _worth_drawing(tasks: Sequence[Task]) -> list[Task]:
     alone = {
         task.id
         for task in tasks
-        if task.status is Status.DONE and not task.needs and not task.parent_id and task.id not in linked
+        if task.status is TaskStatus.DONE and not task.needs and not task.parent_id and task.id not in linked
     }
-    return [task for task in tasks if task.id not in alone] if len(alone) > MOST_ALONE else list(tasks)
+    return [task for task in tasks if task.id not in alone] if len(alone) > MAX_UNLINKED_DONE_TASKS else list(tasks)
 
 
-def _boxes(drawing: Drawing, tasks: dict[str, Task], looks: dict[str, str], matching: Collection[str]) -> list[Box]:
+def _boxes(
+    drawing: GraphLayout, tasks: dict[str, Task], looks: dict[str, str], matching: Collection[str]
+) -> list[TaskBox]:
     return [
-        Box(
+        TaskBox(
             task=tasks[node.id],
             x=node.x,
             y=node.y,
-            look=looks[node.id],
-            title=fitting(tasks[node.id].title, TITLE_COLUMNS),
+            display_status=looks[node.id],
+            title=truncate_to_columns(tasks[node.id].title, TITLE_COLUMNS),
             matches=node.id in matching,
         )
         for node in drawing.nodes
