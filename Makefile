@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PEERS_PIP := $(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
+.PHONY: help demo test test-all test-postgres test-agents test-api test-browser check torture soak lint types layers bench bench-hooks simulate bench-recall docs lock clean fuzz
 
 help: ## Explain these targets
 	@echo "Ralph: a loop for coding agents, with a memory. Each target sets up what it needs."
@@ -48,7 +48,10 @@ $(VENV)/.faults: | $(BIN)/python
 	fi; \
 	echo "strace is missing: the tests that need it are skipped. On Debian: apt install strace, or say make test TOOLS=install as root."
 
-test: $(VENV)/.dev $(VENV)/.faults ## Run every test, on SQLite
+test: $(VENV)/.dev ## Run the tests on SQLite, without the slow ones (under 3 minutes)
+	@$(BIN)/pytest -m "not slow"
+
+test-all: $(VENV)/.dev $(VENV)/.faults ## Run every test on SQLite, slow ones included
 	@$(BIN)/pytest
 
 # What looks for inputs by the code that they reach. Where it has no wheel, or cannot be had, there are other inputs alone.
@@ -117,7 +120,7 @@ $(VENV)/.chromium: | $(BIN)/python
 test-browser: $(VENV)/.dev $(VENV)/.chromium ## Walk through the dashboard in a real browser (Chromium)
 	@$(BIN)/pytest -rs tests/browser
 
-check: lint types layers test test-postgres test-api test-browser test-agents ## All that must pass before a change lands
+check: lint types layers test-all test-postgres test-api test-browser test-agents ## All that must pass before a change lands
 
 lint: $(VENV)/.dev ## Style and common mistakes (ruff)
 	@$(BIN)/ruff check .
