@@ -42,7 +42,6 @@ FULL = Memory(
     task_type="test-fix",
     hat="critic",
     source=MemorySource.AUTOMATIC,
-    trust="web",
     state=MemoryState.QUARANTINED,
     state_reason="Came from a page.",
     confidence=0.85,
@@ -412,10 +411,11 @@ def test_secrets_and_invisible_characters_do_not_come_in() -> None:
         title="The key\u200b",
         body="It is ghp_abcdefghijklmnopqrstuvwxyz0123456789.\x00",
         tags=["a\u202eb", "ok"],
-        trust="\ud800web",
+        hat="\ud800web",
+        trust="dropped",  # a field of older versions
     )
 
-    assert (memory.title, memory.body, memory.tags, memory.trust) == (
+    assert (memory.title, memory.body, memory.tags, memory.hat) == (
         "The key",
         "It is [redacted].",
         ("ab", "ok"),

@@ -434,7 +434,6 @@ class Memory:
     task_type: str | None = None
     hat: str | None = None
     source: MemorySource = MemorySource.EXPLICIT
-    trust: str = "project"
     state: MemoryState = MemoryState.ACTIVE
     state_reason: str = ""
     """Why the memory is rejected, pruned, superseded or quarantined."""

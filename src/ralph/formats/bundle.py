@@ -431,7 +431,6 @@ _MEMORY_FIELDS: Fields = {
     "task_type": _word,
     "hat": _word,
     "source": _source,
-    "trust": _word,
     "state": _state,
     "state_reason": _text,
     "confidence": _share,

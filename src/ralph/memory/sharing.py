@@ -108,7 +108,7 @@ def _share(shared: SharedMemories, memory: Memory, known_as: str, name: str, cha
     at = now()
     known = _known(shared, memory, known_as, name)
     if known is None:
-        copy = replace(memory, **_NOT_CARRIED, trust="shared", updated_at=at, verified_at=at)
+        copy = replace(memory, **_NOT_CARRIED, updated_at=at, verified_at=at)
         return AddResult(memory=shared.memories.insert_unchecked(copy, change), what="added")
     if known.state is MemoryState.ACTIVE and _text_of(known) == _text_of(memory):
         return AddResult(memory=known, what="known")

@@ -39,6 +39,8 @@ _CREDIT_FIELDS = ("uses", "used_at", "wins", "losses", "success_rate", "confiden
 _NOT_UNDOABLE = ("undone", "unlinked")
 """Events that undo skips, because nobody decided them."""
 _CHANGE_PREFIX = "chg-"
+UNUSED_TRUST = "project"
+"""Value of the required column `trust`, which no record has any more. Older rows may have another value."""
 
 
 @record
@@ -546,6 +548,7 @@ def _columns(memory: Memory, mark: str = "") -> dict[str, object]:
     from ralph.memory.lifecycle.fingerprint import fingerprint
 
     return to_columns(memory) | {
+        "trust": UNUSED_TRUST,
         "title_key": title_key(memory.title),
         "fingerprint": mark or fingerprint(memory),
     }

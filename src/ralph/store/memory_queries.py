@@ -61,23 +61,6 @@ class MemoryFilter:
     is_validated: bool | None = None
     """Match only memories that passed validation, or only those that did not."""
 
-    def matches(self, memory: Memory) -> bool:
-        """Return whether a memory matches."""
-        return (
-            (not self.kinds or memory.kind in self.kinds)
-            and memory.state in self.states
-            and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
-            and (not self.sources or memory.source in self.sources)
-            and self.task_type in (None, memory.task_type)
-            and self.feature in (None, memory.feature)
-            and memory.confidence >= self.min_confidence
-            and (memory.success_rate or 0.0) >= self.min_success_rate
-            and memory.created_at >= self.after
-            and (not self.before or memory.created_at <= self.before)
-            and (not self.is_stale or bool(memory.stale))
-            and self.is_validated in (None, bool(memory.validated_at))
-        )
-
 
 class MemoryReader:
     """Read access to the memories of a project."""
@@ -220,7 +203,7 @@ class MemoryReader:
             """,
             **values,
         )
-        yield from self._in_order([row["seq"] for row in rows], filter)
+        yield from self._in_order([row["seq"] for row in rows])
 
     def containing(self, filter: MemoryFilter, text: str) -> Iterator[Memory]:
         """Yield matching memories that contain a text, ignoring case, last inserted first.
@@ -243,7 +226,7 @@ class MemoryReader:
                 pattern=_like_pattern(text[:MAX_SEARCH_LENGTH]),
                 **values,
             )
-            yield from (memory for memory in map(row_to_memory, rows) if filter.matches(memory))
+            yield from map(row_to_memory, rows)
             if len(rows) < most:
                 return
             below, most = rows[-1]["seq"], PAGE
@@ -257,11 +240,11 @@ class MemoryReader:
         return self._by_date(filter, above, ">", "ASC")
 
     def _by_date(
-        self, wanted: MemoryFilter, cursor: tuple[str, str] | None, operator: str, direction: str
+        self, filter: MemoryFilter, cursor: tuple[str, str] | None, operator: str, direction: str
     ) -> Iterator[Memory]:
         """Yield matching memories ordered by date, starting after a cursor, in pages of growing size."""
-        condition, values = _conditions(replace(wanted, states=()))
-        states = {f"in_state_{n}": state.value for n, state in enumerate(wanted.states or tuple(MemoryState))}
+        condition, values = _conditions(replace(filter, states=()))
+        states = {f"in_state_{n}": state.value for n, state in enumerate(filter.states or tuple(MemoryState))}
         page_size = FIRST_PAGE
         while True:
             follows = f"(r.created_at, r.id) {operator} (:made_at, :id)" if cursor else "1 = 1"
@@ -283,19 +266,18 @@ class MemoryReader:
                 **states,
                 **(dict(zip(("made_at", "id"), cursor, strict=True)) if cursor else {}),
             )
-            yield from self._in_order([row["seq"] for row in rows], wanted)
+            yield from self._in_order([row["seq"] for row in rows])
             if len(rows) < page_size:
                 return
             cursor = rows[-1]["created_at"], rows[-1]["id"]
             page_size *= PAGE_GROWTH
 
-    def _in_order(self, seqs: Sequence[int], wanted: MemoryFilter) -> Iterator[Memory]:
-        """Yield the memories with these sequence numbers, in the given order, that still match."""
+    def _in_order(self, seqs: Sequence[int]) -> Iterator[Memory]:
+        """Yield the memories with these sequence numbers, in the given order."""
         for start in range(0, len(seqs), PAGE):
             page = seqs[start : start + PAGE]
             found = {row["seq"]: row for row in self.rows_in("seq", page)}
-            memories = (row_to_memory(found[seq]) for seq in page if seq in found)
-            yield from (memory for memory in memories if wanted.matches(memory))
+            yield from (row_to_memory(found[seq]) for seq in page if seq in found)
 
     def most_confident(self, filter: MemoryFilter, limit: int) -> list[Memory]:
         """Return about `most` matching memories with the highest confidence, spread evenly over the kinds."""
@@ -327,7 +309,7 @@ class MemoryReader:
                 **values,
             )
             found += map(row_to_memory, rows)
-        return [memory for memory in found if filter.matches(memory)]
+        return found
 
     def all(self) -> list[Memory]:
         """Return all active memories, oldest first."""
@@ -601,30 +583,32 @@ def _like_pattern(text: str) -> str:
     return "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 
-def _conditions(wanted: MemoryFilter) -> tuple[str, dict[str, object]]:
-    """Return the part of a filter that SQL can express, as a condition on table `r`, and its values."""
-    kinds, kind_values = _one_of("r.kind", wanted.kinds)
-    states, state_values = _one_of("r.state", [state.value for state in wanted.states])
-    sources, source_values = _one_of("r.source", [source.value for source in wanted.sources])
-    condition = f"{kinds} AND {states} AND {sources} AND r.confidence >= :least"
-    values = {**kind_values, **state_values, **source_values, "least": wanted.min_confidence}
-    if wanted.after or wanted.before:
+def _conditions(filter: MemoryFilter) -> tuple[str, dict[str, object]]:
+    """Return a filter as a condition on table `r`, and its values."""
+    kinds, kind_values = _one_of("r.kind", filter.kinds)
+    states, state_values = _one_of("r.state", [state.value for state in filter.states])
+    sources, source_values = _one_of("r.source", [source.value for source in filter.sources])
+    condition = f"{kinds} AND {states} AND {sources} AND r.confidence >= :min_confidence"
+    values = {**kind_values, **state_values, **source_values, "min_confidence": filter.min_confidence}
+    if filter.min_success_rate:
+        condition += " AND COALESCE(r.success_rate, 0) >= :min_success_rate"
+        values["min_success_rate"] = filter.min_success_rate
+    if filter.after or filter.before:
         condition += " AND r.created_at BETWEEN :after AND :before"
-        values |= {"after": wanted.after, "before": wanted.before or "9999"}
+        values |= {"after": filter.after, "before": filter.before or "9999"}
     for name in ("task_type", "feature"):
-        if (value := getattr(wanted, name)) is not None:
+        if (value := getattr(filter, name)) is not None:
             condition += f" AND r.{name} = :{name}"
             values[name] = value
-    if wanted.is_stale:
+    if filter.is_stale:
         condition += " AND r.stale <> ''"
-    if wanted.is_validated is not None:
-        condition += f" AND r.validated_at IS {'NOT ' if wanted.is_validated else ''}NULL"
-    if wanted.tags:
-        # LIKE may match too much; `MemoryFilter.holds` checks each result.
-        matches = [f"r.tags LIKE :tag_{n} ESCAPE '\\'" for n in range(len(wanted.tags))]
+    if filter.is_validated is not None:
+        condition += f" AND r.validated_at IS {'NOT ' if filter.is_validated else ''}NULL"
+    if filter.tags:
+        # Tags are stored as JSON, in which a quoted tag occurs only as a whole. LIKE would ignore its case.
+        matches = [f"replace(r.tags, :tag_{n}, '') <> r.tags" for n in range(len(filter.tags))]
         condition += f" AND ({' OR '.join(matches)})"
-        encoded = (json.dumps(tag, ensure_ascii=False) for tag in wanted.tags)
-        values |= {f"tag_{n}": _like_pattern(tag) for n, tag in enumerate(encoded)}
+        values |= {f"tag_{n}": json.dumps(tag, ensure_ascii=False) for n, tag in enumerate(filter.tags)}
     return condition, values
 
 

@@ -192,7 +192,7 @@ _PUBLIC_NAMES = {
     "origin_session": "created_by_session",
     "origin_loops": "source_loops",
 }
-_INTERNAL_FIELDS = ("seen", "trust")
+_INTERNAL_FIELDS = ("seen", "trust")  # `trust` is in the history of older versions
 
 
 def history_event(event: MemoryEvent) -> HistoryEvent:
