@@ -145,7 +145,7 @@ class ProjectService:
             self._database.extend_idle_timeout()
             lock_tasks(store.scope)
             self._projects.check_not_busy(entry.id)
-            if with_backup and _is_worth_keeping(store.scope, entry):
+            if with_backup and not entry.copying:  # an unfinished copy holds nothing of its own
                 backup = store.backup(f"before removing {one_line(entry.name, 30)}")
             gone = self._projects.remove(entry.id)
         return RemoveResult(
@@ -211,10 +211,3 @@ def _refuse_shared(entry: ProjectEntry, done: str) -> None:
             f"{entry.name!r} holds the shared memories and cannot be {done}. "
             "To stop sharing a memory: ralph memory unshare ID"
         )
-
-
-def _is_worth_keeping(scope: ProjectScope, entry: ProjectEntry) -> bool:
-    """Return whether a project holds data that is nowhere else; an unfinished copy does not."""
-    from ralph.store.maintenance.copy import is_copy_in_use
-
-    return not entry.copying or is_copy_in_use(scope, entry)

@@ -59,7 +59,7 @@ def _print_copied(copied: CopyResult) -> None:
     if copied.was_there:
         print(f"{name} is already in {target} and identical: {rows}.")
     else:
-        print(f"{'Finished copying' if copied.went_on else 'Copied'} {name} to {target}: {rows}, verified.")
+        print(f"Copied {name} to {target}: {rows}, verified.")
     if copied.has_changed:
         print(f"{printable(copied.source)} was changed during the copy. Those changes are not in the copy.")
 

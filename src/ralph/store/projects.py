@@ -31,7 +31,7 @@ class ProjectEntry:
     name: str
     created_at: str
     copying: str = ""
-    """State of an unfinished copy, used to resume it. Empty if the project is complete."""
+    """State of an unfinished copy by an older version. Empty if the project is complete."""
 
     @property
     def is_shared(self) -> bool:
@@ -102,7 +102,7 @@ class ProjectStore:
                 return known
             # A project is named after its folder, so the name may be taken.
             name = f"{SHARED_NAME} memories" if self.find(SHARED_NAME) else SHARED_NAME
-            return self._insert(SHARED_ID, name)
+            return self.insert(SHARED_ID, name, now())
 
     def resolve(self, id_or_name: str, *, is_own: bool = False) -> ProjectEntry:
         """Return the configured project, or the only one if none is configured or the database is not shared."""
@@ -139,7 +139,7 @@ class ProjectStore:
             # The first project is named after its folder, which may have the reserved name.
             if name != SHARED_NAME or self.find_shared() or self.all():
                 self._check_name(name)
-            return self._insert("p-" + os.urandom(4).hex(), name)
+            return self.insert("p-" + os.urandom(4).hex(), name, now())
 
     def rename(self, id: str, name: str) -> ProjectEntry:
         """Rename a project. Names are unique within a database."""
@@ -200,8 +200,9 @@ class ProjectStore:
         )
         return [_summary(row) for row in rows]
 
-    def _insert(self, id: str, name: str) -> ProjectEntry:
-        project = ProjectEntry(id=id, name=name, created_at=now())
+    def insert(self, id: str, name: str, created_at: str) -> ProjectEntry:
+        """Insert a project with a known id, in the open transaction."""
+        project = ProjectEntry(id=id, name=name, created_at=created_at)
         self._database.execute(
             "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
             id=id,

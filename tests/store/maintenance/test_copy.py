@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,16 +179,17 @@ def test_a_damaged_row_is_named_and_nothing_is_copied(file: Store, there: Databa
 
 COPIER = """
 import os, sys
-from ralph.store import copy, open_database
+from ralph.store import open_database
+from ralph.store.maintenance import copy
 
 copy.PAGE = 3
 
-def tell(table, done, total):
+def report(table, done, total):
     if table == sys.argv[3]:
         os._exit(9)
 
 source, target = open_database(sys.argv[1]), open_database(sys.argv[2], create=True)
-copy.copy_project(source, "alpha", target, tell=tell)
+copy.copy_project(source, "alpha", target, report_progress=report)
 """
 
 
@@ -197,59 +198,35 @@ def killed_at(table: str, source: Store, url: str) -> None:
     assert ran.returncode == 9
 
 
-@pytest.mark.parametrize("table", ["features", "tasks", "attempts", "memory_events", "memory_words", "memory_vectors"])
-def test_an_interrupted_copy_cannot_be_opened_and_is_gone_on_with(
+@pytest.mark.parametrize("table", ["tasks", "memory_vectors"])
+def test_an_interrupted_copy_leaves_nothing_and_can_be_repeated(
     file: Store, there: Database, store_url: str, table: str
 ) -> None:
     killed_at(table, file, store_url)
-    half = len(rows_of(there, "alpha")["features"])
 
-    with pytest.raises(StoreError, check=lambda error: error.code == "unfinished-copy"):
-        open_store(store_url, "alpha")
-    with pytest.raises(StoreError, check=lambda error: error.code == "unfinished-copy"):
-        copy_project(there, "alpha", file.database, "beta")
-    done = copy_project(file.database, "alpha", there)
-
-    assert half == 1
-    assert done.went_on
-    assert rows_of(there, "alpha") == rows_of(file.database, "alpha")
-    open_store(store_url, "alpha").close()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda store: store.tasks.update(store.tasks.all()[0].id, title="Renamed"),
-        lambda store: store.tasks.delete(next(task.id for task in store.tasks.all() if task.title == "Task 9")),
-        lambda store: learn(store, "Learned since"),
-    ],
-)
-def test_what_changed_in_the_source_since_an_interruption_is_in_the_copy(
-    file: Store, there: Database, store_url: str, change: object
-) -> None:
-    killed_at("memory_events", file, store_url)
-    assert callable(change)
-    change(file)
-
+    assert there.query("SELECT * FROM projects") == []
     copy_project(file.database, "alpha", there)
 
     assert rows_of(there, "alpha") == rows_of(file.database, "alpha")
 
 
-def test_an_unfinished_copy_of_another_project_is_left_alone(
-    file: Store, there: Database, store_url: str, tmp_path: Path
+def test_an_unfinished_copy_of_an_older_version_is_refused_and_replaced(
+    file: Store, there: Database, store_url: str
 ) -> None:
-    killed_at("memory_events", file, store_url)
-    other = create_store(str(tmp_path / "other.db"), "alpha")
-    learn(other, "Another one")
+    half = create_store(store_url, "alpha")
+    half.tasks.add(TaskDraft(title="Copied before"))
+    half.close()
+    there.execute("UPDATE projects SET copying = :state", state='{"source": "file.db"}')
 
-    with pytest.raises(UsageError, check=lambda error: error.code == "unfinished-copy"):
-        copy_project(other.database, "alpha", there)
-    copied = copy_project(other.database, "alpha", there, "other")
+    with pytest.raises(StoreError, check=lambda error: error.code == "unfinished-copy"):
+        open_store(store_url, "alpha")
+    with pytest.raises(StoreError, check=lambda error: error.code == "unfinished-copy"):
+        copy_project(there, "alpha", file.database, "beta")
+    copy_project(file.database, "alpha", there)
 
-    assert [row["title"] for row in rows_of(there, "other")["memory"]] == ["Another one"]
-    assert copied.id == other.project_id
-    other.close()
+    titles = [row["title"] for row in rows_of(there, "alpha")["tasks"]]
+    assert titles == [row["title"] for row in rows_of(file.database, "alpha")["tasks"]]
+    open_store(store_url, "alpha").close()
 
 
 def test_others_write_on_while_a_project_is_copied_and_that_is_told(
@@ -274,111 +251,43 @@ def test_others_write_on_while_a_project_is_copied_and_that_is_told(
 # --- others, meanwhile ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_resumed", [False, True])
-def test_a_copy_that_another_one_has_finished_leaves_what_was_added_since(
-    file: Store, there: Database, store_url: str, is_resumed: bool
-) -> None:
-    if is_resumed:
-        killed_at("memory_events", file, store_url)
-    waiting = iter([True])
+def just_before_the_copy(monkeypatch: pytest.MonkeyPatch, step: str, work: Callable[[], object]) -> None:
+    """Call `work` once, after a step that a copy takes before it locks its target."""
+    from ralph.store.maintenance import copy
 
-    def tell(table: str, done: int, total: int) -> None:
-        if table == "memory_links" and next(waiting, False):
-            again = open_database(file.database.display_url), open_database(store_url)
-            copy_project(again[0], "alpha", again[1])
-            worker = open_store(store_url, "alpha")
-            worker.tasks.add(TaskDraft(title="Added since"))
-            for one in (*again, worker):
-                one.close()
+    take_step, waiting = getattr(copy, step), iter([work])
 
-    with pytest.raises(StoreError, check=lambda error: error.code == "copy-taken-over"):
-        copy_project(file.database, "alpha", there, report_progress=tell)
+    def take_step_slowly(*given: Any) -> Any:
+        result = take_step(*given)
+        for one in waiting:
+            one()
+        return result
 
-    worker = open_store(store_url, "alpha")
-    assert "Added since" in [task.title for task in worker.tasks.all()]
-    worker.close()
-
-
-def test_a_copy_that_another_one_has_begun_anew_stops_before_its_next_page(
-    file: Store, there: Database, store_url: str
-) -> None:
-    killed_at("memory", file, store_url)
-    waiting = iter([True])
-
-    def tell(table: str, done: int, total: int) -> None:
-        if table == "memory" and next(waiting, False):
-            source = open_store(file.database.display_url)
-            learn(source, "Learned since")
-            source.close()
-            killed_at("features", file, store_url)
-
-    with pytest.raises(StoreError, check=lambda error: error.code == "copy-taken-over"):
-        copy_project(file.database, "alpha", there, report_progress=tell)
-    copy_project(file.database, "alpha", there)
-
-    assert rows_of(there, "alpha") == rows_of(file.database, "alpha")
+    monkeypatch.setattr(copy, step, take_step_slowly)
 
 
 def test_a_task_added_just_before_a_project_is_filled_stays(
     file: Store, there: Database, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ralph.store.maintenance import copy
-
     worker = create_store(store_url, "alpha")
-    begin_copy = copy._begin
+    just_before_the_copy(monkeypatch, "is_empty", lambda: worker.tasks.add(TaskDraft(title="Mine")))
 
-    def begin_late(*given: Any) -> Any:
-        worker.tasks.add(TaskDraft(title="Mine"))
-        return begin_copy(*given)
-
-    monkeypatch.setattr(copy, "_begin", begin_late)
     with pytest.raises(UsageError, check=lambda error: error.code == "project-in-use"):
         copy_project(file.database, "alpha", there)
 
     assert [task.title for task in worker.tasks.all()] == ["Mine"]
     worker.close()
-    open_store(store_url, "alpha").close()
-
-
-def test_a_task_added_while_a_project_is_filled_stays(
-    file: Store, there: Database, store_url: str, tmp_path: Path
-) -> None:
-    worker = create_store(store_url, "alpha")
-    waiting = iter([True])
-
-    def tell(table: str, done: int, total: int) -> None:
-        if table == "memory" and next(waiting, False):
-            worker.tasks.add(TaskDraft(title="Mine"))
-
-    with pytest.raises(StoreError, check=lambda error: error.code == "copy-target-changed"):
-        copy_project(file.database, "alpha", there, report_progress=tell)
-    for _ in range(2):
-        with pytest.raises(StoreError, check=lambda error: error.code == "project-in-use"):
-            copy_project(file.database, "alpha", there)
-
-    assert "Mine" in [task.title for task in worker.tasks.all()]
-    worker.close()
-    (tmp_path / ".ralph").mkdir()
-    assert ProjectService(tmp_path, Config(), there).remove("alpha").backup  # it holds what is nowhere else
 
 
 def test_two_copies_that_begin_at_once_do_not_harm_each_other(
     file: Store, there: Database, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ralph.store.maintenance import copy
-
-    begin_copy = copy._begin
-    waiting = iter([True])
-
-    def begin_late(*given: Any) -> Any:
-        if next(waiting, False):
-            other = open_database(store_url)
+    def copy_too() -> None:
+        with closing(open_database(store_url)) as other:
             copy_project(file.database, "alpha", other)
-            other.close()
-        return begin_copy(*given)
 
-    monkeypatch.setattr(copy, "_begin", begin_late)
-    with pytest.raises(StoreError, check=lambda error: error.code == "copy-taken-over"):
+    just_before_the_copy(monkeypatch, "_find_target", copy_too)
+    with pytest.raises(UsageError, check=lambda error: error.code == "project-in-use"):
         copy_project(file.database, "alpha", there)
 
     assert rows_of(there, "alpha") == rows_of(file.database, "alpha")

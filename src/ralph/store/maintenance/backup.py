@@ -177,12 +177,7 @@ def copy_project_rows(scope: ProjectScope, folder: Path, project_id: str = "") -
             with scope.database.snapshot(), database.transaction():
                 scope.database.extend_idle_timeout()
                 project = ProjectStore(scope.database).get(scope.project_id)
-                database.execute(
-                    "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
-                    id=project_id or project.id,
-                    name=project.name,
-                    at=project.created_at,
-                )
+                ProjectStore(database).insert(project_id or project.id, project.name, project.created_at)
                 tallies = copy_rows(scope, ProjectScope(database, project_id or project.id), {})
         finally:
             database.close()

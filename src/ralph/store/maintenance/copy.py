@@ -1,7 +1,7 @@
 """Copy of a project to another database of either kind, with its row numbers and history.
 
-A copy is a consistent snapshot of the source, which others may use meanwhile. The copy cannot be opened until every row
-was compared; repeating the command continues where an interrupted copy stopped.
+A copy is a consistent snapshot of the source, which others may use meanwhile. It is written and compared in one
+transaction: an interrupted copy leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     """Progress callback: table, number of rows done, total number of rows."""
 
 PAGE = 2_000
-"""Number of rows to copy per transaction."""
+"""Number of rows to read and insert at once."""
 
 
 @record
@@ -54,18 +54,16 @@ class CopyResult:
     tables: tuple[CopiedTable, ...]
     was_there: bool = False
     """Whether an identical copy existed already."""
-    went_on: bool = False
-    """Whether an interrupted copy was continued."""
     has_changed: bool = False
     """Whether the source changed during the copy; the copy does not include these changes."""
 
 
 def unfinished_copy_error(database: Database, project: ProjectEntry) -> StoreError:
-    """Return the error to raise when an unfinished copy is opened."""
+    """Return the error to raise when an unfinished copy by an older version is opened."""
     source = json.loads(project.copying)["source"]
     return StoreError(
         f"The project {project.name!r} in {database.display_url} is an unfinished copy. "
-        f"Finish it with: ralph store copy {source} {database.display_url}",
+        f"Copy it again with: ralph store copy {source} {database.display_url}",
         code="unfinished-copy",
     )
 
@@ -97,7 +95,7 @@ def copy_project(
         if found and was_there:
             place, tallies = found, _compare_existing(ours, ProjectScope(target, found.id), found)
         else:
-            place, tallies = _copy_new(ours, entry, target, found, name or entry.name, report_progress)
+            place, tallies = _copy_new(ours, entry, target, found, name, report_progress)
     return CopyResult(
         project=place.name,
         id=place.id,
@@ -105,7 +103,6 @@ def copy_project(
         target=target.display_url,
         tables=tuple(CopiedTable(table=table, rows=rows.rows, digest=rows.digest) for table, rows in tallies.items()),
         was_there=was_there,
-        went_on=bool(found and found.copying),
         has_changed=newest != _newest(ours),
     )
 
@@ -126,13 +123,7 @@ def _find_target(target: Database, entry: ProjectEntry, name: str) -> ProjectEnt
     projects = ProjectStore(target)
     if entry.is_shared:
         return projects.find_shared()
-    found = projects.find(name or entry.name) or (None if name else projects.find(entry.id))
-    if found and found.copying and json.loads(found.copying)["project_id"] != entry.id:
-        raise UsageError(
-            f"In {target.display_url}, {found.name!r} is an unfinished copy of another project. {_alternatives(found)}",
-            code="unfinished-copy",
-        )
-    return found
+    return projects.find(name or entry.name) or (None if name else projects.find(entry.id))
 
 
 def _alternatives(found: ProjectEntry) -> str:
@@ -163,144 +154,31 @@ def _copy_new(
     target: Database,
     found: ProjectEntry | None,
     name: str,
-    tell: ProgressCallback,
+    report_progress: ProgressCallback,
 ) -> tuple[ProjectEntry, dict[str, Tally]]:
-    """Copy the missing rows and compare all; start over if the source has changed since an interrupted copy.
-
-    Only rows of an earlier copy are deleted: others may have the project open, or be copying it too.
-    """
-    is_new = found is None or not found.copying
-    place = _begin(ours, entry, target, found, name) if is_new or not found else _resume(ours, target, found)
-    try:
-        return _copy_and_finish(ours, target, place, entry, tell)
-    except CopyMismatchError:
-        if not is_new:
-            return _copy_and_finish(ours, target, _restart(ours, target, place), entry, tell)
-        _refuse_taken_over(ProjectScope(target, place.id), place)
-        raise StoreError(
-            f"Somebody changed the project {place.name!r} in {target.display_url} during the copy, so it is unfinished. "
-            "Stop whoever works in it, and run the command again.",
-            code="copy-target-changed",
-        ) from None
-
-
-def _copy_and_finish(
-    ours: ProjectScope, target: Database, place: ProjectEntry, entry: ProjectEntry, tell: ProgressCallback
-) -> tuple[ProjectEntry, dict[str, Tally]]:
-    """Copy the missing rows, compare all, and mark the project as complete."""
-    theirs = ProjectScope(target, place.id)
-    tallies = copy_rows(
-        ours, theirs, json.loads(place.copying)["shifts"], tell, lambda: _refuse_taken_over(theirs, place)
-    )
-    with theirs.transaction():
-        _refuse_taken_over(theirs, place)
-        theirs.execute("UPDATE projects SET copying = '', created_at = :at WHERE id = :project_id", at=entry.created_at)
-    return place, tallies
-
-
-def _begin(
-    ours: ProjectScope, entry: ProjectEntry, target: Database, found: ProjectEntry | None, name: str
-) -> ProjectEntry:
-    """Return the project to copy into, created if necessary and marked as incomplete."""
+    """Copy all rows into a new or empty project and compare them, in one transaction."""
     projects = ProjectStore(target)
     found = projects.ensure_shared() if entry.is_shared else found
-    # Under the lock of the project: another writer was either first, and is seen, or finds the project marked.
-    with target.transaction(found.id if found else ""):
+    id = found.id if found else "p-" + os.urandom(4).hex() if projects.find(entry.id) else entry.id
+    theirs = ProjectScope(target, id)
+    with theirs.transaction():
         target.extend_idle_timeout()
-        if found:
-            _refuse_taken_over(ProjectScope(target, found.id), found)
-            if not is_empty(ProjectScope(target, found.id)):
-                raise UsageError(
-                    f"Somebody has just started to work in {found.name!r} in {target.display_url}. {_alternatives(found)}",
-                    code="project-in-use",
-                )
-        elif projects.find(name):
-            raise _taken_over(target, name)
-        id = found.id if found else "p-" + os.urandom(4).hex() if projects.find(entry.id) else entry.id
-        if not found:
-            target.execute(
-                "INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :at)",
-                id=id,
-                name=name,
-                at=entry.created_at,
+        # Under the lock of the project: another writer was either first, and is seen, or waits.
+        current = _find_target(target, entry, name)
+        if current and (found is None or not (current.copying or is_empty(theirs))):
+            raise UsageError(
+                f"Somebody has just started to work in {current.name!r} in {target.display_url}. {_alternatives(current)}",
+                code="project-in-use",
             )
-        return _mark(ours, ProjectScope(target, id))
-
-
-def _resume(ours: ProjectScope, target: Database, found: ProjectEntry) -> ProjectEntry:
-    """Take over an unfinished copy; another process that works on it stops."""
-    theirs = ProjectScope(target, found.id)
-    with theirs.transaction():
-        target.extend_idle_timeout()
-        _refuse_taken_over(theirs, found)
-        _refuse_in_use(theirs, found)
-        return _mark(ours, theirs, json.loads(found.copying))
-
-
-def _restart(ours: ProjectScope, target: Database, place: ProjectEntry) -> ProjectEntry:
-    """Delete the rows of an earlier copy and start over."""
-    theirs = ProjectScope(target, place.id)
-    with theirs.transaction():
-        target.extend_idle_timeout()
-        _refuse_taken_over(theirs, place)
-        _refuse_in_use(theirs, place)
-        delete_rows(theirs)
-        return _mark(ours, theirs)
-
-
-def _mark(ours: ProjectScope, theirs: ProjectScope, before: Mapping[str, Any] | None = None) -> ProjectEntry:
-    """Record the state of a copy in its project, continuing that of `before`, and reserve its row numbers.
-
-    Every mark is unique, so that a process notices when another one has taken over its copy.
-    """
-    shifts = before["shifts"] if before else _shifts(ours, theirs)
-    until = dict(before["until"]) if before else {}
-    for part in PROJECT_TABLES:
-        if part.number:
-            last = _number_range(ours, part)[1]
-            until[part.table] = max(until.get(part.table, 0), (last or 0) + shifts[part.table])
-            if last is not None:
-                theirs.database.reserve_numbers(part.table, part.number, until[part.table])
-    copying = {
-        "source": ours.database.display_url,
-        "project_id": ours.project_id,
-        "shifts": shifts,
-        "until": until,
-        "mark": os.urandom(8).hex(),
-    }
-    theirs.execute("UPDATE projects SET copying = :copying WHERE id = :project_id", copying=json.dumps(copying))
-    return ProjectStore(theirs.database).get(theirs.project_id)
-
-
-def _refuse_taken_over(theirs: ProjectScope, place: ProjectEntry) -> None:
-    """Refuse to continue a copy that another process has finished, restarted or deleted."""
-    rows = theirs.query("SELECT copying FROM projects WHERE id = :project_id")
-    if [row["copying"] for row in rows] != [place.copying]:
-        raise _taken_over(theirs.database, place.name)
-
-
-def _taken_over(target: Database, name: str) -> StoreError:
-    return StoreError(
-        f"Another process is copying or has copied to {name!r} in {target.display_url}, so this one has stopped. "
-        "Run the command again to see the result.",
-        code="copy-taken-over",
-    )
-
-
-def _refuse_in_use(theirs: ProjectScope, place: ProjectEntry) -> None:
-    """Refuse to delete rows that others added to an unfinished copy."""
-    if is_copy_in_use(theirs, place):
-        raise StoreError(
-            f"Somebody works in the project {place.name!r} in {theirs.database.display_url}, which is an unfinished copy: "
-            f"nothing in it was changed. {_alternatives(place)}",
-            code="project-in-use",
-        )
-
-
-def is_copy_in_use(theirs: ProjectScope, place: ProjectEntry) -> bool:
-    """Return whether others added rows to an unfinished copy; these have higher numbers."""
-    until = json.loads(place.copying)["until"]
-    return any((_number_range(theirs, part)[1] or 0) > until[part.table] for part in PROJECT_TABLES if part.number)
+        if current is None:
+            projects.insert(id, name or entry.name, entry.created_at)
+        elif current.copying:
+            delete_rows(theirs)
+        shifts = _shifts(ours, theirs)
+        _reserve_numbers(ours, theirs, shifts)
+        tallies = copy_rows(ours, theirs, shifts, report_progress)
+        theirs.execute("UPDATE projects SET copying = '', created_at = :at WHERE id = :project_id", at=entry.created_at)
+    return projects.get(id), tallies
 
 
 def is_empty(scope: ProjectScope) -> bool:
@@ -340,6 +218,13 @@ def _shifts(ours: ProjectScope, theirs: ProjectScope) -> dict[str, int]:
                 newest = theirs.database.query(f"SELECT MAX({part.number}) AS n FROM {part.table}")[0]["n"]
                 shifts[part.table] = newest - first + 1
     return shifts
+
+
+def _reserve_numbers(ours: ProjectScope, theirs: ProjectScope, shifts: Mapping[str, int]) -> None:
+    """Reserve the row numbers that a copy will use."""
+    for part in PROJECT_TABLES:
+        if part.number and (last := _number_range(ours, part)[1]):
+            theirs.database.reserve_numbers(part.table, part.number, last + shifts.get(part.table, 0))
 
 
 def _number_range(scope: ProjectScope, part: ProjectTable) -> tuple[int | None, int | None]:
@@ -385,13 +270,6 @@ def _shifted(part: ProjectTable, rows: list[Row], shifts: Mapping[str, int], sig
 # --- rows ----------------------------------------------------------------------------------
 
 
-class CopyMismatchError(StoreError):
-    """The copied rows differ from those of the source."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(f"The rows in {where} differ from those of the source.")
-
-
 _encode = json.JSONEncoder(ensure_ascii=False, default=bytes.hex).encode
 
 
@@ -427,46 +305,28 @@ def copy_rows(
     theirs: ProjectScope,
     shifts: Mapping[str, int],
     report_progress: ProgressCallback = lambda *_: None,
-    check_page: Callable[[], None] = lambda: None,
 ) -> dict[str, Tally]:
-    """Copy the missing rows of a project page by page, then compare both sides.
-
-    Each page is a transaction of its own, in which `look` is called first and may refuse it. Raise `CopyMismatchError`
-    if the target has other rows, or the row numbers are in use.
-    """
+    """Copy the rows of a project into an empty one page by page, then compare both sides, in the open transaction."""
     tallies = {}
     for part in PROJECT_TABLES:
         total = _count(ours, part.table)
         table_tally = tallies[part.table] = Tally(part.table)
-        missing = _missing_pages(ours, theirs, part, shifts, table_tally)
-        for rows in _parents_first(missing, _ids(theirs)) if part.table == "tasks" else missing:
-            if rows:
-                with theirs.transaction():
-                    check_page()
-                    theirs.database.insert_many(part.table, rows)
+        pages = _target_pages(ours, theirs.project_id, part, shifts, table_tally)
+        for rows in _parents_first(pages) if part.table == "tasks" else pages:
+            theirs.database.insert_many(part.table, rows)
             report_progress(part.table, table_tally.rows, total)
     if tally_rows(theirs, shifts) != tallies:
-        raise CopyMismatchError(theirs.database.display_url)
+        raise StoreError(f"The rows in {theirs.database.display_url} differ from those of the source. Try again.")
     return tallies
 
 
-def _missing_pages(
-    ours: ProjectScope, theirs: ProjectScope, part: ProjectTable, shifts: Mapping[str, int], table_tally: Tally
+def _target_pages(
+    ours: ProjectScope, project_id: str, part: ProjectTable, shifts: Mapping[str, int], table_tally: Tally
 ) -> Iterator[list[Row]]:
-    """Yield the missing rows of a table as they will be in the target; add all rows to the tally."""
-    is_begun = _count(theirs, part.table) > 0
-    if part.number:
-        first, last = _number_range(ours, part)
-        shift = shifts.get(part.table, 0)
-        if first is None or last is None:
-            if is_begun:
-                raise CopyMismatchError(theirs.database.display_url)
-        elif _are_numbers_taken(theirs, part, first + shift, last + shift):
-            raise CopyMismatchError(theirs.database.display_url)
+    """Yield the rows of a table as they will be in the target, and add them to the tally."""
     for page in iter_pages(ours, part):
         table_tally.add(page)
-        moved = _to_target_rows(part, page, theirs.project_id, shifts)
-        yield _missing_in_page(theirs, part, moved) if is_begun else moved
+        yield _to_target_rows(part, page, project_id, shifts)
 
 
 def iter_pages(scope: ProjectScope, part: ProjectTable) -> Iterator[list[Row]]:
@@ -504,10 +364,6 @@ def row_counts(scope: ProjectScope) -> dict[str, int]:
     return {part.table: _count(scope, part.table) for part in PROJECT_TABLES}
 
 
-def _ids(scope: ProjectScope) -> set[str]:
-    return {row["id"] for row in scope.query("SELECT id FROM tasks WHERE project_id = :project_id")}
-
-
 def _to_target_rows(part: ProjectTable, page: list[Row], project_id: str, shifts: Mapping[str, int]) -> list[Row]:
     """Return rows as they will be in the target."""
     moved = _shifted(part, page, shifts)
@@ -520,35 +376,9 @@ def _to_target_rows(part: ProjectTable, page: list[Row], project_id: str, shifts
     return moved
 
 
-def _missing_in_page(theirs: ProjectScope, part: ProjectTable, page: Sequence[Row]) -> list[Row]:
-    """Return the rows of a page that are missing in the target; the others must be identical."""
-    keys = ", ".join(part.key)
-    first = {f"{name}_1": page[0][name] for name in part.key}
-    last = {f"{name}_2": page[-1][name] for name in part.key}
-    in_target = theirs.query(
-        f"""
-        SELECT {", ".join(schema_columns()[part.table])} FROM {part.table} WHERE project_id = :project_id
-            AND ({keys}) >= ({", ".join(f":{name}" for name in first)})
-            AND ({keys}) <= ({", ".join(f":{name}" for name in last)})
-        """,
-        **first,
-        **last,
-    )
-    existing = {tuple(row[name] for name in part.key): row for row in in_target}
-    missing = []
-    for row in page:
-        found = existing.pop(tuple(row[name] for name in part.key), None)
-        if found is None:
-            missing.append(row)
-        elif found != row:
-            raise CopyMismatchError(theirs.database.display_url)
-    if existing:
-        raise CopyMismatchError(theirs.database.display_url)
-    return missing
-
-
-def _parents_first(pages: Iterable[list[Row]], existing: set[str]) -> Iterator[list[Row]]:
+def _parents_first(pages: Iterable[list[Row]]) -> Iterator[list[Row]]:
     """Yield tasks in an order in which each comes after its parent, which may have a higher number."""
+    existing: set[str] = set()
     waiting: dict[str, list[Row]] = {}
     for page in pages:
         ready = []
@@ -582,9 +412,7 @@ def replace_rows(ours: ProjectScope, theirs: ProjectScope) -> None:
         # Processes that cache vectors ask only for those with higher numbers than the last one they have seen.
         shifts = {vectors.table: _number_range(theirs, vectors)[1] or 0}
         delete_rows(theirs)
-        for part in PROJECT_TABLES:
-            if part.number and (last := _number_range(ours, part)[1]):
-                theirs.database.reserve_numbers(part.table, part.number, last + shifts.get(part.table, 0))
+        _reserve_numbers(ours, theirs, shifts)
         copy_rows(ours, theirs, shifts)
         _invalidate_claims(theirs, held)
         theirs.execute("UPDATE synced_places SET files_mark = :mark WHERE project_id = :project_id", mark=RESTORED_MARK)
