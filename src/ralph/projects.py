@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralph.core.actor import Actor
     from ralph.core.config import Config
-    from ralph.store.database import Database, ProjectScope
+    from ralph.store.database import Database
     from ralph.store.projects import ProjectEntry
 
 VARIABLE = "RALPH_STORE_PROJECT"

@@ -82,7 +82,7 @@ def test_a_change_of_another_memory_is_not_found(project: Project) -> None:
 
     with pytest.raises(NotFoundError):
         project.memory.undo(id, only=other.event)
-    with pytest.raises(UsageError, match="one of them"):
+    with pytest.raises(UsageError):
         project.memory.undo(id, only=1, to=1)
 
 

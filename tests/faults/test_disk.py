@@ -223,8 +223,8 @@ def test_a_run_waits_for_room_and_loses_nothing_of_what_the_session_said(
 
 IMPATIENT = """
 import sys
-from ralph.loop import crew
-crew.DISK_SECONDS = 0.5
+from ralph.loop import context
+context.DISK_WAIT_SECONDS = 0.5
 from ralph.cli import main
 sys.exit(main())
 """

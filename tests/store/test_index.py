@@ -348,11 +348,11 @@ from ralph.store import index
 from ralph.store.sqlite.driver import SqliteDatabase, open_sqlite
 when, path = sys.argv[1:]
 if when == "words":
-    index.write = lambda *given, **more: os._exit(9)
+    index.write_index = lambda *given, **more: os._exit(9)
 else:
-    renew = SqliteDatabase.renew_indexes
-    SqliteDatabase.renew_indexes = lambda self: (renew(self), os._exit(9))
-index.rebuild(open_sqlite(path))
+    rebuild = SqliteDatabase.rebuild_indexes
+    SqliteDatabase.rebuild_indexes = lambda self: (rebuild(self), os._exit(9))
+index.rebuild_indexes(open_sqlite(path))
 """
     for when in ("words", "index"):
         killed = subprocess.run([sys.executable, "-c", code, when, str(path)], check=False)

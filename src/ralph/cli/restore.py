@@ -42,11 +42,7 @@ def run(args: argparse.Namespace) -> int:
     restored = restore_project(root, args.name)
     if args.yes:
         _explain(restored)
-    print(
-        "Restored the intact part of the database."
-        if restored.uses_current
-        else f"Restored {printable(restored.backup.path)}."
-    )
+    print(f"Restored {printable(restored.backup.path)}.")
     if restored.saved_to:
         print(f"The previous database is kept in {printable(restored.saved_to)}.")
     return 0
@@ -75,12 +71,9 @@ def _explain(plan: RestoreResult) -> None:
         print(f"Skipped: {printable(line)}")
     for problem in plan.problems[:MAX_DAMAGE_SHOWN]:
         print(f"Problem in the database: {printable(problem)}")
-    if plan.uses_current:
-        print(f"The intact part of the database is newer than any backup: {describe_contents(plan.backup)}.")
-    else:
-        print(
-            f"Backup: {Path(plan.backup.path).name}, created {format_time(plan.backup.made_at)}: {describe_contents(plan.backup)}."
-        )
+    print(
+        f"Backup: {Path(plan.backup.path).name}, created {format_time(plan.backup.made_at)}: {describe_contents(plan.backup)}."
+    )
     print(plan.loss_message)
     if plan.recovered:
         print(f"Intact memories recovered from the damaged database: {plan.recovered:,}.")

@@ -40,8 +40,6 @@ MAX_ANNOUNCED_TITLES = 3
 """Number of titles listed when other workers' memories are announced."""
 NEW_MEMORY_EVENTS = ("added", "imported", "revived")
 """Event names of memories that are new in this project."""
-STATISTICS_INTERVAL = 500
-"""Number of iterations between two refreshes of the attempt statistics."""
 
 
 class Worker:
@@ -279,8 +277,6 @@ class Worker:
             confirm_memories(store, confirmed, root, change, attempt.ended_at or now())
         if attempt.files:
             check_staleness(store, root, attempt.files)
-        if attempt.iteration % STATISTICS_INTERVAL == 0:
-            store.sums.refresh()
 
 
 def _origin(memory: Memory) -> tuple[object, ...]:

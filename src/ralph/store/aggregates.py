@@ -1,8 +1,4 @@
-"""Aggregates over the attempts and memories of a project.
-
-Sums over older attempts are stored, so that only the latest attempts are read each time. Whoever changes or deletes
-an attempt that is part of the stored sums must call `changed` or `drop`.
-"""
+"""Aggregates over the attempts and memories of a project."""
 
 from __future__ import annotations
 
@@ -14,11 +10,6 @@ if TYPE_CHECKING:
 
     from ralph.memory.lifecycle.lift import Trial
     from ralph.store.database import ProjectScope, Row
-
-UNSUMMED_TAIL = 500
-"""Number of newest attempts left out of the stored sums, because concurrent ones may become visible late."""
-MIN_BATCH = 500
-"""Minimum number of attempts to add to the stored sums at once."""
 
 _COLUMNS = {
     "model": "COALESCE(model, '')",
@@ -44,10 +35,6 @@ _SUMS = ", ".join(f"CAST(SUM({name}) AS {kind}) AS {name}" for name, (_, kind) i
 _SELECTED = ", ".join(
     f"{sql} AS {name}" for name, sql in (*_COLUMNS.items(), *((name, sql) for name, (sql, _) in _MEASURES.items()))
 )
-_NAMES = ", ".join((*_COLUMNS, *_MEASURES))
-_UNTIL = "COALESCE((SELECT until_seq FROM attempt_summed WHERE project_id = :project_id), 0)"
-_NOT_SUMMED = f"seq > {_UNTIL} AND seq < {2**63 - 1}"
-"""Attempts that are not in the stored sums. The upper bound makes PostgreSQL expect few rows and use the index."""
 
 
 class StatsStore:
@@ -65,16 +52,12 @@ class StatsStore:
         unknown = {*columns, *filters} - _COLUMNS.keys()
         assert not unknown, unknown
         names = "".join(f"{name}, " for name in columns)
-        stored = "".join(f" AND {name} = :{name}" for name in filters)
-        latest = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in filters)
+        conditions = "".join(f" AND {_COLUMNS[name]} = :{name}" for name in filters)
         order = f"GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
-        # One statement, so that the stored sums and the latest attempts are consistent.
         rows = self._scope.query(
             f"""
             SELECT {names}{_SUMS} FROM (
-                SELECT {_NAMES} FROM attempt_sums WHERE project_id = :project_id{stored}
-                UNION ALL
-                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id AND {_NOT_SUMMED}{latest}
+                SELECT {_SELECTED} FROM attempts WHERE project_id = :project_id{conditions}
             ) AS one {order}
             """,
             **filters,
@@ -175,90 +158,6 @@ class StatsStore:
             """,
             limit=limit,
         )
-
-    # --- stored sums -----------------------------------------------------------------
-
-    def refresh(self) -> bool:
-        """Add finished attempts to the stored sums if there are enough. Return whether there were."""
-        until, upto = self._due()
-        if upto is None:
-            return False
-        with self._scope.transaction():
-            until, upto = self._due()  # another run may have been faster
-            if upto is None:
-                return False
-            increments = ", ".join(f"{name} = attempt_sums.{name} + excluded.{name}" for name in _MEASURES)
-            self._scope.execute(
-                f"""
-                INSERT INTO attempt_sums (project_id, {_NAMES})
-                SELECT :project_id, {", ".join(_COLUMNS)}, {_SUMS} FROM (
-                    SELECT {_SELECTED} FROM attempts
-                    WHERE project_id = :project_id AND seq > :until AND seq <= :upto AND outcome IS NOT NULL
-                ) AS one WHERE 1 = 1 GROUP BY {", ".join(_COLUMNS)}
-                ON CONFLICT (project_id, {", ".join(_COLUMNS)}) DO UPDATE SET {increments}
-                """,
-                until=until,
-                upto=upto,
-            )
-            self._scope.execute(
-                """
-                INSERT INTO attempt_summed (project_id, until_seq, tasks, tasks_until_seq)
-                SELECT :project_id, :upto, COUNT(*), COALESCE(MAX(seq), 0) FROM tasks WHERE project_id = :project_id
-                ON CONFLICT (project_id) DO UPDATE SET until_seq = excluded.until_seq, tasks = excluded.tasks,
-                    tasks_until_seq = excluded.tasks_until_seq
-                """,
-                upto=upto,
-            )
-        return True
-
-    def _due(self) -> tuple[int, int | None]:
-        """Return the last attempt in the stored sums, and the one to sum up to or None if there are too few.
-
-        A running attempt, and all that started after it, are not summed yet.
-        """
-        # `+ 0` keeps SQLite from reading all attempts in index order to find the few that are running.
-        row = self._scope.query(
-            f"""
-            SELECT {_UNTIL} AS until, (
-                SELECT MIN(seq + 0) FROM attempts WHERE project_id = :project_id AND outcome IS NULL
-            ) AS running, (
-                SELECT seq FROM attempts WHERE project_id = :project_id ORDER BY seq DESC LIMIT 1 OFFSET {UNSUMMED_TAIL}
-            ) AS newest
-            """
-        )[0]
-        until, newest = row["until"], row["newest"]
-        if newest is not None and row["running"] is not None:
-            newest = min(newest, row["running"] - 1)
-        if newest is None or newest <= until:
-            return until, None
-        has_enough = self._scope.query(
-            f"""
-            SELECT seq FROM attempts WHERE project_id = :project_id AND seq > :until AND seq <= :newest
-            ORDER BY seq LIMIT 1 OFFSET {MIN_BATCH - 1}
-            """,
-            until=until,
-            newest=newest,
-        )
-        return until, newest if has_enough else None
-
-    def attempt_changed(self, run: str, iteration: int) -> None:
-        """Discard the stored sums if they include an attempt that was just changed."""
-        rows = self._scope.query(
-            f"""
-            SELECT 1 AS one FROM attempts WHERE project_id = :project_id AND run_id = :run AND iteration = :iteration
-                AND seq <= {_UNTIL}
-            """,
-            run=run,
-            iteration=iteration,
-        )
-        if rows:
-            self.discard()
-
-    def discard(self) -> None:
-        """Discard the stored sums. They are computed again by the next `refresh`."""
-        with self._scope.transaction():
-            for table in ("attempt_sums", "attempt_summed"):
-                self._scope.execute(f"DELETE FROM {table} WHERE project_id = :project_id")
 
 
 def add_up(rows: Sequence[Row]) -> Row:

@@ -120,11 +120,9 @@ class AttemptStore:
             )
             self._events.publish_run("run_ended", id)
             self._events.trim()
-        from ralph.store.aggregates import StatsStore
         from ralph.store.index import reindex_outdated
 
         reindex_outdated(self._scope)
-        StatsStore(self._scope).refresh()
         self._scope.database.optimize_indexes()
 
     def runs(self, limit: int, before: str = "") -> list[Run]:
@@ -258,10 +256,6 @@ class AttemptStore:
                 attempt = as_interrupted(attempt, str(lost))
             # A task deleted meanwhile took its attempt with it; the memories are still added.
             if self._write(attempt):
-                if not has_claim:
-                    from ralph.store.aggregates import StatsStore
-
-                    StatsStore(self._scope).attempt_changed(attempt.run_id, attempt.iteration)
                 for line in capture.log if has_claim else (str(lost),):
                     tasks.log(task_id, line, "ralph")
                 if capture.report and has_claim:

@@ -155,7 +155,7 @@ RUN_FEED = "run_events"
 """Event table for runs and tasks."""
 _FEEDS = (MEMORY_FEED, RUN_FEED)
 CHECKED_TABLES = ("features", "tasks", "attempts", "failures", "memory", "sessions")
-TABLE_SINCE = {"sessions": 6, "writing": 8}
+TABLE_SINCE = {"sessions": 6}
 """Schema version that introduced a table, if it is not the first."""
 
 

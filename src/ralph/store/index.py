@@ -196,8 +196,6 @@ def rebuild_indexes(database: Database, project_id: str = "") -> dict[str, int]:
 
 
 _DEPENDENT = {
-    "attempt_sums": ("attempt_sums", "attempt_summed"),
-    "attempt_summed": ("attempt_sums", "attempt_summed"),
     "synced_places": ("synced_entries", "synced_files", "synced_places"),
     "synced_files": ("synced_entries", "synced_files", "synced_places"),
     "synced_entries": ("synced_entries", "synced_files", "synced_places"),
@@ -206,7 +204,7 @@ _DEPENDENT = {
 
 
 def delete_derived(database: Database, tables: set[str]) -> None:
-    """Delete derived data that is recomputed on demand: vectors, sums over attempts, sync state.
+    """Delete derived data that is recomputed on demand: vectors and sync state.
 
     The twin indexes, which no longer match the tables, are rebuilt.
     """

@@ -43,6 +43,6 @@ SYNC_TABLES = ("synced_entries", "synced_files")
 PLACES_TABLE = "synced_places"
 """Table of known working copies, which is kept when their sync state is discarded."""
 SUM_TABLES = ("attempt_sums", "attempt_summed")
-"""Tables with sums over attempts, computed by each database. Copies do not include them."""
+"""Tables with sums over attempts that older versions stored. Nothing reads them any more."""
 ALL_PROJECT_TABLES = (*SYNC_TABLES, PLACES_TABLE, *SUM_TABLES, *(part.table for part in reversed(PROJECT_TABLES)))
 """All tables with data of a project, children before parents."""

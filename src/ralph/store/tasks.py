@@ -240,8 +240,6 @@ class TaskStore:
         Memories learned from them are kept, without the link. Raise `ConflictError` while another task depends on
         one of them, or one is claimed.
         """
-        from ralph.store.aggregates import StatsStore
-
         with self._scope.transaction():
             parent = self.get(id).parent_id
             ids = [task.id for task in self.subtree(id)]
@@ -256,7 +254,6 @@ class TaskStore:
             for subtree_id in ids:
                 MemoryStore(self._scope).detach_task(subtree_id)
             self._scope.execute("DELETE FROM tasks WHERE project_id = :project_id AND id = :id", id=id)
-            StatsStore(self._scope).discard()  # their attempts are deleted by the foreign key
             if parent:
                 self._roll_up(parent)
             self._publish(ids)
@@ -446,29 +443,11 @@ class TaskStore:
         return bool(rows)
 
     def counts(self) -> dict[TaskStatus, int]:
-        """Count tasks by status.
-
-        Done tasks become many, so they are not counted: their number is the total, part of which is stored with
-        the sums, minus the unfinished tasks.
-        """
+        """Count tasks by status."""
         rows = self._scope.query(
-            f"""
-            WITH unfinished (status, n) AS (
-                SELECT status, COUNT(*) FROM tasks
-                WHERE project_id = :project_id AND status IN ('pending', 'in_progress', 'failed', 'blocked')
-                GROUP BY status
-            ), summed (tasks, until) AS (
-                SELECT tasks, tasks_until_seq FROM attempt_summed WHERE project_id = :project_id
-            )
-            SELECT status, n FROM unfinished UNION ALL
-            SELECT 'done', COALESCE((SELECT tasks FROM summed), 0) + (
-                SELECT COUNT(*) FROM tasks WHERE project_id = :project_id
-                    AND seq > COALESCE((SELECT until FROM summed), 0) AND seq < {2**63 - 1}
-            ) - COALESCE((SELECT CAST(SUM(n) AS BIGINT) FROM unfinished), 0)
-            ORDER BY 1
-            """
+            "SELECT status, COUNT(*) AS n FROM tasks WHERE project_id = :project_id GROUP BY status ORDER BY status"
         )
-        return {TaskStatus(row["status"]): row["n"] for row in rows if row["n"]}
+        return {TaskStatus(row["status"]): row["n"] for row in rows}
 
     def counts_by_feature(self) -> dict[str, dict[TaskStatus, int]]:
         """Count tasks by feature and status."""

@@ -92,7 +92,7 @@ def test_a_program_killed_while_it_brings_a_database_up_to_date_leaves_it_as_it_
     code = """
 import os, sys
 from ralph.store import index, open_store
-index.write = lambda *given, **more: os._exit(9)
+index.write_index = lambda *given, **more: os._exit(9)
 open_store(sys.argv[1])
 """
 

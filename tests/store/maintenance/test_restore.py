@@ -109,37 +109,12 @@ def write_and_die(path: Path) -> None:
     code = """
 import os, sys
 from ralph.store import open_store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 store = open_store(sys.argv[1])
-store.tasks.add(NewTask(title="Since the backup"))
+store.tasks.add(TaskDraft(title="Since the backup"))
 os._exit(9)
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-
-
-def test_a_lost_write_ahead_log_is_found_and_the_backup_comes_back(tmp_path: Path) -> None:
-    path = tmp_path / "ralph.db"
-    code = """
-import os, sys
-from ralph.store import create_store
-from ralph.store.maintenance.backup import make_backup
-from ralph.store.tasks import NewTask
-store = create_store(sys.argv[1], "x")
-store.tasks.add(NewTask(title="In the log alone"))
-make_backup(sys.argv[1], "by hand")
-os._exit(9)
-"""
-    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert check_database(str(path)).problems == ()
-    for end in ("-wal", "-shm"):
-        Path(f"{path}{end}").unlink()
-
-    assert check_database(str(path)).problems
-    restore(str(path))
-
-    store = open_store(str(path))
-    assert [task.title for task in store.tasks.all()] == ["In the log alone"]
-    store.close()
 
 
 def test_the_write_ahead_log_of_the_original_is_kept_with_it(path: Path) -> None:
@@ -353,13 +328,13 @@ def test_a_process_that_had_the_old_database_open_is_refused_and_harms_nothing(p
 import sys
 from ralph.core.errors import StoreError
 from ralph.store import open_store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 store = open_store(sys.argv[1])
-store.tasks.add(NewTask(title="Before"))
+store.tasks.add(TaskDraft(title="Before"))
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    store.tasks.add(NewTask(title="After"))
+    store.tasks.add(TaskDraft(title="After"))
 except StoreError as error:
     print(error)
 store.close()
@@ -445,7 +420,8 @@ def test_who_writes_without_a_turn_is_waited_for_or_refused(path: Path) -> None:
     make_backup(str(path), "older")
     damage(path, b"Task 29", b"Task 28")
     code = (
-        "import sys, time; from ralph.store import queueing, open_database; queueing.Queue.enter = lambda *_: False\n"
+        "import sys, time; from ralph.store import open_database; from ralph.store.sqlite import write_queue\n"
+        "write_queue.WriterQueue.acquire = lambda *_: False\n"
         "database = open_database(sys.argv[1])\n"
         "with database.transaction():\n"
         "    database.execute(\"UPDATE tasks SET title = 'Written aside' WHERE seq = 1\")\n"

@@ -122,14 +122,14 @@ def test_a_full_disk_is_one_sentence_and_what_was_acknowledged_stays(tmp_path: P
 import resource, signal, sys
 from ralph.core.errors import StoreError
 from ralph.store import create_store
-from ralph.store.tasks import NewTask
+from ralph.store.tasks import TaskDraft
 store = create_store(sys.argv[1], "x")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, 900_000))
 count = 0
 try:
     while True:
-        store.tasks.add(NewTask(title="x", body="y" * 2000))
+        store.tasks.add(TaskDraft(title="x", body="y" * 2000))
         count += 1
 except StoreError as error:
     print(count, error)

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.sqlite
 
 HOLD = """
 import sys
-from ralph.store.sqlite.write_queue import Queue
-queue = Queue(sys.argv[1])
-print(queue.enter(5), flush=True)
+from ralph.store.sqlite.write_queue import WriterQueue
+queue = WriterQueue(sys.argv[1])
+print(queue.acquire(5), flush=True)
 sys.stdin.readline()
-queue.leave()
-print(queue.enter(5), flush=True)
+queue.release()
+print(queue.acquire(5), flush=True)
 sys.stdin.readline()
 """
 
@@ -130,8 +130,8 @@ def test_as_long_as_others_write_one_waits(tmp_path: Path) -> None:
     assert busy.acquire(1)
 
     def write() -> None:
-        for number in range(8):
-            busy.record_change(f"{number}".encode())
+        for _ in range(8):
+            busy.record_progress()
             time.sleep(STALL_SECONDS / 3)
         busy.release()
 
@@ -155,10 +155,8 @@ def test_who_writes_without_a_turn_does_not_make_others_wait_for_theirs(tmp_path
     ended = threading.Event()
 
     def write() -> None:
-        number = 0
         while not ended.wait(0.1):
-            number += 1
-            aside.record_change(f"{number} ".encode())
+            aside.record_progress()
 
     thread = threading.Thread(target=write)
     try:

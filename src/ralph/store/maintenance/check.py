@@ -24,9 +24,7 @@ from ralph.store.sqlite.driver import (
     BUSY_MILLISECONDS,
     MIN_DATABASE_BYTES,
     SqliteDatabase,
-    count_lost_changes,
     find_irregular_file,
-    lost_changes_message,
 )
 
 TYPE_CHECKING = False
@@ -71,13 +69,6 @@ class HealthReport:
     problems: tuple[str, ...] = ()
     outdated_entries: str = ""
     """Number of entries indexed by the rules of another version, as text; they are still found, but not as well."""
-    lost_changes: int = 0
-    """Number of committed changes that are missing from the file, which may otherwise be intact."""
-
-    @property
-    def has_only_lost_changes(self) -> bool:
-        """Whether the file is intact except for the most recent changes, which are missing."""
-        return bool(self.lost_changes) and len(self.problems) == 1
 
 
 @record
@@ -130,18 +121,15 @@ def damaged_derived_tables(path: str) -> set[str]:
 
 def check_database(path: str, *, deep: bool = False) -> HealthReport:
     """Check a database file without changing it; `deep` also compares the search indexes with their texts."""
-    checks = [_foreign, _structure, _definitions_differ, _miscounted, _broken_links, _broken_rows, _broken_texts]
+    checks = [_foreign, _structure, _definitions_differ, _broken_links, _broken_rows, _broken_texts]
     checks += [_broken_indexes] if deep else []
     problems: list[str] = []
     compared: dict[str, IndexComparison | None] = {}
-    lost = 0
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             return HealthReport(problems=("It is not a file.",))
         problems += _digest_differs(Path(path))
         with closing(open_read_only(Path(path))) as connection:
-            lost = count_lost_changes(connection, path)
-            problems += _lost_log(lost)
             connection.execute("BEGIN")  # so that all checks see the same snapshot
             for run_check in checks:
                 try:
@@ -153,9 +141,7 @@ def check_database(path: str, *, deep: bool = False) -> HealthReport:
     except (OSError, apsw.Error, UnicodeError) as error:
         problems.append(f"{UNREADABLE}: {error_text(error)}")
     problems += _wrong_words(compared)
-    return HealthReport(
-        problems=tuple(dict.fromkeys(problems)), outdated_entries=_outdated(compared), lost_changes=lost
-    )
+    return HealthReport(problems=tuple(dict.fromkeys(problems)), outdated_entries=_outdated(compared))
 
 
 def check_store(store: Store, *, deep: bool = False) -> HealthReport:
@@ -241,11 +227,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _lost_log(lost: int) -> Iterator[str]:
-    if lost:
-        yield f"It {lost_changes_message(lost)}."
-
-
 def _foreign(connection: apsw.Connection) -> Iterator[str]:
     version = int(connection.pragma("user_version"))
     if version == 0 or connection.pragma("application_id") != APPLICATION_ID:
@@ -266,14 +247,6 @@ def _definitions_differ(connection: apsw.Connection) -> Iterator[str]:
         for name, text in schema_entries().items():
             if actual.get(name) != text:
                 yield f"The definition of {name} is {'damaged' if name in actual else 'missing'}."
-
-
-def _miscounted(connection: apsw.Connection) -> Iterator[str]:
-    # SQLite does not verify CHECK constraints on a read-only connection.
-    if connection.pragma("user_version") >= TABLE_SINCE["writing"]:
-        rows = connection.execute("SELECT changes = -against FROM writing").fetchall()
-        if rows != [(1,)]:
-            yield "The change counter in the table writing is damaged."
 
 
 def _broken_links(connection: apsw.Connection) -> Iterator[str]:

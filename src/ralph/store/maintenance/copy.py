@@ -21,7 +21,6 @@ from ralph.store.tables import PROJECT_TABLES, SUM_TABLES, SYNC_TABLES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from ralph.store.database import Database, Row
     from ralph.store.projects import ProjectEntry

@@ -49,7 +49,7 @@ from ralph.store.sync_state import RESTORED_MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ralph.store import Store
     from ralph.store.database import Row
@@ -81,8 +81,6 @@ class DataLoss:
 
     added: dict[str, int]
     changed: dict[str, int]
-    lost_changes: int = 0
-    """Number of changes lost with the write-ahead log, of any kind."""
     is_exact: bool = True
     """Whether the numbers are complete; False if some data is unreadable."""
 
@@ -98,8 +96,6 @@ class RestoreResult:
     """Sentence that says which data is lost."""
     loss: DataLoss
     """Number of lost records."""
-    uses_current: bool = False
-    """Whether the database itself is used instead of a backup, because it is intact and newer than all backups."""
     recovered: int = 0
     """Number of memories recovered from the damaged database."""
     problems: tuple[str, ...] = ()
@@ -127,9 +123,8 @@ def restore(database_path: str, backup: str | None = None) -> RestoreResult:
     """
     path = Path(database_path)
     try:
-        with _write_lock(path) as forget, _sqlite_lock(path), _prepared(path, backup) as (fresh, planned):
+        with _write_lock(path), _sqlite_lock(path), _prepared(path, backup) as (fresh, planned):
             kept = _swap(path, fresh)
-            forget()
     except (OSError, apsw.Error) as error:
         raise StoreError(f"Nothing was restored: {error_text(error)}") from error
     if problems := check_database(database_path).problems:
@@ -256,21 +251,18 @@ def _save_replaced_rows(home: Path, present: Path, *, is_intact: bool) -> Path:
 
 
 @contextmanager
-def _write_lock(path: Path) -> Iterator[Callable[[], None]]:
-    """Hold the write lock of a database.
-
-    Yield a function that clears the record of the last change in the lock file, which is not one of the restored file.
-    """
+def _write_lock(path: Path) -> Iterator[None]:
+    """Hold the write lock of a database."""
     try:
         from ralph.store.sqlite.write_queue import WriterQueue
     except ImportError:  # no fcntl on this platform
-        yield lambda: None
+        yield
         return
     queue = WriterQueue(str(path))
     try:
         if not queue.acquire(WAIT_SECONDS):
             raise StoreError(f"Another process is writing to {path}. Stop it and try again.")
-        yield queue.clear_record
+        yield
     finally:
         queue.close()
 
@@ -309,12 +301,10 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, RestoreResul
             f"{path} is not damaged, but was written by a newer Ralph: upgrade ralph. "
             "To restore a backup anyway, name it: ralph restore NAME"
         )
-    # An intact database that is newer than every backup is the better source.
-    is_own = health.has_only_lost_changes and name is None
-    chosen, skipped = (read_backup(path), []) if is_own else _choose(str(path), name)
+    chosen, skipped = _choose(str(path), name)
     fresh = copy_database(Path(chosen.path), make_private_folder(path.parent / BACKUP_FOLDER))
     try:
-        is_damaged = bool(health.problems) and name is None and not is_own
+        is_damaged = bool(health.problems) and name is None
         recovered = recover_memories(str(path), str(fresh)) if is_damaged else 0
         _reset_file_sync(fresh)
         if problems := check_database(str(fresh)).problems:
@@ -322,27 +312,19 @@ def _prepared(path: Path, name: str | None) -> Iterator[tuple[Path, RestoreResul
         if path.exists():
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
         sync_file(fresh)
-        yield fresh, _plan(path, fresh, health, chosen, recovered, skipped, is_own=is_own)
+        yield fresh, _plan(path, fresh, health, chosen, recovered, skipped)
     finally:
         fresh.unlink(missing_ok=True)
 
 
 def _plan(
-    old: Path,
-    fresh: Path,
-    health: HealthReport,
-    chosen: Backup,
-    recovered: int,
-    skipped: Sequence[str],
-    *,
-    is_own: bool = False,
+    old: Path, fresh: Path, health: HealthReport, chosen: Backup, recovered: int, skipped: Sequence[str]
 ) -> RestoreResult:
     gap = _gap(old, fresh, health) if old.exists() else None
     return RestoreResult(
         backup=chosen,
         loss_message=_loss_message(old, gap, chosen.made_at),
         loss=gap or DataLoss(added={}, changed={}, is_exact=False),
-        uses_current=is_own,
         recovered=recovered,
         problems=health.problems,
         skipped=tuple(skipped),
@@ -487,8 +469,7 @@ def _gap(old: Path, fresh: Path, health: HealthReport) -> DataLoss | None:
     """Count the records that the old database has and the fresh one lacks; None if the old one is unreadable."""
     added: dict[str, int] = {}
     changed: dict[str, int] = {}
-    problems = health.problems[1:] if health.lost_changes else health.problems
-    is_exact = all(_READABLE.search(problem) or is_index_problem(problem) for problem in problems)
+    is_exact = all(_READABLE.search(problem) or is_index_problem(problem) for problem in health.problems)
     is_readable = False
     try:
         with closing(open_read_only(old)) as before, closing(open_read_only(fresh)) as after:
@@ -507,7 +488,7 @@ def _gap(old: Path, fresh: Path, health: HealthReport) -> DataLoss | None:
         return None
     gained = {name: count for name, count in added.items() if count}
     other = {name: count for name, count in changed.items() if count}
-    return DataLoss(added=gained, changed=other, lost_changes=health.lost_changes, is_exact=is_exact)
+    return DataLoss(added=gained, changed=other, is_exact=is_exact)
 
 
 def _loss_message(old: Path, gap: DataLoss | None, made_at: str) -> str:
@@ -522,15 +503,8 @@ def _loss_message(old: Path, gap: DataLoss | None, made_at: str) -> str:
     parts = [f"{_join(added)} added"] if added else []
     parts += [f"changes to {_join(changed)}"] if changed else []
     parts += [] if gap.is_exact else ["unreadable data"]
-    last = (
-        f"the last {_count_phrase(gap.lost_changes, 'change', 'changes')} in the write-ahead log"
-        if gap.lost_changes
-        else ""
-    )
     if parts:
-        return f"Lost: {_join(parts)} {since}{f'; and {last}' if last else ''}."
-    if last:
-        return f"Lost: {last}."
+        return f"Lost: {_join(parts)} {since}."
     return f"No readable data is lost; the backup is from {made_at} ({_age(made_at)} ago)."
 
 

@@ -66,7 +66,7 @@ SIDECARS = ("-wal", "-shm", "-journal")
 MIN_DATABASE_BYTES = 512
 """Minimum size of a SQLite database, in bytes."""
 LOCK_SUFFIX = ".lock"
-"""Suffix of the lock file that writers queue at. It also contains the number of the last change."""
+"""Suffix of the lock file that writers queue at."""
 
 
 def open_sqlite(path: str, *, create: bool = False, allow_read_only: bool = False) -> SqliteDatabase:
@@ -135,9 +135,6 @@ def _prepare(connection: apsw.Connection, path: str, *, create: bool, waits: boo
     if _version(connection, path) == 0 and (not create or connection.execute("SELECT 1 FROM sqlite_schema").fetchall()):
         connection.close()
         raise StoreError(f"{path} is empty or belongs to another program. Move it out of the way and run: ralph init")
-    if lost := count_lost_changes(connection, path):
-        connection.close()
-        raise StoreError(f"The database {path} {lost_changes_message(lost)}. Continue with what is left: ralph restore")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
@@ -153,37 +150,6 @@ def _version(connection: apsw.Connection, path: str) -> int:
         connection.close()
         raise StoreError(f"{path} is a database of another program. Nothing was changed.")
     return version
-
-
-def count_lost_changes(connection: apsw.Connection, path: str) -> int:
-    """Return the number of committed changes that are missing from a file, by the count in its lock file."""
-    try:
-        id, count, complement, identity, *_ = _read_last_change(path).split()
-        # Read after the lock file: others may commit in between, and the database is never behind its lock file.
-        rows: list[Any] = connection.execute("SELECT changes FROM writing WHERE id = ?", (id,)).fetchall()
-        if int(count) != -int(complement) or identity != "{}:{}".format(*_identity(path)) or not rows:
-            return 0  # the lock file belongs to another database that was at this path
-        return max(0, int(count) - int(rows[0][0]))
-    except (OSError, ValueError, apsw.SQLError):
-        return 0  # no lock file yet, or an older schema
-
-
-def lost_changes_message(lost: int) -> str:
-    """Return the rest of a sentence that says how many changes a file has lost."""
-    changes = "change" if lost == 1 else f"{lost:,} changes"
-    reason = "its write-ahead log is missing or damaged, or it was replaced with an older copy"
-    return f"has lost the last {changes} written to it: {reason}"
-
-
-def _read_last_change(path: str) -> str:
-    """Read the lock file of a database, without following a link or blocking on a pipe."""
-    file = os.open(
-        path + LOCK_SUFFIX, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    )
-    try:
-        return os.read(file, 200).decode()
-    finally:
-        os.close(file)
 
 
 def _migrate(connection: apsw.Connection, database: SqliteDatabase, path: str) -> None:
@@ -583,7 +549,6 @@ class WriteTransaction:
         self._must_roll_back = False
         self._file = _identity(path)
         self._log = (0, 0)
-        self._changes = 0
 
     def __enter__(self) -> None:
         if self._hindrance:
@@ -596,7 +561,6 @@ class WriteTransaction:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._refuse_replaced_file()  # or while we waited for a writer that did not queue
                 self._log = self._log if self._log[1] else _identity(f"{self._path}-wal")
-                self._changes = self._connection.total_changes()
             except StoreError:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -615,10 +579,9 @@ class WriteTransaction:
         if self._depth:
             return
         try:
-            last_change = b"" if self._must_roll_back else self._count_change()
             self._connection.execute("ROLLBACK" if self._must_roll_back else "COMMIT")
-            if last_change and self._queue is not None:
-                self._queue.record_change(last_change)
+            if self._queue is not None:
+                self._queue.record_progress()
         except apsw.Error as failed:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -628,17 +591,6 @@ class WriteTransaction:
             self._leave_queue()
         if self._must_roll_back and kind is None:
             raise StatementError("Part of the transaction failed, so nothing was changed.")
-
-    def _count_change(self) -> bytes:
-        """Increment the change counter if anything was changed, and return the text for the lock file."""
-        if self._connection.total_changes() == self._changes:
-            return b""
-        try:
-            sql = "UPDATE writing SET changes = changes + 1, against = -(changes + 1) RETURNING id, changes"
-            rows: list[Any] = self._connection.execute(sql).fetchall()
-        except apsw.SQLError:  # an older schema has no such table
-            return b""
-        return b"".join(f"{id} {n:020d} {-n:020d} {'{}:{}'.format(*self._file)}\n".encode() for id, n in rows[:1])
 
     def _refuse_replaced_file(self) -> None:
         """Refuse to write once the database file or its log has been replaced: the write would be lost."""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 STALL_SECONDS = 0.5
 """Time without a write after which the holder of the turn is considered stuck, in seconds."""
 OUT_OF_TURN = b"aside"
-"""Marks a change by a writer that skipped the queue, which is no progress of the queue."""
+"""Marks a write by a writer that skipped the queue, which is no progress of the queue."""
 RECORD_BYTES = 120
-"""Size of the record in the lock file, in bytes."""
+"""Size of the record in the lock file, in bytes. Older versions wrote up to this many."""
 
 
 class WriterQueue:
@@ -75,20 +75,15 @@ class WriterQueue:
                 self._abandoned = None if is_acquired else waiting
         return is_acquired
 
-    def record_change(self, change: bytes) -> None:
-        """Record the last change in the lock file, after it was committed."""
+    def record_progress(self) -> None:
+        """Record the end of a transaction in the lock file, so that those who wait see progress."""
         if self._files is not None:
             aside = b"" if self._abandoned is None else OUT_OF_TURN
-            _write(self._files[1], (change + aside).ljust(RECORD_BYTES))
+            _write(self._files[1], b"%d %s" % (time.monotonic_ns(), aside))
 
     def _read_record(self) -> bytes:
         assert self._files
         return _read(self._files[1])
-
-    def clear_record(self) -> None:
-        """Clear the record of the last change, which is not of the database that is there now."""
-        assert self._files
-        _truncate(self._files[1])
 
     def release(self) -> None:
         """End the turn."""
@@ -164,14 +159,7 @@ def _read(file: int) -> bytes:
 
 def _write(file: int, record: bytes) -> None:
     try:
-        os.pwrite(file, record, 0)
-    except OSError:
-        pass
-
-
-def _truncate(file: int) -> None:
-    try:
-        os.ftruncate(file, 0)
+        os.pwrite(file, record.ljust(RECORD_BYTES), 0)
     except OSError:
         pass
 
