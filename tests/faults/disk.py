@@ -101,7 +101,8 @@ def write(root: Path, run_id: str, do: str, key: str, tells: int) -> None:
         with Project.open(root) as project:
             before = len(project.store.memories.all())
             try:
-                _make(project, run_id, do, key)
+                with project.synced():
+                    _make(project, run_id, do, key)
                 tell(f"done {key}" if do != "backup" else "done")
             except RalphError as error:
                 tell(f"refused {key} {error}")

@@ -300,7 +300,12 @@ def _write(root: Path, run_id: str, writes: list[Write], tells: int) -> None:
 
 
 def _made(project: Project, write: Write, run_id: str) -> str:
-    """Make a write, and give the id of what was written."""
+    """Make a write, with its files, and return the id of what was written."""
+    with project.synced():
+        return _make(project, write, run_id)
+
+
+def _make(project: Project, write: Write, run_id: str) -> str:
     if write.do == "edit":
         return project.memory.edit(write.id, content=write.body).memory.id
     if write.do == "delete":

@@ -172,18 +172,21 @@ class Writer:
             key, version = f"{self._name}n{self._count}", 1
             kind = self._random.choice(("knowledge", "pattern"))
             self._tell(tries=key, version=version)
-            kept = project.memory.add(text(key, version, self._random), title=f"Title {key}", type=kind)
+            with project.synced():
+                kept = project.memory.add(text(key, version, self._random), title=f"Title {key}", type=kind)
             self._known[key] = {"id": kept.memory.id, "version": version}
         elif choice < 0.85:
             key = self._random.choice(there)
             version = self._known[key]["version"] + 1
             self._tell(tries=key, version=version)
-            project.memory.edit(self._known[key]["id"], content=text(key, version, self._random))
+            with project.synced():
+                project.memory.edit(self._known[key]["id"], content=text(key, version, self._random))
             self._known[key]["version"] = version
         else:
             key = self._random.choice(there)
             self._tell(tries=key, version=0)
-            project.memory.delete(self._known[key]["id"])
+            with project.synced():
+                project.memory.delete(self._known[key]["id"])
             self._known[key]["version"] = 0
         self._tell(did=key, **self._known[key])
 
@@ -421,7 +424,8 @@ def keep_files(disk: Disk) -> list[str]:
 
     def change(act: Callable[[Project], object]) -> None:
         opened.append(Project.open(root))
-        act(opened[-1])
+        with opened[-1].synced():
+            act(opened[-1])
 
     def holds(path: Path, part: str) -> bool:
         return path.exists() and part in path.read_text(encoding="utf-8")

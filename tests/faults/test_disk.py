@@ -62,7 +62,7 @@ def root(mounted: Path) -> Path:
     root = mounted / "project"
     root.mkdir()
     set_up_project(root)
-    with Project.open(root) as project:
+    with Project.open(root) as project, project.synced():
         project.memory.add("The parser wants tabs.")
         project.tasks.add("Mend the parser")
     code = "import os; from ralph.project import Project; Project.open('.').memory.add('The log is read.'); os._exit(0)"

@@ -119,15 +119,16 @@ def test_a_task_that_is_added_again_under_the_same_id_is_one_task(project: Proje
 
     assert (again.id, again.status) == (first.id, TaskStatus.DONE)
     assert len(project.tasks.list()) == 1
-    with pytest.raises(UsageError, match="mend-parser already exists"):
+    with pytest.raises(UsageError, check=lambda error: error.code == "task-exists"):
         project.tasks.add("Something else", id="mend-parser")
-    with pytest.raises(UsageError, match="An id has up to 64 letters"):
+    with pytest.raises(UsageError):
         project.tasks.add("Mend the parser", id="../parser")
 
 
 @pytest.mark.once
 def test_what_a_killed_writer_left_half_made_is_removed_once_nobody_can_be_at_work_on_it(project: Project) -> None:
-    project.memory.add("The parser wants tabs.")
+    with project.synced():
+        project.memory.add("The parser wants tabs.")
     folder = project.root / ".agent"
     old, young = folder / ".memories.md.77.0a1b2c.new", folder / ".memories.md.78.0a1b2d.new"
     for path in (old, young, folder / "mine.new"):
@@ -135,6 +136,7 @@ def test_what_a_killed_writer_left_half_made_is_removed_once_nobody_can_be_at_wo
     at = time.time() - TEMPORARY_FILE_SECONDS - 1
     os.utime(old, (at, at))
 
-    project.memory.add("The lexer wants spaces.")
+    with project.synced():
+        project.memory.add("The lexer wants spaces.")
 
     assert sorted(one.name for one in folder.iterdir()) == [young.name, "memories.md", "mine.new"]
